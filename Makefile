@@ -4,12 +4,13 @@
 #   make check-page  the types of the report's scripts, where npm can be had
 #   make test-slow   the tests that take minutes
 #   make test-vllm   the tests that need vLLM, in an environment of its own
-#   make bench    the benchmarks         GPU=1        let pip choose a CUDA build of torch
+#   make bench    the benchmarks         GPU=1        let pip choose the version of torch
 
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+DEMO_STAMP := $(VENV)/.installed-demo
 VLLM_VENV  ?= .venv-vllm
 VLLM_STAMP := $(VLLM_VENV)/.installed
 FRAMEWORKS_VENV  ?= .venv-frameworks
@@ -24,12 +25,14 @@ endif
 
 install: $(STAMP) links
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): EXTRA = dev
+$(DEMO_STAMP): EXTRA = train
+$(STAMP) $(DEMO_STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"turnwise needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}; try make PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
-	@touch $@
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRA)]"
+	@touch $@ $(DEMO_STAMP)
 
 # Editable installs of renamed folders work through an import hook that type checkers do not run.
 links:
@@ -37,7 +40,7 @@ links:
 	@for file in package/*; do ln -sfn ../../$$file .links/turnwise/; done
 	@for folder in agents cli credit envs tools training; do ln -sfn ../../$$folder .links/turnwise/$$folder; done
 
-demo: install
+demo: $(DEMO_STAMP)
 	$(BIN)/turnwise demo --seed $(SEED)
 
 test: install

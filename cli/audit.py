@@ -119,7 +119,7 @@ def audit(
             help="Largest allowed mean difference of log-probabilities, in nats. Default: 0.0001, or 0.1 in bfloat16.",
         ),
     ] = 0.0,
-    form: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Check the stored trajectories and checkpoints of a run; exit code 1 if a check fails.
 
@@ -127,12 +127,11 @@ def audit(
     """
     from turnwise.training.audit import AuditOptions
 
-    choose("format", form, ("text", "json"))
     choose("dtype", dtype, DTYPES)
     if not path.is_dir():
         raise UserError(f"{path} {'is a file' if path.exists() else 'does not exist'}; expected a run folder")
     report = run_audit(path, AuditOptions(iteration, limit, tuple(checkpoint or ()), scores, device, dtype, bound))
-    if form == "json":
+    if as_json:
         typer.echo(json.dumps(report.as_json(), indent=2))
     else:
         print_report(report)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,7 +38,10 @@ BASELINES = ("random", RULE, "expert")
 def bench(
     who: Annotated[
         str,
-        typer.Argument(metavar="AGENT", help="ENGINE:MODEL@URL, a run or checkpoint folder, random, rule, or expert."),
+        typer.Argument(
+            metavar="AGENT",
+            help="ENGINE:MODEL@URL, a run or checkpoint folder, random, rule, expert, a demonstrator.",
+        ),
     ],
     options: Annotated[
         list[str] | None,
@@ -205,6 +209,8 @@ class Benchmark:
 
         if self.who == RULE and not spec.rule:
             raise Unplayable("the environment has no rule-based player")
+        if self.who in _demonstrators(*self.suite.panels) and self.who not in (own := _demonstrators(spec)):
+            raise Unplayable(f"the environment has no player {self.who!r}; expected {', '.join([*own, *BASELINES])}")
         before, self._player = self._player, None
         model = before.sampler if before is not None and before.sampler.tokenizer is not None else None
         if before is not None and model is None:
@@ -278,6 +284,17 @@ class Benchmark:
             "versions": versions(),
             "machine": machine(),
         }
+
+
+def _demonstrators(*panels: SuitePanel) -> list[str]:
+    """Return the names of the demonstrators of the panels' environments, of those that can be imported here."""
+    from turnwise.envs import EnvError, demonstrators
+
+    found: list[str] = []
+    for env in {panel.env: None for panel in panels}:
+        with suppress(EnvError):
+            found += [name for name in demonstrators(env) if name not in found]
+    return found
 
 
 def _model_options(model: ModelOptions) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from turnwise.cli.console import out, percent, say
-from turnwise.cli.errors import UserError, choose
+from turnwise.cli.errors import UserError
 from turnwise.cli.evaluate import describe_kwargs, rate_row
 
 if TYPE_CHECKING:
@@ -22,18 +22,17 @@ if TYPE_CHECKING:
 
 def compare(
     first: Annotated[
-        Path, typer.Argument(metavar="A.json", help="A result of `turnwise eval --output`, or a card of a benchmark.")
+        Path, typer.Argument(metavar="A.json", help="Result of `turnwise eval --output`, or the card of a benchmark.")
     ],
     second: Annotated[Path, typer.Argument(metavar="B.json", help="Another result on the same panels.")],
-    form: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> None:
     """Compare two results on the same panels, task by task: is the difference more than noise?"""
-    choose("format", form, ("text", "json"))
     cards = [_is_card(path) for path in (first, second)]
     if cards[0] != cards[1]:
         raise UserError(f"{first if cards[0] else second} is a card, and the other file is not")
-    content = _compare_cards(first, second, form) if cards[0] else _compare_results(first, second, form)
-    if form == "json":
+    content = _compare_cards(first, second, as_json) if cards[0] else _compare_results(first, second, as_json)
+    if as_json:
         typer.echo(json.dumps(content, indent=1))
 
 
@@ -46,23 +45,23 @@ def _is_card(path: Path) -> bool:
     return isinstance(content, dict) and "cards" in content
 
 
-def _compare_results(first: Path, second: Path, form: str) -> dict[str, Any]:
+def _compare_results(first: Path, second: Path, as_json: bool) -> dict[str, Any]:
     from turnwise.agents.comparison import compare as compare_results
     from turnwise.agents.evaluation import EvaluationResult
 
     a, b = EvaluationResult.load(first), EvaluationResult.load(second)
     comparison = compare_results(a, b)
-    if form == "text":
+    if not as_json:
         print_comparison(a, b, comparison)
     return _content(comparison)
 
 
-def _compare_cards(first: Path, second: Path, form: str) -> dict[str, Any]:
+def _compare_cards(first: Path, second: Path, as_json: bool) -> dict[str, Any]:
     from turnwise.agents.card import Card, compare_cards
 
     a, b = Card.load(first), Card.load(second)
     comparison = compare_cards(a, b)
-    if form == "text":
+    if not as_json:
         print_card_comparison(a, b, comparison)
     return {
         "overall": _content(comparison.overall),

@@ -31,10 +31,10 @@ DEFAULT = "gigpo,hgpo,salt,grpo"
 _REPORTED = {
     "groups": "groups",
     "groups_of_one": "  of one",
-    "groups_without_spread": "  without variance",
+    "groups_without_spread": "  zero variance",
     "step_groups": "state groups",
     "step_groups_of_one": "  of one",
-    "step_groups_without_spread": "  without variance",
+    "step_groups_without_spread": "  zero variance",
 }
 _CELL = 11
 
@@ -122,7 +122,7 @@ def _sentences(facts: TrajectoryFacts, anchor: Anchor) -> list[str]:
     keys = {"state": "states", "observation": "texts", "history": "histories"}[anchor]
     return [
         f"{facts.trajectories} trajectories in {facts.groups} groups, {facts.won} won, {facts.turns} turns{failed}",
-        f"groups of one: {facts.groups_of_one}; groups with equal rewards: {facts.groups_with_equal_rewards} "
+        f"groups of one: {facts.groups_of_one}; zero-variance groups: {facts.groups_with_equal_rewards} "
         "(the table below counts rewards after the penalty for invalid actions)",
         f"{facts.states} {keys}, {facts.shared_states} of them seen by several trajectories of their group: "
         f"{percent(facts.turns_in_shared_states / facts.turns)} of the turns",

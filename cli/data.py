@@ -12,7 +12,7 @@ from turnwise.cli.console import count, duration, say
 from turnwise.cli.errors import UserError, choose
 
 app = typer.Typer(
-    help="Pack the original games into one file, or write generated games and shop catalogues as files.",
+    help="Pack ALFWorld's games into one file, or write generated games and shop catalogues as files.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -45,7 +45,7 @@ def generate(
     level: Annotated[str, typer.Option(help="tiny, small, medium, large, or adjusted: small+objects=4-6.")] = "small",
     start: Annotated[int, typer.Option(min=0, help="Index of the first game.")] = 0,
 ) -> None:
-    """Write generated games as .tw-pddl files, which the original engine can play as well."""
+    """Write generated games as .tw-pddl files, which ALFWorld's own engine can play as well."""
     from turnwise.agents.store import name_file_in_errors
     from turnwise.envs.household.generator import SPLITS, write
 

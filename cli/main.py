@@ -162,7 +162,7 @@ app.command("plan", short_help="Estimate what a run needs on several GPUs.")(pla
 app.command("eval", short_help="Evaluate an agent on a fixed panel of tasks.")(evaluate.evaluate)
 app.command("bench", short_help="Benchmark an agent on fixed panels of tasks.")(bench.bench)
 app.command("ablate", short_help="Train variants of a run with several seeds and compare them.")(ablate.ablate)
-app.command("compare", short_help="Compare two evaluations or cards on the same panels.")(compare.compare)
+app.command("compare", short_help="Compare two evaluations, or two benchmarks, on the same panels.")(compare.compare)
 app.command("show", short_help="Print trajectories with the advantage of every turn.")(show.show)
 app.command("report", short_help="Write a run as one HTML page; or serve it live.")(report.report)
 app.command("credit", short_help="Compare credit rules on stored trajectories; draw a task's graph.")(credit.credit)
@@ -171,9 +171,11 @@ app.command("check", short_help="Check that an environment keeps the contract.")
 app.command("verify", short_help="Check credit rules and losses, or yours, against reference cases.")(verify.verify)
 app.command("doctor", short_help="Check which optional features work on this machine.")(doctor.doctor)
 app.command("list", short_help="List environments, credit rules, configuration keys, ...")(list_command.list_names)
-app.add_typer(data.app, name="data", short_help="Pack the original games; write generated ones.")
-app.add_typer(model.app, name="model", short_help="Build a model folder; show what a model is and needs.")
-app.add_typer(serve.app, name="serve", short_help="Serve the web shop, a phone, a corpus for search, or a model.")
+app.add_typer(data.app, name="data", short_help="Pack ALFWorld's games; write generated games or shop catalogues.")
+app.add_typer(model.app, name="model", short_help="Build a model folder; show a model's size and memory.")
+app.add_typer(
+    serve.app, name="serve", short_help="Serve an environment, a model, the shop, a phone, or a search corpus."
+)
 
 
 def main() -> None:

@@ -38,7 +38,7 @@ SHOWN: tuple[tuple[str, str, Format], ...] = (
     ("loops", "loops", percent),
     ("entropy", "entropy", _decimals(3)),
     ("clip_fraction", "clipped", percent),
-    ("no_variance_groups", "groups without variance", percent),
+    ("no_variance_groups", "zero-variance groups", percent),
     ("step_signal", "step signal", percent),
     ("age", "age of turns", _decimals(2)),
     ("stale", "stale turns", percent),

@@ -35,7 +35,7 @@ app.command("phone", short_help="A phone in the browser and on an adb port; Andr
 @app.command("shop", short_help="The web shop as a site, for people and browsers.")
 def shop(
     products: Annotated[
-        Path | None, typer.Argument(help="Product file of the original shop. Default: a generated catalogue.")
+        Path | None, typer.Argument(help="WebShop's product file. Default: a generated catalogue.")
     ] = None,
     attributes: Annotated[Path | None, typer.Argument(help="Its file of attributes.")] = None,
     human: Annotated[Path | None, typer.Argument(help="Its file of human instructions.")] = None,

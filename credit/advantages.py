@@ -27,7 +27,7 @@ class Advantages:
         weight: float64 [N], factor of the row's loss; 1 where the method does not weight rows.
         parts: the terms of `values` by name, float64 [N] each, as they appear in the method's equation (before factors
             such as GiGPO's w).
-        report: scalars to log: number of groups, groups without spread, penalised turns, ...
+        report: scalars to log: number of groups, zero-variance groups, penalised turns, ...
         state: memory of the method, to be passed to its next call as the option `state`; None for methods without
             memory. It consists of plain Python values and numpy arrays, so that a checkpoint can store it.
     """

@@ -55,7 +55,7 @@ STEP_LIMIT: Final = "step_limit"
 class Info(TypedDict):
     """The dictionary that reset() and step() return.
 
-    task: id of the task instance. The same id and seed give the same episode.
+    task: id of the task instance. The same id and seed give the same start, and the same actions then the same episode.
     state: key of the current state, the anchor of step-level credit. Two states of a task have equal keys exactly when
         everything that can follow is equal. What the agent carries belongs to it; the last observation, the number of
         turns and the task sentence do not. Keys of different tasks are not compared.

@@ -66,7 +66,7 @@ def test_the_readme_names_the_packages_that_are_installed_and_loaded() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     core = {re.match(r"[a-z]+", line)[0] for line in project["dependencies"]}  # type: ignore[index]
-    (sentence,) = re.findall(r"installs (\w+) packages: ([^.]+)\.", " ".join(text.split()))
+    (sentence,) = re.findall(r"depends on (\w+) packages: ([^.]+)\.", " ".join(text.split()))
     assert sentence[0] == {7: "seven", 8: "eight", 6: "six"}[len(core)]
     assert set(re.split(r", | and ", sentence[1])) == core
     table = re.findall(r"^\| `(turnwise\.[a-z.]+)` \| ([a-z, ]+) \|$", text, re.MULTILINE)

@@ -87,7 +87,7 @@ class AgentSection(Section):
     )
     top_p: float = Field(default=1.0, gt=0, le=1, description="Nucleus sampling in training; 1: off.")
     stop: list[str] = Field(
-        default=[], description='Strings that end an answer, which contains them; ["\\n"] for base models.'
+        default=[], description='Stop strings; the answer includes the one that ended it. ["\\n"] for base models.'
     )
     chat: bool | dict[str, Any] = Field(
         default=True,
@@ -136,8 +136,8 @@ class SamplerSection(Section):
     gap_limit: float = Field(
         default=0.1,
         ge=0,
-        description="Most mean difference of log-probabilities (nats) of engine and learner after new weights are "
-        "loaded; a run with a larger one stops. 0: no limit.",
+        description="Maximum mean difference (nats) of the log-probabilities of engine and learner after each load of "
+        "weights; a run with a larger one stops. 0: no limit.",
     )
 
 
@@ -284,18 +284,16 @@ class TrainSection(Section):
     )
     group: int = Field(default=8, ge=1, description="Episodes per group.")
     concurrency: int = Field(default=64, ge=1, description="Maximum number of episodes in play at once.")
-    repairs: int = Field(
-        default=1, ge=0, description="Failed episodes of a group that are replaced by playing another one."
-    )
+    repairs: int = Field(default=1, ge=0, description="How many failed episodes of a group are played again.")
     staleness: int = Field(
         default=0,
         ge=0,
-        description="Updates that rollouts may be ahead of: they go on while the learner works. 0: they take turns.",
+        description="Maximum age of turns, in updates. Above 0, rollouts go on during updates; at 0, they alternate.",
     )
     spare: int = Field(
         default=0,
         ge=0,
-        description="Groups that are begun beyond those that the iterations need; unfinished ones are carried over.",
+        description="Groups in play beyond those that the iterations need; unfinished ones continue in the next one.",
     )
     in_order: bool = Field(
         default=False,

@@ -1,4 +1,4 @@
-"""Warnings about a run that does not learn: groups without variance, and success that falls."""
+"""Warnings about a run that does not learn: zero-variance groups, and success that falls."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -23,7 +23,7 @@ def dcpo_sas(steps: Steps, *, ddof: int = 1, eps: float = 1e-6, state: object = 
         A = ((i - 1) new + total) / i  or  (new + (i - 1) total) / i, whichever is closer to zero
 
     with M <- ((i - 1) M + m) / i and S^2 <- ((i - 1) S^2 + s^2 + (i - 1) / i (m - M before)^2) / i. A term
-    with a spread of zero is zero. On the first visit both terms equal A. On later visits, groups without spread and
+    with a spread of zero is zero. On the first visit both terms equal A. On later visits, zero-variance groups and
     groups of one get a signal from the earlier visits.
 
         >>> steps = Steps.from_columns(task=["t"] * 2, trajectory=[0, 1], turn=[0, 0], reward=[1.0, 1.0])

@@ -71,7 +71,7 @@ def gigpo(
 
     Returns:
         Advantages with the parts "episode" and "step" (and "penalty" under penalty_in="advantage"), both before w; the
-        report counts groups, groups of one and groups without spread at both levels, and the share of turns with a
+        report counts groups, groups of one and zero-variance groups at both levels, and the share of turns with a
         step-level signal.
 
     Raises:

@@ -34,9 +34,10 @@ def mars(
 ) -> Advantages:
     """Return each turn's return of role-normalised rewards, centred per role and whitened over the batch.
 
-        r'[i, t] = norm(r over all turns of the role)                    norm(x) = x - mean, or divided by the spread if
-        scaled R[i, t]  = sum over k >= 0 of gamma^k * r'[i, t + k]             over the role's own turns of the
-        trajectory A[i, t]  = whiten(R[i, t] - mean of the role's distinct R)
+        r'[i, t] = norm(r over all turns of the role)
+        R[i, t]  = sum over k >= 0 of gamma^k * r'[i, t + k]        over the role's own turns of the trajectory
+        A[i, t]  = whiten(R[i, t] - mean of the role's distinct R)
+        norm(x)  = x - mean, with scale="std" divided by the standard deviation
 
     Statistics of roles and whitening are over the whole batch, so an advantage depends on the whole table.
 

@@ -54,7 +54,7 @@ def tree_grpo(
         BadTable: a trajectory lies in two trees.
 
     Source: Ji et al. 2025, arXiv 2509.21240; "sum" is the paper's, the others are options of its code. We differ in
-    trees and tasks of one leaf and in groups without spread.
+    trees and tasks of one leaf and in zero-variance groups.
     """
     options = GroupOptions(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
     check_choice("variant", variant, Variant)

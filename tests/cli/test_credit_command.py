@@ -57,7 +57,7 @@ def test_the_numbers_side_by_side(turnwise: Call, file: Path) -> None:
     said = turnwise("credit", file, "--credit", "gigpo,salt,grpo")
     assert said.code == 0, said.err
     assert "7 trajectories in 2 groups, 5 won, 16 turns" in said.out
-    assert "groups with equal rewards: 1" in said.out
+    assert "zero-variance groups: 1" in said.out
     assert re.search(r"^ +gigpo +salt +grpo", said.out, re.MULTILINE)
     assert re.search(r"^turns with an advantage +\d+\.\d % +\d+\.\d % +62\.5 %", said.out, re.MULTILINE)
     assert re.search(r"^  with step-level signal .* 0\.0 % *$", said.out, re.MULTILINE)
@@ -146,8 +146,8 @@ def test_show_and_credit_use_the_options_of_the_run(turnwise: Call, run_folder: 
         assert "turns compared by observation; settings of the run run" in said.out
         assert re.search(r"options of grpo.*: scale=none invalid_penalty=0.0", said.out)
     assert "options of salt: base_options={'scale': 'none', 'invalid_penalty': 0.0}" in credit.out
-    assert "groups with equal rewards: 1" in credit.out
-    without_variance = re.search(r"^  without variance(.*)", credit.out, re.MULTILINE)
+    assert "zero-variance groups: 1" in credit.out
+    without_variance = re.search(r"^  zero variance(.*)", credit.out, re.MULTILINE)
     assert without_variance is not None
     assert set(without_variance[1].split()) <= {"1", "-"}  # the same group as above: the run has no penalty
     numbers = json.loads(turnwise("credit", run_folder, "--credit", "grpo", "--json").out)

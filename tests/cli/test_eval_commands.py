@@ -29,7 +29,7 @@ def test_a_panel_is_written_read_and_paired(turnwise: Call, tmp_path: Path) -> N
     said = turnwise("compare", a, b)
     assert said.code == 0, said.err
     assert "McNemar" in said.out
-    as_json = json.loads(turnwise("compare", a, b, "--format", "json").out)
+    as_json = json.loads(turnwise("compare", a, b, "--json").out)
     assert as_json["pairs"] == 6
     assert as_json["only_first"] == 0
     same = turnwise("compare", b, b)

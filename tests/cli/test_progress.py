@@ -107,7 +107,7 @@ def test_without_a_terminal_lines_come_at_regular_intervals(monkeypatch: pytest.
     assert "all groups have equal rewards" in lines[2]
     assert "rollout 2/6  left 2 s" in lines[3]
     assert len(progress.history) == 17
-    assert "groups without variance 25.0 %" in line({**TRAIN, "no_variance_groups": 0.25}, 10)
+    assert "zero-variance groups 25.0 %" in line({**TRAIN, "no_variance_groups": 0.25}, 10)
 
 
 def test_the_first_line_says_where_what_and_how_long(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def dcpo(tokens: Tokens, *, clip_low: float = 0.16, clip_high: float = 0.2, dual
     with c = max(dual_clip, 10); then as ppo_clip with the dual clip.
 
     Args:
-        tokens: the tokens.
+        tokens: n = logprobs, o = old, A = advantages, ...; callers pass them as tensors, see `ObjectiveFunction`.
         clip_low: controls the lower bound.
         clip_high: controls the upper bound.
         dual_clip: c > 1; None or 0 for none (high is then at most 10).
@@ -45,7 +45,7 @@ def etr(
     l = max(-A r, -A clip(r, 1 - e_low, 1 + e_high)).
 
     Args:
-        tokens: the tokens.
+        tokens: n = logprobs, o = old, A = advantages, ...; callers pass them as tensors, see `ObjectiveFunction`.
         clip_low: controls the lower bound, before it grows.
         clip_high: controls the upper bound, before it grows.
         alpha: strength of the growth.

@@ -27,7 +27,7 @@ def kl_cov(tokens: Tokens, *, share: float = 2e-4, beta: float = 1.0) -> Losses:
     l = -A r, and -A r + beta |n - o| at the max(1, floor(share N)) tokens with the highest (A - mean A)(n - mean n).
 
     Args:
-        tokens: the tokens.
+        tokens: n = logprobs, o = old, A = advantages, ...; callers pass them as tensors, see `ObjectiveFunction`.
         share: share of all tokens.
         beta: strength of the penalty.
 

@@ -30,7 +30,7 @@ def asymre(tokens: Tokens, *, delta: float = -0.1) -> Losses:
     l = -(A - delta) n, where A is the score minus the group's mean.
 
     Args:
-        tokens: the tokens.
+        tokens: n = logprobs, o = old, A = advantages, ...; callers pass them as tensors, see `ObjectiveFunction`.
         delta: in units of reward; negative lowers the baseline.
 
     Source: Arnal et al. 2025, arXiv 2506.20520, as in Trinity-RFT. There, a group of one has the baseline 0; here, it
@@ -57,7 +57,7 @@ def dro(tokens: Tokens, *, beta: float = 0.1) -> Losses:
     """Return the policy gradient with a quadratic pull towards the old policy: l = -(A n - beta (n - o)^2 / 2).
 
     Args:
-        tokens: the tokens.
+        tokens: n = logprobs, o = old, A = advantages, ...; callers pass them as tensors, see `ObjectiveFunction`.
         beta: strength of the pull.
 
     Source: Richemond et al. 2024, arXiv 2405.19107, in the form of verl.
@@ -133,7 +133,7 @@ def llds(tokens: Tokens, *, weight: float = 0.2, gate: str = "action") -> Losses
     Any objective can add it to its own loss with the option `llds`.
 
     Args:
-        tokens: the tokens.
+        tokens: n = logprobs, o = old, A = advantages, ...; callers pass them as tensors, see `ObjectiveFunction`.
         weight: factor.
         gate: "action" or "response".
 

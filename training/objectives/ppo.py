@@ -28,7 +28,7 @@ def ppo_clip(
     gradient -A dn.
 
     Args:
-        tokens: the tokens.
+        tokens: n = logprobs, o = old, A = advantages, ...; callers pass them as tensors, see `ObjectiveFunction`.
         clip_low: the ratio's lower bound is 1 - clip_low.
         clip_high: the ratio's upper bound is 1 + clip_high; above clip_low it is "clip-higher".
         dual_clip: c > 1, cap of the ratio for negative advantages; None or 0 for none.

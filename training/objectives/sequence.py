@@ -40,7 +40,7 @@ def gspo_token(tokens: Tokens, *, clip_low: float = 3e-4, clip_high: float = 4e-
     s[t] = sg[s] exp(n - sg n), which is s in value and has each token's own gradient; else as gspo.
 
     Args:
-        tokens: the tokens.
+        tokens: n = logprobs, o = old, A = advantages, ...; callers pass them as tensors, see `ObjectiveFunction`.
         clip_low: the ratio's lower bound is 1 - clip_low.
         clip_high: its upper bound is 1 + clip_high.
 
@@ -59,7 +59,7 @@ def gmpo(tokens: Tokens, *, clip_low: float = 0.4, clip_high: float = 0.4) -> Lo
     token of the sequence. The bounds apply to logarithms.
 
     Args:
-        tokens: the tokens.
+        tokens: n = logprobs, o = old, A = advantages, ...; callers pass them as tensors, see `ObjectiveFunction`.
         clip_low: nats; the lower bound of d is -clip_low.
         clip_high: nats, the upper bound of d.
 
@@ -84,7 +84,7 @@ def vespo(
     by the sign of A (zero counts as positive). phi is 1 at W = 1 and largest at W = k / lambda.
 
     Args:
-        tokens: the tokens.
+        tokens: n = logprobs, o = old, A = advantages, ...; callers pass them as tensors, see `ObjectiveFunction`.
         k_pos: power of W for A >= 0.
         lambda_pos: decay in W for A >= 0.
         k_neg: power of W for A < 0.

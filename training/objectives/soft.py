@@ -19,7 +19,7 @@ def cispo(tokens: Tokens, *, clip_low: float = 1.0, clip_high: float = 0.28, mas
     the gradient (r above for A > 0, below for A < 0).
 
     Args:
-        tokens: the tokens.
+        tokens: n = logprobs, o = old, A = advantages, ...; callers pass them as tensors, see `ObjectiveFunction`.
         clip_low: the ratio's lower bound is 1 - clip_low; 1 for none.
         clip_high: its upper bound is 1 + clip_high. TRL's epsilon_high is the bound itself: take it less 1.
         masked: drop tokens as PPO would.
@@ -44,7 +44,7 @@ def sapo(tokens: Tokens, *, tau_pos: float = 1.0, tau_neg: float = 1.05) -> Loss
     gradient is -A dn, as in the other objectives.
 
     Args:
-        tokens: the tokens.
+        tokens: n = logprobs, o = old, A = advantages, ...; callers pass them as tensors, see `ObjectiveFunction`.
         tau_pos: steepness for A > 0.
         tau_neg: steepness for A <= 0.
 
@@ -69,7 +69,7 @@ def dppo_tv(tokens: Tokens, *, low: float = 0.2, high: float = 0.2, cap: float =
     p - q >= -low), else 0. The ratio of rare tokens may therefore change a lot.
 
     Args:
-        tokens: the tokens.
+        tokens: n = logprobs, o = old, A = advantages, ...; callers pass them as tensors, see `ObjectiveFunction`.
         low: furthest that a probability may fall, for A <= 0.
         high: furthest that it may rise, for A > 0.
         cap: highest ratio.
