@@ -23,7 +23,7 @@ from turnwise.agents.content import Content, ImagePart, TextPart, read_observati
 from turnwise.agents.env_processes import EnvProcesses
 from turnwise.agents.errors import AgentError
 from turnwise.agents.trajectory import Extra, check_extras
-from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied, HostDied
+from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied, HostDied, NoExpert
 from turnwise.envs.host import EnvHosts, RemoteEnv
 from turnwise.envs.info import ADMISSIBLE, EXTRAS, FREE, SCORE, STATE, TASK, TASK_TYPE, TOOLS, VALID, WON
 from turnwise.tools.deadlines import WorkerThread, wait
@@ -156,6 +156,8 @@ class EnvWorker:
             try:
                 # on the environment's own thread, if it has one: it may belong to that thread
                 return list(plan() if self._thread is None else wait(self._thread.submit(plan), self._deadline))
+            except NoExpert as error:
+                raise AgentError(f"the expert cannot play here: {error}") from error
             except Exception as error:
                 no_plan = isinstance(error, EnvError) and not isinstance(error, DeadlineExceeded | EnvironmentDied)
                 kind = NoPlan if no_plan else EnvLost if isinstance(error, HostDied) else EnvFailure

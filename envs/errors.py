@@ -8,6 +8,7 @@
     ├── GameFileError      a game file is damaged or unsupported (path, line, construct)
     ├── NotReset           step() or plan() before the first reset()
     ├── StepAfterEnd       step() after terminated or truncated
+    ├── NoExpert           plan() of an environment that nobody can plan for
     ├── BadSnapshot        bytes that cannot be restored here
     ├── DeadlineExceeded   a call took longer than its deadline; the environment is dead
     └── EnvironmentDied    the process of the environment has ended (exit code)
@@ -31,6 +32,7 @@ __all__ = [
     "EnvironmentDied",
     "GameFileError",
     "HostDied",
+    "NoExpert",
     "NoGames",
     "NotReset",
     "StepAfterEnd",
@@ -108,6 +110,10 @@ class StepAfterEnd(EnvError):
     def __init__(self, message: str = "the episode has ended; call reset() before the next step()") -> None:
         """Keep the message."""
         super().__init__(message)
+
+
+class NoExpert(EnvError):
+    """The environment, made as it was, has no expert: plan() fails in every state."""
 
 
 class BadSnapshot(EnvError):

@@ -49,6 +49,9 @@ _FORMS: Final = (
 )
 
 
+_LONE_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+
+
 class BadAction(ValueError):
     """The text is not an action, or one that this screen does not allow."""
 
@@ -85,7 +88,11 @@ def parse(text: str) -> Action:
         BadAction: it stands for none.
     """
     text = text.lstrip() if text.strip() else ""
-    return _from_json(text) if text.startswith("{") else _from_words(text)
+    action = _from_json(text) if text.startswith("{") else _from_words(text)
+    for typed in (action.text, action.app_name):
+        if typed is not None and _LONE_SURROGATE.search(typed):
+            raise BadAction(f"half a surrogate pair is no character and cannot be typed: {typed[:80]!r}")
+    return action
 
 
 # JSON

@@ -11,7 +11,7 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError
 from turnwise.agents.rollout import rollout
 from turnwise.agents.samplers.expert import Expert
-from turnwise.envs.errors import EnvError
+from turnwise.envs.errors import EnvError, NoExpert
 
 TASKS = Corridor().task_ids()
 
@@ -101,6 +101,22 @@ def test_an_expert_without_a_plan_and_without_a_list_of_actions_ends_the_episode
     (group,) = rollout(Agent(), Expert(), ["open-5-1"], make=Silent)
     assert group.trajectories[0].stop == "error"
     assert "there is no way" in str(group.trajectories[0].error)
+
+
+def test_an_environment_without_an_expert_ends_the_rollout_before_anything_is_played() -> None:
+    played = []
+
+    class Unknown(Corridor):
+        def plan(self) -> list[str]:
+            raise NoExpert("nobody knows this corridor")
+
+        def step(self, action: str):
+            played.append(action)
+            return super().step(action)
+
+    with pytest.raises(AgentError, match="the expert cannot play here: nobody knows this corridor"):
+        rollout(Agent(), Expert(), ["open-3-1"], make=Unknown)
+    assert played == []
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])

@@ -23,7 +23,7 @@ from turnwise.envs.android.stock.templates import STOCK_TEMPLATES
 from turnwise.envs.android.tasks.expert import Writer
 from turnwise.envs.android.tasks.judge import Content, Verdict, judge
 from turnwise.envs.android.tasks.template import SPLITS, Params, split_of, written_goal
-from turnwise.envs.errors import EnvError, UnknownOption, UnknownTask
+from turnwise.envs.errors import EnvError, NoExpert, UnknownOption, UnknownTask
 from turnwise.envs.keyed_random import KeyedRandom
 from turnwise.envs.validation import choice
 from turnwise.tools.android.adb import AdbDevice
@@ -311,9 +311,9 @@ class StockTask:
         """Refuse: nobody knows the screens of every device.
 
         Raises:
-            EnvError: always.
+            NoExpert: always.
         """
-        raise EnvError("there is no expert for the apps of a device; it plays the simulated phone alone")
+        raise NoExpert("there is no expert for the apps of a device; it plays the simulated phone alone")
 
     def undo(self) -> None:
         """Bring the device back to what it held before the task, as far as adb can."""

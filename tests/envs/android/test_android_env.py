@@ -51,6 +51,8 @@ def test_each_task_has_its_own_limit_of_turns(env):
 
 
 BAD = [
+    "type 1 half \ud83d",
+    r'{"action_type": "input_text", "index": 1, "text": "half \ud83d"}',
     "",
     "hello",
     "tap",
