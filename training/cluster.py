@@ -2,7 +2,7 @@
 
 import os
 
-from turnwise.agents.cluster.connection import ClusterSettings, require_ray
+from turnwise.agents.cluster.connection import ClusterSettings, check_address, own_cores, require_ray
 from turnwise.training.config import Run
 from turnwise.training.errors import ConfigError
 
@@ -14,14 +14,24 @@ def check_cluster(run: Run) -> None:
     """Refuse a cluster that cannot be used, before any work.
 
     Raises:
-        ConfigError: the engine is a server, which does not run on the cluster.
-        SamplerError: Ray is missing.
+        ConfigError: the engine is a server, which does not run on the cluster; or this machine has too few cores.
+        SamplerError: Ray is missing, or nothing answers at the address.
     """
     if not run.cluster.address:
         return
     if run.sampler.engine == "openai":
         raise ConfigError('sampler.engine "openai" is a server of its own, so it cannot run on cluster.address')
-    require_ray()
+    gpus_of_engine(run)
+    if require_ray().is_initialized():  # by a program of the user's own, with the nodes that it likes
+        return
+    section = run.cluster
+    check_address(section.address)
+    wanted, cores = section.engines * section.cpus, own_cores()
+    if section.address == "local" and wanted > cores:
+        raise ConfigError(
+            f"cluster.engines = {section.engines} with cluster.cpus = {section.cpus:g} need {wanted:g} cores, and this "
+            f"machine has {cores}; lower one of them, or join a larger cluster with cluster.address"
+        )
 
 
 def cluster_settings(run: Run, device: str, gpus: int) -> ClusterSettings:

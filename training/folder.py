@@ -33,6 +33,7 @@ MAY_CHANGE = (
     "train.checkpoint_every",
     "train.keep",
     "train.micro_tokens",
+    "env.workers",
     "evaluation.every",
     "sampler.engine",
     "sampler.options",

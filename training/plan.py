@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from turnwise.agents.model_facts import BYTES
+from turnwise.training.cluster import gpus_of_engine
 from turnwise.training.config import Run
 from turnwise.training.errors import ConfigError
 from turnwise.training.memory import MemoryEstimate, MemoryNeeds, cache_bytes, estimate
@@ -167,7 +168,7 @@ def make_plan(run: Run, config: Any, gpus: int, device: Gpu, episodes: EpisodeLe
         episodes: of an iteration.
 
     Raises:
-        ConfigError: gpus is below 1, or policy.lora is wrong for this model.
+        ConfigError: gpus is below 1 or below those of one engine, or policy.lora is wrong for this model.
     """
     if gpus < 1:
         raise ConfigError(f"gpus must be >= 1, got {gpus}")
@@ -187,8 +188,10 @@ def make_plan(run: Run, config: Any, gpus: int, device: Gpu, episodes: EpisodeLe
     adapter = memory.gradients // 4 if section.lora else 0  # it is held in float32
     held = BYTES[section.dtype] if section.lora else 4
     parameters = (memory.weights - 4 * adapter) // held + adapter
-    tensor = int(run.sampler.options.get("tensor_parallel_size", 1))
-    layouts = [(0, gpus), *((engines, gpus - engines) for engines in range(tensor, gpus, tensor))]
+    each = gpus_of_engine(run)
+    if gpus < each:
+        raise ConfigError(f"one engine computes on {each} GPUs, as sampler.options says, and gpus is {gpus}")
+    layouts = [(0, gpus), *((engines, gpus - engines) for engines in range(each, gpus, each))]
     splits = tuple(
         Split(
             engines=engines,
@@ -196,7 +199,7 @@ def make_plan(run: Run, config: Any, gpus: int, device: Gpu, episodes: EpisodeLe
             rollout=rollout_seconds(run, config, parameters, engines or gpus, device, episodes),
             update=update_seconds(run, parameters, learners, device, episodes),
             learner_bytes=_learner_bytes(memory, learners),
-            engine_bytes=_engine_bytes(run, config, parameters, engines or gpus, tensor, episodes),
+            engine_bytes=_engine_bytes(run, config, parameters, engines or gpus, episodes),
         )
         for engines, learners in layouts
     )
@@ -217,24 +220,26 @@ def update_seconds(run: Run, parameters: int, gpus: int, device: Gpu, episodes: 
 def rollout_seconds(run: Run, config: Any, parameters: int, gpus: int, device: Gpu, episodes: EpisodeLengths) -> float:
     """Return the seconds of an iteration's rollouts; the longest episodes of synchronous ones play alone at the end.
 
-    At full speed, a decoding step of b episodes takes max((w P + b c) / bandwidth, 2 P b / flops), with w the bytes of
-    a weight in the engine and c those of half a full cache of an episode. Every other token is computed once, since
-    prompts extend what is cached.
+    At full speed, a decoding step of b episodes on the g GPUs of one engine takes
+    max((w P + b c) / bandwidth, 2 P b / flops) / g, with w the bytes of a weight in the engine and c those of half a
+    full cache of an episode. Every other token is computed once, since prompts extend what is cached.
     """
-    batch = max(1.0, min(episodes.count, run.train.concurrency) / gpus)
+    each = gpus_of_engine(run)
+    engines = gpus // each
+    batch = max(1.0, _at_once(run) / engines)
     dtype = _engine_dtype(run)
     cache = cache_bytes(config, dtype=dtype) * episodes.length / 2
 
     def step(episodes_at_once: float) -> float:
         read = (BYTES[dtype] * parameters + episodes_at_once * cache) / device.bandwidth
-        return max(read, 2 * parameters * episodes_at_once / device.flops)
+        return max(read, 2 * parameters * episodes_at_once / device.flops) / each
 
     mean = episodes.sampled / episodes.count
-    decoding = episodes.sampled / gpus / batch * step(batch)
+    decoding = episodes.sampled / engines / batch * step(batch)
     if not run.train.asynchronous:
         decoding += (episodes.tail - 1) * mean * step(1.0)
     prompts = max(0.0, episodes.computed - episodes.sampled)
-    return (decoding + 2 * parameters * prompts / (gpus * device.flops)) / device.engine_efficiency
+    return (decoding + 2 * parameters * prompts / (engines * each * device.flops)) / device.engine_efficiency
 
 
 def _learner_bytes(memory: MemoryEstimate, gpus: int) -> float:
@@ -242,12 +247,19 @@ def _learner_bytes(memory: MemoryEstimate, gpus: int) -> float:
     return sum(size / gpus if name in LEARNER_PARTS else size for name, size in parts.items())
 
 
-def _engine_bytes(run: Run, config: Any, parameters: int, gpus: int, tensor: int, episodes: EpisodeLengths) -> float:
+def _engine_bytes(run: Run, config: Any, parameters: int, gpus: int, episodes: EpisodeLengths) -> float:
+    each = gpus_of_engine(run)
     cached = run.sampler.memory * 2**30
     if not cached:
-        at_once = min(episodes.count, run.train.concurrency) / max(1, gpus // tensor)
+        at_once = _at_once(run) / (gpus // each)
         cached = at_once * episodes.length * cache_bytes(config, dtype=_engine_dtype(run))
-    return (BYTES[_engine_dtype(run)] * parameters + cached) / tensor
+    return (BYTES[_engine_dtype(run)] * parameters + cached) / each
+
+
+def _at_once(run: Run) -> int:
+    """Return how many episodes may be in play at once; asynchronous rollouts begin those of later iterations early."""
+    train = run.train
+    return min(((train.staleness + 1) * train.tasks + train.spare) * train.group, train.concurrency)
 
 
 def _engine_dtype(run: Run) -> str:

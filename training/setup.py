@@ -176,7 +176,7 @@ def _check_staleness(run: Run, objective: Objective) -> None:
     if not run.train.asynchronous or objective.corrects_stale(recomputed):
         return
     key = "train.staleness" if run.train.staleness else "train.spare"
-    able = ", ".join(name for name, info in objectives().items() if not info.on_policy)
+    able = ", ".join(name for name, info in objectives().items() if info.older != "not")
     advice = (
         'set objective.correction, such as "tis_token", or objective.name to "decoupled"'
         if recomputed

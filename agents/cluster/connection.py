@@ -24,7 +24,7 @@ from typing import Any
 
 from turnwise.agents.errors import SamplerError
 
-__all__ = ["ActorLost", "Cluster", "ClusterNode", "ClusterSettings", "require_ray"]
+__all__ = ["ActorLost", "Cluster", "ClusterNode", "ClusterSettings", "check_address", "own_cores", "require_ray"]
 
 POLL = 0.2
 """Seconds between two looks at whether room was found, or a clock that stands still goes on."""
@@ -80,6 +80,11 @@ def require_ray() -> Any:
     except ImportError as error:
         raise SamplerError("a cluster needs Ray; pip install 'turnwise[ray]'") from error
     return ray
+
+
+def own_cores() -> int:
+    """Return how many cores this process may use, which are the CPUs of a cluster that it starts."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Cluster:
@@ -284,26 +289,30 @@ class Cluster:
             return
         self._closed = True
         self._answers.shutdown(wait=False)
-        for room in (self._room, self._workers_room):
-            if self._ray.is_initialized() and room is not None:
-                from ray.util.placement_group import remove_placement_group
-
-                with suppress(self._ray.exceptions.RayError):  # the cluster itself may be gone
-                    remove_placement_group(room)
         with Cluster._lock:
             Cluster._users -= 1
             if not Cluster._users and Cluster._ours:
                 Cluster._ours = False
-                self._ray.shutdown()
+                self._ray.shutdown()  # which gives the room back, even if the cluster's processes have died
+            else:
+                self._give_back()
+
+    def _give_back(self) -> None:
+        """Give the room back on a connection that stays."""
+        from ray.util.placement_group import remove_placement_group
+
+        for room in (self._room, self._workers_room):
+            if self._ray.is_initialized() and room is not None:
+                with suppress(self._ray.exceptions.RayError):  # the cluster itself may be gone
+                    remove_placement_group(room)
 
     def _connect(self) -> None:
         address = self.settings.address
         options: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": logging.ERROR}
         if address == "local":
-            cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-            options |= {"num_cpus": cores, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
-        elif address != "auto":
-            _check_address(address)
+            options |= {"num_cpus": own_cores(), "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+        else:
+            check_address(address)
         try:
             with _visible(self.settings.visible), _sigterm_kept():
                 self._ray.init(**options)
@@ -312,7 +321,7 @@ class Cluster:
                 f'no Ray cluster was found at the address "{address}"; start one with `ray start --head`, or set '
                 'cluster.address = "local"'
             ) from error
-        except (RuntimeError, ValueError, OSError) as error:
+        except Exception as error:  # Ray raises bare ones, as when a node does not start in time
             raise SamplerError(_not_joined(address, str(error))) from error
 
     def _could_fit(self) -> bool:
@@ -357,8 +366,14 @@ def _amount(cpus: float, gpus: float) -> str:
     return f"{cpus:g} CPU{'' if cpus == 1 else 's'} and {gpus:g} GPU{'' if gpus == 1 else 's'}"
 
 
-def _check_address(address: str) -> None:
-    """Refuse an address that is none, or where nothing answers."""
+def check_address(address: str) -> None:
+    """Check that something answers at the address of a cluster; "local" and "auto" are left to Ray.
+
+    Raises:
+        SamplerError: it is no address, or nothing answers there.
+    """
+    if address in ("local", "auto"):
+        return
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or "/" in host:
         raise SamplerError(f'cluster.address must be "local", "auto" or "host:port", got "{address}"')

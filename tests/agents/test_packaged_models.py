@@ -116,7 +116,7 @@ def test_what_can_be_known_before_the_download_is_refused_before_it(
         packaged_model("smolm2")
     monkeypatch.setattr(packaged_models.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(
-        ModelError, match="converting this model needs gguf, which is not installed: pip install turnwise"
+        ModelError, match="converting this model needs gguf, which is not installed: pip install 'turnwise"
     ):
         build_folder(MODEL, tmp_path / "model")
     monkeypatch.setattr(packaged_models.shutil, "which", lambda name: None)

@@ -432,7 +432,7 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, site: Site)
         with pytest.raises(NoBrowser, match="apt install chromium-headless-shell"):
             open_tab(site.origin, browser=Browser())
     monkeypatch.setitem(sys.modules, "playwright.async_api", None)
-    with pytest.raises(NoBrowser, match=r"pip install turnwise\[web\]"):
+    with pytest.raises(NoBrowser, match=r"pip install 'turnwise\[web\]"):
         open_tab(site.origin, browser=Browser("/bin/true"))
 
 

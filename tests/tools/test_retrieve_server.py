@@ -283,7 +283,7 @@ def test_invalid_options_are_refused() -> None:
 def test_without_fastapi(monkeypatch: pytest.MonkeyPatch) -> None:
     for package in ("fastapi", "uvicorn"):
         monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=r"pip install turnwise\[serve\]"):
+    with pytest.raises(ImportError, match=r"pip install 'turnwise\[serve\]"):
         create_app(LIBRARY)
     with listen() as opened:
         assert url_of(opened).startswith("http://127.0.0.1:")

@@ -301,7 +301,7 @@ def test_docker_without_permission_is_one_sentence() -> None:
 
 def test_docker_without_the_package_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "docker", None)
-    with pytest.raises(DockerUnavailable, match=r"pip install turnwise\[docker\]"):
+    with pytest.raises(DockerUnavailable, match=r"pip install 'turnwise\[docker\]"):
         containers.sdk()
 
 

@@ -465,9 +465,11 @@ def test_an_objective_that_takes_old_samples_for_new_is_refused(tmp_path, overri
         ['objective.old="recomputed"', "objective.correction=tis_token"],
         ["objective.name=reinforce", 'objective.old="recomputed"', "objective.correction=icepop"],
         ["objective.name=decoupled", 'objective.old="recomputed"'],
+        ["objective.name=opmd"],  # made for older samples, so that it needs no ratio
+        ["objective.name=asymre", 'objective.old="recomputed"'],
     ],
 )
-def test_objectives_with_a_ratio_to_the_sampling_policy_are_accepted(tmp_path, overrides):
+def test_objectives_that_know_how_to_take_older_samples_are_accepted(tmp_path, overrides):
     prepare(make_run(tmp_path / "run", "train.staleness=2", *overrides))
 
 

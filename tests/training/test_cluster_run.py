@@ -3,7 +3,10 @@
 import json
 import os
 import random
+import re
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -16,6 +19,7 @@ ray = pytest.importorskip("ray")
 from turnwise.agents.cluster.env_actors import EnvActors  # noqa: E402
 from turnwise.agents.cluster.routing import EngineState  # noqa: E402
 from turnwise.agents.cluster.sampler import ClusterSampler  # noqa: E402
+from turnwise.agents.errors import SamplerError  # noqa: E402
 from turnwise.agents.models import load_model  # noqa: E402
 from turnwise.training import Run, engine, setup, train  # noqa: E402
 from turnwise.training.cluster import cluster_settings, engine_devices  # noqa: E402
@@ -160,3 +164,42 @@ def test_a_section_that_cannot_be_used_is_refused():
     served = {"sampler": {"engine": "openai", "url": "http://127.0.0.1:1/v1", "options": {"tokens": True}}}
     with pytest.raises(ConfigError, match="is a server of its own"):
         prepare(Run.parse(TABLE | served, ["cluster.address=local"]))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["cluster.address=foo"], 'cluster.address must be "local", "auto" or "host:port", got "foo"'),
+        (["cluster.address=ray://127.0.0.1:10001"], "cluster.address must be"),
+        (["cluster.address=127.0.0.1:9"], "no Ray cluster can be reached at 127.0.0.1:9"),
+        (["cluster.address=local", "cluster.engines=9999"], "need 9999 cores, and this machine has"),
+    ],
+)
+def test_a_cluster_that_cannot_be_used_is_refused_before_the_warm_start(words, message):
+    with pytest.raises((ConfigError, SamplerError), match=re.escape(message)):
+        prepare(Run.parse(TABLE, words))
+
+
+ENDED = """
+import psutil
+from turnwise.agents.cluster.connection import Cluster, ClusterSettings
+
+cluster = Cluster(ClusterSettings("local", cpus=0.5))
+asyncio.run(cluster.reserve())
+processes = psutil.Process().children(recursive=True)
+for one in processes:
+    one.terminate()
+psutil.wait_procs(processes, timeout=3)
+cluster.close()
+print("closed", sum(one.is_running() for one in processes))
+"""
+
+
+@pytest.mark.slow
+def test_a_cluster_whose_processes_were_ended_with_the_driver_is_left_at_once():
+    """A scheduler that stops a job signals all of its processes; Ray would wait for its own for a minute, and abort."""
+    pytest.importorskip("psutil")
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", f"import asyncio{ENDED}"], capture_output=True, text=True, timeout=100
+    )
+    assert (done.returncode, done.stdout.split()) == (0, ["closed", "0"]), done.stderr[-2000:]

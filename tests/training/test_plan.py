@@ -57,6 +57,39 @@ def test_a_rollout_by_hand():
     assert rollout_seconds(whole, CONFIG, 1_000_000, 2, DEVICE, EPISODES) == pytest.approx(twice)
 
 
+def test_an_engine_on_several_gpus_reads_its_weights_from_all_of_them():
+    """64 episodes on 4 GPUs: one engine of 4 decodes all of them, reading a quarter of everything from each GPU."""
+    cache = cache_bytes(CONFIG, dtype="bfloat16") * 50
+    step = max((2e6 + 64 * cache) / 1e9, 2e6 * 64 / 1e12) / 4
+    prompts = 2e6 * (64000 - 6400) / 4e12
+    parallel = make_run(
+        "policy.dtype=bfloat16",
+        "train.staleness=1",
+        "sampler.options={tensor_parallel_size=2, pipeline_parallel_size=2}",
+    )
+    expected = pytest.approx(6400 / 64 * step + prompts)
+    assert rollout_seconds(parallel, CONFIG, 1_000_000, 4, DEVICE, EPISODES) == expected
+    found = make_plan(parallel, CONFIG, 9, DEVICE, EPISODES).splits
+    assert [(one.engines, one.learners) for one in found] == [(0, 9), (4, 5), (8, 1)]
+    with pytest.raises(ConfigError, match=r"one engine computes on 4 GPUs, as sampler\.options says, and gpus is 3"):
+        make_plan(parallel, CONFIG, 3, DEVICE, EPISODES)
+    for size in ("0", "-2", '"two"', "1.5"):
+        with pytest.raises(ConfigError, match="tensor_parallel_size must be an integer >= 1"):
+            make_plan(make_run(f"sampler.options={{tensor_parallel_size={size}}}"), CONFIG, 4, DEVICE, EPISODES)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "at_once"),
+    [([], 64), (["train.staleness=2"], 192), (["train.spare=3"], 88), (["train.staleness=2", "train.spare=3"], 216)],
+)
+def test_the_cache_holds_every_episode_that_may_be_in_play(overrides, at_once):
+    run = make_run("train.concurrency=200", *overrides)
+    engine = make_plan(run, CONFIG, 2, DEVICE, EPISODES).splits[1]
+    model = make_plan(make_run("sampler.memory=1e-9"), CONFIG, 2, DEVICE, EPISODES).splits[1].engine_bytes
+    cache = cache_bytes(CONFIG, dtype="float32") * EPISODES.length
+    assert engine.engine_bytes - model == pytest.approx(min(at_once, 200) * cache, abs=2)
+
+
 @given(learner=st.floats(0.01, 1.0), engine=st.floats(0.01, 1.0))
 def test_a_share_of_the_speed_takes_its_inverse_of_the_time(learner, engine):
     slower = replace(DEVICE, learner_efficiency=learner, engine_efficiency=engine)

@@ -30,6 +30,7 @@ from turnwise.training.objectives.sequence import gmpo, gspo, gspo_token, vespo
 from turnwise.training.objectives.soft import cispo, dppo_tv, sapo
 
 Evidence = Literal["reference code", "paper", "our reading"]
+OlderSamples = Literal["ratio", "as fresh", "not"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,8 @@ class ObjectiveInfo:
         evidence: what the formula was checked against: "reference code", the "paper", or "our reading" of an abstract.
         use: when to use it, in one line.
         function: (logprobs, old, advantages, mask, *, ref, rollout, entropy, **options) -> (loss, stats).
-        on_policy: whether it is only right for samples of the policy that is updated, since it has no ratio to the one
-            that sampled.
+        older: how it treats samples of an older policy: with a "ratio" to the old policy, "as fresh" by its authors'
+            design, or "not" at all: it is only right for samples of the policy that is updated.
     """
 
     name: str
@@ -55,7 +56,7 @@ class ObjectiveInfo:
     evidence: Evidence
     use: str
     function: ObjectiveFunction
-    on_policy: bool = False
+    older: OlderSamples = "ratio"
 
     def __call__(self, *tensors: Any, **options: Any) -> Any:
         """Return loss and statistics; see `ObjectiveFunction.__call__`."""
@@ -103,19 +104,20 @@ BUILTIN = (
           "Some of those tokens lose their gradient.", clip_cov),
     # Without a trust region.
     ObjectiveInfo("reinforce", "REINFORCE", None, (), "reference code",
-          "The plain policy gradient; use one optimizer step per batch.", reinforce, on_policy=True),
+          "The plain policy gradient; use one optimizer step per batch.", reinforce, older="not"),
     ObjectiveInfo("asymre", "Asymmetric REINFORCE", "2506.20520", (), "paper",
-          "A lower baseline: good actions weigh more than bad ones.", asymre),
+          "A lower baseline: good actions weigh more than bad ones; made for older samples.", asymre, older="as fresh"),
     ObjectiveInfo("opmd", "Online Policy Mirror Descent", "2505.17826", (), "paper",
-          "A damped policy gradient that does not use the old policy.", opmd),
+          "A damped policy gradient that does not use the old policy; made for older samples.", opmd,
+          older="as fresh"),
     ObjectiveInfo("dro", "Direct Reward Optimization", "2405.19107", (), "reference code",
           "A quadratic penalty on the distance from the old policy.", dro),
     ObjectiveInfo("a_lol", "Advantage-Leftover Lunch", "2305.14718", ("ref",), "paper",
-          "Offline: increases the likelihood of what was better than the reference.", a_lol),
+          "Offline: increases the likelihood of what was better than the reference.", a_lol, older="as fresh"),
     ObjectiveInfo("a_lol_seq", "Advantage-Leftover Lunch, token ratios", "2305.14718", ("ref",), "paper",
-          "The same with one ratio per token.", a_lol_seq),
+          "The same with one ratio per token.", a_lol_seq, older="as fresh"),
     ObjectiveInfo("a_lol_ref_free", "Advantage-Leftover Lunch, no ratio", "2305.14718", (), "paper",
-          "The same without a reference.", a_lol_ref_free),
+          "The same without a reference.", a_lol_ref_free, older="as fresh"),
     # Single terms.
     ObjectiveInfo("kl_penalty", "Divergence from the reference", None, ("ref",), "reference code",
           "The divergence alone; to add it to another objective, set objective.kl.", kl_penalty),

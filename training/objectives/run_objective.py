@@ -99,13 +99,14 @@ class Objective(Terms):
         return bool(self.correction) or "rollout" in self.info.needs
 
     def corrects_stale(self, recomputed: bool) -> bool:
-        """Return whether samples of an older policy are trained on with their importance ratio.
+        """Return whether samples of an older policy are trained on with their importance ratio, or need none.
 
         Args:
             recomputed: whether `old` is recomputed before the update, so that the ratio to it does not know the
                 sampling policy.
         """
-        return self.needs_rollout if recomputed else not self.info.on_policy
+        older = self.info.older
+        return older == "as fresh" or (self.needs_rollout if recomputed else older == "ratio")
 
     def loss(self, tokens: Tokens, weights: Tensor) -> tuple[Tensor, Stats]:
         """Return the loss of some tokens, and sums over them; see `whole_loss`.

@@ -377,9 +377,9 @@ def test_without_the_extra_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch
     for package in ("fastapi", "jinja2", "uvicorn"):
         monkeypatch.setitem(sys.modules, package, None)
     render._templates.cache_clear()
-    with pytest.raises(ImportError, match=r"pip install turnwise\[serve\]"):
+    with pytest.raises(ImportError, match=r"pip install 'turnwise\[serve\]"):
         render.html(ShopSession(SHOP, goal_of(MUG), "s"))
-    with pytest.raises(ImportError, match=r"pip install turnwise\[serve\]"):
+    with pytest.raises(ImportError, match=r"pip install 'turnwise\[serve\]"):
         create_app(SHOP, Numbered())
 
 
