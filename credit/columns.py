@@ -47,7 +47,7 @@ COLUMNS = {
     "entropy": Column("number", "mean entropy of the turn's tokens, nats"),
     "logprob": Column("number", "mean log-probability of the turn's tokens, nats"),
     "multi": Column("numbers", "several rewards of the turn"),
-    "metric": Column("numbers", "one or more numbers by which a method sorts or weights turns"),
+    "metric": Column("numbers", "one or more numbers by which a rule sorts or weights turns"),
     "label": Column("key", "key of the answer's class"),
     "duplicate_of_row": Column("integer", "row number of the original, for a row that is a copy"),
 }

@@ -54,7 +54,7 @@ class ObjectiveFunction:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The method's own options with their defaults."""
+        """The objective's own options with their defaults."""
         return {name: p.default for name, p in list(inspect.signature(self.kernel).parameters.items())[1:]}
 
     @property
@@ -113,12 +113,12 @@ class ObjectiveFunction:
             old: float [B, L], o, nats, under the policy at the start of the update.
             advantages: float [B, L], A.
             mask: bool [B, L], tokens that carry loss; a row is a sequence.
-            ref: float [B, L], f, nats, under a reference policy, where a method or term needs it.
+            ref: float [B, L], f, nats, under a reference policy, where an objective or term needs it.
             rollout: float [B, L], b, nats, from the sampling engine.
             entropy: float [B, L], H, nats; carries gradient where there is an entropy bonus.
             spans: int64 [B, L], sentences within each row; by default, a contiguous part of the mask is one.
             seed: of random choices.
-            **options: the method's own options, and those of every method: aggregation (empty: the method's own),
+            **options: the objective's own options, and those of every objective: aggregation (empty: its own),
                 norm, kl, kl_estimator, kl_corrected, entropy_bonus, entropy_target, correction, correction_low,
                 correction_high, llds; see `Terms`.
 
@@ -158,7 +158,7 @@ def objective(
 
 
 def _signature(kernel: Kernel) -> inspect.Signature:
-    """Return the common signature with the method's own options."""
+    """Return the common signature with the objective's own options."""
     common = list(inspect.signature(ObjectiveFunction.__call__).parameters.values())[1:]
     own = list(inspect.signature(kernel).parameters.values())[1:]
     return inspect.Signature([*common[:-1], *own, common[-1]])

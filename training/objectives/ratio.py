@@ -50,5 +50,5 @@ def dual_clipped(advantages: Tensor, losses: Losses, dual_clip: float | None) ->
 
 
 def unclipped(losses: Tensor) -> Losses:
-    """Return the losses of a method that clips no gradient."""
+    """Return the losses of an objective that clips no gradient."""
     return losses, torch.zeros_like(losses, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""The objective of a run: a method by name with its options, and the additional terms of its loss."""
+"""The objective of a run: a loss by name with its options, and the additional terms of its loss."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -30,7 +30,7 @@ class Terms:
     """How token losses are aggregated, and the terms that are added to them or multiplied with them.
 
     Attributes:
-        aggregation: a key of AGGREGATIONS; empty for the method's own.
+        aggregation: a key of AGGREGATIONS; empty for the objective's own.
         norm: divisor of aggregations with "norm", in tokens.
         kl: coefficient of the KL divergence from the reference; 0 for none.
         kl_estimator: a key of KL_ESTIMATORS.
@@ -108,14 +108,14 @@ def whole_loss(
     """Return the total loss: objective * correction + kl * divergence + llds * penalty - entropy bonus.
 
     Args:
-        kernel: returns the method's token losses.
-        options: of the method.
+        kernel: returns the objective's token losses.
+        options: of the objective.
         terms: the additional terms.
-        tokens: the tokens, complete in the unit that the method's scope requires.
+        tokens: the tokens, complete in the unit that the objective's scope requires.
         weights: float [M], from token_weights.
 
     Returns:
-        The loss (0-dimensional), and sums over tokens: tokens, clipped (tokens whose gradient the method clipped),
+        The loss (0-dimensional), and sums over tokens: tokens, clipped (tokens whose gradient the objective clipped),
         ratio, old_kl (k3 of the old policy, nats), and where there are any mismatch (|o - b|, nats), kl, entropy
         (nats), llds (nats), correction (the factor).
 
