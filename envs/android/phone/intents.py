@@ -15,15 +15,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
 
-from turnwise.envs.android.phone.app import App, Context, call
+from turnwise.envs.android.phone.app import App
+from turnwise.envs.android.phone.handlers import do
 from turnwise.envs.android.phone.phone import Phone, UnknownApp
-from turnwise.envs.android.phone.state import LogLine
 
-__all__ = ["Intent", "NoActivity", "broadcast", "start_activity", "write_log"]
+__all__ = ["Intent", "NoActivity", "broadcast", "start_activity"]
 
 _MAIN: Final = "android.intent.action.MAIN"
 _HOME: Final = "android.intent.category.HOME"
-_KEPT_LINES: Final = 400
 
 
 class NoActivity(LookupError):
@@ -50,18 +49,13 @@ class Intent:
         return f"Intent {{ {' '.join([*parts, '(has extras)'] if self.extras else parts)} }}"
 
 
-def write_log(phone: Phone, tag: str, text: str, level: str = "I") -> None:
-    """Add a line to the log, whose oldest lines go."""
-    phone.state.log = (*phone.state.log[1 - _KEPT_LINES :], LogLine(phone.state.clock, level, tag, text))
-
-
 def start_activity(phone: Phone, intent: Intent) -> str:
     """Bring the app that answers to the front, and return its component.
 
     Raises:
         NoActivity: none does.
     """
-    write_log(phone, "ActivityTaskManager", f"START u0 {intent}")
+    phone.log("ActivityTaskManager", f"START u0 {intent}")
     if intent.category == _HOME:
         phone.home()
         return phone.activity
@@ -70,18 +64,18 @@ def start_activity(phone: Phone, intent: Intent) -> str:
         phone.launch(app.package, screen, **_arguments(app.screen(screen), intent))
     else:
         phone.launch(app.package)
-    write_log(phone, "ActivityTaskManager", f"Displayed {app.component}")
+    phone.log("ActivityTaskManager", f"Displayed {app.component}")
     return app.component
 
 
 def broadcast(phone: Phone, intent: Intent) -> list[str]:
     """Give the intent to all receivers for its action, and return the packages of those."""
-    write_log(phone, "BroadcastQueue", f"{intent}")
+    phone.log("BroadcastQueue", f"{intent}")
     reached = []
     for app in phone.apps.values():
         receiver = app.receivers.get(intent.action)
         if receiver is not None and intent.package in ("", app.package):
-            call(app.package, receiver, Context(phone, app.package), _arguments(receiver, intent))
+            phone.run(do(receiver, **_arguments(receiver, intent)), app.package)
             reached.append(app.package)
     phone.change()
     return reached
