@@ -18,7 +18,8 @@ from turnwise.envs.android.apps.calendar_events import (
     open_occurrence,
     prepare,
 )
-from turnwise.envs.android.phone.app import App, Context, Provider
+from turnwise.envs.android.apps.calendar_provider import EVENTS
+from turnwise.envs.android.phone.app import App, Context
 from turnwise.envs.android.phone.event_times import (
     Occurrence,
     by_day,
@@ -286,17 +287,6 @@ def search(ctx: Context) -> Screen:
     return Screen("Search", rows or [Empty("search", "No events found")], top=[field])
 
 
-_COLUMNS = {
-    "title": "title",
-    "dtstart": "start",
-    "dtend": "end",
-    "allDay": "all_day",
-    "rrule": "repeat",
-    "eventLocation": "location",
-    "description": "notes",
-    "calendar": "calendar",
-}
-
 APP = App(
     package="org.turnwise.calendar",
     name="Calendar",
@@ -317,7 +307,7 @@ APP = App(
         }
     },
     database="/data/data/org.turnwise.calendar/databases/events.db",
-    providers={"content://com.android.calendar/events": Provider("events", _COLUMNS)},
+    providers={"content://com.android.calendar/events": EVENTS},
     fill=fill,
     prepare=prepare,
     screens=(calendar, search, event, form, more, go_to, commands, confirm, discard),

@@ -29,7 +29,7 @@ from turnwise.envs.android.phone.tables import Database, Schema, Value
 from turnwise.envs.android.phone.widgets import Window
 from turnwise.envs.keyed_random import KeyedRandom
 
-__all__ = ["App", "BrokenApp", "Context", "Provider", "call", "to_clock", "to_datetime"]
+__all__ = ["App", "BrokenApp", "Context", "Converted", "Provider", "call", "to_clock", "to_datetime"]
 
 Phone = Any  # the class of that name in `phone`, which imports this module
 
@@ -38,13 +38,23 @@ ScreenFunction = Callable[..., Window]
 
 
 @dataclass(frozen=True)
+class Converted:
+    """A column of a table that a provider shows in another form; `store` raises ValueError for what it cannot be."""
+
+    column: str
+    show: Callable[[Any], Value]
+    store: Callable[[Any], Value]
+
+
+@dataclass(frozen=True)
 class Provider:
     """Rows of an app under a content uri. Columns that are functions of a row are read only."""
 
     table: str
-    columns: Mapping[str, str | Callable[[Any], Value]]  # of the provider -> of the table
+    columns: Mapping[str, str | Converted | Callable[[Any], Value]]  # of the provider -> of the table
     where: Mapping[str, Value] = field(default_factory=dict)  # the rows that it shows, and what a new one gets
-    insert: Callable[[Context, dict[str, Any]], None] | None = None  # adds a row of the provider in another way
+    clean: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    """Returns a new or changed row of the table as it is stored, or raises ValueError."""
 
 
 class BrokenApp(Exception):
