@@ -43,7 +43,6 @@ def run_console_line(phone: Phone, text: str) -> str:
     """Return what the console answers: lines, the last one 'OK' or 'KO: why'."""
     words = text.split(None, 3)
     command = " ".join(words[:2])
-    phone.from_outside()
     try:
         if words[0] in ("help", "?"):
             return f"{_HELP}\nOK"

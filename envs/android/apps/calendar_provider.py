@@ -8,7 +8,7 @@ from typing import Any, Final
 from turnwise.envs.android.apps.calendar_events import CALENDARS
 from turnwise.envs.android.phone.app import Converted, Provider, to_clock, to_datetime
 
-__all__ = ["EVENTS", "to_time"]
+__all__ = ["EVENTS", "to_columns"]
 
 _RULES: Final = {
     "": "",
@@ -28,7 +28,7 @@ def _milliseconds(stored: str) -> int | None:
         return None
 
 
-def to_time(value: Any) -> str:
+def _time(value: Any) -> str:
     """Return the stored time for milliseconds since 1970 or text such as '2023-10-20 10:00'.
 
     Raises:
@@ -78,13 +78,25 @@ def _clean(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "start": start, "end": end}
 
 
+def to_columns(values: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Return the columns of the table for values of the provider, without those that are none."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        way = EVENTS.columns[name]
+        try:
+            found |= {way.column: way.store(value)} if isinstance(way, Converted) else {str(way): value}
+        except ValueError:
+            continue
+    return tuple((name, value) for name, value in found.items() if value)
+
+
 EVENTS: Final = Provider(
     "events",
     {
         "calendar_id": Converted("calendar", _calendar_number, _calendar),
         "title": "title",
-        "dtstart": Converted("start", _milliseconds, to_time),
-        "dtend": Converted("end", _milliseconds, to_time),
+        "dtstart": Converted("start", _milliseconds, _time),
+        "dtend": Converted("end", _milliseconds, _time),
         "allDay": "all_day",
         "rrule": Converted("repeat", lambda rule: _RULES.get(rule, ""), _rule),
         "eventLocation": "location",

@@ -140,11 +140,13 @@ def copy(ctx: Context, text: str) -> None:
 _FIELDS = ("first", "last", "phone", "label", "email", "company", "address", "notes")
 
 
-def form(ctx: Context, id: int = 0, name: str = "", phone: str = "", email: str = "") -> Screen:
-    """The form of a contact; `id` 0 is a new one, with the name, number and address that another app knows."""
+def form(
+    ctx: Context, id: int = 0, name: str = "", phone: str = "", email: str = "", company: str = "", notes: str = ""
+) -> Screen:
+    """The form of a contact; `id` 0 is a new one, with what another app knows."""
     first, _, last = name.partition(" ")
     new = {**dict.fromkeys(_FIELDS, ""), "label": LABELS[0], "first": first, "last": last, "phone": phone}
-    row = ctx.db.get("contacts", id) or {**new, "email": email}
+    row = ctx.db.get("contacts", id) or {**new, "email": email, "company": company, "notes": notes}
     return Screen(
         "Edit contact" if id else "Create contact",
         [
@@ -266,10 +268,12 @@ APP = App(
     fill=fill,
     screens=(contacts, contact, commands, form, discard, confirm),
     intents={
-        "android.intent.action.INSERT": "form",
+        "android.intent.action.INSERT content://com.android.contacts": "form",
         "android.intent.action.INSERT vnd.android.cursor.dir/contact": "form",
         "android.intent.action.INSERT vnd.android.cursor.dir/raw_contact": "form",
-        "android.intent.action.VIEW content": "contact",
+        "android.intent.action.INSERT_OR_EDIT vnd.android.cursor.item/contact": "form",
+        "android.intent.action.EDIT content://com.android.contacts": "form",
+        "android.intent.action.VIEW content://com.android.contacts": "contact",
     },
     providers={
         "content://contacts/phones": _PROVIDER,

@@ -207,6 +207,14 @@ def clear(ctx: Context) -> None:
     ctx.phone.change_page(replace(page, values=kept, focus="", selection=(0, 0), keyboard=False, scroll=None))
 
 
+def view(ctx: Context, q: str = "") -> None:
+    """Search for what another app names; the coordinates of the world are not those of the town."""
+    ctx.open_once(maps)
+    if q.strip():
+        ctx.set("tab", "Explore")
+        ctx.set("query", q.strip())
+
+
 # A place
 
 
@@ -395,5 +403,5 @@ APP = App(
     },
     fill=fill,
     screens=(maps, place, ways_to_share, lists, review, directions, choose_place),
-    intents={"android.intent.action.VIEW geo": "maps"},
+    intents={"android.intent.action.VIEW geo": view},
 )

@@ -35,6 +35,7 @@ Phone = Any  # the class of that name in `phone`, which imports this module
 
 _EPOCH: Final = datetime(1970, 1, 1)
 ScreenFunction = Callable[..., Window]
+Action = Callable[..., None]
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class App:
     files: Callable[[Context], None] | None = None  # writes the app's first files with ctx.write_file
     database: str = ""  # path of its database on a real device; default: /data/data/PACKAGE/databases/NAME.db
     activity: str = ".MainActivity"
-    intents: Mapping[str, str] = field(default_factory=dict)  # of `am start -a`: action -> name of a screen
+    intents: Mapping[str, str | Action] = field(default_factory=dict)  # of `am start`: see `intents`
     receivers: Mapping[str, Callable[..., None]] = field(default_factory=dict)  # of `am broadcast -a`: action -> action
     providers: Mapping[str, Provider] = field(default_factory=dict)  # of `content`: uri -> rows
     empty: Callable[[Context], None] | None = None  # writes the rows that it cannot do without, after `pm clear`
@@ -96,7 +97,7 @@ class App:
         if len(set(names)) < len(names):
             raise BrokenApp(f"{self.package} has two screens of one name; its screens: {', '.join(names)}")
         for action, screen in self.intents.items():
-            if screen not in names:
+            if isinstance(screen, str) and screen not in names:
                 raise BrokenApp(f"{self.package}: {action} opens {screen!r}; its screens: {', '.join(names)}")
 
     @property
@@ -218,6 +219,11 @@ class Context:
     def open_named(self, screen: str, params: tuple[tuple[str, Any], ...]) -> None:
         """Do the same with the name of a screen."""
         self.phone.push(AppPage(self.package, screen, params))
+
+    def open_once(self, screen: ScreenFunction) -> None:
+        """Show a screen of this app, unless it is in front."""
+        if self.phone.page.screen != screen.__name__:
+            self.open(screen)
 
     def replace(self, screen: ScreenFunction, **params: Any) -> None:
         """Show a screen instead of the page in front."""
