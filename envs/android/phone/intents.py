@@ -93,7 +93,7 @@ def _find(phone: Phone, intent: Intent) -> tuple[App, str | Action]:
         return app, _answer(app, intent, exact=False)
     if intent.package and (not intent.action or intent.action == _MAIN):
         try:
-            return phone.find_app(intent.package), ""
+            return phone.startable(intent.package), ""
         except UnknownApp:
             raise NoActivity(f"Error: Activity not started, unable to resolve {intent}") from None
     named = [app for app in phone.apps.values() if intent.package in ("", app.package)]
@@ -106,12 +106,12 @@ def _find(phone: Phone, intent: Intent) -> tuple[App, str | Action]:
 
 
 def _by_component(phone: Phone, component: str) -> App:
-    package, _, activity = component.partition("/")
-    app = phone.apps.get(package)
-    known = {app.activity, f"{package}{app.activity}"} if app else set()
-    if app is None or activity not in known:
-        raise NoActivity(f"Error type 3\nError: Activity class {{{component}}} does not exist.")
-    return app
+    try:
+        if "/" in component:
+            return phone.startable(component)
+    except UnknownApp:
+        pass
+    raise NoActivity(f"Error type 3\nError: Activity class {{{component}}} does not exist.")
 
 
 def _answer(app: App, intent: Intent, exact: bool) -> str | Action:

@@ -225,7 +225,7 @@ class Phone:
         Raises:
             UnknownApp: the phone has no such app.
         """
-        package = self.find_app(app).package
+        package = self.startable(app).package
         with self._input():
             self.state.windows = ()
             self.start(package, screen, tuple(params.items()))
@@ -299,14 +299,26 @@ class Phone:
         Raises:
             UnknownApp: the phone has none; the message lists the apps.
         """
-        package = name.split("/")[0]
-        if package in self.apps:
-            return self.apps[package]
+        package, slash, activity = name.partition("/")
+        found = self.apps.get(package)
+        if found and (not slash or activity in (found.activity, package + found.activity)):
+            return found
         for app in self.apps.values():
             if app.name.casefold() == name.casefold() and not app.hidden:
                 return app
         known = ", ".join(sorted(app.name for app in self.apps.values() if not app.hidden))
         raise UnknownApp(f"no app is called {name!r}; the phone has {known}")
+
+    def startable(self, name: str) -> App:
+        """Return an app that can be brought to the front: not a part of the system other than the home screen.
+
+        Raises:
+            UnknownApp: the phone has none.
+        """
+        app = self.find_app(name)
+        if app.hidden and app.package != HOME:
+            raise UnknownApp(f"{app.package} has no activity that can be started")
+        return app
 
     def tables(self, package: str) -> Database:
         """Return the tables of an app, filled from the seed when they are first used."""

@@ -190,7 +190,7 @@ def monkey(call: CommandCall) -> int:
         raise CommandError("** Error: Count not specified", 255)
     try:
         for package in packages:
-            if package not in call.phone.apps:
+            if package not in call.phone.apps:  # a name is no package
                 raise UnknownApp(package)
             call.phone.launch(package)
     except UnknownApp:

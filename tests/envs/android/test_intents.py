@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from turnwise.envs.android.direct import DirectDevice
 from turnwise.envs.android.phone import Phone
 from turnwise.envs.android.shell import run_text
+from turnwise.tools.android.device import DeviceError
 
 ALARM = "android.intent.extra.alarm"
 EVENT = "-a android.intent.action.INSERT -d content://com.android.calendar/events"
@@ -123,3 +125,33 @@ def test_an_intent_does_not_pile_up_pages(phone):
     for _ in range(3):
         start(phone, "-a android.intent.action.VIEW -d 'geo:0,0?q=Museum'")
     assert [page.screen for page in phone.state.tasks[0].pages] == ["maps"]
+
+
+@pytest.mark.parametrize("package", ["android", "com.android.systemui", "org.example.nope", "Clock"])
+def test_monkey_starts_no_part_of_the_system(phone, package):
+    before = phone.state_key()
+    printed = run_text(phone, f"monkey -p {package} -c android.intent.category.LAUNCHER 1")
+    assert printed == ("** No activities found to run, monkey aborted.\n", 252)
+    assert phone.state_key() == before
+
+
+@pytest.mark.parametrize(
+    "component", ["com.android.settings/.Nope", "android/.Resolver", "com.android.systemui/.Shade"]
+)
+def test_a_component_that_does_not_exist_is_refused_over_adb_and_directly(phone, component):
+    printed, code = run_text(phone, f"am start -n {component}")
+    assert (code, f"Activity class {{{component}}} does not exist" in printed) == (1, True)
+    with pytest.raises(DeviceError):
+        DirectDevice(phone).launch(component)
+    assert phone.activity == "com.android.launcher3/.Launcher"
+
+
+@pytest.mark.parametrize(
+    "component", ["com.android.settings/.Settings", "com.android.settings/com.android.settings.Settings"]
+)
+def test_a_component_that_exists_is_started_over_adb_and_directly(phone, component):
+    start(phone, f"-n {component}")
+    assert phone.activity == "com.android.settings/.Settings"
+    phone.home()
+    DirectDevice(phone).launch(component)
+    assert phone.activity == "com.android.settings/.Settings"
