@@ -16,16 +16,19 @@ all that it has read is the same (`frames`). An action, `save(ctx, id)`, changes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final
 
 from turnwise.envs.android.phone.forms import form_values, keep_value
 from turnwise.envs.android.phone.handlers import Do
+from turnwise.envs.android.phone.icons import ICONS
 from turnwise.envs.android.phone.state import AppPage, Event, Notification, Snackbar
-from turnwise.envs.android.phone.tables import Database, Schema, Value
+from turnwise.envs.android.phone.tables import KINDS, Database, Schema, Value
 from turnwise.envs.android.phone.widgets import Window
 from turnwise.envs.keyed_random import KeyedRandom
 
@@ -34,6 +37,8 @@ __all__ = ["App", "BrokenApp", "Context", "Converted", "Provider", "call", "to_c
 Phone = Any  # the class of that name in `phone`, which imports this module
 
 _EPOCH: Final = datetime(1970, 1, 1)
+_PACKAGE: Final = re.compile(r"[A-Za-z]\w*(\.[A-Za-z]\w*)*", re.ASCII)
+_COLOUR: Final = re.compile(r"#[0-9A-Fa-f]{6}")
 ScreenFunction = Callable[..., Window]
 Action = Callable[..., None]
 
@@ -89,8 +94,10 @@ class App:
         """Check what would only fail later.
 
         Raises:
-            BrokenApp: there is no screen, two have the same name, or an intent names none.
+            BrokenApp: one of its values cannot be what it says; the message names it, and what it may be.
         """
+        self._check_look()
+        self._check_data()
         names = [screen.__name__ for screen in self.screens]
         if not names:
             raise BrokenApp(f"{self.package} has no screens")
@@ -99,6 +106,31 @@ class App:
         for action, screen in self.intents.items():
             if isinstance(screen, str) and screen not in names:
                 raise BrokenApp(f"{self.package}: {action} opens {screen!r}; its screens: {', '.join(names)}")
+
+    def _check_look(self) -> None:
+        if not isinstance(self.package, str) or not _PACKAGE.fullmatch(self.package):
+            raise BrokenApp(f"a package is a name such as org.example.water, got {self.package!r}")
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise BrokenApp(f"{self.package}: name must be a text that is not empty, got {self.name!r}")
+        if self.icon not in ICONS:
+            near = get_close_matches(str(self.icon), ICONS, 5) or list(ICONS)[:5]
+            raise BrokenApp(
+                f"{self.package}: icon must be one of `phone.icons.ICONS`, such as {', '.join(near)}, got {self.icon!r}"
+            )
+        if not isinstance(self.colour, str) or not _COLOUR.fullmatch(self.colour):
+            raise BrokenApp(f"{self.package}: colour must be like '#1a73a8', got {self.colour!r}")
+
+    def _check_data(self) -> None:
+        for table, columns in self.schema.items():
+            for column, kind in columns.items():
+                if kind not in KINDS:
+                    known = ", ".join(one.__name__ for one in KINDS)
+                    raise BrokenApp(f"{self.package}: column {table}.{column} must be one of {known}, got {kind!r}")
+        provided = [provider.table for provider in self.providers.values()]
+        for name in (*self.volatile, *provided):
+            if name not in self.schema:
+                known = ", ".join(self.schema) or "none"
+                raise BrokenApp(f"{self.package} has no table {name!r}; its tables: {known}")
 
     @property
     def component(self) -> str:

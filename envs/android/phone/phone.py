@@ -28,7 +28,7 @@ from turnwise.envs.android.phone.state import (
     default_settings,
 )
 from turnwise.envs.android.phone.tables import Database, Table, empty_tables, from_sqlite, to_sqlite
-from turnwise.envs.android.phone.widgets import Screen, Window
+from turnwise.envs.android.phone.widgets import Screen, Window, wrong_field
 from turnwise.tools.android.node import Node, write_xml
 
 if TYPE_CHECKING:
@@ -127,8 +127,8 @@ class Phone:
         except BrokenApp:
             raise
         except Exception as error:
-            what = f"{type(error).__name__}: {error}"
-            raise BrokenApp(f"{page.package}: screen {page.screen!r} cannot be laid out: {what}") from error
+            what = wrong_field(window) or f"it cannot be laid out: {type(error).__name__}: {error}"
+            raise BrokenApp(f"{page.package}: screen {page.screen!r}: {what}") from error
         frame.asked = context.asked
         context.phone = None  # a kept frame must not keep the phone: rows of lists hold their context
         return frame

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Any, Final
 
-__all__ = ["Database", "Row", "Schema", "Table", "Value", "empty_tables", "from_sqlite", "to_sqlite"]
+__all__ = ["KINDS", "Database", "Row", "Schema", "Table", "Value", "empty_tables", "from_sqlite", "to_sqlite"]
 
 Value = str | int | float | None
 Row = Mapping[str, Any]
@@ -21,6 +21,8 @@ Schema = Mapping[str, Mapping[str, type]]
 """Tables of a database: column -> str, int, float or bool, by table. Each table also has an integer `_id`."""
 
 _SQL: Final = {str: "TEXT", int: "INTEGER", float: "REAL", bool: "INTEGER"}
+KINDS: Final = tuple(_SQL)
+"""The types that a column may have."""
 _STORED: Final = {str: "TEXT", int: "INT", float: "REAL", bytes: "BLOB"}
 _DEFAULTS: Final[dict[type, Any]] = {str: "", int: 0, float: 0.0, bool: 0}
 
