@@ -57,6 +57,7 @@ _PHONE, _MESSAGES = "org.turnwise.dialer", "org.turnwise.messages"
 _DP: Final = 2.625
 _ZOOM: Final = 1
 _AROUND: Final = 275  # dp of a screen that the map does not have: bars, search, chips
+_LOCATION: Final = "android.permission.ACCESS_FINE_LOCATION"
 _BUTTON: Final = 44.0  # size of the buttons on the map, in dp
 _DAYS: Final = (("weekdays", "Monday to Friday"), ("saturday", "Saturday"), ("sunday", "Sunday"))
 
@@ -171,11 +172,16 @@ def zoom(ctx: Context, by: int) -> None:
 
 
 def locate(ctx: Context) -> None:
-    """Move the map to where the phone is."""
+    """Move the map to where the phone is, if the user lets Maps know it."""
     if ctx.setting("location_mode", "secure") == "0":
         ctx.snackbar("Location is off")
     else:
-        _move(ctx, *me(ctx.phone.seed))
+        ctx.ask(_LOCATION, do(move_here))
+
+
+def move_here(ctx: Context) -> None:
+    """Move the map to where the phone is."""
+    _move(ctx, *me(ctx.phone.seed))
 
 
 _TOOLS: Final = (
@@ -404,4 +410,5 @@ APP = App(
     fill=fill,
     screens=(maps, place, ways_to_share, lists, review, directions, choose_place),
     intents={"android.intent.action.VIEW geo": view},
+    permissions=(_LOCATION,),
 )
