@@ -115,7 +115,7 @@ def save_alarm(ctx: Context, id: int) -> None:
 
 
 def _write_alarm(ctx: Context, id: int, time: str, label: str, days: str) -> None:
-    values = {"time": time, "label": label, "days": days, "enabled": 1}
+    values: dict[str, Any] = {"time": time, "label": label, "days": days, "enabled": 1}
     if id:
         ctx.db.update("alarms", id, **values)
     else:

@@ -46,7 +46,7 @@ def place(pen: Pen, widget: Widget, x: int, y: int, width: int) -> UiBox:
     if lay_out is None:
         raise BrokenApp(f"{pen.package}: a screen holds widgets, got {kind.__name__}")
     try:
-        return lay_out(pen, widget, x, y, width)  # type: ignore[no-any-return]
+        return lay_out(pen, widget, x, y, width)
     except (AttributeError, TypeError, ValueError) as error:
         what = wrong_field(widget) or f"{kind.__name__} cannot be laid out: {type(error).__name__}: {error}"
         raise BrokenApp(f"{pen.package}: {what}") from error

@@ -204,7 +204,7 @@ def from_sqlite(schema: Schema, connection: sqlite3.Connection) -> dict[str, Tab
         rows = connection.execute(f'SELECT {chosen} FROM "{name}" ORDER BY _id').fetchall()
         kept = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (name,)).fetchone()
         last = max(kept[0] if kept else 0, rows[-1][0] if rows else 0)
-        kept_rows = {row[0]: {"_id": row[0], **_fitting(name, columns, row[1:])} for row in rows}
+        kept_rows: dict[int, Row] = {row[0]: {"_id": row[0], **_fitting(name, columns, row[1:])} for row in rows}
         tables[name] = Table(kept_rows, last + 1)
     return tables
 
