@@ -66,11 +66,14 @@ def installed(apps: Iterable[App] | None = None) -> Mapping[str, App]:
         apps: default: all of the registry.
 
     Raises:
-        BrokenApp: two have the same package.
+        BrokenApp: two have the same package or name.
     """
     result: dict[str, App] = {}
     for app in (*_system_apps(), *(all_apps() if apps is None else apps)):
         if app.package in result:
             raise BrokenApp(f"two apps have the package {app.package}: {result[app.package].name} and {app.name}")
+        same = next((other for other in result.values() if other.name.casefold() == app.name.casefold()), None)
+        if same:
+            raise BrokenApp(f"two apps have the name {app.name}: {same.package} and {app.package}")
         result[app.package] = app
     return result

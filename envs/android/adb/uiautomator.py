@@ -292,6 +292,20 @@ def _scroll_to(phone: Phone, selector: dict[str, Any], wanted: dict[str, Any], *
     return True
 
 
+def _drag(phone: Phone, selector: dict[str, Any], to: Any, *rest: Any) -> bool:
+    """Drag an element to another one, or to a point."""
+    tree = phone.tree()
+    x, y = find_one(tree, to).center if isinstance(to, dict) else (int(to), int(rest[0]))
+    phone.swipe(*find_one(tree, selector).center, x, y)
+    return True
+
+
+def _two_fingers(phone: Phone, selector: dict[str, Any], *_: Any) -> bool:
+    """Two fingers on an element change nothing: no app here answers to more than one."""
+    find_one(phone.tree(), selector)
+    return True
+
+
 def _nothing(phone: Phone, *_: Any) -> None:
     """There are no toasts and no traversed text."""
 
@@ -305,9 +319,15 @@ _METHODS: Final[dict[str, Callable[..., Any]]] = {
     "count": _count,
     "deviceInfo": _device_info,
     "drag": _swipe,
+    "dragTo": _drag,
     "dumpWindowHierarchy": _dump,
     "exist": _exist,
+    "flingBackward": _scroll_backward,
+    "flingForward": _scroll_forward,
+    "flingToBeginning": _scroll_start,
+    "flingToEnd": _scroll_end,
     "freezeRotation": _nothing,
+    "gesture": _two_fingers,
     "getClipboard": _clipboard,
     "getLastToast": _nothing,
     "getLastTraversedText": _nothing,
@@ -319,6 +339,8 @@ _METHODS: Final[dict[str, Callable[..., Any]]] = {
     "openNotification": _shade,
     "openQuickSettings": _shade,
     "pasteClipboard": _paste,
+    "pinchIn": _two_fingers,
+    "pinchOut": _two_fingers,
     "pressKey": _key,
     "pressKeyCode": _key_code,
     "scrollBackward": _scroll_backward,

@@ -122,7 +122,23 @@ def enter_address(ctx: Context) -> None:
     if typed:
         host, _, _ = split_url(typed)
         address = "." in host and " " not in typed
-        go(ctx, typed.split("://", 1)[-1].removeprefix("www.").rstrip("/") if address else search_url(typed))
+        go(ctx, _without_scheme(typed) if address else search_url(typed))
+
+
+def _without_scheme(url: str) -> str:
+    return url.split("://", 1)[-1].removeprefix("www.").rstrip("/")
+
+
+def view(ctx: Context, url: str) -> None:
+    """Open an address that another app names, in a new tab."""
+    ctx.open_once(browser)
+    _show_tab(ctx, ctx.db.insert("tabs", url=NEW_TAB))
+    go(ctx, _without_scheme(url))
+
+
+def web_search(ctx: Context, query: str = "") -> None:
+    """Search for words that another app names, in a new tab."""
+    view(ctx, search_url(query) if query else NEW_TAB)
 
 
 def go_home(ctx: Context) -> None:
@@ -420,6 +436,10 @@ APP = App(
     schema={**_SCHEMA, **{name: columns for site in SITES.values() for name, columns in site.schema.items()}},
     fill=fill,
     screens=(browser, tabs, page_menu, bookmarks, bookmark_form, history, clear_data, settings),
-    intents={"android.intent.action.VIEW": "browser"},
+    intents={
+        "android.intent.action.VIEW http": view,
+        "android.intent.action.VIEW https": view,
+        "android.intent.action.WEB_SEARCH": web_search,
+    },
     volatile=("history", "session", "tabs"),
 )

@@ -18,7 +18,8 @@ from turnwise.envs.android.apps.calendar_events import (
     open_occurrence,
     prepare,
 )
-from turnwise.envs.android.phone.app import App, Context, Provider
+from turnwise.envs.android.apps.calendar_provider import EVENTS, to_columns
+from turnwise.envs.android.phone.app import App, Context, to_datetime
 from turnwise.envs.android.phone.event_times import (
     Occurrence,
     by_day,
@@ -264,6 +265,34 @@ def new_event(ctx: Context) -> None:
     ctx.open(form, day=_chosen(ctx).isoformat())
 
 
+# What other apps ask for
+
+
+def insert(
+    ctx: Context,
+    title: str = "",
+    begin_time: int = 0,
+    end_time: int = 0,
+    all_day: bool = False,
+    event_location: str = "",
+    description: str = "",
+    rrule: str = "",
+) -> None:
+    """Open the form of a new event, filled in."""
+    values = {"title": title, "eventLocation": event_location, "description": description, "rrule": rrule}
+    times = {"dtstart": begin_time, "dtend": end_time or begin_time + 3_600_000} if begin_time else {}
+    ctx.open(form, given=to_columns({**values, **times, "allDay": all_day}))
+
+
+def view(ctx: Context, data: str = "", id: int = 0) -> None:
+    """Show an event, or the day of a time in milliseconds."""
+    if "/time/" not in data:
+        ctx.open(event, id=id)
+        return
+    ctx.open_once(calendar)
+    ctx.set("day", to_datetime(id // 1000).date().isoformat())
+
+
 # Search
 
 
@@ -286,17 +315,6 @@ def search(ctx: Context) -> Screen:
     return Screen("Search", rows or [Empty("search", "No events found")], top=[field])
 
 
-_COLUMNS = {
-    "title": "title",
-    "dtstart": "start",
-    "dtend": "end",
-    "allDay": "all_day",
-    "rrule": "repeat",
-    "eventLocation": "location",
-    "description": "notes",
-    "calendar": "calendar",
-}
-
 APP = App(
     package="org.turnwise.calendar",
     name="Calendar",
@@ -317,9 +335,15 @@ APP = App(
         }
     },
     database="/data/data/org.turnwise.calendar/databases/events.db",
-    providers={"content://com.android.calendar/events": Provider("events", _COLUMNS)},
+    providers={"content://com.android.calendar/events": EVENTS},
     fill=fill,
     prepare=prepare,
     screens=(calendar, search, event, form, more, go_to, commands, confirm, discard),
-    intents={"android.intent.action.INSERT": "form"},
+    intents={
+        "android.intent.action.INSERT content://com.android.calendar": insert,
+        "android.intent.action.INSERT vnd.android.cursor.dir/event": insert,
+        "android.intent.action.INSERT vnd.android.cursor.item/event": insert,
+        "android.intent.action.EDIT content://com.android.calendar": "form",
+        "android.intent.action.VIEW content://com.android.calendar": view,
+    },
 )

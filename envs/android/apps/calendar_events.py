@@ -163,19 +163,19 @@ def skip(ctx: Context, id: int, day: str) -> None:
 # The form
 
 
-def _shown(ctx: Context, id: int, day: str, copied: int) -> Record:
+def _shown(ctx: Context, id: int, day: str, copied: int, given: tuple[tuple[str, Any], ...]) -> Record:
     row = ctx.db.get("events", id or copied)
     if row:
         return row
     hour = min(23, ctx.now.hour + 1)
     start = datetime.combine(date.fromisoformat(day) if day else ctx.today, time(hour))
     blank = {"all_day": 0, "repeat": "", "notes": "", "reminder": 10}
-    return {**event_row("", start, 60 if hour < 23 else 30, "", CALENDARS[0]), **blank}
+    return {**event_row("", start, 60 if hour < 23 else 30, "", CALENDARS[0]), **blank, **dict(given)}
 
 
-def form(ctx: Context, id: int = 0, day: str = "", copied: int = 0) -> Screen:
-    """The form of an event; `id` 0 is a new one, perhaps like the event `copied`."""
-    row = _shown(ctx, id, day, copied)
+def form(ctx: Context, id: int = 0, day: str = "", copied: int = 0, given: tuple[tuple[str, Any], ...] = ()) -> Screen:
+    """The form of an event; `id` 0 is a new one, perhaps like the event `copied`, or with columns `given`."""
+    row = _shown(ctx, id, day, copied, given)
     start, end = read_times(row)
     whole = bool(ctx.get("all_day", row["all_day"]))
     first, last = do(move_end, minutes=_minutes(start, end)), do(note_length)
@@ -199,7 +199,7 @@ def form(ctx: Context, id: int = 0, day: str = "", copied: int = 0) -> Screen:
         ],
         up_icon="close",
         actions=[IconButton("check", "Save", do(save, id=id), colour="primary")],
-        on_back=do(leave, id=id, day=day, copied=copied),
+        on_back=do(leave, id=id, day=day, copied=copied, given=given),
     )
 
 
@@ -255,9 +255,9 @@ def save(ctx: Context, id: int) -> None:
     plan(ctx)
 
 
-def leave(ctx: Context, id: int, day: str, copied: int) -> None:
+def leave(ctx: Context, id: int, day: str, copied: int, given: tuple[tuple[str, Any], ...]) -> None:
     """Close the form; if it was changed, ask first."""
-    row = _shown(ctx, id, day, copied)
+    row = _shown(ctx, id, day, copied, given)
     shown = {"title": row["title"], "location": row["location"], "notes": row["notes"]}
     times = dict(zip(("start", "end"), (str(row["start"]), str(row["end"])), strict=True))
     try:

@@ -90,9 +90,9 @@ def switch_alarm(ctx: Context, id: int) -> None:
     plan(ctx)
 
 
-def alarm(ctx: Context, id: int = 0) -> Screen:
-    """The form of an alarm; `id` 0 is a new one."""
-    row = ctx.db.get("alarms", id) or {"time": "07:00", "label": "", "days": ""}
+def alarm(ctx: Context, id: int = 0, time: str = "07:00", label: str = "", weekdays: str = "") -> Screen:
+    """The form of an alarm; `id` 0 is a new one, with the values that another app gives."""
+    row = ctx.db.get("alarms", id) or {"time": time, "label": label, "days": weekdays}
     days = str(row["days"]).split()
     delete = [IconButton("delete", "Delete alarm", opens(confirm, id=id))] if id else []
     return Screen(
@@ -110,14 +110,34 @@ def alarm(ctx: Context, id: int = 0) -> Screen:
 def save_alarm(ctx: Context, id: int) -> None:
     """Write the form; an alarm that is saved is on."""
     days = " ".join(name for name in DAYS if ctx.form[f"day_{name}"])
-    values = {"time": ctx.form["time"], "label": str(ctx.form["label"]).strip(), "days": days, "enabled": 1}
+    _write_alarm(ctx, id, str(ctx.form["time"]), str(ctx.form["label"]).strip(), days)
+    ctx.back()
+
+
+def _write_alarm(ctx: Context, id: int, time: str, label: str, days: str) -> None:
+    values: dict[str, Any] = {"time": time, "label": label, "days": days, "enabled": 1}
     if id:
         ctx.db.update("alarms", id, **values)
     else:
         ctx.db.insert("alarms", **values)
     plan(ctx)
-    ctx.back()
-    ctx.snackbar(f"Alarm set for {values['time']}")
+    ctx.snackbar(f"Alarm set for {time}")
+
+
+def set_alarm(
+    ctx: Context, hour: int = -1, minutes: int = 0, message: str = "", days: str = "", skip_ui: bool = False
+) -> None:
+    """Set an alarm for another app, or open its form; days are numbers, Sunday is 1."""
+    chosen = {
+        DAYS[(int(number) + 5) % 7] for number in days.split(",") if number in ("1", "2", "3", "4", "5", "6", "7")
+    }
+    weekdays = " ".join(name for name in DAYS if name in chosen)
+    if not (0 <= hour < 24 and 0 <= minutes < 60):
+        ctx.open(alarm, label=message, weekdays=weekdays)
+    elif skip_ui:
+        _write_alarm(ctx, 0, f"{hour:02d}:{minutes:02d}", message, weekdays)
+    else:
+        ctx.open(alarm, time=f"{hour:02d}:{minutes:02d}", label=message, weekdays=weekdays)
 
 
 def confirm(ctx: Context, id: int) -> Dialog:
@@ -252,6 +272,16 @@ def set_timer(ctx: Context) -> None:
         ctx.set("digits", "")
 
 
+def ask_timer(ctx: Context, length: int = 0, skip_ui: bool = False) -> None:
+    """Show the timer for another app, set to its seconds; with `skip_ui` it runs at once."""
+    ctx.open_once(clock)
+    show_tab(ctx, "Timer")
+    if 0 < length < 360_000:
+        delete_timer(ctx)
+        ctx.set("digits", _hms(length).replace(":", "").lstrip("0"))
+        run_timer(ctx) if skip_ui else set_timer(ctx)
+
+
 def run_timer(ctx: Context) -> None:
     """Set the timer and start it."""
     set_timer(ctx)
@@ -339,5 +369,10 @@ APP = App(
     fill=fill,
     empty=empty,
     screens=(clock, alarm, confirm, choose_city),
-    intents={"android.intent.action.SHOW_ALARMS": "clock", "android.intent.action.SET_ALARM": "alarm"},
+    intents={
+        "android.intent.action.SHOW_ALARMS": "clock",
+        "android.intent.action.SET_ALARM": set_alarm,
+        "android.intent.action.SET_TIMER": ask_timer,
+        "android.intent.action.SHOW_TIMERS": ask_timer,
+    },
 )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-from turnwise.envs.android.phone.app import App, Context, Provider
+from turnwise.envs.android.phone.app import App, Context, Converted, Provider
 from turnwise.envs.android.phone.content import person
 from turnwise.envs.android.phone.handlers import do, keeps, opens
 from turnwise.envs.android.phone.tables import Row as Record
@@ -140,11 +140,13 @@ def copy(ctx: Context, text: str) -> None:
 _FIELDS = ("first", "last", "phone", "label", "email", "company", "address", "notes")
 
 
-def form(ctx: Context, id: int = 0, name: str = "", phone: str = "", email: str = "") -> Screen:
-    """The form of a contact; `id` 0 is a new one, with the name, number and address that another app knows."""
+def form(
+    ctx: Context, id: int = 0, name: str = "", phone: str = "", email: str = "", company: str = "", notes: str = ""
+) -> Screen:
+    """The form of a contact; `id` 0 is a new one, with what another app knows."""
     first, _, last = name.partition(" ")
     new = {**dict.fromkeys(_FIELDS, ""), "label": LABELS[0], "first": first, "last": last, "phone": phone}
-    row = ctx.db.get("contacts", id) or {**new, "email": email}
+    row = ctx.db.get("contacts", id) or {**new, "email": email, "company": company, "notes": notes}
     return Screen(
         "Edit contact" if id else "Create contact",
         [
@@ -211,10 +213,30 @@ def delete(ctx: Context, id: int) -> None:
     ctx.snackbar("Contact deleted")
 
 
-_COLUMNS: dict[str, str | Callable[[Any], str]] = {
+_TYPES: Final = {"Home": 1, "Mobile": 2, "Work": 3, "Other": 7}
+"""Labels as ContactsContract.CommonDataKinds.Phone numbers them; those that are not here are other ones."""
+
+
+def _type_number(label: str) -> int:
+    return _TYPES.get(label, _TYPES["Other"])
+
+
+def _label(number: Any) -> str:
+    if number in (None, ""):
+        return LABELS[0]
+    return next((label for label, known in _TYPES.items() if known == int(number)), "Other")
+
+
+def _clean(row: dict[str, Any]) -> dict[str, Any]:
+    """Give a contact without a label the one that the form starts with."""
+    return {**row, "label": row.get("label") or LABELS[0]}
+
+
+_COLUMNS: dict[str, str | Converted | Callable[[Any], str]] = {
     "display_name": name_of,
     "number": "phone",
     "data1": "phone",
+    "data2": Converted("label", _type_number, _label),
     "given_name": "first",
     "family_name": "last",
     "email": "email",
@@ -223,7 +245,7 @@ _COLUMNS: dict[str, str | Callable[[Any], str]] = {
     "notes": "notes",
     "starred": "starred",
 }
-_PROVIDER = Provider("contacts", _COLUMNS)
+_PROVIDER = Provider("contacts", _COLUMNS, clean=_clean)
 
 APP = App(
     package="org.turnwise.contacts",
@@ -246,10 +268,12 @@ APP = App(
     fill=fill,
     screens=(contacts, contact, commands, form, discard, confirm),
     intents={
-        "android.intent.action.INSERT": "form",
+        "android.intent.action.INSERT content://com.android.contacts": "form",
         "android.intent.action.INSERT vnd.android.cursor.dir/contact": "form",
         "android.intent.action.INSERT vnd.android.cursor.dir/raw_contact": "form",
-        "android.intent.action.VIEW content": "contact",
+        "android.intent.action.INSERT_OR_EDIT vnd.android.cursor.item/contact": "form",
+        "android.intent.action.EDIT content://com.android.contacts": "form",
+        "android.intent.action.VIEW content://com.android.contacts": "contact",
     },
     providers={
         "content://contacts/phones": _PROVIDER,

@@ -369,7 +369,12 @@ APP = App(
     database="/data/data/com.android.providers.contacts/databases/calllog.db",
     fill=fill,
     screens=(phone, history, keypad, call, blocked, responses, entry, more, confirm, block, response),
-    intents={"android.intent.action.DIAL": "keypad"},
+    intents={
+        "android.intent.action.DIAL": "keypad",
+        "android.intent.action.DIAL tel": "keypad",
+        "android.intent.action.VIEW tel": "keypad",
+        "android.intent.action.CALL tel": call_number,
+    },
     receivers={"android.intent.action.PHONE_STATE": change_state},
     providers={"content://call_log/calls": Provider("calls", _COLUMNS)},
 )

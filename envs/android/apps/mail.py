@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from turnwise.envs.android.apps.mail_compose import choose_file, compose, forward, full_name, keep, reply
+from turnwise.envs.android.apps.mail_compose import choose_file, compose, forward, full_name, keep, reply, write
 from turnwise.envs.android.phone.app import App, Context, to_clock, to_datetime
 from turnwise.envs.android.phone.content import TOWNS
 from turnwise.envs.android.phone.handlers import do, keeps, opens
@@ -335,5 +335,10 @@ APP = App(
     database="/data/data/org.turnwise.mail/databases/EmailProvider.db",
     fill=fill,
     screens=(mail, search, message, compose, folders, commands, choose_file, confirm, keep),
-    intents={"android.intent.action.SENDTO": "compose"},
+    intents={
+        "android.intent.action.SENDTO mailto": write,
+        "android.intent.action.VIEW mailto": write,
+        "android.intent.action.SEND": write,
+        "android.intent.action.SEND message/rfc822": write,
+    },
 )

@@ -33,6 +33,11 @@ def forward(ctx: Context, id: int) -> None:
         ctx.open(compose, subject=f"Fwd: {row['subject']}", **kept)
 
 
+def write(ctx: Context, to: str = "", email: str = "", subject: str = "", body: str = "", text: str = "") -> None:
+    """Open the form of a new mail with what another app gives."""
+    ctx.open(compose, recipient=to or email, subject=subject, body=body or text)
+
+
 def compose(
     ctx: Context, draft: int = 0, recipient: str = "", subject: str = "", body: str = "", attachments: str = ""
 ) -> Screen:

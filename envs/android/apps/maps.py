@@ -57,6 +57,7 @@ _PHONE, _MESSAGES = "org.turnwise.dialer", "org.turnwise.messages"
 _DP: Final = 2.625
 _ZOOM: Final = 1
 _AROUND: Final = 275  # dp of a screen that the map does not have: bars, search, chips
+_LOCATION: Final = "android.permission.ACCESS_FINE_LOCATION"
 _BUTTON: Final = 44.0  # size of the buttons on the map, in dp
 _DAYS: Final = (("weekdays", "Monday to Friday"), ("saturday", "Saturday"), ("sunday", "Sunday"))
 
@@ -171,11 +172,16 @@ def zoom(ctx: Context, by: int) -> None:
 
 
 def locate(ctx: Context) -> None:
-    """Move the map to where the phone is."""
+    """Move the map to where the phone is, if the user lets Maps know it."""
     if ctx.setting("location_mode", "secure") == "0":
         ctx.snackbar("Location is off")
     else:
-        _move(ctx, *me(ctx.phone.seed))
+        ctx.ask(_LOCATION, do(move_here))
+
+
+def move_here(ctx: Context) -> None:
+    """Move the map to where the phone is."""
+    _move(ctx, *me(ctx.phone.seed))
 
 
 _TOOLS: Final = (
@@ -205,6 +211,14 @@ def clear(ctx: Context) -> None:
     page = ctx.phone.page
     kept = {key: value for key, value in page.values.items() if key != "query"}
     ctx.phone.change_page(replace(page, values=kept, focus="", selection=(0, 0), keyboard=False, scroll=None))
+
+
+def view(ctx: Context, q: str = "") -> None:
+    """Search for what another app names; the coordinates of the world are not those of the town."""
+    ctx.open_once(maps)
+    if q.strip():
+        ctx.set("tab", "Explore")
+        ctx.set("query", q.strip())
 
 
 # A place
@@ -395,5 +409,6 @@ APP = App(
     },
     fill=fill,
     screens=(maps, place, ways_to_share, lists, review, directions, choose_place),
-    intents={"android.intent.action.VIEW geo": "maps"},
+    intents={"android.intent.action.VIEW geo": view},
+    permissions=(_LOCATION,),
 )

@@ -271,6 +271,18 @@ def choose(ctx: Context, address: str, forwarded: str) -> None:
     ctx.replace(thread, address=str(same[0]["address"]) if same else str(known), text=forwarded)
 
 
+def write(ctx: Context, address: str = "", sms_body: str = "", body: str = "") -> None:
+    """Open the conversation with somebody whom another app names, with the text typed."""
+    ctx.open(recipient, forwarded=sms_body or body)
+    if address:
+        choose(ctx, address, sms_body or body)
+
+
+def share(ctx: Context, text: str = "") -> None:
+    """Choose who gets a text of another app."""
+    ctx.open(recipient, forwarded=text)
+
+
 def _contacts(ctx: Context) -> list[Record]:
     return ctx.of(CONTACTS).rows("contacts") if CONTACTS in ctx.phone.apps else []
 
@@ -464,7 +476,14 @@ APP = App(
     database="/data/data/com.android.providers.telephony/databases/mmssms.db",
     fill=fill,
     screens=(messages, search, recipient, thread, commands, message, schedule, confirm),
-    intents={"android.intent.action.SENDTO": "recipient"},
+    intents={
+        **{
+            f"android.intent.action.{verb} {scheme}": write
+            for verb in ("SENDTO", "VIEW")
+            for scheme in ("sms", "smsto")
+        },
+        "android.intent.action.SEND text/plain": share,
+    },
     receivers={"android.provider.Telephony.SMS_RECEIVED": receive},
     providers=_PROVIDERS,
 )

@@ -47,6 +47,7 @@ NOTES: Final = {
     "Budget of the trip": "Ferry {number}\nRooms 240\nMeals 180\nOne {thing} as a present",
     "Workshop attendees": "# Attendees\n\n- Ivo\n- Marta\n- Selma\n- whoever brings the {thing}",
 }
+_PREVIEW: Final = 44  # characters of the first line that the list shows
 _THINGS: Final = ("lantern", "kettle", "umbrella", "ladder", "compass", "basket", "teapot", "bicycle", "violin")
 
 
@@ -120,7 +121,11 @@ def _row(ctx: Context, kind: str, path: str) -> Item:
         )
     when = to_datetime(ctx.phone.files[path].modified)
     first = next((line.lstrip("#- ") for line in _text(ctx, path).splitlines() if line.strip("#- ")), "Empty note")
-    about = f"{first[:44]}" if not ctx.get("query") else f"In {_folder_name(posixpath.dirname(path))}"
+    about = (
+        (first if len(first) <= _PREVIEW else f"{first[: _PREVIEW - 1].rstrip()}\u2026")
+        if not ctx.get("query")
+        else f"In {_folder_name(posixpath.dirname(path))}"
+    )
     shown = f"{when.day} {when:%b}"
     return Item(
         title_of(path),

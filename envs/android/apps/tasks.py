@@ -34,6 +34,7 @@ from turnwise.envs.android.phone.widgets import (
 
 LISTS: Final = ("Home", "Work", "Shopping", "Studies")
 PRIORITIES: Final = ("High", "Medium", "Low", "None")
+_PRIORITY_RANKS: Final = {name: rank for rank, name in enumerate(PRIORITIES)}
 TITLES: Final = {
     "Home": (
         "Descale the kettle",
@@ -101,7 +102,7 @@ def tasks(ctx: Context) -> Screen:
     wanted = str(ctx.get("query", "")).casefold().strip()
     rows = [row for row in ctx.db.rows("tasks") if bool(row["done"]) == (tab == "done")]
     rows = [row for row in rows if chosen in (0, row["list"]) and wanted in f"{row['title']} {row['note']}".casefold()]
-    rows.sort(key=lambda row: (row["due"] or "9999", PRIORITIES.index(row["priority"]), row["title"]))
+    rows.sort(key=lambda row: (row["due"] or "9999", _PRIORITY_RANKS.get(row["priority"], 3), row["title"]))
     if tab == "done":
         rows.sort(key=lambda row: (row["completed"], row["title"]), reverse=True)
     every = [("All", 0), *((row["name"], row["_id"]) for row in ctx.db.rows("lists"))]
@@ -148,7 +149,7 @@ def _heading(row: Record, today: date, tab: str) -> str:
 
 def _task_row(ctx: Context, row: Record) -> Checkbox:
     owner = ctx.db.get("lists", row["list"])
-    priority = f"{row['priority']} priority" if row["priority"] != "None" else ""
+    priority = f"{row['priority']} priority" if row["priority"] not in ("", "None") else ""
     due = f"due {day_text(row['due'], ctx.today)}" if row["due"] else ""
     about = " · ".join(part for part in (owner["name"] if owner else "", priority, due) if part)
     return Checkbox(
@@ -185,7 +186,7 @@ def task(ctx: Context, id: int) -> Screen:
     details: list[Widget] = [
         Item(owner["name"] if owner else "None", "List", "list"),
         Item(f"{due:%A}, {due.day} {due:%B %Y}" if due else "No due date", "Due", "calendar"),
-        Item(row["priority"], "Priority", "flag"),
+        Item(row["priority"] or "None", "Priority", "flag"),
     ]
     if row["done"] and row["completed"]:
         when = date.fromisoformat(row["completed"])

@@ -16,25 +16,40 @@ all that it has read is the same (`frames`). An action, `save(ctx, id)`, changes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final
 
 from turnwise.envs.android.phone.forms import form_values, keep_value
 from turnwise.envs.android.phone.handlers import Do
+from turnwise.envs.android.phone.icons import ICONS
 from turnwise.envs.android.phone.state import AppPage, Event, Notification, Snackbar
-from turnwise.envs.android.phone.tables import Database, Schema, Value
+from turnwise.envs.android.phone.tables import KINDS, Database, Schema, Value
 from turnwise.envs.android.phone.widgets import Window
 from turnwise.envs.keyed_random import KeyedRandom
 
-__all__ = ["App", "BrokenApp", "Context", "Provider", "call", "to_clock", "to_datetime"]
+__all__ = ["App", "BrokenApp", "Context", "Converted", "Provider", "call", "to_clock", "to_datetime"]
 
 Phone = Any  # the class of that name in `phone`, which imports this module
 
 _EPOCH: Final = datetime(1970, 1, 1)
+_PACKAGE: Final = re.compile(r"[A-Za-z]\w*(\.[A-Za-z]\w*)*", re.ASCII)
+_COLOUR: Final = re.compile(r"#[0-9A-Fa-f]{6}")
 ScreenFunction = Callable[..., Window]
+Action = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A column of a table that a provider shows in another form; `store` raises ValueError for what it cannot be."""
+
+    column: str
+    show: Callable[[Any], Value]
+    store: Callable[[Any], Value]
 
 
 @dataclass(frozen=True)
@@ -42,9 +57,10 @@ class Provider:
     """Rows of an app under a content uri. Columns that are functions of a row are read only."""
 
     table: str
-    columns: Mapping[str, str | Callable[[Any], Value]]  # of the provider -> of the table
+    columns: Mapping[str, str | Converted | Callable[[Any], Value]]  # of the provider -> of the table
     where: Mapping[str, Value] = field(default_factory=dict)  # the rows that it shows, and what a new one gets
-    insert: Callable[[Context, dict[str, Any]], None] | None = None  # adds a row of the provider in another way
+    clean: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    """Returns a new or changed row of the table as it is stored, or raises ValueError."""
 
 
 class BrokenApp(Exception):
@@ -65,7 +81,7 @@ class App:
     files: Callable[[Context], None] | None = None  # writes the app's first files with ctx.write_file
     database: str = ""  # path of its database on a real device; default: /data/data/PACKAGE/databases/NAME.db
     activity: str = ".MainActivity"
-    intents: Mapping[str, str] = field(default_factory=dict)  # of `am start -a`: action -> name of a screen
+    intents: Mapping[str, str | Action] = field(default_factory=dict)  # of `am start`: see `intents`
     receivers: Mapping[str, Callable[..., None]] = field(default_factory=dict)  # of `am broadcast -a`: action -> action
     providers: Mapping[str, Provider] = field(default_factory=dict)  # of `content`: uri -> rows
     empty: Callable[[Context], None] | None = None  # writes the rows that it cannot do without, after `pm clear`
@@ -78,16 +94,43 @@ class App:
         """Check what would only fail later.
 
         Raises:
-            BrokenApp: there is no screen, two have the same name, or an intent names none.
+            BrokenApp: one of its values cannot be what it says; the message names it, and what it may be.
         """
+        self._check_look()
+        self._check_data()
         names = [screen.__name__ for screen in self.screens]
         if not names:
             raise BrokenApp(f"{self.package} has no screens")
         if len(set(names)) < len(names):
             raise BrokenApp(f"{self.package} has two screens of one name; its screens: {', '.join(names)}")
         for action, screen in self.intents.items():
-            if screen not in names:
+            if isinstance(screen, str) and screen not in names:
                 raise BrokenApp(f"{self.package}: {action} opens {screen!r}; its screens: {', '.join(names)}")
+
+    def _check_look(self) -> None:
+        if not isinstance(self.package, str) or not _PACKAGE.fullmatch(self.package):
+            raise BrokenApp(f"a package is a name such as org.example.water, got {self.package!r}")
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise BrokenApp(f"{self.package}: name must be a text that is not empty, got {self.name!r}")
+        if self.icon not in ICONS:
+            near = get_close_matches(str(self.icon), ICONS, 5) or list(ICONS)[:5]
+            raise BrokenApp(
+                f"{self.package}: icon must be one of `phone.icons.ICONS`, such as {', '.join(near)}, got {self.icon!r}"
+            )
+        if not isinstance(self.colour, str) or not _COLOUR.fullmatch(self.colour):
+            raise BrokenApp(f"{self.package}: colour must be like '#1a73a8', got {self.colour!r}")
+
+    def _check_data(self) -> None:
+        for table, columns in self.schema.items():
+            for column, kind in columns.items():
+                if kind not in KINDS:
+                    known = ", ".join(one.__name__ for one in KINDS)
+                    raise BrokenApp(f"{self.package}: column {table}.{column} must be one of {known}, got {kind!r}")
+        provided = [provider.table for provider in self.providers.values()]
+        for name in (*self.volatile, *provided):
+            if name not in self.schema:
+                known = ", ".join(self.schema) or "none"
+                raise BrokenApp(f"{self.package} has no table {name!r}; its tables: {known}")
 
     @property
     def component(self) -> str:
@@ -208,6 +251,11 @@ class Context:
     def open_named(self, screen: str, params: tuple[tuple[str, Any], ...]) -> None:
         """Do the same with the name of a screen."""
         self.phone.push(AppPage(self.package, screen, params))
+
+    def open_once(self, screen: ScreenFunction) -> None:
+        """Show a screen of this app, unless it is in front."""
+        if self.phone.page.screen != screen.__name__:
+            self.open(screen)
 
     def replace(self, screen: ScreenFunction, **params: Any) -> None:
         """Show a screen instead of the page in front."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Canvas"]
 
 Colour = tuple[int, int, int]
+_JOINERS: Final = "\u200d\ufe0e\ufe0f"  # of emoji; they have no shape of their own
+_NO_CHARACTER: Final = "\U0010fffe"
 _OVER: Final = 4  # times that masks are drawn larger
 _SMOOTH: Final = 2  # times that parts are drawn larger
 
@@ -277,13 +279,25 @@ def _font(size: int, bold: bool) -> FreeTypeFont:
     return ImageFont.truetype(path, size, layout_engine=ImageFont.Layout.BASIC)
 
 
+@lru_cache(maxsize=4096)
+def _drawable(character: str) -> str:
+    """Return a character as Roboto can draw it: a bullet for one that the font lacks, such as an emoji."""
+    if character in _JOINERS:
+        return ""
+    if not character.isprintable():
+        return " "
+    font = _font(40, False)
+    missing = bytes(font.getmask(character)) == bytes(font.getmask(_NO_CHARACTER))
+    return "\u2022" if missing else character
+
+
 @lru_cache(maxsize=8192)
 def _text(text: str, size: int, bold: bool) -> tuple[Image | None, int, int]:
     """Return a line as a mask, and where its upper left corner lies in the line's box."""
     from PIL import Image, ImageDraw
 
     font = _font(size, bold)
-    safe = "".join(character if character.isprintable() else " " for character in text)
+    safe = text if text.isascii() and text.isprintable() else "".join(map(_drawable, text))
     left, top, right, bottom = (int(part) for part in font.getbbox(safe))
     if right <= left or bottom <= top:
         return None, 0, 0

@@ -24,6 +24,7 @@ from turnwise.envs.android.phone.widgets import (
     Spacer,
     Text,
     Widget,
+    wrong_field,
 )
 
 __all__ = ["place", "scrolled", "stack"]
@@ -38,16 +39,17 @@ def place(pen: Pen, widget: Widget, x: int, y: int, width: int) -> UiBox:
     """Return the box of a widget at a place, as high as its content.
 
     Raises:
-        BrokenApp: it is not a widget, or one that only a screen can hold.
+        BrokenApp: it is not a widget, one that only a screen can hold, or one with a wrong value.
     """
     kind = type(widget)
-    part = PARTS.get(kind)
-    if part is not None:
-        return part(pen, widget, x, y, width)
-    container = _CONTAINERS.get(kind)
-    if container is None:
+    lay_out = PARTS.get(kind) or _CONTAINERS.get(kind)
+    if lay_out is None:
         raise BrokenApp(f"{pen.package}: a screen holds widgets, got {kind.__name__}")
-    return container(pen, widget, x, y, width)  # type: ignore[no-any-return]
+    try:
+        return lay_out(pen, widget, x, y, width)
+    except (AttributeError, TypeError, ValueError) as error:
+        what = wrong_field(widget) or f"{kind.__name__} cannot be laid out: {type(error).__name__}: {error}"
+        raise BrokenApp(f"{pen.package}: {what}") from error
 
 
 def stack(pen: Pen, widgets: Sequence[Widget], x: int, y: int, width: int, gap: int = 0) -> list[UiBox]:

@@ -1,9 +1,10 @@
 """Intents: what `am start` and `am broadcast` ask of the phone, and which app answers.
 
-An app names the actions that it answers in `App.intents` ("ACTION" or "ACTION scheme") and `App.receivers`. The
-screen or receiver gets those extras whose last word is the name of one of its parameters, and from the data what it
-has a parameter for: `data` (all of it), `number`, `address` or `to` (what follows tel:, sms:, mailto:), `id` (the
-number at the end of a content uri).
+An app names in `App.intents` what it answers: "ACTION", or "ACTION KIND" where the kind is a scheme ("tel"), a type
+("text/plain") or the authority of content ("content://com.android.calendar"), with a screen's name or an action. It
+names actions for `am broadcast` in `App.receivers`. Screens and actions get what they have a parameter for: extras by
+their last word, parameters of the data's query, `data` and `url` (the whole data), `number`, `address`, `to` or
+`phone` (what follows tel:, sms:, mailto:), and `id` (the number at the end of a content uri).
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
-from turnwise.envs.android.phone.app import App, Context, call
+from turnwise.envs.android.phone.app import Action, App
+from turnwise.envs.android.phone.handlers import do
 from turnwise.envs.android.phone.phone import Phone, UnknownApp
-from turnwise.envs.android.phone.state import LogLine
 
-__all__ = ["Intent", "NoActivity", "broadcast", "start_activity", "write_log"]
+__all__ = ["Intent", "NoActivity", "broadcast", "start_activity"]
 
 _MAIN: Final = "android.intent.action.MAIN"
 _HOME: Final = "android.intent.category.HOME"
-_KEPT_LINES: Final = 400
+_TO_SOMEBODY: Final = frozenset(("tel", "sms", "smsto", "mms", "mmsto", "mailto"))
 
 
 class NoActivity(LookupError):
@@ -50,95 +51,100 @@ class Intent:
         return f"Intent {{ {' '.join([*parts, '(has extras)'] if self.extras else parts)} }}"
 
 
-def write_log(phone: Phone, tag: str, text: str, level: str = "I") -> None:
-    """Add a line to the log, whose oldest lines go."""
-    phone.state.log = (*phone.state.log[1 - _KEPT_LINES :], LogLine(phone.state.clock, level, tag, text))
-
-
 def start_activity(phone: Phone, intent: Intent) -> str:
     """Bring the app that answers to the front, and return its component.
 
     Raises:
         NoActivity: none does.
     """
-    write_log(phone, "ActivityTaskManager", f"START u0 {intent}")
+    phone.log("ActivityTaskManager", f"START u0 {intent}")
     if intent.category == _HOME:
         phone.home()
         return phone.activity
-    app, screen = _find(phone, intent)
-    if screen:
-        phone.launch(app.package, screen, **_arguments(app.screen(screen), intent))
+    app, answer = _find(phone, intent)
+    if isinstance(answer, str) and answer:
+        phone.launch(app.package, answer, **_arguments(app.screen(answer), intent))
     else:
         phone.launch(app.package)
-    write_log(phone, "ActivityTaskManager", f"Displayed {app.component}")
+    if callable(answer):
+        phone.run(do(answer, **_arguments(answer, intent)), app.package, frame=phone.frame)
+    phone.log("ActivityTaskManager", f"Displayed {app.component}")
     return app.component
 
 
 def broadcast(phone: Phone, intent: Intent) -> list[str]:
     """Give the intent to all receivers for its action, and return the packages of those."""
-    write_log(phone, "BroadcastQueue", f"{intent}")
+    phone.from_outside()
+    phone.log("BroadcastQueue", f"{intent}")
     reached = []
     for app in phone.apps.values():
         receiver = app.receivers.get(intent.action)
         if receiver is not None and intent.package in ("", app.package):
-            call(app.package, receiver, Context(phone, app.package), _arguments(receiver, intent))
+            phone.run(do(receiver, **_arguments(receiver, intent)), app.package)
             reached.append(app.package)
     phone.change()
     return reached
 
 
-def _find(phone: Phone, intent: Intent) -> tuple[App, str]:
-    """Return the app that answers and its screen, "" for the one where it was left."""
+def _find(phone: Phone, intent: Intent) -> tuple[App, str | Action]:
+    """Return the app that answers, and its screen or action; "" for the screen where it was left."""
     if intent.component:
         app = _by_component(phone, intent.component)
-        return app, _screen(app, intent)
+        return app, _answer(app, intent, exact=False)
     if intent.package and (not intent.action or intent.action == _MAIN):
         try:
-            return phone.find_app(intent.package), ""
+            return phone.startable(intent.package), ""
         except UnknownApp:
             raise NoActivity(f"Error: Activity not started, unable to resolve {intent}") from None
     named = [app for app in phone.apps.values() if intent.package in ("", app.package)]
     for exact in (True, False):
         for app in named:
-            screen = _screen(app, intent, exact)
-            if screen:
-                return app, screen
+            answer = _answer(app, intent, exact)
+            if answer:
+                return app, answer
     raise NoActivity(f"Error: Activity not started, unable to resolve {intent}")
 
 
 def _by_component(phone: Phone, component: str) -> App:
-    package, _, activity = component.partition("/")
-    app = phone.apps.get(package)
-    known = {app.activity, f"{package}{app.activity}"} if app else set()
-    if app is None or activity not in known:
-        raise NoActivity(f"Error type 3\nError: Activity class {{{component}}} does not exist.")
-    return app
+    try:
+        if "/" in component:
+            return phone.startable(component)
+    except UnknownApp:
+        pass
+    raise NoActivity(f"Error type 3\nError: Activity class {{{component}}} does not exist.")
 
 
-def _screen(app: App, intent: Intent, exact: bool = False) -> str:
-    """Return the screen of an app for an action; `exact`: declared for the scheme or the type of the data too."""
-    scheme = intent.data.partition(":")[0] if ":" in intent.data else ""
-    for kind in (scheme, intent.type):
-        found = app.intents.get(f"{intent.action} {kind}") if kind else None
+def _answer(app: App, intent: Intent, exact: bool) -> str | Action:
+    """Return what an app has for an intent, "" for nothing; `exact`: declared for its data or type, if it has any."""
+    uri = re.match(r"(?P<authority>(?P<scheme>[a-z][a-z0-9+.-]*):(//[^/?#]*)?)", intent.data)
+    kinds = [*(uri.group("authority", "scheme") if uri else ()), *([intent.type] if intent.type else ())]
+    for kind in kinds:
+        found = app.intents.get(f"{intent.action} {kind}")
         if found:
             return found
-    return "" if exact and (scheme or intent.type) else app.intents.get(intent.action, "")
+    return "" if exact and kinds else app.intents.get(intent.action, "")
 
 
 def _arguments(function: Callable[..., Any], intent: Intent) -> dict[str, Any]:
-    """Return the arguments of a screen or receiver that the intent has values for, of the types of their defaults."""
-    values: dict[str, Any] = {"data": intent.data, "url": intent.data}
-    rest = unquote(intent.data.partition(":")[2]).partition("?")[0].removeprefix("//")
-    values |= dict.fromkeys(("number", "address", "to", "phone"), rest) if rest else {}
-    last = re.search(r"/(\d+)$", intent.data)
-    values |= {"id": int(last[1])} if last else {}
-    values |= {name.rsplit(".", 1)[-1].casefold(): value for name, value in intent.extras.items()}
+    """Return the arguments of a screen or action that the intent has values for, of the types of their defaults."""
+    values = _values(intent)
     found = {}
     for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
         value = values.get(name.casefold().replace("_", ""), values.get(name, ""))
         if value != "":
             found[name] = _as_type_of(parameter.default, value)
     return found
+
+
+def _values(intent: Intent) -> dict[str, Any]:
+    scheme, _, rest = intent.data.partition(":")
+    whom, _, query = rest.partition("?")
+    values: dict[str, Any] = {"data": intent.data, "url": intent.data, **dict(parse_qsl(query))}
+    if scheme in _TO_SOMEBODY and whom:
+        values |= dict.fromkeys(("number", "address", "to", "phone"), unquote(whom).removeprefix("//"))
+    last = re.search(r"^content:.*/(\d{1,15})$", intent.data)
+    values |= {"id": int(last[1])} if last else {}
+    return values | {name.rsplit(".", 1)[-1].casefold(): value for name, value in intent.extras.items()}
 
 
 def _as_type_of(default: Any, value: Any) -> Any:

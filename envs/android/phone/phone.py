@@ -17,9 +17,18 @@ from turnwise.envs.android.phone.frames import frame_for
 from turnwise.envs.android.phone.handlers import Do
 from turnwise.envs.android.phone.layout import Frame, lay_out
 from turnwise.envs.android.phone.seed_content import SeedContent, shared_content
-from turnwise.envs.android.phone.state import AppPage, File, Notification, Snackbar, State, Task, default_settings
+from turnwise.envs.android.phone.state import (
+    AppPage,
+    File,
+    LogLine,
+    Notification,
+    Snackbar,
+    State,
+    Task,
+    default_settings,
+)
 from turnwise.envs.android.phone.tables import Database, Table, empty_tables, from_sqlite, to_sqlite
-from turnwise.envs.android.phone.widgets import Screen, Window
+from turnwise.envs.android.phone.widgets import Screen, Window, wrong_field
 from turnwise.tools.android.node import Node, write_xml
 
 if TYPE_CHECKING:
@@ -35,6 +44,7 @@ CLOCK: Final = datetime(2023, 10, 15, 15, 34)
 HOME: Final = "com.android.launcher3"
 SYSTEM: Final = "com.android.systemui"
 _SIZE: Final = (1080, 2400)
+_LOG_LINES: Final = 400
 
 
 class UnknownApp(LookupError):
@@ -96,11 +106,15 @@ class Phone:
         """Return a page as boxes, whether or not it is in front.
 
         Raises:
-            BrokenApp: its screen function fails, or returns what cannot be shown.
+            BrokenApp: its screen function fails, or returns what cannot be shown, and nothing came from outside.
         """
         first = page is self.state.tasks[0].pages[0]
         snackbar = None if self.state.windows else self.state.snackbar
-        return frame_for(self, (self._content, page.text, first, snackbar), lambda: self._build(page, first, snackbar))
+        about = (self._content, page.text, first, snackbar)
+        try:
+            return frame_for(self, about, lambda: self._build(page, first, snackbar))
+        except BrokenApp as error:
+            return self.frame_of(self._stopped(page.package, error))
 
     def _build(self, page: AppPage, first: bool, snackbar: Snackbar | None) -> Frame:
         function, context = self.apps[page.package].screen(page.screen), Context(self, page.package, page)
@@ -108,7 +122,13 @@ class Phone:
         if not isinstance(window, Window):
             raise BrokenApp(f"{page.package}: screen {page.screen!r} must return a window, got {type(window).__name__}")
         scale = float(self.setting("font_scale") or "1")
-        frame = lay_out(window, page, self.size, scale, snackbar, first)
+        try:
+            frame = lay_out(window, page, self.size, scale, snackbar, first)
+        except BrokenApp:
+            raise
+        except Exception as error:
+            what = wrong_field(window) or f"it cannot be laid out: {type(error).__name__}: {error}"
+            raise BrokenApp(f"{page.package}: screen {page.screen!r}: {what}") from error
         frame.asked = context.asked
         context.phone = None  # a kept frame must not keep the phone: rows of lists hold their context
         return frame
@@ -205,7 +225,7 @@ class Phone:
         Raises:
             UnknownApp: the phone has no such app.
         """
-        package = self.find_app(app).package
+        package = self.startable(app).package
         with self._input():
             self.state.windows = ()
             self.start(package, screen, tuple(params.items()))
@@ -279,14 +299,26 @@ class Phone:
         Raises:
             UnknownApp: the phone has none; the message lists the apps.
         """
-        package = name.split("/")[0]
-        if package in self.apps:
-            return self.apps[package]
+        package, slash, activity = name.partition("/")
+        found = self.apps.get(package)
+        if found and (not slash or activity in (found.activity, package + found.activity)):
+            return found
         for app in self.apps.values():
             if app.name.casefold() == name.casefold() and not app.hidden:
                 return app
         known = ", ".join(sorted(app.name for app in self.apps.values() if not app.hidden))
         raise UnknownApp(f"no app is called {name!r}; the phone has {known}")
+
+    def startable(self, name: str) -> App:
+        """Return an app that can be brought to the front: not a part of the system other than the home screen.
+
+        Raises:
+            UnknownApp: the phone has none.
+        """
+        app = self.find_app(name)
+        if app.hidden and app.package != HOME:
+            raise UnknownApp(f"{app.package} has no activity that can be started")
+        return app
 
     def tables(self, package: str) -> Database:
         """Return the tables of an app, filled from the seed when they are first used."""
@@ -337,6 +369,30 @@ class Phone:
         same = {name: old[name] for name in new if old[name].digest == new[name].digest}
         self.state.databases[app.package] = {**new, **same}
         self._changed()
+
+    def from_outside(self) -> None:
+        """Note that adb works on the phone: an app that then fails stops, as on a device, and BrokenApp is not raised.
+
+        Its data may be such as the app itself never writes.
+        """
+        self.state.outside = True
+
+    def _stopped(self, package: str, error: BrokenApp) -> AppPage:
+        """Return the page that says that an app has failed, after logging why.
+
+        Raises:
+            BrokenApp: nothing came from outside, so that the app itself is wrong.
+        """
+        if not self.state.outside:
+            raise error
+        text = f"FATAL EXCEPTION: {error}"
+        if not self.state.log or self.state.log[-1].text != text:
+            self.log("AndroidRuntime", text, "E")
+        return AppPage(SYSTEM, "stopped", (("package", package),))
+
+    def log(self, tag: str, text: str, level: str = "I") -> None:
+        """Add a line to the log, whose oldest lines go."""
+        self.state.log = (*self.state.log[1 - _LOG_LINES :], LogLine(self.state.clock, level, tag, text))
 
     @property
     def files(self) -> Mapping[str, File]:
@@ -394,12 +450,15 @@ class Phone:
             frame: where it was touched, for `ctx.form`.
 
         Raises:
-            BrokenApp: it fails.
+            BrokenApp: it fails, and nothing came from outside.
         """
         if action is not None:
             context = Context(self, package, frame.page if frame else None, frame.window if frame else None)
             context.value = value
-            call(package, action.function, context, dict(action.arguments))
+            try:
+                call(package, action.function, context, dict(action.arguments))
+            except BrokenApp as error:
+                self.push(self._stopped(package, error))
             self._changed()
 
     def change_page(self, page: AppPage) -> None:

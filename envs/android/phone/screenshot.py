@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from turnwise.envs.android.phone.box import UiBox, dp
 from turnwise.envs.android.phone.brush import Brush
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 __all__ = ["paint"]
+
+_HOME: Final = "com.android.launcher3"
 
 Phone = Any  # the class of that name in `phone`, which imports this module
 Colour = tuple[int, int, int]
@@ -51,8 +53,8 @@ def _visible(phone: Phone) -> list[Frame]:
         frame = phone.frame if not frames else phone.frame_of(page)
         frames.insert(0, frame)
         if isinstance(frame.window, Screen):
-            break
-    return frames
+            return frames
+    return [phone.frame_of(AppPage(_HOME, "home")), *frames]  # an app that has stopped
 
 
 def _window(phone: Phone, canvas: Canvas, frame: Frame) -> None:

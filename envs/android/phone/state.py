@@ -123,6 +123,7 @@ class State:
     screen_on: bool = True
     directories: frozenset[str] = frozenset()  # that were made and hold no file
     log: tuple[LogLine, ...] = ()  # the newest last; not a part of the situation
+    outside: bool = False  # adb has worked on it; not a part of the situation
 
     @property
     def day(self) -> int:

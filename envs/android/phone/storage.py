@@ -196,6 +196,7 @@ class Storage:
             self.write(path, self.read(path) if found else b"")
 
     def _check_writable(self, path: str) -> None:
+        self.phone.from_outside()
         if not any(path.startswith(area + "/") for area in _WRITABLE):
             raise StorageError("Read-only file system")
 

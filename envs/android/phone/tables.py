@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Any, Final
 
-__all__ = ["Database", "Row", "Schema", "Table", "Value", "empty_tables", "from_sqlite", "to_sqlite"]
+__all__ = ["KINDS", "Database", "Row", "Schema", "Table", "Value", "empty_tables", "from_sqlite", "to_sqlite"]
 
 Value = str | int | float | None
 Row = Mapping[str, Any]
@@ -21,6 +21,9 @@ Schema = Mapping[str, Mapping[str, type]]
 """Tables of a database: column -> str, int, float or bool, by table. Each table also has an integer `_id`."""
 
 _SQL: Final = {str: "TEXT", int: "INTEGER", float: "REAL", bool: "INTEGER"}
+KINDS: Final = tuple(_SQL)
+"""The types that a column may have."""
+_STORED: Final = {str: "TEXT", int: "INT", float: "REAL", bytes: "BLOB"}
 _DEFAULTS: Final[dict[type, Any]] = {str: "", int: 0, float: 0.0, bool: 0}
 
 
@@ -189,10 +192,10 @@ def to_sqlite(schema: Schema, tables: Mapping[str, Table]) -> sqlite3.Connection
 
 
 def from_sqlite(schema: Schema, connection: sqlite3.Connection) -> dict[str, Table]:
-    """Return the tables of a database that `to_sqlite` made, after changes by SQL.
+    """Return the tables of a database that `to_sqlite` made, after changes by SQL. NULL becomes empty or 0.
 
     Raises:
-        sqlite3.Error: a table or column of the schema is gone.
+        sqlite3.Error: a table or column of the schema is gone, or a value does not fit its column.
     """
     tables = {}
     for name, columns in schema.items():
@@ -201,5 +204,23 @@ def from_sqlite(schema: Schema, connection: sqlite3.Connection) -> dict[str, Tab
         rows = connection.execute(f'SELECT {chosen} FROM "{name}" ORDER BY _id').fetchall()
         kept = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (name,)).fetchone()
         last = max(kept[0] if kept else 0, rows[-1][0] if rows else 0)
-        tables[name] = Table({row[0]: dict(zip(names, row, strict=True)) for row in rows}, last + 1)
+        kept_rows: dict[int, Row] = {row[0]: {"_id": row[0], **_fitting(name, columns, row[1:])} for row in rows}
+        tables[name] = Table(kept_rows, last + 1)
     return tables
+
+
+def _fitting(table: str, columns: Mapping[str, type], values: Iterable[Any]) -> dict[str, Any]:
+    """Return the columns of a row with values of their types."""
+    row = {}
+    for (column, kind), value in zip(columns.items(), values, strict=True):
+        if value is None:
+            value = _DEFAULTS[kind]
+        elif kind is str and isinstance(value, int | float):
+            value = str(value)
+        elif kind is float and isinstance(value, int):
+            value = float(value)
+        if not isinstance(value, int if kind is bool else kind):
+            message = f"cannot store {_STORED[type(value)]} value in {_SQL[kind]} column {table}.{column}"
+            raise sqlite3.IntegrityError(message)
+        row[column] = value
+    return row

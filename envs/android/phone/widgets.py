@@ -10,7 +10,7 @@ value in the page under this name (`ctx.get(key)`, `ctx.form[key]`) until the pa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from turnwise.envs.android.phone.handlers import Do
@@ -55,6 +55,7 @@ __all__ = [
     "Widget",
     "Window",
     "cancel_or",
+    "wrong_field",
 ]
 
 
@@ -62,6 +63,16 @@ class Widget:
     """Base of all widgets."""
 
     __slots__ = ()
+
+
+def wrong_field(widget: Any) -> str:
+    """Return which plain field of a widget or window has a value of another type, as a sentence; "" for none."""
+    kinds = {"str": str, "int": int, "float": int | float, "bool": bool | int}
+    for field in fields(widget) if is_dataclass(widget) else ():
+        value = getattr(widget, field.name)
+        if not isinstance(value, kinds.get(str(field.type), object)):
+            return f"{type(widget).__name__}.{field.name} must be {field.type}, got {value!r}"
+    return ""
 
 
 @dataclass(slots=True, unsafe_hash=True)

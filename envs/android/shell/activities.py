@@ -13,7 +13,11 @@ from turnwise.envs.android.shell.command import CommandCall, CommandError, Comma
 _FLAGS: Final = frozenset(("-W", "-S", "-D", "-N", "-R", "--activity-clear-top", "--activity-single-top"))
 _WITH_VALUE: Final = frozenset(("-f", "--user", "--windowingMode", "--display", "--stream", "--receiver-permission"))
 _NUMBERS: Final = {"--ei": int, "--el": int, "--ef": float}
-_LISTS: Final = {"--esa": str, "--eia": int, "--ela": int, "--efa": float}
+_LISTS: Final = {
+    f"--{letter}{end}": kind
+    for letter, kind in (("es", str), ("ei", int), ("el", int), ("ef", float))
+    for end in ("a", "al")
+}
 
 
 def _parse(args: list[str]) -> tuple[Intent, set[str]]:
@@ -186,7 +190,7 @@ def monkey(call: CommandCall) -> int:
         raise CommandError("** Error: Count not specified", 255)
     try:
         for package in packages:
-            if package not in call.phone.apps:
+            if package not in call.phone.apps:  # a name is no package
                 raise UnknownApp(package)
             call.phone.launch(package)
     except UnknownApp:

@@ -23,8 +23,8 @@ def data_rows(contacts: Callable[[], list[Row]]) -> list[Row]:
         shared = {"raw_contact_id": row["_id"], "contact_id": row["_id"], "display_name": row["display_name"]}
         name = {"data1": row["display_name"], "data2": row["given_name"], "data3": row["family_name"]}
         found.append({"_id": 2 * row["_id"], **shared, "mimetype": _NAME, **name})
-        found.append({"_id": 2 * row["_id"] + 1, **shared, "mimetype": _NUMBER, "data1": row["number"], "data2": "2"})
-        found[-1]["data3"] = ""
+        number = {"data1": row["number"], "data2": row["data2"], "data3": ""}
+        found.append({"_id": 2 * row["_id"] + 1, **shared, "mimetype": _NUMBER, **number})
     return found
 
 
@@ -36,7 +36,7 @@ def changed_columns(values: Row) -> Row:
     """
     kind, text = values.get("mimetype"), str(values.get("data1") or "")
     if kind == _NUMBER:
-        return {"number": text}
+        return {"number": text, **({"data2": values["data2"]} if "data2" in values else {})}
     if kind == _NAME:
         first, _, last = text.partition(" ")
         return {"given_name": values.get("data2") or first, "family_name": values.get("data3") or last}

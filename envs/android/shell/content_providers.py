@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from turnwise.envs.android.phone.app import App, Context, Provider
+from turnwise.envs.android.phone.app import App, Converted, Provider
 from turnwise.envs.android.phone.phone import Phone
 from turnwise.envs.android.phone.sqlite_limits import limited
 from turnwise.envs.android.phone.storage import Storage
@@ -134,11 +134,11 @@ def _of_app(phone: Phone, app: App, provider: Provider) -> Callable[[], _Source]
     columns = {"_id": "_id", **provider.columns}
     where: dict[str, Any] = dict(provider.where)
 
+    clean = provider.clean or dict
+
     def rows() -> Rows:
         found = phone.tables(app.package).rows(provider.table, **where)
-        return [
-            {name: row[way] if isinstance(way, str) else way(row) for name, way in columns.items()} for row in found
-        ]
+        return [{name: _shown(row, way) for name, way in columns.items()} for row in found]
 
     def to_table(values: Mapping[str, Any]) -> dict[str, Any]:
         result = {}
@@ -146,26 +146,40 @@ def _of_app(phone: Phone, app: App, provider: Provider) -> Callable[[], _Source]
             if name in _ACCOUNT:
                 continue
             way = columns.get(name)
-            if not isinstance(way, str) or name == "_id":
-                able = ", ".join(key for key, way in columns.items() if isinstance(way, str) and key != "_id")
-                raise CommandError(f"Error while accessing provider: column {name!r} cannot be set; those are {able}")
-            kind = app.schema[provider.table][way]
-            result[way] = str(value) if kind is str else kind(value or 0)
+            if not isinstance(way, str | Converted) or name == "_id":
+                able = (key for key, way in columns.items() if isinstance(way, str | Converted) and key != "_id")
+                known = ", ".join(able)
+                raise CommandError(f"Error while accessing provider: column {name!r} cannot be set; those are {known}")
+            if isinstance(way, Converted):
+                result[way.column] = way.store(value)
+            else:
+                result[way] = _stored(app.schema[provider.table][way], value)
         return result
 
     def insert(values: dict[str, Any]) -> None:
-        if provider.insert:
-            provider.insert(Context(phone, app.package), values)
-        else:
-            phone.tables(app.package).insert(provider.table, **{**to_table(values), **where})
+        phone.tables(app.package).insert(provider.table, **clean({**to_table(values), **where}))
 
     def update(row: dict[str, Any], values: dict[str, Any]) -> None:
-        phone.tables(app.package).update(provider.table, row["_id"], **to_table(values))
+        tables = phone.tables(app.package)
+        new = clean({**(tables.get(provider.table, row["_id"]) or {}), **to_table(values)})
+        tables.update(provider.table, row["_id"], **{name: value for name, value in new.items() if name != "_id"})
 
     def delete(row: dict[str, Any]) -> None:
         phone.tables(app.package).delete(provider.table, row["_id"])
 
     return lambda: _Source(rows, insert, update, delete)
+
+
+def _shown(row: Mapping[str, Any], way: str | Converted | Callable[[Any], Any]) -> Any:
+    if isinstance(way, Converted):
+        return way.show(row[way.column])
+    return row[way] if isinstance(way, str) else way(row)
+
+
+def _stored(kind: type, value: Any) -> Any:
+    if value is None:
+        return kind()
+    return int(value or 0) if kind is bool else kind(value or 0) if kind is not str else str(value)
 
 
 def _of_contact_data(find: Callable[[], _Source]) -> Callable[[], _Source]:
@@ -237,7 +251,8 @@ def _select(source: _Source, request: _Request, condition: str) -> tuple[list[st
         return projection, []
     connection = sqlite3.connect(":memory:")
     try:
-        quoted = ", ".join(f'"{column}"' for column in columns)
+        kinds = {column: "TEXT" if isinstance(value, str) else "NUMERIC" for column, value in rows[0].items()}
+        quoted = ", ".join(f'"{column}" {kind}' for column, kind in kinds.items())
         connection.execute(f"CREATE TABLE rows ({quoted})")
         marks = ", ".join("?" * len(columns))
         connection.executemany(f"INSERT INTO rows VALUES ({marks})", [tuple(row.values()) for row in rows])

@@ -183,6 +183,7 @@ class Session:
             self.status = 127
             return
         call = CommandCall(self.phone, name.rsplit("/", 1)[-1], words[1:], stdin, self.directory, self._run_other)
+        self.phone.from_outside()
         try:
             self.status = function(call) or 0
         except CommandError as error:

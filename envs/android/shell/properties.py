@@ -8,7 +8,6 @@ from typing import Final
 
 from turnwise.envs.android.phone.app import to_datetime
 from turnwise.envs.android.phone.clock_setting import set_clock
-from turnwise.envs.android.phone.intents import write_log
 from turnwise.envs.android.shell.command import CommandCall, CommandError, CommandFunction, take_options
 
 PROPERTIES: Final[dict[str, str]] = {
@@ -148,7 +147,7 @@ def logcat(call: CommandCall) -> None:
 def log(call: CommandCall) -> None:
     """Write a line into the log."""
     options, words = take_options(call, "", "ptb")
-    write_log(call.phone, options.get("t", "log"), " ".join(words), options.get("p", "i")[:1].upper())
+    call.phone.log(options.get("t", "log"), " ".join(words), options.get("p", "i")[:1].upper())
 
 
 COMMANDS: Final[dict[str, CommandFunction]] = {

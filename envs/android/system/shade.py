@@ -1,4 +1,4 @@
-"""The notification shade with quick settings, and the dialog that asks for a permission."""
+"""The notification shade with quick settings, and the dialogs about apps: a permission, one that has failed."""
 
 from __future__ import annotations
 
@@ -131,12 +131,23 @@ def decide(ctx: Context, package: str, permission: str, then: Do) -> None:
     ctx.phone.run(then, package)
 
 
+def stopped(ctx: Context, package: str) -> Dialog:
+    """Say that an app has failed."""
+    close_it = Button("Close app", do(close_app, package=package), kind="text")
+    return Dialog(f"{ctx.phone.apps[package].name} keeps stopping", buttons=[close_it], modal=True, icon="info")
+
+
+def close_app(ctx: Context, package: str) -> None:
+    """Close an app with all its pages."""
+    ctx.phone.stop(package)
+
+
 APP = App(
     package="com.android.systemui",
     name="System UI",
     icon="settings",
     colour="#3c4043",
-    screens=(shade, permission),
+    screens=(shade, permission, stopped),
     activity=".Shade",
     hidden=True,
 )

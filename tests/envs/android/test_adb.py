@@ -158,7 +158,7 @@ def test_the_console_sends_messages_and_calls():
     def on_message(ctx: Context, address: str, body: str) -> None:
         heard.append((address, body))
 
-    app = App("test.sms", "Messages", "message", "#888888", (home,))
+    app = App("test.sms", "Messages", "chat", "#888888", (home,))
     app = App(
         **{name: getattr(app, name) for name in ("package", "name", "icon", "colour", "screens")},
         receivers={"android.provider.Telephony.SMS_RECEIVED": on_message},

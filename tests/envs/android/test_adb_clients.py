@@ -112,6 +112,19 @@ def test_uiautomator2_scrolls_turns_and_takes_screenshots(u2):
     assert u2.clipboard == "kept"
 
 
+def test_uiautomator2_flings_pinches_and_drags(u2):
+    u2.app_start("com.android.settings")
+    assert u2(scrollable=True).fling.forward()
+    assert u2(scrollable=True).fling.toEnd()
+    end = u2(text="Display").info["bounds"]["top"] if u2(text="Display").exists else 0
+    u2(scrollable=True).fling.toBeginning()
+    assert u2(text="Display").info["bounds"]["top"] > end
+    assert u2(scrollable=True).pinch_in()
+    assert u2(scrollable=True).pinch_out()
+    u2(text="Display").drag_to(540, 300)
+    assert not u2(text="Nobody").exists
+
+
 def test_uiautomator2_is_told_what_is_not_there(u2):
     import uiautomator2
 

@@ -153,7 +153,24 @@ def test_a_finger_moves_the_map_and_the_town_has_an_end(phone, user):
         phone.swipe(200, 1200, 900, 1900)
     assert (phone.page.values["x"], phone.page.values["y"]) == (0, 0)
     user.tap("My location")
+    user.tap("Allow")
     assert (phone.page.values.get("x"), phone.page.values.get("y")) == (None, None)
+
+
+def test_maps_asks_for_the_location_until_it_is_allowed(phone, user):
+    phone.launch("Maps")
+    phone.swipe(600, 1200, 300, 1200)
+    moved = phone.page.values["x"]
+    user.tap("My location")
+    user.see("Allow Maps to use: access fine location?")
+    user.tap("Don't allow")
+    assert phone.page.values["x"] == moved
+    user.tap("My location")
+    user.tap("Allow")
+    assert phone.page.values.get("x") is None
+    phone.swipe(600, 1200, 300, 1200)
+    user.tap("My location")
+    assert phone.page.values.get("x") is None
 
 
 def test_location_off_is_said(phone, user):

@@ -6,7 +6,7 @@ import pytest
 
 from turnwise.envs.android.phone import App, Phone
 from turnwise.envs.android.phone.handlers import do
-from turnwise.envs.android.phone.widgets import Button, Dialog, Picture, Screen, Shape, Sheet, Spot
+from turnwise.envs.android.phone.widgets import Button, Dialog, Picture, Screen, Shape, Sheet, Spot, Text
 
 RED = (255, 0, 0)
 
@@ -68,3 +68,33 @@ def test_what_scrolls_in_a_panel_stays_in_it(kind):
     found = red_pixels(phone)
     assert found
     assert all(viewport.contains(x, y) for x, y in found)
+
+
+def drawn(text: str) -> bytes:
+    def page(ctx) -> Screen:
+        return Screen("Page", [Text(text)])
+
+    phone = Phone(apps=[App("test.texts", "Texts", "note", "#888888", (page,))])
+    phone.launch("Texts")
+    return phone.screenshot((540, 1200)).tobytes()
+
+
+@pytest.mark.parametrize("text", ["Zoë \U0001f600", "Zoë \u2603\ufe0f", "Zoë \u65e5"])
+def test_a_character_that_the_font_lacks_is_drawn_as_a_bullet(text):
+    pytest.importorskip("PIL")
+    assert drawn(text) == drawn("Zoë \u2022")
+    assert drawn(text) != drawn("Zoë ")
+
+
+def test_characters_of_the_font_are_drawn_as_they_are():
+    pytest.importorskip("PIL")
+    assert len({drawn(text) for text in ("\u2022", "\u00e9", "\u0416", "\u03bb", "\u2026", " ")}) == 6
+
+
+def test_the_preview_of_a_note_ends_with_an_ellipsis_where_it_is_cut(phone, user):
+    line = "The red from stall 12 was best, bottle with a basket on the label."
+    phone.write_file("/sdcard/Documents/Notes/Long.md", line.encode())
+    phone.write_file("/sdcard/Documents/Notes/Short.md", line[:44].encode())
+    phone.launch("Notes")
+    user.see(f"{line[:43].rstrip()}\u2026")
+    user.see(line[:44])

@@ -12,6 +12,7 @@ import pytest
 from turnwise.agents.store import read_trajectories
 from turnwise.cli.main import app as turnwise
 from turnwise.cli.serve_phone import saver
+from turnwise.envs.android.shell import run_text
 from turnwise.envs.android.site.app import create_app
 from turnwise.envs.android.site.player import Choice, PhonePlayer
 from turnwise.tools.serving import serve_in_thread
@@ -120,3 +121,15 @@ def test_an_error_of_an_app_does_not_end_the_page(
         assert (answer.status_code, answer.json()["detail"]) == (500, "the phone has failed at this; it goes on")
     answer = site.post("/expert", json={})
     assert (answer.status_code, answer.json()["result"]) == (200, "open Clock")
+
+
+def test_an_app_that_stops_on_data_from_adb_does_not_stop_the_page(site: Any, player: PhonePlayer) -> None:
+    database = "/data/data/org.turnwise.calendar/databases/events.db"
+    with player.adb.paused() as phone:
+        run_text(phone, f"sqlite3 {database} \"INSERT INTO events(title) VALUES('x')\"; am start org.turnwise.calendar")
+    assert site.get("/state").status_code == site.get("/screen.png").status_code == 200
+    with player.adb.paused() as phone:
+        x, y = phone.tree().find("Close app").center
+    assert site.post("/input", json={"kind": "tap", "x": x, "y": y}).status_code == 200
+    with player.adb.paused() as phone:
+        assert phone.page.screen == "home"

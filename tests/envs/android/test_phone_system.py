@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from turnwise.envs.android.phone import App, BrokenApp, Context, Phone, UnknownApp
+from turnwise.envs.android.phone.app import Provider
 from turnwise.envs.android.phone.handlers import do
-from turnwise.envs.android.phone.widgets import Button, Menu, Screen, Text
+from turnwise.envs.android.phone.widgets import Button, Dialog, Item, Menu, Row, Screen, Text
 from turnwise.envs.android.registry import all_apps
 
 
@@ -116,6 +117,56 @@ def not_widgets(ctx: Context) -> Screen:
 )
 def test_a_broken_app_says_what_is_wrong(screen, message):
     phone = Phone(apps=[App("test.bad", "Bad", "info", "#888888", (screen,))])
+    phone.launch("Bad")
+    with pytest.raises(BrokenApp, match=message):
+        phone.xml()
+
+
+WATER = {"package": "org.example.water", "name": "Water", "icon": "cup", "colour": "#1a73a8", "screens": (not_widgets,)}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"package": "Bad Package"}, "a package is a name such as org.example.water, got 'Bad Package'"),
+        ({"package": ""}, "a package is a name such as org.example.water, got ''"),
+        ({"name": " "}, "name must be a text that is not empty, got ' '"),
+        ({"icon": "cups"}, "icon must be one of `phone.icons.ICONS`, such as cup.*, got 'cups'"),
+        ({"colour": "blue"}, "colour must be like '#1a73a8', got 'blue'"),
+        (
+            {"schema": {"glasses": {"time": list}}},
+            "column glasses.time must be one of str, int, float, bool, got .*list",
+        ),
+        ({"schema": {"glasses": {"time": str}}, "volatile": ("uses",)}, "has no table 'uses'; its tables: glasses"),
+        ({"providers": {"content://water": Provider("uses", {})}}, "has no table 'uses'; its tables: none"),
+        ({"screens": ()}, "has no screens"),
+        ({"intents": {"android.intent.action.VIEW": "glass"}}, "opens 'glass'; its screens: not_widgets"),
+    ],
+)
+def test_a_wrong_declaration_is_one_sentence(change, message):
+    with pytest.raises(BrokenApp, match=message):
+        App(**{**WATER, **change})
+
+
+def test_two_apps_of_one_name_are_refused():
+    with pytest.raises(BrokenApp, match=r"two apps have the name Water: org\.example\.water and org\.example\.other"):
+        Phone(apps=[App(**WATER), App(**{**WATER, "package": "org.example.other"})])
+
+
+@pytest.mark.parametrize(
+    ("window", "message"),
+    [
+        (Screen("Page", [Item(5)]), r"Item\.title must be str, got 5"),
+        (Screen("Page", [Row([Text(None)])]), r"Text\.text must be str, got None"),
+        (Screen(7, []), r"screen 'page': Screen\.title must be str, got 7"),
+        (Dialog("Page", [Text("x")], 5), "screen 'page': it cannot be laid out: TypeError"),
+    ],
+)
+def test_a_widget_with_a_wrong_value_says_which(window, message):
+    def page(ctx: Context) -> Screen:
+        return window
+
+    phone = Phone(apps=[App("test.bad", "Bad", "info", "#888888", (page,))])
     phone.launch("Bad")
     with pytest.raises(BrokenApp, match=message):
         phone.xml()

@@ -189,10 +189,85 @@ def test_messages_calls_and_events_are_read_through_their_providers(phone):
     assert "mCallState=1\n    mCallIncomingNumber=5550199" in run_text(phone, "dumpsys telephony.registry")[0]
     calls = run_text(phone, "content query --uri content://call_log/calls --projection number --sort _id")[0]
     assert calls.splitlines()[-1].endswith("number=5550199")
-    event = "--bind title:s:Dentist --bind dtstart:s:'2023-10-20 10:00' --bind dtend:s:'2023-10-20 11:00'"
-    assert run(phone, f"content insert --uri content://com.android.calendar/events {event}").code == 0
-    titles = [row["title"] for row in phone.tables("org.turnwise.calendar").rows("events")]
-    assert titles[-1] == "Dentist"
+
+
+EVENTS = "content://com.android.calendar/events"
+CALENDAR_DB = "/data/data/org.turnwise.calendar/databases/events.db"
+
+
+@pytest.mark.parametrize(
+    ("values", "stored"),
+    [
+        (
+            "dtstart:l:1697445000000 dtend:l:1697448600000 calendar_id:i:2",
+            {"start": "2023-10-16 08:30", "end": "2023-10-16 09:30", "calendar": "Work", "reminder": -1},
+        ),
+        (
+            "dtstart:s:2023-10-20T10:00 dtend:s:2023-10-20T11:00 rrule:s:FREQ=WEEKLY",
+            {"start": "2023-10-20 10:00", "end": "2023-10-20 11:00", "calendar": "Personal", "repeat": "every week"},
+        ),
+        (
+            "dtstart:l:1697414400000 dtend:l:1697500800000 allDay:i:1",
+            {"start": "2023-10-16 00:00", "end": "2023-10-16 23:59", "all_day": 1},
+        ),
+    ],
+)
+def test_events_are_inserted_as_android_writes_them(phone, user, values, stored):
+    binds = " ".join(f"--bind {value}" for value in ["title:s:Dentist", *values.split()])
+    assert run_text(phone, f"content insert --uri {EVENTS} {binds}") == ("", 0)
+    row = phone.tables("org.turnwise.calendar").rows("events")[-1]
+    assert {name: row[name] for name in stored} == stored
+    phone.launch("Calendar")
+    user.see("New event")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("dtstart:s:garbage", "a time is given in milliseconds since 1970, from 1901 to 2099, got 'garbage'"),
+        ("dtend:l:99999999999999999", "a time is given in milliseconds since 1970"),
+        ("dtend:l:0", "dtend is before dtstart"),
+        ("calendar_id:i:9", "calendar_id is one of 1 (Personal), 2 (Work), 3 (Family), got 9"),
+        ("rrule:s:FREQ=HOURLY", "rrule is one of FREQ=DAILY"),
+        ("allDay:s:perhaps", "invalid literal for int()"),
+    ],
+)
+def test_what_is_no_event_is_refused(phone, change, message):
+    before = phone.state_key()
+    printed, code = run_text(phone, f"content update --uri {EVENTS}/3 --bind {change}")
+    assert (message in printed, code) == (True, 1)
+    assert run(phone, f"content insert --uri {EVENTS} --bind title:s:Hi --bind dtstart:l:1697445000000").code == 1
+    assert phone.state_key() == before
+
+
+def test_times_of_events_are_shown_and_compared_in_milliseconds(phone):
+    run(phone, f"sqlite3 {CALENDAR_DB} \"INSERT INTO events(title, start) VALUES('Hi', '2023-10-16 08:30')\"")
+    asked = f"content query --uri {EVENTS} --projection title:dtstart:dtend --where"
+    shown = "Row: 0 title=Hi, dtstart=1697445000000, dtend=NULL\n"
+    assert run_text(phone, f"{asked} \"title='Hi' AND dtstart>=1697445000000\"") == (shown, 0)
+
+
+def test_bound_nulls_are_empty(phone):
+    uri = "content://com.android.contacts/contacts"
+    run(phone, f"content insert --uri {uri} --bind given_name:s:Ada --bind company:n: --bind starred:n:")
+    row = phone.tables("org.turnwise.contacts").rows("contacts")[-1]
+    assert (row["company"], row["starred"]) == ("", 0)
+
+
+@pytest.mark.parametrize(
+    ("bound", "label", "shown"),
+    [("", "Mobile", 2), ("1", "Home", 1), ("2", "Mobile", 2), ("3", "Work", 3), ("7", "Other", 7), ("4", "Other", 7)],
+)
+def test_the_type_of_a_number_is_its_label(phone, bound, label, shown):
+    uri = "content://com.android.contacts"
+    run(phone, f"content insert --uri {uri}/raw_contacts --bind account_type:n:")
+    key = phone.tables("org.turnwise.contacts").rows("contacts")[-1]["_id"]
+    number = f"--bind raw_contact_id:i:{key} --bind mimetype:s:vnd.android.cursor.item/phone_v2 --bind data1:s:555"
+    data2 = f"--bind data2:i:{bound}" if bound else ""
+    assert run_text(phone, f"content insert --uri {uri}/data {number} {data2}") == ("", 0)
+    assert phone.tables("org.turnwise.contacts").get("contacts", key)["label"] == label
+    asked = f'content query --uri {uri}/data --projection data1:data2 --where "raw_contact_id={key} AND data2={shown}"'
+    assert run_text(phone, asked) == (f"Row: 0 data1=555, data2={shown}\n", 0)
 
 
 def test_a_command_that_reads_waits_for_its_input(phone):
