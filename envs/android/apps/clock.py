@@ -31,6 +31,7 @@ from turnwise.envs.android.phone.widgets import (
 )
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+# Hours ahead of UTC, the zone of the phone, all year.
 CITIES = {"London": 0, "Berlin": 1, "Cairo": 2, "Nairobi": 3, "Delhi": 5, "Bangkok": 7, "Tokyo": 9, "Sydney": 10}
 _TABS = (("Alarm", "alarm"), ("Clock", "clock"), ("Timer", "timer"), ("Stopwatch", "stopwatch"))
 _LABELS = ("", "Gym", "School run", "Medicine", "Early shift", "Water the plants", "Market")
@@ -190,10 +191,15 @@ def _cities(ctx: Context) -> list[Widget]:
         Spacer(24),
     ]
     for row in ctx.db.rows("cities"):
-        there = now + timedelta(hours=CITIES[row["name"]] - CITIES["Berlin"])
+        there = city_time(now, row["name"])
         remove = IconButton("close", f"Remove {row['name']}", do(remove_city, id=row["_id"]))
         body.append(Item(row["name"], f"{there:%H:%M}, {there:%A}", "pin", end=remove))
     return body
+
+
+def city_time(now: datetime, city: str) -> datetime:
+    """Return the time in a city when the phone's clock shows `now`."""
+    return now + timedelta(hours=CITIES[city])
 
 
 def choose_city(ctx: Context) -> Screen:

@@ -10,6 +10,7 @@ import pytest
 from turnwise.envs.android.apps.expenses import cents_of, money
 from turnwise.envs.android.phone import Phone, folders
 from turnwise.envs.android.phone.drawings import HEIGHT, KINDS, WIDTH, drawing_of, png
+from turnwise.envs.android.shell import run_text
 
 NOTES = "/sdcard/Documents/Notes"
 TASKS, EXPENSES, RECIPES = "org.turnwise.tasks", "org.turnwise.expenses", "org.turnwise.recipes"
@@ -232,3 +233,16 @@ def test_an_album_shows_pictures_that_are_not_drawings(phone, user):
     phone.launch("Gallery")
     assert user.see("other.png")
     phone.screenshot((270, 600))
+
+
+def test_cities_are_counted_from_the_zone_of_the_phone(phone, user):
+    assert run_text(phone, "date '+%H:%M %Z'; getprop persist.sys.timezone")[0] == "15:34 UTC\nUTC\n"
+    cities = phone.tables("com.android.deskclock")
+    for row in cities.rows("cities"):
+        cities.delete("cities", row["_id"])
+    for name in ("London", "Berlin", "Tokyo"):
+        cities.insert("cities", name=name)
+    phone.launch("Clock")
+    user.tap("Clock")
+    for shown in ("15:34, Sunday", "16:34, Sunday", "00:34, Monday"):
+        user.see(shown)
