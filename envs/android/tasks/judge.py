@@ -43,6 +43,7 @@ class Content:
     settings: Mapping[str, Mapping[str, str]]
     files: Mapping[str, bytes]
     front: tuple[str, str, Mapping[str, Any]] = ("", "", {})  # package, screen, values of its fields
+    params: Mapping[str, Any] = field(default_factory=dict)  # of the screen in front
     empty: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)  # package -> table -> new row
 
 
@@ -76,7 +77,8 @@ def content(phone: Phone, packages: Sequence[str] | None = None) -> Content:
     values = {**form_values(phone.frame.window, page.values), **page.values}
     files = {path: file.data for path, file in phone.files.items()}
     files |= dict.fromkeys((f"{path}/" for path in phone.state.directories), b"")
-    return Content(databases, phone.state.settings, files, (page.package, page.screen, values), empty)
+    front = (page.package, page.screen, values)
+    return Content(databases, phone.state.settings, files, front, dict(page.params), empty)
 
 
 def judge(
@@ -180,7 +182,8 @@ def _insert(effect: InsertRow, found: Difference) -> str:
     empty = found.after.empty.get(effect.package, {}).get(effect.table, {})
     wanted = {**empty, **{name: _resolve(value, found) for name, value in effect.values.items()}}
     for where, row in found.new.items():
-        if where[:2] == (effect.package, effect.table) and _fits(row, wanted, effect.free):
+        same = where[:2] == (effect.package, effect.table) and _fits(row, wanted, effect.free)
+        if same and all(_is_copy(row[name], wanted[name]) for name in effect.exact):
             del found.new[where]
             if effect.name:
                 found.ids[effect.name] = where[2]
@@ -234,7 +237,7 @@ def _file_is(effect: FileIs, found: Difference) -> str:
     if isinstance(effect.content, bytes):
         same = data == effect.content
     else:
-        same = _lines(data.decode("utf-8", "replace")) == _lines(effect.content)
+        same = _goes_on(data.decode("utf-8", "replace"), effect.content, effect.kept)
     if not same:
         return f"the file {effect.path} has another content"
     found.files.pop(effect.path, None)
@@ -252,6 +255,9 @@ def _shown(effect: Shown, found: Difference) -> str:
     package, screen, values = found.after.front
     if package != effect.package or (effect.screen and screen != effect.screen):
         return f"the screen {effect.package} {effect.screen} is not in front"
+    params = found.after.params
+    if any(params.get(name, 0) != value for name, value in effect.params.items()):
+        return f"the screen {screen} has the parameters {dict(params)}, not {dict(effect.params)}"
     wrong = [name for name, value in effect.values.items() if not same_value(values.get(name), value)]
     return f"{wrong[0]!r} on the screen is {values.get(wrong[0])!r}, not {effect.values[wrong[0]]!r}" if wrong else ""
 
@@ -288,6 +294,21 @@ def same_value(one: Any, other: Any) -> bool:
             return False
         return abs(one - other) <= 1e-6 * max(1.0, abs(one), abs(other))
     return bool(one == other)
+
+
+def _is_copy(text: str, wanted: str) -> bool:
+    """Return whether a text is the wanted one to the letter; only a line break at the end does not count."""
+    return text.rstrip("\r\n") == wanted.rstrip("\r\n")
+
+
+def _goes_on(text: str, wanted: str, kept: str) -> bool:
+    """Return whether a text is the wanted one to a person, and to the letter in the lines that were kept."""
+    if not kept:
+        return _lines(text) == _lines(wanted)
+    copied, pairs = set(kept.splitlines()), (text.rstrip("\r\n").split("\n"), wanted.rstrip("\r\n").split("\n"))
+    if len(pairs[0]) != len(pairs[1]):
+        return False
+    return all(a == b or (b not in copied and _lines(a) == _lines(b)) for a, b in zip(*pairs, strict=True))
 
 
 def _lines(text: str) -> list[str]:
