@@ -106,15 +106,23 @@ def judge(
     return Verdict(not reasons, score, tuple(reasons), tuple(met))
 
 
+Where = tuple[str, str, int]  # package, table, id
+
+
 class Difference:
-    """What has changed; every effect that is found takes its part out."""
+    """What has changed; every effect that is found takes its part out.
+
+    A row that went and came again is the same row, whatever its id; so are those that name it by its id, in a column
+    that is called as its table: `entries.playlist` holds ids of `playlists`.
+    """
 
     def __init__(self, before: Content, after: Content) -> None:
         """Compare two contents."""
         self.before, self.after = before, after
-        self.new: dict[tuple[str, str, int], Row] = {}
-        self.gone: dict[tuple[str, str, int], Row] = {}
-        self.changed: dict[tuple[str, str, int], tuple[Row, Row]] = {}
+        self.new: dict[Where, Row] = {}
+        self.gone: dict[Where, Row] = {}
+        self.changed: dict[Where, tuple[Row, Row]] = {}
+        self._same_as: dict[tuple[str, str], dict[int, int]] = {}  # of a row that came again: new id -> old id
         for package, tables in after.databases.items():
             old_tables = before.databases.get(package, {})
             for name, rows in tables.items():
@@ -123,6 +131,48 @@ class Difference:
         self.settings = dict(_changed_settings(before.settings, after.settings))
         self.files = dict(_changed_files(before.files, after.files))
         self.ids: dict[str, int] = {}
+        self.take_equal()
+
+    def take_equal(self) -> None:
+        """Take out the rows that came again as they were, until no more are found."""
+
+        def taken(where: Where, old: Row) -> bool:
+            return self.take_again(where, lambda new: _without_id(new) == _without_id(old))
+
+        while sum([taken(where, old) for where, old in list(self.gone.items())]):
+            pass
+
+    def take_again(self, where: Where, fits: Callable[[Row], bool]) -> bool:
+        """Take out a row that is gone, and the first new one that fits in its place; return whether there is one."""
+        package, table, key = where
+        for other, row in self.new.items():
+            if other[:2] == where[:2] and fits(self._by_old_ids(package, row)) and not self._is_named(where):
+                del self.gone[where], self.new[other]
+                self._same_as.setdefault((package, table), {})[other[2]] = key
+                self._forget_new_ids(package)
+                return True
+        return False
+
+    def _by_old_ids(self, package: str, row: Row) -> Row:
+        """Return a row with the old ids of the rows that came again in the columns that name them."""
+
+        def old(column: str, value: Any) -> Any:
+            tables = (self._same_as.get((package, table), {}) for table in _named_tables(column))
+            return next((ids[value] for ids in tables if value in ids), value)
+
+        return {column: value if column == "_id" else old(column, value) for column, value in row.items()}
+
+    def _forget_new_ids(self, package: str) -> None:
+        """Take out the rows of which only the id that they name has changed."""
+        for where, (old, new) in list(self.changed.items()):
+            if where[0] == package and self._by_old_ids(package, new) == old:
+                del self.changed[where]
+
+    def _is_named(self, where: Where) -> bool:
+        """Return whether a row that is gone is still named by its id: then no other can take its place."""
+        package, table, key = where
+        rows = (row for rows in self.after.databases[package].values() for row in rows.values())
+        return any(row[c] == key for row in rows for c in row if c != "_id" and table in _named_tables(c))
 
     def _compare(self, where: tuple[str, str], old: Mapping[int, Row], new: Mapping[int, Row]) -> None:
         for key, row in new.items():
@@ -142,6 +192,15 @@ class Difference:
         rows += [f"the setting {name} is now {value!r}" for (_, name), value in self.settings.items()]
         rows += [f"the file {path} {'is gone' if data is None else 'has changed'}" for path, data in self.files.items()]
         return rows
+
+
+def _without_id(row: Row) -> Row:
+    return {column: value for column, value in row.items() if column != "_id"}
+
+
+def _named_tables(column: str) -> tuple[str, str]:
+    """Return the names that the table may have whose ids a column holds."""
+    return (column, f"{column}s")
 
 
 def _changed_settings(
@@ -202,6 +261,13 @@ def _fits(row: Row, wanted: Mapping[str, Any], free: tuple[str, ...]) -> bool:
 def _update(effect: UpdateRow, found: Difference) -> str:
     where = (effect.package, effect.table, effect.key)
     wanted = {name: _resolve(value, found) for name, value in effect.values.items()}
+    gone = found.gone.get(where)
+    others = set(gone or ()) - {"_id", *wanted, *effect.free}
+    if gone is not None and found.take_again(
+        where, lambda new: _fits(new, wanted, effect.free) and all(new[name] == gone[name] for name in others)
+    ):
+        found.take_equal()  # rows that name it
+        return ""
     change = found.changed.get(where)
     if change is None:
         now = found.after.databases.get(effect.package, {}).get(effect.table, {}).get(effect.key)

@@ -139,3 +139,105 @@ def test_a_new_line_is_typed_freely_and_the_rest_of_the_note_stays_to_the_letter
     assert verdict_on(f"{name}/1", body(lambda text: text.replace(line, spaced(line.upper()))))
     assert not verdict_on(f"{name}/1", body(lambda text: text.lower().replace(line.lower(), line)))
     assert not verdict_on(f"{name}/1", body(lambda text: spaced(text) if name == "NotesAddAtEnd" else f"{text} "))
+
+
+# A row that goes and comes again
+
+ALARMS, MAPS, MUSIC, MESSAGES = (
+    ("com.android.deskclock", "alarms"),
+    ("org.turnwise.maps", "saved"),
+    "org.turnwise.music",
+    ("org.turnwise.messages", "sms"),
+)
+
+
+def played(name: str, change: Any) -> Any:
+    """Return the verdict after a change of the phone that `change(phone, params)` makes."""
+    task = make_task(name, 1)
+    first = task.phone.snapshot()
+    change(task.phone, task.params)
+    after = content(task.phone)
+    task.phone.restore(first)
+    return judge(content(task.phone, list(after.databases)), after, task.effects)
+
+
+def again(phone: Any, package: str, table: str, key: int, **changed: Any) -> int:
+    """Delete a row and insert it anew, with some columns changed; return its new id."""
+    row = {name: value for name, value in phone.tables(package).get(table, key).items() if name != "_id"}
+    phone.tables(package).delete(table, key)
+    return phone.tables(package).insert(table, **{**row, **changed})
+
+
+def test_a_place_can_be_removed_and_saved_anew_in_the_other_list() -> None:
+    assert played("MapsMoveToList", lambda phone, p: again(phone, *MAPS, p["saved"], list=p["other"])).won
+    assert not played("MapsMoveToList", lambda phone, p: again(phone, *MAPS, p["saved"], place=1, list=p["other"])).won
+    assert not played("MapsMoveToList", lambda phone, p: again(phone, *MAPS, p["saved"])).won
+
+
+def test_an_alarm_can_be_deleted_and_added_at_another_time() -> None:
+    def move(**more: Any) -> Any:
+        return lambda phone, p: again(phone, *ALARMS, p["id"], time=p["new"], enabled=1, **more)
+
+    assert played("ClockMoveAlarm", move()).won
+    assert not played("ClockMoveAlarm", move(label="another")).won
+    assert not played("ClockMoveAlarm", move(days="Sun Mon")).won
+
+
+def test_another_alarm_that_was_deleted_and_added_again_is_no_side_effect() -> None:
+    def twice(phone: Any, p: Any, **changed: Any) -> None:
+        other = next(row["_id"] for row in phone.tables(ALARMS[0]).rows("alarms") if row["_id"] != p["id"])
+        phone.tables(ALARMS[0]).update("alarms", p["id"], time=p["new"], enabled=1)
+        again(phone, *ALARMS, other, **changed)
+
+    assert played("ClockMoveAlarm", twice).won
+    assert not played("ClockMoveAlarm", lambda phone, p: twice(phone, p, label="another")).won
+
+
+def test_a_message_that_was_sent_anew_at_another_time_is_another_message() -> None:
+    def send(phone: Any, p: Any, **changed: Any) -> None:
+        phone.tables(MESSAGES[0]).insert("sms", address=p["phone"], body=p["text"], type=2, date=1)
+        again(phone, *MESSAGES, 1, **changed)
+
+    assert played("MessagesSend", send).won
+    assert not played("MessagesSend", lambda phone, p: send(phone, p, date=2)).won
+
+
+def rebuilt(phone: Any, key: int, **changed: Any) -> tuple[int, int]:
+    """Delete a playlist and make it anew with its entries; return its new id and that of its last entry."""
+    new = again(phone, MUSIC, "playlists", key, **changed)
+    last = 0
+    for entry in phone.tables(MUSIC).rows("entries", playlist=key):
+        last = again(phone, MUSIC, "entries", entry["_id"], playlist=new)
+    return new, last
+
+
+def test_a_playlist_can_be_made_anew_with_its_songs() -> None:
+    def rename(phone: Any, p: Any) -> tuple[int, int]:
+        return rebuilt(phone, p["list"], name=p["new"])
+
+    assert played("MusicRenamePlaylist", rename).won
+
+    def without_a_song(phone: Any, p: Any) -> None:
+        phone.tables(MUSIC).delete("entries", rename(phone, p)[1])
+
+    assert not played("MusicRenamePlaylist", without_a_song).won
+
+    def left_behind(phone: Any, p: Any) -> None:
+        again(phone, MUSIC, "playlists", p["list"], name=p["new"])
+
+    assert not played("MusicRenamePlaylist", left_behind).won
+
+
+def test_a_row_that_moves_with_the_one_it_names_has_not_changed() -> None:
+    """A playlist is made anew, and its entries are given to it."""
+
+    def give(phone: Any, p: Any) -> None:
+        new = again(phone, MUSIC, "playlists", p["list"], name=p["new"])
+        for entry in phone.tables(MUSIC).rows("entries", playlist=p["list"]):
+            phone.tables(MUSIC).update("entries", entry["_id"], playlist=new)
+
+    assert played("MusicRenamePlaylist", give).won
+
+
+def test_a_row_deleted_and_added_again_is_not_deleted() -> None:
+    assert not played("ClockDeleteAlarm", lambda phone, p: again(phone, *ALARMS, p["id"])).won
