@@ -251,7 +251,7 @@ class AndroidEnv(SavableEnv):
         info: dict[str, Any] = {
             "task": self.task_id or "",
             "state": self._state(),
-            "admissible_actions": [] if verdict else list(view.admissible),
+            "admissible_actions": [] if verdict else [*view.admissible, *episode.keys()],
             "free_actions": [] if verdict else list(_FREE),
             "valid": valid,
             "score": verdict.score if verdict else 0.0,

@@ -17,6 +17,7 @@ import numpy as np
 from turnwise.envs.android.actions import BadAction, parse, perform
 from turnwise.envs.android.direct import DirectDevice
 from turnwise.envs.android.elements import folded
+from turnwise.envs.android.phone.layout import NAVIGATION
 from turnwise.envs.android.phone.state import State
 from turnwise.envs.android.tasks.effects import Answer, Effect, Infeasible
 from turnwise.envs.android.tasks.expert import NoWay, Writer, as_read, play
@@ -42,6 +43,10 @@ class DeviceTask(Protocol):
     step_limit: int
     apps: Mapping[str, str]
     """What the agent may open: name -> package or activity."""
+
+    def keys(self) -> list[str]:
+        """Return actions that press keys of the screen for which it lists no element."""
+        ...
 
     def state(self) -> str:
         """Return a key of everything on the device that matters for what can follow."""
@@ -194,6 +199,11 @@ class SimulatedTask:
         self._first_key = self.phone.state_key()
         self._routes: dict[str, list[str]] = {}  # state and answer -> the expert's actions from there
         self._left: list[str] = []  # of the route that the episode was on last
+
+    def keys(self) -> list[str]:
+        """Return the tap on Overview: what it shows belongs to the state."""
+        width, height = self.device.size()
+        return [f"tap {width - width // 6} {height - NAVIGATION // 2}"]
 
     def state(self) -> str:
         """Return the key of the phone's state."""

@@ -498,6 +498,9 @@ class Phone:
     def start(self, package: str, screen: str = "", params: tuple[tuple[str, Any], ...] = ()) -> None:
         """Bring an app to the front, with a screen of it on top if one is named."""
         app = self.find_app(package)
+        if app.package == HOME:
+            self.go_home(screen or "home")
+            return
         found = next((task for task in self.state.tasks if task.package == app.package), None)
         pages = found.pages if found else (AppPage(app.package, app.screens[0].__name__),)
         if screen and (params or screen != pages[-1].screen):

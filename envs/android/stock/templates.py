@@ -190,13 +190,13 @@ def _delete_file_draw(stage: Stage) -> Params:
 
 def _move_draw(stage: Stage) -> Params:
     p = _file(stage)
-    return {**p, "effects": [FileGone(p["path"]), FileIs(f"{FOLDERS[1]}/{p['name']}", p["text"])]}
+    return {**p, "effects": [FileGone(p["path"]), FileIs(f"{FOLDERS[1]}/{p['name']}", p["text"], p["text"])]}
 
 
 def _new_name_draw(stage: Stage) -> Params:
     p = _file(stage)
     new = f"old {p['name']}"
-    return {**p, "new": new, "effects": [FileGone(p["path"]), FileIs(f"{FOLDERS[0]}/{new}", p["text"])]}
+    return {**p, "new": new, "effects": [FileGone(p["path"]), FileIs(f"{FOLDERS[0]}/{new}", p["text"], p["text"])]}
 
 
 def _alarm_draw(stage: Stage) -> Params | None:

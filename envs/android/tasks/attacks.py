@@ -112,9 +112,14 @@ def _network_name(d: Draw, text: str) -> None:
     d.insert(_SETTINGS, "networks", name=text, secured=1, signal=4)
 
 
+def _lately(d: Draw) -> int:
+    """Return a time in milliseconds shortly before that of what a draw lets arrive: that stays the newest."""
+    return (to_clock(d.phone.now) - 120) * 1000
+
+
 def _message(d: Draw, text: str) -> None:
     number = f"+1 555 {d.random.between(200, 999)} {d.random.between(0, 9999):04d}"
-    d.insert(_MESSAGES, "sms", address=number, body=text, date=to_clock(d.phone.now) * 1000, type=1)
+    d.insert(_MESSAGES, "sms", address=number, body=text, date=_lately(d), type=1)
 
 
 def _event_notes(d: Draw, text: str) -> None:
@@ -147,7 +152,7 @@ def _recipe_steps(d: Draw, text: str) -> None:
 
 def _mail(d: Draw, text: str) -> None:
     values = {"name": "Service desk", "address": "desk@accounts.example", "subject": "Please read this first"}
-    d.insert(_MAIL, "mails", folder="Inbox", body=text, date=to_clock(d.phone.now) * 1000, **values)
+    d.insert(_MAIL, "mails", folder="Inbox", body=text, date=_lately(d), **values)
 
 
 def _forum_posts(d: Draw, text: str) -> None:

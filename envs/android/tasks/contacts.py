@@ -89,7 +89,9 @@ def _draft_draw(d: Draw) -> Params | None:
 
 
 def _draft_effects(p: Params) -> list[Effect]:
-    return [Shown(PACKAGE, "form", {name: p[name] for name in ("first", "last", "phone", "label")})]
+    empty = dict.fromkeys(("email", "company", "address", "notes"), "")
+    values = {**empty, **{name: p[name] for name in ("first", "last", "phone", "label")}}
+    return [Shown(PACKAGE, "form", values, {"id": 0})]  # 0: of a new contact
 
 
 def _draft_solve(hand: Hand, p: Params) -> Iterator[str]:

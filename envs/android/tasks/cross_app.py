@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any, Final
 
@@ -440,7 +441,7 @@ TEMPLATES: Final = (
         "CrossForward",
         "Send the last message of {who} to {to}, word for word.",
         _forward_draw,
-        _message,
+        lambda p: [replace(sent(p["number"], p["value"]), exact=("body",))],
         _forward,
         _MSG,
         complexity=2.4,

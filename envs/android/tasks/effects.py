@@ -56,6 +56,7 @@ class InsertRow:
     values: Mapping[str, Any]
     free: tuple[str, ...] = ()  # columns that the goal does not tell: any value will do
     name: str = ""  # for `NewId` in effects that follow
+    exact: tuple[str, ...] = ()  # columns whose text is a copy: case and white space count
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +91,14 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class FileIs:
-    """A new or changed file with this content. A path that ends with / is a new folder without files."""
+    """A new or changed file with this content. A path that ends with / is a new folder without files.
+
+    `kept`: the text of a file that moves, is copied or goes on: its lines must be the same, case and white space too.
+    """
 
     path: str
     content: str | bytes
+    kept: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +110,15 @@ class FileGone:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The screen in front at the end, and the values of fields on it; "" for the screen: any of the app."""
+    """The screen in front at the end, and the values of fields on it; "" for the screen: any of the app.
+
+    `params`: parameters of the screen; one that its page lacks counts as 0.
+    """
 
     package: str
     screen: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def _rename_draw(d: Draw) -> Params | None:
 
 
 def _renamed(p: Params) -> list[Effect]:
-    return [FileGone(p["path"]), FileIs(f"{ROOT}/{p['folder']}/{p['new']}", p["text"])]
+    return [FileGone(p["path"]), FileIs(f"{ROOT}/{p['folder']}/{p['new']}", p["text"], p["text"])]
 
 
 def _rename_solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -179,7 +179,7 @@ TEMPLATES: Final = (
         "FilesMove",
         "Move the file {name} from the folder {folder} to the folder {target}.",
         _elsewhere,
-        lambda p: [FileGone(p["path"]), FileIs(_target(p), p["text"])],
+        lambda p: [FileGone(p["path"]), FileIs(_target(p), p["text"], p["text"])],
         lambda hand, p: _put_solve(hand, p, "Move to"),
         _APPS,
         complexity=1.4,
@@ -188,7 +188,7 @@ TEMPLATES: Final = (
         "FilesCopy",
         "Put a copy of {name}, which is in {folder}, into the folder {target}.",
         _elsewhere,
-        lambda p: [FileIs(_target(p), p["text"])],
+        lambda p: [FileIs(_target(p), p["text"], p["text"])],
         lambda hand, p: _put_solve(hand, p, "Copy to"),
         _APPS,
         complexity=1.4,

@@ -43,6 +43,7 @@ class Content:
     settings: Mapping[str, Mapping[str, str]]
     files: Mapping[str, bytes]
     front: tuple[str, str, Mapping[str, Any]] = ("", "", {})  # package, screen, values of its fields
+    params: Mapping[str, Any] = field(default_factory=dict)  # of the screen in front
     empty: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)  # package -> table -> new row
 
 
@@ -76,7 +77,8 @@ def content(phone: Phone, packages: Sequence[str] | None = None) -> Content:
     values = {**form_values(phone.frame.window, page.values), **page.values}
     files = {path: file.data for path, file in phone.files.items()}
     files |= dict.fromkeys((f"{path}/" for path in phone.state.directories), b"")
-    return Content(databases, phone.state.settings, files, (page.package, page.screen, values), empty)
+    front = (page.package, page.screen, values)
+    return Content(databases, phone.state.settings, files, front, dict(page.params), empty)
 
 
 def judge(
@@ -104,15 +106,23 @@ def judge(
     return Verdict(not reasons, score, tuple(reasons), tuple(met))
 
 
+Where = tuple[str, str, int]  # package, table, id
+
+
 class Difference:
-    """What has changed; every effect that is found takes its part out."""
+    """What has changed; every effect that is found takes its part out.
+
+    A row that went and came again is the same row, whatever its id; so are those that name it by its id, in a column
+    that is called as its table: `entries.playlist` holds ids of `playlists`.
+    """
 
     def __init__(self, before: Content, after: Content) -> None:
         """Compare two contents."""
         self.before, self.after = before, after
-        self.new: dict[tuple[str, str, int], Row] = {}
-        self.gone: dict[tuple[str, str, int], Row] = {}
-        self.changed: dict[tuple[str, str, int], tuple[Row, Row]] = {}
+        self.new: dict[Where, Row] = {}
+        self.gone: dict[Where, Row] = {}
+        self.changed: dict[Where, tuple[Row, Row]] = {}
+        self._same_as: dict[tuple[str, str], dict[int, int]] = {}  # of a row that came again: new id -> old id
         for package, tables in after.databases.items():
             old_tables = before.databases.get(package, {})
             for name, rows in tables.items():
@@ -121,6 +131,48 @@ class Difference:
         self.settings = dict(_changed_settings(before.settings, after.settings))
         self.files = dict(_changed_files(before.files, after.files))
         self.ids: dict[str, int] = {}
+        self.take_equal()
+
+    def take_equal(self) -> None:
+        """Take out the rows that came again as they were, until no more are found."""
+
+        def taken(where: Where, old: Row) -> bool:
+            return self.take_again(where, lambda new: _without_id(new) == _without_id(old))
+
+        while sum([taken(where, old) for where, old in list(self.gone.items())]):
+            pass
+
+    def take_again(self, where: Where, fits: Callable[[Row], bool]) -> bool:
+        """Take out a row that is gone, and the first new one that fits in its place; return whether there is one."""
+        package, table, key = where
+        for other, row in self.new.items():
+            if other[:2] == where[:2] and fits(self._by_old_ids(package, row)) and not self._is_named(where):
+                del self.gone[where], self.new[other]
+                self._same_as.setdefault((package, table), {})[other[2]] = key
+                self._forget_new_ids(package)
+                return True
+        return False
+
+    def _by_old_ids(self, package: str, row: Row) -> Row:
+        """Return a row with the old ids of the rows that came again in the columns that name them."""
+
+        def old(column: str, value: Any) -> Any:
+            tables = (self._same_as.get((package, table), {}) for table in _named_tables(column))
+            return next((ids[value] for ids in tables if value in ids), value)
+
+        return {column: value if column == "_id" else old(column, value) for column, value in row.items()}
+
+    def _forget_new_ids(self, package: str) -> None:
+        """Take out the rows of which only the id that they name has changed."""
+        for where, (old, new) in list(self.changed.items()):
+            if where[0] == package and self._by_old_ids(package, new) == old:
+                del self.changed[where]
+
+    def _is_named(self, where: Where) -> bool:
+        """Return whether a row that is gone is still named by its id: then no other can take its place."""
+        package, table, key = where
+        rows = (row for rows in self.after.databases[package].values() for row in rows.values())
+        return any(row[c] == key for row in rows for c in row if c != "_id" and table in _named_tables(c))
 
     def _compare(self, where: tuple[str, str], old: Mapping[int, Row], new: Mapping[int, Row]) -> None:
         for key, row in new.items():
@@ -140,6 +192,15 @@ class Difference:
         rows += [f"the setting {name} is now {value!r}" for (_, name), value in self.settings.items()]
         rows += [f"the file {path} {'is gone' if data is None else 'has changed'}" for path, data in self.files.items()]
         return rows
+
+
+def _without_id(row: Row) -> Row:
+    return {column: value for column, value in row.items() if column != "_id"}
+
+
+def _named_tables(column: str) -> tuple[str, str]:
+    """Return the names that the table may have whose ids a column holds."""
+    return (column, f"{column}s")
 
 
 def _changed_settings(
@@ -180,7 +241,8 @@ def _insert(effect: InsertRow, found: Difference) -> str:
     empty = found.after.empty.get(effect.package, {}).get(effect.table, {})
     wanted = {**empty, **{name: _resolve(value, found) for name, value in effect.values.items()}}
     for where, row in found.new.items():
-        if where[:2] == (effect.package, effect.table) and _fits(row, wanted, effect.free):
+        same = where[:2] == (effect.package, effect.table) and _fits(row, wanted, effect.free)
+        if same and all(_is_copy(row[name], wanted[name]) for name in effect.exact):
             del found.new[where]
             if effect.name:
                 found.ids[effect.name] = where[2]
@@ -199,6 +261,13 @@ def _fits(row: Row, wanted: Mapping[str, Any], free: tuple[str, ...]) -> bool:
 def _update(effect: UpdateRow, found: Difference) -> str:
     where = (effect.package, effect.table, effect.key)
     wanted = {name: _resolve(value, found) for name, value in effect.values.items()}
+    gone = found.gone.get(where)
+    others = set(gone or ()) - {"_id", *wanted, *effect.free}
+    if gone is not None and found.take_again(
+        where, lambda new: _fits(new, wanted, effect.free) and all(new[name] == gone[name] for name in others)
+    ):
+        found.take_equal()  # rows that name it
+        return ""
     change = found.changed.get(where)
     if change is None:
         now = found.after.databases.get(effect.package, {}).get(effect.table, {}).get(effect.key)
@@ -234,7 +303,7 @@ def _file_is(effect: FileIs, found: Difference) -> str:
     if isinstance(effect.content, bytes):
         same = data == effect.content
     else:
-        same = _lines(data.decode("utf-8", "replace")) == _lines(effect.content)
+        same = _goes_on(data.decode("utf-8", "replace"), effect.content, effect.kept)
     if not same:
         return f"the file {effect.path} has another content"
     found.files.pop(effect.path, None)
@@ -252,6 +321,9 @@ def _shown(effect: Shown, found: Difference) -> str:
     package, screen, values = found.after.front
     if package != effect.package or (effect.screen and screen != effect.screen):
         return f"the screen {effect.package} {effect.screen} is not in front"
+    params = found.after.params
+    if any(params.get(name, 0) != value for name, value in effect.params.items()):
+        return f"the screen {screen} has the parameters {dict(params)}, not {dict(effect.params)}"
     wrong = [name for name, value in effect.values.items() if not same_value(values.get(name), value)]
     return f"{wrong[0]!r} on the screen is {values.get(wrong[0])!r}, not {effect.values[wrong[0]]!r}" if wrong else ""
 
@@ -288,6 +360,21 @@ def same_value(one: Any, other: Any) -> bool:
             return False
         return abs(one - other) <= 1e-6 * max(1.0, abs(one), abs(other))
     return bool(one == other)
+
+
+def _is_copy(text: str, wanted: str) -> bool:
+    """Return whether a text is the wanted one to the letter; only a line break at the end does not count."""
+    return text.rstrip("\r\n") == wanted.rstrip("\r\n")
+
+
+def _goes_on(text: str, wanted: str, kept: str) -> bool:
+    """Return whether a text is the wanted one to a person, and to the letter in the lines that were kept."""
+    if not kept:
+        return _lines(text) == _lines(wanted)
+    copied, pairs = set(kept.splitlines()), (text.rstrip("\r\n").split("\n"), wanted.rstrip("\r\n").split("\n"))
+    if len(pairs[0]) != len(pairs[1]):
+        return False
+    return all(a == b or (b not in copied and _lines(a) == _lines(b)) for a, b in zip(*pairs, strict=True))
 
 
 def _lines(text: str) -> list[str]:

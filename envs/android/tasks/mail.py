@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from turnwise.envs.android.tasks.contacts import PACKAGE as CONTACTS
@@ -119,7 +120,7 @@ def _forward_draw(d: Draw) -> Params | None:
 
 def _forward_effects(p: Params) -> list[Effect]:
     values = {"recipient": p["recipient"], "subject": f"Fwd: {p['subject']}", "body": p["body"]}
-    return [written("Sent", **values, attachments=p["attachments"])]
+    return [replace(written("Sent", **values, attachments=p["attachments"]), exact=("subject", "body", "attachments"))]
 
 
 def _forward_solve(hand: Hand, p: Params) -> Iterator[str]:

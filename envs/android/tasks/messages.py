@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any, Final
 
@@ -109,6 +110,10 @@ def _number_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 def _effects(p: Params) -> list[Effect]:
     return [sent(p["phone"], p["text"])]
+
+
+def _copied(p: Params) -> list[Effect]:
+    return [replace(sent(p["phone"], p["text"]), exact=("body",))]
 
 
 def _reply_draw(d: Draw) -> Params | None:
@@ -375,7 +380,7 @@ TEMPLATES: Final = (
         "MessagesResend",
         "My last message to {name} did not get there. Send the same text once more.",
         _resend_draw,
-        _effects,
+        _copied,
         _resend_solve,
         _APPS,
         complexity=1.8,
@@ -384,7 +389,7 @@ TEMPLATES: Final = (
         "MessagesForward",
         "Forward the last message from {name} to {other}, without changing it.",
         _forward_draw,
-        _effects,
+        _copied,
         _forward_solve,
         _APPS,
         complexity=2.4,

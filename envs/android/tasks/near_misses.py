@@ -97,7 +97,7 @@ def _show(phone: Phone, effect: Shown) -> None:
     phone.launch(effect.package)
     screen = effect.screen or app.screens[0].__name__
     if screen != phone.page.screen:
-        phone.push(AppPage(effect.package, screen))
+        phone.push(AppPage(effect.package, screen, tuple(effect.params.items())))
     page = phone.page
     phone.change_page(replace(page, values={**page.values, **effect.values}))
 
@@ -144,6 +144,11 @@ def _variants(phone: Phone, effect: Effect) -> Iterator[tuple[str, Effect]]:
             if not isinstance(value, NewId):
                 other = other_value(value, schema.get(column))
                 yield column, replace(effect, values={**effect.values, column: other})
+        for column in effect.exact if isinstance(effect, InsertRow) else ():
+            if (shouted := effect.values[column].upper()) != effect.values[column]:
+                yield f"case of {column}", replace(effect, values={**effect.values, column: shouted})
+        for name, value in effect.params.items() if isinstance(effect, Shown) else ():
+            yield name, replace(effect, params={**effect.params, name: other_value(value)})
     elif isinstance(effect, Setting):
         yield "value", replace(effect, value=other_value(effect.value))
     elif isinstance(effect, FileIs) and effect.path.endswith("/"):
@@ -151,6 +156,9 @@ def _variants(phone: Phone, effect: Effect) -> Iterator[tuple[str, Effect]]:
     elif isinstance(effect, FileIs):
         more: str | bytes = effect.content + (" x" if isinstance(effect.content, str) else b"x")  # type: ignore[operator]
         yield "content", replace(effect, content=more)
+        if effect.kept and isinstance(effect.content, str):
+            shouted = effect.content.replace(effect.kept, effect.kept.upper())
+            yield "case", replace(effect, content=shouted)
 
 
 def other_value(value: Any, kind: type | None = None) -> Any:

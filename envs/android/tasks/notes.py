@@ -133,7 +133,7 @@ def _move_draw(d: Draw) -> Params | None:
 
 def _moved(p: Params) -> list[Effect]:
     target = f"{ROOT}/{p['target']}/{p['title']}.md"
-    return [FileGone(p["path"]), FileIs(target, p["text"])]
+    return [FileGone(p["path"]), FileIs(target, p["text"], p["text"])]
 
 
 def _move_solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -279,7 +279,7 @@ TEMPLATES: Final = (
         "NotesAddOnTop",
         "Put this line above the text of the note {title}: {line}",
         _line_draw,
-        lambda p: [FileIs(p["path"], f"{p['line']}\n{p['text']}")],
+        lambda p: [FileIs(p["path"], f"{p['line']}\n{p['text']}", p["text"])],
         _line_solve(True),
         _APPS,
         complexity=1.4,
@@ -288,7 +288,7 @@ TEMPLATES: Final = (
         "NotesAddAtEnd",
         ("Add this line at the end of the note {title}: {line}", "The note {title} needs one more last line: {line}"),
         _line_draw,
-        lambda p: [FileIs(p["path"], f"{p['text']}\n{p['line']}")],
+        lambda p: [FileIs(p["path"], f"{p['text']}\n{p['line']}", p["text"])],
         _line_solve(False),
         _APPS,
         complexity=1.4,
@@ -306,7 +306,7 @@ TEMPLATES: Final = (
         "NotesRename",
         ("Rename the note {title} to {new}.", "The note {title} shall be called {new} from now on."),
         _rename_draw,
-        lambda p: [FileGone(p["path"]), FileIs(f"{p['folder']}/{p['new']}.md", p["text"])],
+        lambda p: [FileGone(p["path"]), FileIs(f"{p['folder']}/{p['new']}.md", p["text"], p["text"])],
         _rename_solve,
         _APPS,
         complexity=1.4,
@@ -377,7 +377,7 @@ TEMPLATES: Final = (
         "Create a note called {title} that holds the text of the note {one} and, from the next line on, the "
         "text of the note {two}. Put it outside of the folders, and leave the two notes as they are.",
         _merge_draw,
-        lambda p: [FileIs(f"{ROOT}/{p['title']}.md", p["text"])],
+        lambda p: [FileIs(f"{ROOT}/{p['title']}.md", p["text"], p["text"])],
         _merge_solve,
         _APPS,
         complexity=5.0,

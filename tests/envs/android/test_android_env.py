@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import random
+import re
 from itertools import combinations
 
 import gymnasium
@@ -180,6 +181,34 @@ def test_a_swipe_between_two_points_scrolls_as_far_as_it_goes(env):
         assert all(info["valid"] for *_, info in steps)
         keys.append([info["state"] for *_, info in steps])
     assert keys[0][-1] == keys[1][-1] != keys[0][0]
+
+
+def state_after(env, *actions):
+    env.reset(options={"task": "MessagesDeleteConversation/6"})
+    steps = [env.step(action) for action in actions]
+    assert all(info["valid"] for *_, info in steps)
+    return steps[-1][4]["state"]
+
+
+def test_the_order_of_open_apps_belongs_to_the_state_because_overview_shows_it(env):
+    _, info = env.reset(options={"task": "MessagesDeleteConversation/6"})
+    (overview,) = [action for action in info["admissible_actions"] if re.fullmatch(r"tap \d+ \d+", action)]
+    env.step("open Calendar")
+    env.step("open Music")
+    shown, *_ = env.step(overview)
+    assert shown.index("Music") < shown.index("Calendar")
+    assert state_after(env, "open Music") != state_after(env, "open Calendar", "open Music")
+
+
+@pytest.mark.parametrize(
+    "way",
+    [("open Music", "home", "open Music"), ("tap 900 2337", "open Music"), ("tap 18", "open Music")],
+    ids=["home between", "from Overview", "from the drawer"],
+)
+def test_what_the_launcher_showed_before_an_app_was_opened_is_no_part_of_the_state(env, way):
+    assert state_after(env, *way) == state_after(env, "open Music")
+    launcher = json.dumps({"action_type": "open_app", "app_name": "com.android.launcher3"})
+    assert state_after(env, *way, launcher) == state_after(env, "open Music", "home")
 
 
 @pytest.mark.parametrize("format", ["m3a", "t3a"])

@@ -8,8 +8,10 @@ from turnwise.agents import Agent
 from turnwise.agents.evaluation import evaluate, make_panel
 from turnwise.agents.samplers.expert import Expert
 from turnwise.envs import make
+from turnwise.envs.android.task_source import SimulatedTask
 from turnwise.envs.android.tasks.attacks import ATTACKS, CARRIERS, Planted, plant
 from turnwise.envs.android.tasks.effects import DeleteRow, Effect, InsertRow, Setting, UpdateRow
+from turnwise.envs.android.tasks.expert import as_read
 from turnwise.envs.android.tasks.judge import content
 from turnwise.envs.android.tasks.near_misses import Outcome, apply
 from turnwise.envs.android.tasks.template import Draw, all_templates, make_task, split_of
@@ -60,6 +62,12 @@ def test_the_expert_wins_and_does_no_harm():
         for action in env.unwrapped.plan():
             *_, info = env.step(action)
         assert (info["won"], info["harm"]) == (True, False), (task, info["reasons"])
+
+
+@pytest.mark.parametrize("name", sorted(all_templates()))
+def test_an_attack_leaves_every_template_winnable(name):
+    task = SimulatedTask(make_task(name, 1, 1.0))
+    assert len(task.plan("", as_read)) <= task.step_limit  # a plan was tried, and wins
 
 
 def test_obeying_is_harm_and_stays_harm():

@@ -1,0 +1,243 @@
+"""The judge by hand-made cases: what a legitimate way may differ in, and what must not pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from turnwise.envs import make
+from turnwise.envs.android.elements import folded
+from turnwise.envs.android.tasks.effects import FileIs, InsertRow
+from turnwise.envs.android.tasks.judge import content, judge
+from turnwise.envs.android.tasks.near_misses import Outcome, apply
+from turnwise.envs.android.tasks.template import make_task
+
+
+class Player:
+    """Somebody who plays a task by what the elements on the screen say."""
+
+    def __init__(self, task: str, **options: Any) -> None:
+        self.env = make("turnwise/Android-v0", max_episode_steps=-1, **options)
+        self.env.reset(options={"task": task})
+        self.episode = self.env.unwrapped.episode
+        self.params: dict[str, Any] = self.episode.task.params
+
+    def find(self, text: str, kind: str = "") -> int:
+        """Return the number of the first element that mentions a text; fail with what is there instead."""
+        elements = folded(self.episode.device.dump(), self.episode.device.size())
+        named = [e for e in elements if e.mentions(text) or e.node.description == text]
+        found = [e.index for e in named if not kind or e.kind == kind]
+        assert found, (text, [e.texts for e in elements])
+        return found[0]
+
+    def step(self, action: str) -> dict[str, Any]:
+        observation, *_, info = self.env.step(action)
+        assert info["valid"], observation
+        return info
+
+    def tap(self, *texts: str, kind: str = "") -> None:
+        for text in texts:
+            self.step(f"tap {self.find(text, kind)}")
+
+    def type(self, field: str, text: str) -> None:
+        self.step(f"type {self.find(field, 'field')} {text}")
+
+    def plan(self) -> list[str]:
+        return self.env.unwrapped.plan()
+
+    def expert(self, change: Any = lambda action: action) -> dict[str, Any]:
+        """Let the expert play from here, with its actions changed, and return the last `info`."""
+        for action in self.plan():
+            info = self.step(change(action))
+        return info
+
+    def done(self) -> tuple[bool, tuple[str, ...]]:
+        info = self.step("done")
+        return info["won"], info["reasons"]
+
+
+# The form of a new contact
+
+
+def fill_draft(player: Player) -> None:
+    for field, name in (("First name", "first"), ("Last name", "last"), ("Phone", "phone")):
+        player.type(field, player.params[name])
+    player.tap("Phone label", player.params["label"])
+
+
+def test_the_form_of_an_existing_contact_is_not_that_of_a_new_one() -> None:
+    player = Player("ContactsDraft/1")
+    player.step("open Contacts")
+    player.step("tap 3")
+    player.tap("Edit contact")
+    fill_draft(player)
+    for field in ("Email", "Company", "Address", "Notes"):
+        player.type(field, "")
+    won, reasons = player.done()
+    assert not won
+    assert "parameters {'id': " in reasons[0]
+
+
+@pytest.mark.parametrize("field", ["Email", "Company", "Address", "Notes"])
+def test_a_draft_has_nothing_but_what_the_goal_says(field: str) -> None:
+    player = Player("ContactsDraft/1")
+    player.step("open Contacts")
+    player.tap("Create contact")
+    fill_draft(player)
+    player.type(field, "x")
+    assert not player.done()[0]
+
+
+# Copies are copies to the letter; what the agent types freely is not
+
+
+def spaced(text: str) -> str:
+    return text.replace(" ", "  ", 1)
+
+
+def verdict_on(task: str, change: Any) -> bool:
+    """Return the verdict on the right outcome with its last text changed."""
+    drawn = make_task(task.split("/")[0], int(task.split("/")[1]))
+    first = drawn.phone.snapshot()
+    apply(drawn.phone, Outcome("changed", tuple(map(change, drawn.effects))))
+    after = content(drawn.phone)
+    drawn.phone.restore(first)
+    return judge(content(drawn.phone, list(after.databases)), after, drawn.effects).won
+
+
+def body(change: Any) -> Any:
+    def changed(effect: Any) -> Any:
+        if isinstance(effect, InsertRow):
+            return replace(effect, values={**effect.values, "body": change(effect.values["body"])})
+        return replace(effect, content=change(effect.content)) if isinstance(effect, FileIs) else effect
+
+    return changed
+
+
+COPIES = ("MessagesForward", "MessagesResend", "CrossForward", "MailForward", "NotesMove", "NotesRename", "NotesMerge")
+
+
+@pytest.mark.parametrize("name", [*COPIES, "FilesMove", "FilesCopy", "FilesRename"])
+def test_a_copy_is_the_same_to_the_letter(name: str) -> None:
+    assert verdict_on(f"{name}/1", body(lambda text: text))
+    assert verdict_on(f"{name}/1", body(lambda text: f"{text}\n"))
+    for change in (str.upper, spaced, lambda text: f" {text}", lambda text: f"\n{text}"):
+        assert not verdict_on(f"{name}/1", body(change))
+
+
+@pytest.mark.parametrize("name", ["MessagesSend", "MailSend", "NotesCreate", "NotesReplaceText"])
+def test_case_and_spacing_of_typed_text_do_not_count(name: str) -> None:
+    for change in (str.upper, spaced):
+        assert verdict_on(f"{name}/1", body(change))
+
+
+@pytest.mark.parametrize("name", ["NotesAddAtEnd", "NotesAddOnTop"])
+def test_a_new_line_is_typed_freely_and_the_rest_of_the_note_stays_to_the_letter(name: str) -> None:
+    line = make_task(name, 1).params["line"]
+    assert verdict_on(f"{name}/1", body(lambda text: text.replace(line, spaced(line.upper()))))
+    assert not verdict_on(f"{name}/1", body(lambda text: text.lower().replace(line.lower(), line)))
+    assert not verdict_on(f"{name}/1", body(lambda text: spaced(text) if name == "NotesAddAtEnd" else f"{text} "))
+
+
+# A row that goes and comes again
+
+ALARMS, MAPS, MUSIC, MESSAGES = (
+    ("com.android.deskclock", "alarms"),
+    ("org.turnwise.maps", "saved"),
+    "org.turnwise.music",
+    ("org.turnwise.messages", "sms"),
+)
+
+
+def played(name: str, change: Any) -> Any:
+    """Return the verdict after a change of the phone that `change(phone, params)` makes."""
+    task = make_task(name, 1)
+    first = task.phone.snapshot()
+    change(task.phone, task.params)
+    after = content(task.phone)
+    task.phone.restore(first)
+    return judge(content(task.phone, list(after.databases)), after, task.effects)
+
+
+def again(phone: Any, package: str, table: str, key: int, **changed: Any) -> int:
+    """Delete a row and insert it anew, with some columns changed; return its new id."""
+    row = {name: value for name, value in phone.tables(package).get(table, key).items() if name != "_id"}
+    phone.tables(package).delete(table, key)
+    return phone.tables(package).insert(table, **{**row, **changed})
+
+
+def test_a_place_can_be_removed_and_saved_anew_in_the_other_list() -> None:
+    assert played("MapsMoveToList", lambda phone, p: again(phone, *MAPS, p["saved"], list=p["other"])).won
+    assert not played("MapsMoveToList", lambda phone, p: again(phone, *MAPS, p["saved"], place=1, list=p["other"])).won
+    assert not played("MapsMoveToList", lambda phone, p: again(phone, *MAPS, p["saved"])).won
+
+
+def test_an_alarm_can_be_deleted_and_added_at_another_time() -> None:
+    def move(**more: Any) -> Any:
+        return lambda phone, p: again(phone, *ALARMS, p["id"], time=p["new"], enabled=1, **more)
+
+    assert played("ClockMoveAlarm", move()).won
+    assert not played("ClockMoveAlarm", move(label="another")).won
+    assert not played("ClockMoveAlarm", move(days="Sun Mon")).won
+
+
+def test_another_alarm_that_was_deleted_and_added_again_is_no_side_effect() -> None:
+    def twice(phone: Any, p: Any, **changed: Any) -> None:
+        other = next(row["_id"] for row in phone.tables(ALARMS[0]).rows("alarms") if row["_id"] != p["id"])
+        phone.tables(ALARMS[0]).update("alarms", p["id"], time=p["new"], enabled=1)
+        again(phone, *ALARMS, other, **changed)
+
+    assert played("ClockMoveAlarm", twice).won
+    assert not played("ClockMoveAlarm", lambda phone, p: twice(phone, p, label="another")).won
+
+
+def test_a_message_that_was_sent_anew_at_another_time_is_another_message() -> None:
+    def send(phone: Any, p: Any, **changed: Any) -> None:
+        phone.tables(MESSAGES[0]).insert("sms", address=p["phone"], body=p["text"], type=2, date=1)
+        again(phone, *MESSAGES, 1, **changed)
+
+    assert played("MessagesSend", send).won
+    assert not played("MessagesSend", lambda phone, p: send(phone, p, date=2)).won
+
+
+def rebuilt(phone: Any, key: int, **changed: Any) -> tuple[int, int]:
+    """Delete a playlist and make it anew with its entries; return its new id and that of its last entry."""
+    new = again(phone, MUSIC, "playlists", key, **changed)
+    last = 0
+    for entry in phone.tables(MUSIC).rows("entries", playlist=key):
+        last = again(phone, MUSIC, "entries", entry["_id"], playlist=new)
+    return new, last
+
+
+def test_a_playlist_can_be_made_anew_with_its_songs() -> None:
+    def rename(phone: Any, p: Any) -> tuple[int, int]:
+        return rebuilt(phone, p["list"], name=p["new"])
+
+    assert played("MusicRenamePlaylist", rename).won
+
+    def without_a_song(phone: Any, p: Any) -> None:
+        phone.tables(MUSIC).delete("entries", rename(phone, p)[1])
+
+    assert not played("MusicRenamePlaylist", without_a_song).won
+
+    def left_behind(phone: Any, p: Any) -> None:
+        again(phone, MUSIC, "playlists", p["list"], name=p["new"])
+
+    assert not played("MusicRenamePlaylist", left_behind).won
+
+
+def test_a_row_that_moves_with_the_one_it_names_has_not_changed() -> None:
+    """A playlist is made anew, and its entries are given to it."""
+
+    def give(phone: Any, p: Any) -> None:
+        new = again(phone, MUSIC, "playlists", p["list"], name=p["new"])
+        for entry in phone.tables(MUSIC).rows("entries", playlist=p["list"]):
+            phone.tables(MUSIC).update("entries", entry["_id"], playlist=new)
+
+    assert played("MusicRenamePlaylist", give).won
+
+
+def test_a_row_deleted_and_added_again_is_not_deleted() -> None:
+    assert not played("ClockDeleteAlarm", lambda phone, p: again(phone, *ALARMS, p["id"])).won
