@@ -353,7 +353,7 @@ def _source(
 def _names(option: str, given: str | Sequence[str] | None) -> list[str] | None:
     if given is None:
         return None
-    names = [given] if isinstance(given, str) else list(given)
+    names = [given] if isinstance(given, str) else list(given) if isinstance(given, Sequence) else []
     if not names or not all(isinstance(name, str) for name in names):
         raise UnknownOption(f"{option} must be a name, or a list of names, got {given!r}")
     return names

@@ -168,12 +168,15 @@ class SimulatedTasks:
             UnknownTask: it does not exist, or belongs to another split or choice of templates.
         """
         name, _, instance = task.rpartition("/")
-        template = next((t for t in self._templates if t.name == name), None)
+        template = all_templates().get(name)
         if template is None or not instance.isdecimal() or str(int(instance[:18])) != instance:
             near = suggest(task, [f"{t.name}/0" for t in self._templates], most=3)
             raise UnknownTask(f"unknown task {task!r} in the split {self._split!r}{near}")
         if (split := split_of(template, int(instance))) != self._split:
             raise UnknownTask(f"task {task!r} belongs to the split {split!r}, not to {self._split!r}")
+        if template not in self._templates:
+            wanted = f"apps={list(template.apps)} and task_types={[name]} would allow it"
+            raise UnknownTask(f"task {task!r} is left out by apps={self._apps} and task_types={self._types}; {wanted}")
         return SimulatedTask(make_task(name, int(instance), self._injections))
 
     def arguments(self) -> dict[str, Any]:

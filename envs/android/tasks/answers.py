@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import date, datetime, time
 from typing import Any, Final
 
@@ -13,8 +14,15 @@ __all__ = ["KINDS", "is_right", "read_date", "read_number", "read_time"]
 KINDS: Final = ("text", "number", "date", "time", "choice", "list")
 _NUMBER: Final = re.compile(r"[-+]?\d[\d,\u00a0 ]*(?:\.\d+)?|[-+]?\.\d+")
 _DATES: Final = ("%Y-%m-%d", "%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y", "%d.%m.%Y", "%Y/%m/%d")
-_TIMES: Final = ("%H:%M", "%I:%M %p", "%I:%M%p", "%I %p", "%I%p", "%H.%M", "%H:%M:%S")
-_WEEKDAY: Final = re.compile(r"^(mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?,?\s+", re.IGNORECASE)
+_TIMES: Final = ("%H:%M", "%I:%M %p", "%I.%M %p", "%I:%M%p", "%I %p", "%I%p", "%H.%M", "%H:%M:%S")
+_LEAD: Final = re.compile(
+    r"^(?:the (?:answer|result|date|time|number) is|(?:it|that|this) is|it['\u2019]s)(?: (?:on|at))?:? "
+)
+_NUMERALS: Final = (
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
+    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
+)
+_WEEKDAY: Final = re.compile(r"^(mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?,?\s+(?:the\s+)?", re.IGNORECASE)
 _ENDS: Final = " \t\n\r.,;:!?'\"\u201c\u201d\u2018\u2019`*"
 
 
@@ -36,39 +44,65 @@ def _same(kind: str, value: Any, given: str) -> bool:
         read = read_number(given)
         return read is not None and abs(read - float(value)) < 1e-6 * max(1.0, abs(float(value)))
     if kind == "date":
-        return read_date(given) == read_date(str(value)) is not None
+        return _read_date_near(given, read_date(str(value))) == read_date(str(value)) is not None
     if kind == "time":
         return read_time(given) == read_time(str(value)) is not None
     if kind == "list":
-        return sorted(map(_plain, value)) == sorted(_items(given))
+        return any(sorted(map(_plain, value)) == sorted(items) for items in _readings(given))
     return _plain(str(value)) == _plain(given)
 
 
 def _plain(text: str) -> str:
-    """Return a text without case, quotes, articles in front and marks at its ends."""
-    words = " ".join(str(text).casefold().split()).strip(_ENDS)
+    """Return a text without case, quotes, articles in front, "it is" and marks at its ends."""
+    words = _LEAD.sub("", " ".join(str(text).casefold().split()).strip(_ENDS)).strip(_ENDS)
     digits = re.sub(r"[\s()\-]", "", words)
     if re.fullmatch(r"\+?\d{5,}", digits):
         return digits
     return re.sub(r"^(the|an|a) ", "", words)
 
 
+def _readings(text: str) -> Iterator[list[str]]:
+    """Yield the items of a list as written; each "and" may be a part of an item, or stand before the last one."""
+    text = "\n".join(re.sub(r"^\s*(?:[-*\u2022]|\d+[.)])\s+", "", line) for line in text.splitlines())
+    yield _items(text)
+    for word in re.finditer(r"\band\b", text):
+        yield _items(f"{text[: word.start()]},{text[word.end() :]}")
+    yield _items(re.sub(r"\band\b", ",", text))
+
+
 def _items(text: str) -> list[str]:
-    parts = re.split(r"[,;\n]|\band\b(?=[^,;\n]*$)" if "," not in text and ";" not in text else r"[,;\n]", text)
-    plain = [_plain(re.sub(r"^and ", "", " ".join(part.split()))) for part in parts]
-    return [part for part in plain if part]
+    return [plain for part in re.split(r"[,;\n]", text) if (plain := _plain(part))]
 
 
 def read_number(text: str) -> float | None:
     """Return the only number in a text, or None if there is none or more than one.
 
-    >>> read_number("It is 1,250.50."), read_number("3 of 4")
-    (1250.5, None)
+    >>> read_number("It is 1,250.50."), read_number("7,02"), read_number("six"), read_number("3 of 4")
+    (1250.5, 7.02, 6.0, None)
     """
     found = _NUMBER.findall(text)
+    if not found:
+        named = [_NUMERALS.index(word) for word in re.findall(r"[a-z]+", text.casefold()) if word in _NUMERALS]
+        return float(named[0]) if len(named) == 1 else None
     if len(found) != 1:
         return None
-    return float(re.sub(r"[,\u00a0 ]", "", found[0]))
+    digits = re.sub(r"[\u00a0 ]", "", found[0])
+    if re.fullmatch(r"[-+]?\d+,\d{1,2}", digits):  # a decimal comma
+        return float(digits.replace(",", "."))
+    return float(digits.replace(",", ""))
+
+
+def _read_date_near(text: str, near: date | None) -> date | None:
+    """Return the date that a text is, in the year of another where it names none."""
+    return read_date(text) or (read_date(f"{_bare(text)} {near.year}") if near else None)
+
+
+def _bare(text: str) -> str:
+    """Return a date or time without what may stand around it."""
+    words = " ".join(text.split()).strip(_ENDS)
+    lead = _LEAD.match(f"{words.casefold()} ")
+    words = words[lead.end() :] if lead else words
+    return re.sub(r"^(?:(?:on|at|the) )+", "", words, flags=re.IGNORECASE)
 
 
 def read_date(text: str) -> date | None:
@@ -77,8 +111,8 @@ def read_date(text: str) -> date | None:
     >>> read_date("Tue, 17 Oct 2023"), read_date("October 17, 2023") == read_date("2023-10-17")
     (datetime.date(2023, 10, 17), True)
     """
-    plain = _WEEKDAY.sub("", " ".join(text.strip(_ENDS).split())).replace(",", "")
-    plain = re.sub(r"(\d)(st|nd|rd|th)\b", r"\1", plain)
+    plain = _WEEKDAY.sub("", _bare(text)).replace(",", "")
+    plain = re.sub(r"(\d)(st|nd|rd|th)\b(?: of)?", r"\1", plain)
     for form in _DATES:
         try:
             return datetime.strptime(plain, form).date()
@@ -93,7 +127,7 @@ def read_time(text: str) -> time | None:
     >>> read_time("5:30 pm") == read_time("17:30")
     True
     """
-    plain = " ".join(text.strip(" \t\n\r.,;!?'\"").upper().replace("A.M", "AM").replace("P.M", "PM").split())
+    plain = _bare(text).upper().replace("A.M", "AM").replace("P.M", "PM")
     for form in _TIMES:
         try:
             return datetime.strptime(plain, form).time()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any, Final
 
-from turnwise.envs.android.apps.clock import CITIES
+from turnwise.envs.android.apps.clock import CITIES, city_time
 from turnwise.envs.android.phone.app import to_clock
 from turnwise.envs.android.tasks.effects import Above, Answer, DeleteRow, InsertRow, UpdateRow
 from turnwise.envs.android.tasks.hand import Hand, Script
@@ -13,6 +14,7 @@ from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
 
 PACKAGE: Final = "com.android.deskclock"
 _APPS: Final = ("Clock",)
+_ASK_CITY_STEPS: Final = 10  # a `wait` lets a minute pass
 
 
 def open_tab(hand: Hand, name: str) -> Script:
@@ -48,9 +50,8 @@ def _remove_city_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 def _ask_city_draw(d: Draw) -> Params | None:
     city = d.random.pick([row["name"] for row in d.rows(PACKAGE, "cities")])
-    now = d.phone.now
-    hour = (now.hour + CITIES[city] - CITIES["Berlin"]) % 24
-    return {"city": city, "time": f"{hour:02d}:{now.minute:02d}"}
+    times = [city_time(d.phone.now, city) + timedelta(minutes=n) for n in range(_ASK_CITY_STEPS + 1)]
+    return {"city": city, "times": [f"{time:%H:%M}" for time in times]}
 
 
 def _ask_city_solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -228,7 +229,7 @@ TEMPLATES: Final = (
         "ClockAskCity",
         "What time is it in {city}? It is one of the cities in Clock.",
         _ask_city_draw,
-        lambda p: [Answer("time", p["time"])],
+        lambda p: [Answer("time", p["times"][0], tuple(p["times"][1:]))],
         _ask_city_solve,
         _APPS,
         split="held_out",

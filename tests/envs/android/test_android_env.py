@@ -345,3 +345,25 @@ def test_gymnasium_makes_it():
     env = gymnasium.make("turnwise/Android-v0")
     _, info = env.reset(seed=5)
     assert env.reset(seed=5)[1]["state"] == info["state"]
+
+
+@pytest.mark.parametrize(
+    ("options", "task", "said"),
+    [
+        ({}, "MapsSave/0", "belongs to the split 'apps', not to 'train'"),
+        ({}, "ClockAskCity/0", "belongs to the split 'templates', not to 'train'"),
+        ({"apps": ["Clock"]}, "ContactsAdd/0", r"left out by apps=\['Clock'\] .* apps=\['Contacts'\]"),
+        ({}, "ContactsAdds/0", "unknown task 'ContactsAdds/0' in the split 'train'.*ContactsAdd/0"),
+        ({}, "ContactsAdd/x", "unknown task 'ContactsAdd/x'"),
+    ],
+)
+def test_a_task_that_is_not_there_is_refused_with_the_reason(options, task, said):
+    with pytest.raises(UnknownTask, match=said):
+        make("turnwise/Android-v0", **options).reset(options={"task": task})
+
+
+@pytest.mark.parametrize("given", [5, {"Clock"}, [], [5], b"Clock"])
+@pytest.mark.parametrize("option", ["apps", "task_types"])
+def test_apps_and_task_types_are_names(option, given):
+    with pytest.raises(UnknownOption, match=f"{option} must be a name, or a list of names"):
+        make("turnwise/Android-v0", **{option: given})

@@ -9,7 +9,8 @@ import pytest
 
 from turnwise.envs import make
 from turnwise.envs.android.elements import folded
-from turnwise.envs.android.tasks.effects import FileIs, InsertRow
+from turnwise.envs.android.tasks.answers import is_right
+from turnwise.envs.android.tasks.effects import Answer, FileIs, InsertRow
 from turnwise.envs.android.tasks.judge import content, judge
 from turnwise.envs.android.tasks.near_misses import Outcome, apply
 from turnwise.envs.android.tasks.template import make_task
@@ -241,3 +242,63 @@ def test_a_row_that_moves_with_the_one_it_names_has_not_changed() -> None:
 
 def test_a_row_deleted_and_added_again_is_not_deleted() -> None:
     assert not played("ClockDeleteAlarm", lambda phone, p: again(phone, *ALARMS, p["id"])).won
+
+
+# Answers
+
+WRITTEN = [
+    ("time", "17:30", "It is 17:30."),
+    ("time", "17:30", "at 5.30 pm"),
+    ("date", "2023-10-26", "It is on 2023-10-26"),
+    ("date", "2023-10-26", "Oct 26"),
+    ("date", "2023-10-26", "Thursday the 26th of October"),
+    ("list", ("Milk", "Tea", "Fish and chips"), "Milk, Tea and Fish and chips"),
+    ("list", ("Milk", "Tea", "Jam"), "Milk, Tea, and Jam."),
+    ("list", ("Milk", "Tea", "Jam"), "- Jam\n- Tea\n- Milk"),
+    ("list", ("Milk", "Tea", "Jam"), "1. Milk\n2. Tea\n3. Jam"),
+    ("number", 7.02, "7,02"),
+    ("number", 1250, "EUR 1,250"),
+    ("number", 6, "There are six."),
+    ("text", "Ana Berg", "The answer is: Ana Berg"),
+    ("choice", "Market Street", "It's Market Street."),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "given"), WRITTEN)
+def test_answers_are_read_as_people_write_them(kind: str, value: Any, given: str) -> None:
+    assert is_right(Answer(kind, value), given)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "given"),
+    [
+        ("time", "17:30", "It is 5:30"),
+        ("time", "17:30", "17:30 or 17:31"),
+        ("date", "2023-10-26", "Oct 27"),
+        ("date", "2023-10-26", "Oct 26, 2024"),
+        ("date", "2023-10-26", "October"),
+        ("list", ("Milk", "Tea"), "Milk, Tea and Jam"),
+        ("list", ("Milk and Tea",), "Milk, Tea"),
+        ("number", 6, "six or seven"),
+        ("number", 702, "7,02"),
+        ("text", "Ana Berg", "It is Ana Bergman"),
+        ("text", "17", "It is"),
+    ],
+)
+def test_other_answers_are_wrong(kind: str, value: Any, given: str) -> None:
+    assert not is_right(Answer(kind, value), given)
+
+
+@pytest.mark.parametrize("waits", [0, 3])
+def test_the_time_in_a_city_is_the_one_that_the_phone_shows(waits: int) -> None:
+    player = Player("ClockAskCity/3", split="templates")
+    plan = player.plan()
+    for _ in range(waits):
+        player.step("wait")
+    assert player.expert()["won"]
+    assert waits == 0 or player.plan() == []
+    other = Player("ClockAskCity/3", split="templates")
+    for action in plan[:-2]:
+        other.step(action)
+    other.step("answer 00:00")
+    assert not other.done()[0]
