@@ -147,8 +147,9 @@ def _variants(phone: Phone, effect: Effect) -> Iterator[tuple[str, Effect]]:
         for column in effect.exact if isinstance(effect, InsertRow) else ():
             if (shouted := effect.values[column].upper()) != effect.values[column]:
                 yield f"case of {column}", replace(effect, values={**effect.values, column: shouted})
-        for name, value in effect.params.items() if isinstance(effect, Shown) else ():
-            yield name, replace(effect, params={**effect.params, name: other_value(value)})
+        if isinstance(effect, Shown):
+            for name, value in effect.params.items():
+                yield name, replace(effect, params={**effect.params, name: other_value(value)})
     elif isinstance(effect, Setting):
         yield "value", replace(effect, value=other_value(effect.value))
     elif isinstance(effect, FileIs) and effect.path.endswith("/"):
