@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from typing import Any, Final
 
 from turnwise.envs.android.tasks.effects import Answer
@@ -26,8 +26,13 @@ _WEEKDAY: Final = re.compile(r"^(mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?,?\s+(?:th
 _ENDS: Final = " \t\n\r.,;:!?'\"\u201c\u201d\u2018\u2019`*"
 
 
-def is_right(effect: Answer, given: str) -> bool:
+def is_right(effect: Answer, given: str, passed: int = 0) -> bool:
     """Return whether an answer is right.
+
+    Args:
+        effect: the answer that is wanted.
+        given: the answer of the agent.
+        passed: minutes on the phone's clock since the start of the task, for a time that goes on.
 
     Raises:
         ValueError: the kind of the effect is none of `KINDS`.
@@ -36,7 +41,14 @@ def is_right(effect: Answer, given: str) -> bool:
         raise ValueError(f"the kind of an answer is one of {', '.join(KINDS)}; got {effect.kind!r}")
     if not given.strip():
         return False
-    return any(_same(effect.kind, value, given) for value in (effect.value, *effect.accept))
+    values = [effect.value, *effect.accept]
+    if effect.goes_on:
+        values += [_later(effect.value, minutes) for minutes in range(1, passed + 1)]
+    return any(_same(effect.kind, value, given) for value in values)
+
+
+def _later(clock: str, minutes: int) -> str:
+    return f"{datetime.strptime(clock, '%H:%M') + timedelta(minutes=minutes):%H:%M}"
 
 
 def _same(kind: str, value: Any, given: str) -> bool:

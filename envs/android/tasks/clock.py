@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any, Final
 
 from turnwise.envs.android.apps.clock import CITIES, city_time
@@ -14,7 +13,6 @@ from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
 
 PACKAGE: Final = "com.android.deskclock"
 _APPS: Final = ("Clock",)
-_ASK_CITY_STEPS: Final = 10  # a `wait` lets a minute pass
 
 
 def open_tab(hand: Hand, name: str) -> Script:
@@ -50,8 +48,7 @@ def _remove_city_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 def _ask_city_draw(d: Draw) -> Params | None:
     city = d.random.pick([row["name"] for row in d.rows(PACKAGE, "cities")])
-    times = [city_time(d.phone.now, city) + timedelta(minutes=n) for n in range(_ASK_CITY_STEPS + 1)]
-    return {"city": city, "times": [f"{time:%H:%M}" for time in times]}
+    return {"city": city, "time": f"{city_time(d.phone.now, city):%H:%M}"}
 
 
 def _ask_city_solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -229,7 +226,7 @@ TEMPLATES: Final = (
         "ClockAskCity",
         "What time is it in {city}? It is one of the cities in Clock.",
         _ask_city_draw,
-        lambda p: [Answer("time", p["times"][0], tuple(p["times"][1:]))],
+        lambda p: [Answer("time", p["time"], goes_on=True)],
         _ask_city_solve,
         _APPS,
         split="held_out",

@@ -125,12 +125,14 @@ class Shown:
 class Answer:
     """What the agent answers. Kinds: text, number, date (YYYY-MM-DD), time (HH:MM), choice, list (in any order).
 
-    `accept`: further answers that are right.
+    `accept`: further answers that are right. `goes_on`: the time of day that a clock shows, at the start of the task or
+    since then.
     """
 
     kind: str
     value: Any
     accept: tuple[Any, ...] = ()
+    goes_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)

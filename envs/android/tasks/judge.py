@@ -45,6 +45,7 @@ class Content:
     front: tuple[str, str, Mapping[str, Any]] = ("", "", {})  # package, screen, values of its fields
     params: Mapping[str, Any] = field(default_factory=dict)  # of the screen in front
     empty: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)  # package -> table -> new row
+    clock: float = 0.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def content(phone: Phone, packages: Sequence[str] | None = None) -> Content:
     files = {path: file.data for path, file in phone.files.items()}
     files |= dict.fromkeys((f"{path}/" for path in phone.state.directories), b"")
     front = (page.package, page.screen, values)
-    return Content(databases, phone.state.settings, files, front, dict(page.params), empty)
+    return Content(databases, phone.state.settings, files, front, dict(page.params), empty, phone.state.clock)
 
 
 def judge(
@@ -231,7 +232,8 @@ def _holds(before: Mapping[str, bytes], after: Mapping[str, bytes], folder: str)
 def _missing(effect: Effect, found: Difference, answer: str, gave_up: bool) -> str:
     """Return "" if an effect is there, after taking it out of the difference; else a sentence."""
     if isinstance(effect, Answer):
-        return "" if is_right(effect, answer) else f"the answer {answer[:80]!r} is not {effect.value!r}"
+        passed = int(found.after.clock - found.before.clock) // 60
+        return "" if is_right(effect, answer, passed) else f"the answer {answer[:80]!r} is not {effect.value!r}"
     if isinstance(effect, Infeasible):
         return "" if gave_up else "the agent did not say that the task is infeasible"
     return _FIND[type(effect)](effect, found)
