@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from turnwise.cli.ablation_report import grid, interval, per_cent, plain_table
-from turnwise.cli.console import out, say, warn
+from turnwise.cli.console import err, out, say, warn
 from turnwise.cli.errors import UserError
 from turnwise.cli.figures import Points, save_scatters
 
@@ -17,13 +17,18 @@ COLUMNS = {
     "no_variance_groups": "zero variance",
     "success": "episodes won",
     "turns": "turns",
+    "agreement": "agreement",
 }
+_FORMAT: Mapping[str, Callable[[float], str]] = {"turns": "{:.1f}".format, "agreement": "{:+.2f}".format}
+"""Of the columns that are no shares."""
 HEAD = ("ablation", "arm", "seeds", *COLUMNS.values(), "gain")
 LEGEND = """\
 *Shared states* (turns in a state that another trajectory of the group also visited), the same *after the first turn*,
 whose state all share, *zero variance* (groups whose episodes all had the same reward), *episodes won* (all in per cent)
 and *turns* of an episode are means over the first {first} iterations of the reference arm, the first arm of its
-ablation: what there was to work with before the rules made much difference. *Gain*: success after training minus that
+ablation: what there was to work with before the rules made much difference. *Agreement*: correlation between the
+advantages of the arm and those of the reference on the turns of these iterations, from -1 to 1 (where trajectories are
+stored); near 1, the two can hardly train different policies. *Gain*: success after training minus that
 of the reference on the same tasks, in percentage points, with a 95 % t-interval over seeds.
 """
 CORRELATED = """\
@@ -47,10 +52,18 @@ def summarise(folders: Sequence[Path], output: Path | None) -> None:
     """
     from turnwise.agents.json_files import write_json, write_text
     from turnwise.training.ablation import read_plan
-    from turnwise.training.ablation_results import ablation_results
+    from turnwise.training.ablation_results import FIRST, ablation_results
     from turnwise.training.ablation_summary import summary
+    from turnwise.training.credit_agreement import credit_agreement
 
-    found = summary({name: ablation_results(read_plan(folder)) for name, folder in _names(folders).items()})
+    plans = {name: read_plan(folder) for name, folder in _names(folders).items()}
+
+    def agreement(name: str, arm: str, seed: int) -> float | None:
+        status.update(f"advantages of {name}, {arm}, seed {seed}")
+        return credit_agreement(plans[name], next(one for one in plans[name].arms if one.name == arm), seed, FIRST)
+
+    with err().status("reading") as status:
+        found = summary({name: ablation_results(plan) for name, plan in plans.items()}, agreement)
     if not found["rows"]:
         raise UserError("no arm has finished a seed that the reference of its ablation finished too")
     _print(found)
@@ -82,9 +95,8 @@ def mean_rows(found: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _row(row: Mapping[str, Any], seeds: str) -> list[str]:
-    shares = [per_cent(row[key]) for key in COLUMNS if key != "turns"]
-    turns = "–" if row["turns"] is None else f"{row['turns']:.1f}"
-    return [row["ablation"], row["arm"], seeds, *shares, turns, interval(row["gain"], signed=True)]
+    cells = ["–" if row[key] is None else _FORMAT.get(key, per_cent)(row[key]) for key in COLUMNS]
+    return [row["ablation"], row["arm"], seeds, *cells, interval(row["gain"], signed=True)]
 
 
 def correlation_rows(found: Mapping[str, Any]) -> list[list[str]]:
@@ -133,7 +145,7 @@ def save_figure(found: Mapping[str, Any], path: Path) -> None:
     several = len({name for name, _ in groups}) > 1
     panels: dict[str, list[Points]] = {}
     for key, title in COLUMNS.items():
-        unit, factor = ("", 1.0) if key == "turns" else (", per cent", 100.0)
+        unit, factor = ("", 1.0) if key in _FORMAT else (", per cent", 100.0)
         panels[title + unit] = [
             Points(
                 f"{name}: {arm}" if several else arm,

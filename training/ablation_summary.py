@@ -4,8 +4,9 @@ The reference arm of each ablation tells what there was to work with, so that th
 whose gain they are compared with. Correlations over a few runs are a description: they are no test, and no cause.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from typing import NamedTuple
 
 from turnwise.agents.rank_correlation import RankCorrelation
 from turnwise.agents.seed_statistics import Mean
@@ -15,53 +16,65 @@ VERSION = 1
 ALL = "all"
 """Name of all ablations together."""
 
-Gains = dict[str, list[tuple[str, float]]]
-"""Seeds and their gains, by arm."""
+KEYS = (*EARLY, "agreement")
 
 
-def summary(found: Mapping[str, Table]) -> Table:
+class _Seed(NamedTuple):
+    """A seed of an arm: its gain over the reference, and how close its advantages are to the reference's."""
+
+    seed: str
+    gain: float
+    agreement: float | None
+
+
+_Gains = dict[str, list[_Seed]]
+"""By arm."""
+
+
+def summary(found: Mapping[str, Table], agreement: Callable[[str, str, int], float | None]) -> Table:
     """Return one row for each ablation, arm and seed, one for the mean over seeds, and rank correlations over seeds.
 
     Args:
         found: the tables of `turnwise.training.ablation_results`, by the names of their ablations.
+        agreement: returns the `credit_agreement` of an ablation, an arm and a seed.
 
     Returns:
         version, first (number of iterations), rows (ablation, env, reference, arm, seed or None for the mean, n, the
-        keys of `EARLY` from the reference's first iterations, gain in success over the reference), correlations
-        (ablation or "all", arm, and for each key of `EARLY` the rank correlation with the gain over seeds).
+        keys of `EARLY` from the reference's first iterations, agreement, gain in success over the reference),
+        correlations (ablation or "all", arm, and for each of `KEYS` the rank correlation with the gain over seeds).
     """
     rows: list[Table] = []
-    gains: dict[str, Gains] = {}
+    gains: dict[str, _Gains] = {}
     for name, table in found.items():
         reference = next(iter(table["arms"]))
         common = {"ablation": name, "env": table["panel"].get("env", ""), "reference": reference}
         gains[name] = {}
-        for one in table["comparisons"]:
-            pairs = [(str(pair["seed"]), float(pair["difference"])) for pair in one["seeds"]]
-            gains[name][one["arm"]] = pairs
-            early = {seed: _early(table, seed) for seed, _ in pairs}
-            rows += [
-                {**common, "arm": one["arm"], "seed": int(seed), "n": 1, **early[seed], "gain": asdict(Mean.of([gain]))}
-                for seed, gain in pairs
-            ]
-            means = {key: _mean([early[seed][key] for seed, _ in pairs]) for key in EARLY}
-            gain = asdict(Mean.of([gain for _, gain in pairs]))
-            rows.append({**common, "arm": one["arm"], "seed": None, "n": len(pairs), **means, "gain": gain})
+        for comparison in table["comparisons"]:
+            arm = comparison["arm"]
+            pairs = [(str(pair["seed"]), float(pair["difference"])) for pair in comparison["seeds"]]
+            seeds = [_Seed(seed, gain, agreement(name, arm, int(seed))) for seed, gain in pairs]
+            gains[name][arm] = seeds
+            for one in seeds:
+                given = {**_conditions(table, one), "gain": asdict(Mean.of([one.gain]))}
+                rows.append({**common, "arm": arm, "seed": int(one.seed), "n": 1, **given})
+            means = {key: _mean([_conditions(table, one)[key] for one in seeds]) for key in KEYS}
+            gain = asdict(Mean.of([one.gain for one in seeds]))
+            rows.append({**common, "arm": arm, "seed": None, "n": len(seeds), **means, "gain": gain})
     return {"version": VERSION, "first": FIRST, "rows": rows, "correlations": _correlations(found, gains)}
 
 
-def _early(table: Table, seed: str) -> dict[str, float | None]:
-    """What the reference arm had to work with in a seed."""
+def _conditions(table: Table, one: _Seed) -> dict[str, float | None]:
+    """What the reference arm had to work with in a seed, and how much the arm's rule makes of it."""
     reference = next(iter(table["arms"].values()))
-    return {key: reference["seeds"][seed]["early"][key] for key in EARLY}
+    return {**{key: reference["seeds"][one.seed]["early"][key] for key in EARLY}, "agreement": one.agreement}
 
 
-def _correlations(found: Mapping[str, Table], gains: Mapping[str, Gains]) -> list[Table]:
+def _correlations(found: Mapping[str, Table], gains: Mapping[str, _Gains]) -> list[Table]:
     """The correlations within each ablation, then over all of them for the arms that several have."""
     lines = [
-        _line(name, arm, [(found[name], pairs)])
+        _line(name, arm, [(found[name], seeds)])
         for name, by_arm in gains.items()
-        for arm, pairs in _with_mean(by_arm, list(by_arm)).items()
+        for arm, seeds in _with_mean(by_arm, list(by_arm)).items()
     ]
     if len(gains) > 1:
         shared = [arm for arm in next(iter(gains.values())) if all(arm in by_arm for by_arm in gains.values())]
@@ -75,24 +88,27 @@ def _correlations(found: Mapping[str, Table], gains: Mapping[str, Gains]) -> lis
     return lines
 
 
-def _with_mean(by_arm: Gains, arms: Sequence[str]) -> Gains:
+def _with_mean(by_arm: _Gains, arms: Sequence[str]) -> _Gains:
     """The gains with the mean of several arms beside them."""
     if len(arms) < 2:
         return by_arm
     return {**by_arm, f"mean of {', '.join(arms)}": _mean_gains([by_arm[arm] for arm in arms])}
 
 
-def _mean_gains(arms: Sequence[Sequence[tuple[str, float]]]) -> list[tuple[str, float]]:
-    """The mean gain of the arms in each seed that all of them finished."""
-    by_seed = [dict(pairs) for pairs in arms]
-    seeds = [seed for seed in by_seed[0] if all(seed in one for one in by_seed)]
-    return [(seed, sum(one[seed] for one in by_seed) / len(by_seed)) for seed in seeds]
+def _mean_gains(arms: Sequence[Sequence[_Seed]]) -> list[_Seed]:
+    """The mean of the arms in each seed that all of them finished."""
+    by_seed = [{one.seed: one for one in seeds} for seeds in arms]
+    found = [[one[seed] for one in by_seed] for seed in by_seed[0] if all(seed in one for one in by_seed)]
+    return [
+        _Seed(many[0].seed, sum(one.gain for one in many) / len(many), _mean([one.agreement for one in many]))
+        for many in found
+    ]
 
 
-def _line(name: str, arm: str, parts: Sequence[tuple[Table, Sequence[tuple[str, float]]]]) -> Table:
-    line: Table = {"ablation": name, "arm": arm, "n": sum(len(pairs) for _, pairs in parts)}
-    for key in EARLY:
-        strata = [[(_early(table, seed)[key], gain) for seed, gain in pairs] for table, pairs in parts]
+def _line(name: str, arm: str, parts: Sequence[tuple[Table, Sequence[_Seed]]]) -> Table:
+    line: Table = {"ablation": name, "arm": arm, "n": sum(len(seeds) for _, seeds in parts)}
+    for key in KEYS:
+        strata = [[(_conditions(table, one)[key], one.gain) for one in seeds] for table, seeds in parts]
         known = [[(x, gain) for x, gain in pairs if x is not None] for pairs in strata]
         line[key] = asdict(RankCorrelation.of(known))
     return line

@@ -10,16 +10,19 @@ from pathlib import Path
 
 import pytest
 import toys.corridor
+from training_helpers import trajectory, turn
 
 import turnwise.training.process_pool as crew_module
 from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel
 from turnwise.agents.json_files import write_text
 from turnwise.agents.seed_statistics import student_quantile
+from turnwise.agents.store import TrajectoryWriter
 from turnwise.credit import CreditError, UnknownRule
 from turnwise.training import Run
 from turnwise.training.ablation import Arm, check, is_axis, open_folder, plan, read_plan, split
 from turnwise.training.ablation_results import ablation_results
 from turnwise.training.ablation_summary import summary
+from turnwise.training.credit_agreement import credit_agreement
 from turnwise.training.errors import ConfigError, RunExists, TrainingError
 from turnwise.training.folder import differences
 from turnwise.training.process_pool import PooledRun, train_all
@@ -388,7 +391,7 @@ def test_the_first_iterations_stand_beside_the_gains(done):
     write_text(done.place("grpo", 2) / "metrics.jsonl", "")
     rows = [{"phase": "train", "iteration": k, "turns": 10.0 * k, "shared_turns": 0.5} for k in range(1, 8)]
     write_text(done.place("grpo", 1) / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    found = summary({"home": ablation_results(done)})
+    found = summary({"home": ablation_results(done)}, lambda name, arm, seed: {0: 0.5, 1: 0.25}.get(seed))
     by_seed = {row["seed"]: row for row in found["rows"] if row["arm"] == "gigpo"}
     assert [by_seed[seed]["gain"]["value"] for seed in (0, 1, 2)] == [2 / 4, 2 / 4, 1 / 4]
     assert [by_seed[seed]["success"] for seed in (0, 1, 2)] == [0.25, None, None]
@@ -398,6 +401,7 @@ def test_the_first_iterations_stand_beside_the_gains(done):
     assert by_seed[1]["shared_later_turns"] == pytest.approx(later)
     mean = by_seed[None]
     assert (mean["n"], mean["success"], mean["shared_turns"]) == (3, 0.25, 0.5)
+    assert [row["agreement"] for row in (by_seed[0], by_seed[2], mean)] == [0.5, None, 0.375]
     assert mean["gain"]["value"] == pytest.approx((2 / 4 + 2 / 4 + 1 / 4) / 3)
     assert [(line["arm"], line["n"], line["turns"]["value"]) for line in found["correlations"]] == [
         *(("gigpo", 3, None), ("rloo", 1, None), ("mean of gigpo, rloo", 1, None)),
@@ -417,14 +421,41 @@ def test_correlations_over_two_ablations():
             "comparisons": [{"arm": "gigpo", "seeds": pairs}],
         }
 
-    found = summary({"a": table([0.3, 0.2, 0.1], [5, 6, 7]), "b": table([0.5, 0.4], [8, 9])})
+    tables = {"a": table([0.3, 0.2, 0.1], [5, 6, 7]), "b": table([0.5, 0.4], [8, 9])}
+    found = summary(tables, lambda name, arm, seed: {"a": 0.5, "b": -0.5}[name] + seed / 10)
     alone, other, both = found["correlations"]
     assert (alone["ablation"], alone["n"], alone["turns"]["value"]) == ("a", 3, None)
     assert (other["ablation"], other["n"]) == ("b", 2)
     # 1 - 6 * (4 + 0 + 4 + 1 + 1) / (5 * 24)
     assert (both["ablation"], both["n"], both["turns"]["value"]) == ("all", 5, pytest.approx(0.5))
     assert -1.0 <= both["turns"]["low"] <= 0.5 <= both["turns"]["high"] <= 1.0
+    # agreements 0.5 0.6 0.7 -0.5 -0.4, ranks 3 4 5 1 2, against 3 2 1 5 4: 1 - 6 * (0 + 4 + 16 + 16 + 4) / (5 * 24)
+    assert both["agreement"]["value"] == pytest.approx(-1.0)
     assert both["success"] == {"value": None, "low": None, "high": None, "n": 0}
+
+
+def played(name, rewards, states):
+    turns = [turn((1,), (2,), reward=reward, state=state) for reward, state in zip(rewards, states, strict=True)]
+    return trajectory(turns, name=name, won=sum(rewards) > 0)
+
+
+def test_the_agreement_of_two_rules_by_hand(tmp_path):
+    """The turns hall, door (won) and hall, wall (lost): grpo +1/2 +1/2 -1/2 -1/2; gigpo adds +1/4 0 -1/4 0."""
+    words = "credit=grpo,gigpo:gamma=0.5:w=1.0,gigpo:w=0.0,ppr_renorm"
+    found = ablation(tmp_path, words, "credit.options={scale='none'}")
+    reference, gigpo, same, other = found.arms
+    assert credit_agreement(found, gigpo, 0, first=5) is None  # nothing is stored
+    folder = found.place(reference.folder, 0) / "trajectories"
+    folder.mkdir(parents=True)
+    for iteration in (1, 2, 6):  # the sixth is left out, and in the second all advantages are zero
+        won = 0.0 if iteration == 2 else 1.0
+        with TrajectoryWriter(folder / f"{iteration:06d}.jsonl.gz") as writer:
+            writer.write(played("t#0@0", [0.0, won], ["hall", "door" if iteration == 1 else "hall"]))
+            writer.write(played("t#1@0", [0.0, 0.0], ["hall", "wall"]))
+    products, squares = (3 / 4 + 1 / 2) / 2 * 2, 2 * (9 / 16 + 1 / 4)
+    assert credit_agreement(found, gigpo, 0, first=5) == pytest.approx(products / squares**0.5)
+    assert credit_agreement(found, same, 0, first=5) == pytest.approx(1.0)
+    assert credit_agreement(found, other, 0, first=5) is None  # it needs rewards of steps, which nobody gave
 
 
 def test_arms_are_slugs_of_their_names():
