@@ -5,6 +5,7 @@ from __future__ import annotations
 from turnwise.agents.agent import Agent
 from turnwise.agents.comparison import Comparison, compare
 from turnwise.agents.content import Content, ImagePart, TextPart
+from turnwise.agents.demonstration_tokens import tokenize_trajectory
 from turnwise.agents.dialogue import Dialogue, Prompt
 from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.errors import (
@@ -22,6 +23,7 @@ from turnwise.agents.evaluation import EvaluationResult, EvaluationSummary, Pane
 from turnwise.agents.parsing import PARSERS, Parsed, Parser
 from turnwise.agents.prompt import PROMPTS, Conversation, Exchange, PromptBuilder, View, Window
 from turnwise.agents.rollout import RolloutReport, arollout, play, rollout
+from turnwise.agents.rollout_stream import stream
 from turnwise.agents.samplers import (
     SAMPLERS,
     Completion,
@@ -36,11 +38,9 @@ from turnwise.agents.samplers import (
     parse_sampler,
 )
 from turnwise.agents.statistics import mcnemar_exact, paired_permutation, wilson
-from turnwise.agents.store import TornLine, TrajectoryWriter, read_trajectories
-from turnwise.agents.stream import stream
 from turnwise.agents.templates import PLAIN, REACT, TEMPLATES, Template
-from turnwise.agents.tokens import tokenize_trajectory
 from turnwise.agents.trajectory import Group, Stop, Trajectory, Turn, grouped
+from turnwise.agents.trajectory_files import TornLine, TrajectoryWriter, read_trajectories
 
 __all__ = [
     "PARSERS",

@@ -4,7 +4,7 @@ The folder of a benchmark holds
 
     state.json      what is played, how, and for how long
     PANEL.jsonl     the trajectories of a panel, in the order in which they finished
-    card.json       the result (see `turnwise.agents.card`)
+    card.json       the result (see `turnwise.agents.benchmark_card`)
 
 A process that is killed loses the episodes in progress and nothing else. Episodes are played with the same seeds
 whether they are played at once or in parts, so a player without randomness of its own has the same result.
@@ -26,9 +26,9 @@ from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel, eval
 from turnwise.agents.folder_lock import locked
 from turnwise.agents.json_files import read_json, write_json
 from turnwise.agents.samplers.base import Sampler
-from turnwise.agents.store import TornLine, TrajectoryWriter, read_trajectories
 from turnwise.agents.suite import PinnedPanel
 from turnwise.agents.trajectory import Trajectory
+from turnwise.agents.trajectory_files import TornLine, TrajectoryWriter, read_trajectories
 
 __all__ = ["BenchmarkFolder", "PanelEpisodes", "agent_settings", "play_panel"]
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from turnwise.agents.errors import PromptError
-from turnwise.agents.spans import PromptText
 from turnwise.agents.tokenization import Tokenizer
+from turnwise.agents.trusted_text import PromptText
 
 KEEP_HISTORY, TOOLS = "keep_history", "tools"
 """The keys of `agent.chat` that are not arguments of the template."""

@@ -9,8 +9,8 @@ from typing import Any
 from turnwise.agents.agent import Agent
 from turnwise.agents.content import ImagePart
 from turnwise.agents.prompt import Exchange, View
-from turnwise.agents.spans import PromptText
 from turnwise.agents.tokenization import Tokenizer, codec_of
+from turnwise.agents.trusted_text import PromptText
 
 __all__ = ["Dialogue", "Message", "Prompt"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from turnwise.agents.errors import EvaluationError
-from turnwise.agents.store import name_file_in_errors
+from turnwise.agents.trajectory_files import name_file_in_errors
 
 Record = TypeVar("Record")
 

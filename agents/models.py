@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.agents.adapters import attach, base_of, is_adapter, merge
 from turnwise.agents.errors import ModelError
 from turnwise.agents.hub import cached, download
+from turnwise.agents.lora_folders import attach, base_of, is_adapter, merge
 from turnwise.registry import suggest
 
 if TYPE_CHECKING:

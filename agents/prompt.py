@@ -18,8 +18,8 @@ from typing import Any, ClassVar, Protocol, cast
 
 from turnwise.agents.content import Content, ImagePart, TextPart
 from turnwise.agents.errors import PromptError
-from turnwise.agents.spans import PromptText
 from turnwise.agents.templates import PLAIN, Template
+from turnwise.agents.trusted_text import PromptText
 from turnwise.registry import Registry
 
 __all__ = ["PROMPTS", "Conversation", "Exchange", "PromptBuilder", "View", "Window"]

@@ -16,8 +16,8 @@ from typing import Any, SupportsFloat
 
 from turnwise.agents.env_pool import StepResult, step_result
 from turnwise.agents.errors import AgentError
-from turnwise.agents.store import TrajectoryWriter, read_trajectories
 from turnwise.agents.trajectory import Stop, Trajectory, Turn
+from turnwise.agents.trajectory_files import TrajectoryWriter, read_trajectories
 
 __all__ = ["EpisodeRecorder", "append_episode"]
 
@@ -25,7 +25,8 @@ __all__ = ["EpisodeRecorder", "append_episode"]
 class EpisodeRecorder:
     """Collects the turns of one episode from what the environment returns.
 
-    The turns have no token ids: `turnwise.agents.tokens.tokenize_trajectory` adds those of the model that imitates.
+    The turns have no token ids: `tokenize_trajectory` of `turnwise.agents.demonstration_tokens` adds those of the model
+    that imitates.
     """
 
     def __init__(self, observation: Any, info: Mapping[str, Any], *, seed: int) -> None:

@@ -20,8 +20,8 @@ from turnwise.agents.env_pool import EnvPool, MakeEnv
 from turnwise.agents.episode import play, sampling_seed
 from turnwise.agents.errors import AgentError, EngineFailed, Interrupted
 from turnwise.agents.rollout_options import RolloutOptions, RolloutReport, RolloutSettings
+from turnwise.agents.rollout_stream import GroupNumbers, GroupSpec, GroupStream, member_number
 from turnwise.agents.samplers.base import Sampler, TakesNotes
-from turnwise.agents.stream import GroupNumbers, GroupSpec, GroupStream, member_number
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.tools.child_process import ProcessDied
 from turnwise.tools.forks import Fork, ForkPipe
@@ -44,7 +44,7 @@ def rollout(
     Args:
         agent: prompts, parser, limits.
         sampler: the model.
-        tasks: ids of task instances; see `turnwise.agents.stream.stream` for seeds and members.
+        tasks: ids of task instances; see `turnwise.agents.rollout_stream.stream` for seeds and members.
         make: makes an environment; or an `EnvPool`, which keeps its environments for the next call.
         size: episodes of each task (G).
         seed: of the environments and, through the ids of the episodes, of the sampling.

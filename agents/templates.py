@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from turnwise.agents.errors import PromptError, look_up
-from turnwise.agents.spans import PromptText
+from turnwise.agents.trusted_text import PromptText
 from turnwise.registry import Registry, suggest
 
 __all__ = ["PLAIN", "REACT", "TEMPLATES", "Template"]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Protocol, cast
 
-from turnwise.agents.spans import Span
+from turnwise.agents.trusted_text import Span
 
 __all__ = ["TokenCodec", "Tokenizer", "codec_of"]
 

@@ -34,7 +34,7 @@ from rich.console import Console
 from rich.table import Table
 
 from turnwise.agents.samplers.base import Completion, Request
-from turnwise.agents.store import read_trajectories
+from turnwise.agents.trajectory_files import read_trajectories
 from turnwise.envs import register
 from turnwise.envs.spaces import Text
 from turnwise.training import Run

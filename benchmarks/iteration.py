@@ -46,7 +46,7 @@ from turnwise.training.gradient import UpdatePlan
 from turnwise.training.learner import Learner
 from turnwise.training.objectives import Objective
 from turnwise.training.policy import build_tokenizer
-from turnwise.training.steps import steps_of
+from turnwise.training.turn_tables import steps_of
 
 TURNS, TOKENS, GROUP, GOAL = 10, 16, 8, 3.0
 WORDS = ["red", "blue", "door", "key", "lamp", "table", "shelf", "box", "stone", "cup", "north", "south"]

@@ -22,11 +22,11 @@ from rich.console import Console
 from rich.table import Table
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.demonstration_tokens import tokenize_trajectory
 from turnwise.agents.rollout import rollout
 from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.samplers.scripted import Random
-from turnwise.agents.tokens import tokenize_trajectory
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.envs import make
 from turnwise.training.batch import Batch, micro_batches, pack

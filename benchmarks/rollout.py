@@ -82,8 +82,8 @@ async def replay(sampler: TransformersSampler, requests: dict[str, list[Request]
 
 def trained_policy(level: str, hidden: int, seconds: float) -> tuple[Any, Any]:
     """Return a small policy that has imitated the expert for some seconds."""
+    from turnwise.agents.demonstration_tokens import tokenize_trajectory
     from turnwise.agents.samplers.expert import Expert
-    from turnwise.agents.tokens import tokenize_trajectory
     from turnwise.training.batch import pack
     from turnwise.training.config_sections import ImitationSection
     from turnwise.training.imitation import imitate

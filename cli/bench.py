@@ -24,7 +24,7 @@ from turnwise.registry import suggest
 
 if TYPE_CHECKING:
     from turnwise.agents.benchmark import BenchmarkFolder
-    from turnwise.agents.card import Card, CardPanel
+    from turnwise.agents.benchmark_card import Card, CardPanel
     from turnwise.agents.evaluation import EvaluationResult
     from turnwise.agents.suite import PinnedPanel, Suite, SuitePanel
     from turnwise.cli.players import Player
@@ -85,7 +85,7 @@ def bench(
     Every finished episode is stored. The same command continues a benchmark that was stopped.
     """
     from turnwise.agents.agent import Agent
-    from turnwise.agents.card import Card
+    from turnwise.agents.benchmark_card import Card
 
     others, agent = take_options(parse_options(options), AGENT_PREFIX)
     others, sampler = take_options(others, SAMPLER_PREFIX)
@@ -125,7 +125,7 @@ def load_suite(name: str) -> Suite:
 
 def baselines() -> list[Card]:
     """Return the cards that are shipped: the random player, the rule-based one and the expert on the suites by name."""
-    from turnwise.agents.card import Card
+    from turnwise.agents.benchmark_card import Card
 
     files = [file for name in BASELINES for file in sorted(SUITES.glob(f"*-{name}.json"))]
     return [Card.load(file) for file in files]
@@ -155,7 +155,7 @@ class Benchmark:
             KeyboardInterrupt: Ctrl-C; finished episodes are stored.
             UserError: the engine or server of the player failed; finished episodes are stored.
         """
-        from turnwise.agents.card import Card
+        from turnwise.agents.benchmark_card import Card
         from turnwise.agents.errors import SamplerError
 
         started = _now()
@@ -179,7 +179,7 @@ class Benchmark:
 
     def _panel(self, spec: SuitePanel, number: int) -> CardPanel:
         """Return the result of a panel, or why there is none."""
-        from turnwise.agents.card import CardPanel
+        from turnwise.agents.benchmark_card import CardPanel
         from turnwise.agents.suite import Unavailable, pin
 
         label = f"[{number}/{len(self.suite.panels)}] {spec.name}"

@@ -12,7 +12,7 @@ from turnwise.cli.console import count, duration, out, percent, say, warn
 from turnwise.cli.errors import UserError
 
 if TYPE_CHECKING:
-    from turnwise.agents.card import Card, CardPanel
+    from turnwise.agents.benchmark_card import Card, CardPanel
     from turnwise.agents.evaluation import EvaluationResult, EvaluationSummary
 
 Rows = list[list[str]]

@@ -15,7 +15,7 @@ from turnwise.cli.errors import UserError
 from turnwise.cli.evaluate import describe_kwargs, rate_row
 
 if TYPE_CHECKING:
-    from turnwise.agents.card import Card, CardComparison
+    from turnwise.agents.benchmark_card import Card, CardComparison
     from turnwise.agents.comparison import Comparison
     from turnwise.agents.evaluation import EvaluationResult
 
@@ -57,7 +57,7 @@ def _compare_results(first: Path, second: Path, as_json: bool) -> dict[str, Any]
 
 
 def _compare_cards(first: Path, second: Path, as_json: bool) -> dict[str, Any]:
-    from turnwise.agents.card import Card, compare_cards
+    from turnwise.agents.benchmark_card import Card, compare_cards
 
     a, b = Card.load(first), Card.load(second)
     comparison = compare_cards(a, b)

@@ -25,7 +25,7 @@ from turnwise.cli.show import CREDIT_HELP, ITERATION_HELP, PATH_HELP, select
 
 if TYPE_CHECKING:
     from turnwise.cli.credit_comparison import RuleComparison, RuleStatistics, TrajectoryFacts
-    from turnwise.training.steps import Anchor
+    from turnwise.training.turn_tables import Anchor
 
 DEFAULT = "gigpo,hgpo,salt,grpo"
 _REPORTED = {
@@ -67,8 +67,8 @@ def credit(
 
     Rules, options and the anchor default to those of the run that the trajectories belong to.
     """
-    from turnwise.agents.store import read_trajectories
     from turnwise.agents.trajectory import grouped
+    from turnwise.agents.trajectory_files import read_trajectories
     from turnwise.cli.credit_comparison import compare_rules
 
     file = trajectory_file(path, iteration)

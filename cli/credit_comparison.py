@@ -90,7 +90,7 @@ def compare_rules(groups: Sequence[Group], settings: CreditSettings) -> RuleComp
         UserError: no rule can be applied.
     """
     from turnwise.credit import BadTable
-    from turnwise.training.steps import steps_of
+    from turnwise.training.turn_tables import steps_of
 
     steps = steps_of(groups, anchor=settings.anchor)
     results: dict[str, Advantages] = {}

@@ -13,7 +13,7 @@ from turnwise.cli.errors import UserError, choose, require_writable
 if TYPE_CHECKING:
     from turnwise.agents.trajectory import Group
     from turnwise.cli.credit_comparison import RuleComparison
-    from turnwise.training.steps import Anchor
+    from turnwise.training.turn_tables import Anchor
 
 SUFFIXES = (".svg", ".html", ".htm", ".graphml", ".dot", ".json")
 COLUMN_SUFFIXES = (".svg", ".pdf")
@@ -64,9 +64,9 @@ def save_picture(
         UserError: the column form needs matplotlib, which is not installed.
         OSError: the file cannot be written.
     """
-    from turnwise.cli.graphs.column import save_column
     from turnwise.cli.graphs.diagram import diagram_of
     from turnwise.cli.graphs.html import page
+    from turnwise.cli.graphs.paper_figure import save_column
     from turnwise.cli.graphs.svg import draw
     from turnwise.credit import graph as graphs
 
@@ -112,7 +112,7 @@ def texts_of(group: Group, anchor: Anchor) -> dict[str, str]:
         group: the trajectories.
         anchor: what makes two turns comparable.
     """
-    from turnwise.training.steps import anchors_of
+    from turnwise.training.turn_tables import anchors_of
 
     seen: dict[str, Counter[str]] = {}
     for trajectory in group.finished:

@@ -17,7 +17,7 @@ from turnwise.registry import suggest
 
 if TYPE_CHECKING:
     from turnwise.credit import Advantages, CreditRule, Steps
-    from turnwise.training.steps import Anchor
+    from turnwise.training.turn_tables import Anchor
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,7 @@ def play_panel(
 
     from turnwise.agents.env_pool import EnvPool
     from turnwise.agents.evaluation import evaluate as evaluate_panel
-    from turnwise.agents.store import TrajectoryWriter, check_suffix
+    from turnwise.agents.trajectory_files import TrajectoryWriter, check_suffix
     from turnwise.envs import maker
 
     with ExitStack() as stack:

@@ -64,7 +64,7 @@ def _config(run: Run) -> object:
 
 
 def _episodes(run: Run, like: Path | None) -> EpisodeLengths:
-    from turnwise.agents.store import read_trajectories
+    from turnwise.agents.trajectory_files import read_trajectories
     from turnwise.training.metrics import read_events
     from turnwise.training.plan import EpisodeLengths
 

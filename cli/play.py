@@ -296,7 +296,7 @@ def play(
     ] = None,
 ) -> None:
     """Play an environment yourself in the terminal (`:help` lists the commands)."""
-    from turnwise.agents.store import check_suffix
+    from turnwise.agents.trajectory_files import check_suffix
     from turnwise.cli.players import (
         AGENT_PREFIX,
         SAMPLER_PREFIX,

@@ -44,7 +44,7 @@ def report(
     ] = 19.0,
 ) -> None:
     """Write a run, a benchmark or an ablation as one HTML file: curves, every turn, failures, comparisons."""
-    from turnwise.agents.store import read_trajectories
+    from turnwise.agents.trajectory_files import read_trajectories
     from turnwise.cli.run_report.report_data import open_report
 
     if live and (output is not None or screens):

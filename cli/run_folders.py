@@ -54,7 +54,7 @@ def find_checkpoint(path: Path, players: Iterable[str] = ()) -> Path:
     if not path.exists():
         accepted = ", ".join(["the path of a run or checkpoint", *players])
         raise UserError(f"{path} does not exist; expected {accepted}, expert or random")
-    from turnwise.agents.adapters import is_adapter
+    from turnwise.agents.lora_folders import is_adapter
     from turnwise.training.checkpoint import Checkpoints, require_whole, verify
 
     if (path / "config.json").is_file() or is_adapter(path):
@@ -86,7 +86,7 @@ def trajectory_file(path: Path, iteration: int | None = None) -> Path:
         if iteration is not None:
             raise UserError(f"--iteration needs a run folder, but {path} is a file")
         return path
-    from turnwise.agents.store import iteration_files
+    from turnwise.agents.trajectory_files import iteration_files
 
     files = iteration_files(path / "trajectories" if (path / "trajectories").is_dir() else path)
     if not files:

@@ -60,7 +60,7 @@ def shop(
     ] = "text",
 ) -> None:
     """Serve the web shop until Ctrl-C. Open /TASK to play the goal of a task, or / for any."""
-    from turnwise.agents.store import check_suffix
+    from turnwise.agents.trajectory_files import check_suffix
     from turnwise.envs.shop.site.app import create_app
     from turnwise.tools.serving import listen, require_packages, serve_forever, url_of
 

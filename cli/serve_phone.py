@@ -81,7 +81,7 @@ def _refuse(given: Mapping[str, Any], names: Sequence[str], what: str) -> None:
 
 
 def _serve_page(port: int, adb_port: int, choice: Choice, save: Path | None) -> None:
-    from turnwise.agents.store import check_suffix
+    from turnwise.agents.trajectory_files import check_suffix
     from turnwise.envs.android.site.app import create_app
     from turnwise.envs.android.site.player import PhonePlayer
     from turnwise.tools.serving import listen, require_packages, serve_forever, url_of
@@ -114,7 +114,7 @@ def saver(path: Path | None) -> Save:
 
     def save(split: str, task: str, actions: Sequence[str], won: bool) -> Mapping[str, str]:
         from turnwise.agents.recording import append_episode
-        from turnwise.agents.store import to_json
+        from turnwise.agents.trajectory_files import to_json
 
         trajectory = _replayed(split, task, actions)
         if trajectory.won != won:

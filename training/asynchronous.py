@@ -25,9 +25,9 @@ from typing import Any
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import SamplerError
 from turnwise.agents.rollout_options import RolloutReport, RolloutSettings
+from turnwise.agents.rollout_stream import GroupSpec, GroupStream
 from turnwise.agents.samplers.background import BackgroundLoop
 from turnwise.agents.samplers.pausable import PausableSampler
-from turnwise.agents.stream import GroupSpec, GroupStream
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.training.engine import RunEngine
 from turnwise.training.events import Reporter

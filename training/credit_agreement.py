@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.agents.store import read_trajectories
 from turnwise.agents.trajectory import Group, grouped
+from turnwise.agents.trajectory_files import read_trajectories
 from turnwise.credit.errors import BadTable
 from turnwise.credit.registry import get as get_credit_rule
 from turnwise.training.ablation import Ablation, Arm
 from turnwise.training.config_sections import CreditSection
-from turnwise.training.steps import steps_of
+from turnwise.training.turn_tables import steps_of
 
 
 def credit_agreement(ablation: Ablation, arm: Arm, seed: int, first: int) -> float | None:

@@ -12,21 +12,21 @@ from pathlib import Path
 import numpy as np
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.demonstration_tokens import tokenize_trajectory
 from turnwise.agents.errors import look_up
 from turnwise.agents.rollout import rollout
 from turnwise.agents.samplers.base import SAMPLERS, Sampler, SamplerSettings, Tokenizer, parse_sampler
 from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.samplers.scripted import DemonstratorSampler
-from turnwise.agents.store import read_trajectories
-from turnwise.agents.tokens import tokenize_trajectory
 from turnwise.agents.trajectory import Group, Trajectory
+from turnwise.agents.trajectory_files import read_trajectories
 from turnwise.credit.advantages import Advantages
 from turnwise.envs import demonstrators
 from turnwise.training.demonstrators import plays
 from turnwise.training.errors import NoDemonstrations
 from turnwise.training.noisy_expert import NoisyDemonstrator
 from turnwise.training.setup import PreparedRun
-from turnwise.training.steps import steps_of
+from turnwise.training.turn_tables import steps_of
 
 OnFinish = Callable[[Trajectory], None]
 

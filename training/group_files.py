@@ -7,8 +7,8 @@ holds the update that used its group.
 import warnings
 from pathlib import Path
 
-from turnwise.agents.store import TornLine, TrajectoryWriter, read_trajectories, to_json
 from turnwise.agents.trajectory import Trajectory
+from turnwise.agents.trajectory_files import TornLine, TrajectoryWriter, read_trajectories, to_json
 
 SUFFIX = ".jsonl"
 

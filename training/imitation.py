@@ -31,7 +31,7 @@ def demonstration_batch(
     """Return packed demonstrations, in which the advantage of a token is its weight in the loss.
 
     Args:
-        groups: with token ids, which `turnwise.agents.tokens` fills in.
+        groups: with token ids, which `turnwise.agents.demonstration_tokens` fills in.
         advantages: `keep` selects the turns to imitate; None: all.
         context: maximum number of tokens in a sequence; longer ones are truncated.
         observations: weight of observation tokens; tokens of imitated answers have 1, those of others 0.

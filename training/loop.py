@@ -44,7 +44,7 @@ from turnwise.training.rollouts import Played, Rollouts, SynchronousRollouts
 from turnwise.training.setup import PreparedRun, find_policy, prepare, remarks
 from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
 from turnwise.training.state_json import from_json, to_json
-from turnwise.training.steps import steps_of
+from turnwise.training.turn_tables import steps_of
 from turnwise.training.warmstart import warm_start
 
 if TYPE_CHECKING:

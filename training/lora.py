@@ -13,7 +13,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
-from turnwise.agents.adapters import adapter_tensors, import_peft, quiet_peft
+from turnwise.agents.lora_folders import adapter_tensors, import_peft, quiet_peft
 from turnwise.registry import suggest
 from turnwise.training.batch import Batch
 from turnwise.training.errors import ConfigError

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.adapters import attach, is_adapter
+from turnwise.agents.lora_folders import attach, is_adapter
 from turnwise.agents.models import ModelFolder, find_model, load_model
 from turnwise.training.config_sections import PolicySection
 from turnwise.training.errors import ConfigError

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.agents.store import name_file_in_errors
 from turnwise.agents.trajectory import Group, Trajectory
+from turnwise.agents.trajectory_files import name_file_in_errors
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.numerics import compact, group_sums, groups_of, positions, trajectory_scores
 from turnwise.credit.steps import Steps

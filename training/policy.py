@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.adapters import save_adapter
+from turnwise.agents.lora_folders import save_adapter
 from turnwise.agents.models import quiet
 from turnwise.agents.samplers.weights import has_adapter, named_tensors
 from turnwise.registry import suggest

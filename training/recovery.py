@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from turnwise.agents.adapters import read_adapter
+from turnwise.agents.lora_folders import read_adapter
 from turnwise.training.checkpoint import Checkpoints, Restored, restore_random_states
 from turnwise.training.config import Run
 from turnwise.training.errors import CheckpointError

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.rollout import RolloutReport, rollout
-from turnwise.agents.store import TrajectoryWriter
 from turnwise.agents.trajectory import Group, Trajectory
+from turnwise.agents.trajectory_files import TrajectoryWriter
 from turnwise.training.config import Run
 from turnwise.training.engine import RunEngine
 from turnwise.training.errors import TrainingError

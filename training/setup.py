@@ -39,9 +39,9 @@ from turnwise.training.errors import ConfigError, TrainingError
 from turnwise.training.lora import LoraOptions
 from turnwise.training.objectives import Objective, objectives
 from turnwise.training.policy import check_sizes, device_of
-from turnwise.training.steps import COLUMNS
 from turnwise.training.threads import use_threads
 from turnwise.training.token_advantages import AppliedTransform
+from turnwise.training.turn_tables import COLUMNS
 
 if TYPE_CHECKING:
     from turnwise.training.rank_commands import Leader

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from turnwise.agents.adapters import is_adapter
+from turnwise.agents.lora_folders import is_adapter
 from turnwise.agents.samplers.weights import named_tensors
 
 if TYPE_CHECKING:

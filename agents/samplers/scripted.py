@@ -1,8 +1,8 @@
 """Samplers without a model: `Scripted`, `Random`, and `PlayerSampler` for rules, searches and demonstrators.
 
 They serve as baselines, for demonstrations and in tests. With a tokenizer they return the ids that a model would have
-sampled for the same text, with log-probability 0. Without one the ids stay empty, and `turnwise.agents.tokens` can fill
-them in later.
+sampled for the same text, with log-probability 0. Without one the ids stay empty, and
+`turnwise.agents.demonstration_tokens` can fill them in later.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from turnwise.cli.errors import UserError
 from turnwise.cli.run_report.run_data import ChangedFiles, Parts, evaluation, rounded, stamp_of, summary_of
 
 if TYPE_CHECKING:
-    from turnwise.agents.card import Card, CardPanel
+    from turnwise.agents.benchmark_card import Card, CardPanel
     from turnwise.agents.evaluation import EvaluationResult
 
 CARD, STATE = "card.json", "state.json"
@@ -50,7 +50,7 @@ class BenchmarkData:
     settings = None
 
     def __init__(self, path: Path, against: tuple[Path, ...] = ()) -> None:
-        from turnwise.agents.card import Card
+        from turnwise.agents.benchmark_card import Card
         from turnwise.agents.errors import EvaluationError
         from turnwise.cli.bench import baselines
 
@@ -118,7 +118,7 @@ class BenchmarkData:
 
     def _card(self, notes: list[str]) -> tuple[Card, bool]:
         """Return the card, and whether it is finished; otherwise a card of the episodes that are stored so far."""
-        from turnwise.agents.card import Card
+        from turnwise.agents.benchmark_card import Card
         from turnwise.agents.errors import EvaluationError
 
         known = {}
@@ -140,7 +140,7 @@ class BenchmarkData:
 
     def _so_far(self, name: str, state: Mapping[str, Any]) -> CardPanel | None:
         """Return what has been played of a panel that no card has."""
-        from turnwise.agents.card import CardPanel
+        from turnwise.agents.benchmark_card import CardPanel
         from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel
         from turnwise.cli.run_report.iterations import read
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from turnwise.agents.trajectory import Group, Trajectory, Turn
     from turnwise.cli.credit_settings import CreditSettings
     from turnwise.credit import Advantages, Steps
-    from turnwise.training.steps import Anchor
+    from turnwise.training.turn_tables import Anchor
 
 LONGEST = 20_000
 """Characters of one text that the report keeps: the first half of them from its beginning, the rest from its end."""
@@ -45,8 +45,8 @@ class Iteration:
 def read(file: Path, number: int) -> Iteration:
     """Return everything that is whole in a file of trajectories, which may still be growing."""
     from turnwise.agents.errors import StoreError
-    from turnwise.agents.store import read_trajectories
     from turnwise.agents.trajectory import grouped
+    from turnwise.agents.trajectory_files import read_trajectories
 
     found: list[Trajectory] = []
     notes: list[str] = []
@@ -145,7 +145,7 @@ class Strings:
 def _member(
     trajectory: Trajectory, strings: Strings, credited: dict[str, dict[str, Any]], anchor: Anchor
 ) -> dict[str, Any]:
-    from turnwise.training.steps import anchors_of
+    from turnwise.training.turn_tables import anchors_of
 
     played = trajectory.turns
 
@@ -190,7 +190,7 @@ def _credit(groups: Sequence[Group], settings: CreditSettings | None, notes: lis
         return {}
     from turnwise.credit import CreditError
     from turnwise.training.errors import TrainingError
-    from turnwise.training.steps import steps_of
+    from turnwise.training.turn_tables import steps_of
 
     try:
         steps = steps_of(groups, anchor=settings.anchor)

@@ -19,8 +19,8 @@ from turnwise.agents.prompt import Conversation, Window
 from turnwise.agents.rollout import rollout
 from turnwise.agents.samplers import Completion, Request
 from turnwise.agents.samplers.scripted import Scripted
-from turnwise.agents.store import from_json, to_json
 from turnwise.agents.templates import REACT
+from turnwise.agents.trajectory_files import from_json, to_json
 
 TEXTS = st.lists(
     st.one_of(

@@ -13,7 +13,7 @@ from toys.benchmarks import Counting, Flaky, register_toys
 
 from turnwise.agents import Agent, EvaluationResult, Expert, Random, read_trajectories, wilson
 from turnwise.agents.benchmark import BenchmarkFolder, PanelEpisodes, play_panel
-from turnwise.agents.card import Card, CardPanel, compare_cards
+from turnwise.agents.benchmark_card import Card, CardPanel, compare_cards
 from turnwise.agents.comparison import compare
 from turnwise.agents.errors import EvaluationError, FolderInUse
 from turnwise.agents.evaluation import EpisodeRow, Panel

@@ -11,15 +11,15 @@ import pytest
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.comparison import compare
+from turnwise.agents.demonstration_tokens import tokenize_trajectory
 from turnwise.agents.evaluation import Panel, evaluate
 from turnwise.agents.prompt import Conversation, Window
 from turnwise.agents.rollout import RolloutReport, rollout
 from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.samplers.scripted import DemonstratorSampler, Random
-from turnwise.agents.store import TrajectoryWriter, read_trajectories
 from turnwise.agents.templates import PLAIN, REACT, Template
-from turnwise.agents.tokens import tokenize_trajectory
 from turnwise.agents.trajectory import Trajectory, grouped
+from turnwise.agents.trajectory_files import TrajectoryWriter, read_trajectories
 from turnwise.envs import make
 from turnwise.envs.errors import EnvError
 from turnwise.envs.household.engine import World

@@ -14,12 +14,12 @@ from toys.chat_tokenizers import made
 import turnwise.agents.native_tools as native_tools
 from turnwise.agents.agent import Agent
 from turnwise.agents.chat_template import chat_fields
+from turnwise.agents.demonstration_tokens import tokenize_trajectory
 from turnwise.agents.dialogue import Dialogue
 from turnwise.agents.errors import PromptError
 from turnwise.agents.native_tools import chat_with_tools
 from turnwise.agents.rollout import rollout
 from turnwise.agents.samplers import Expert
-from turnwise.agents.tokens import tokenize_trajectory
 from turnwise.envs.toolenv import ToolEnv
 from turnwise.tools.functions import Call
 from turnwise.training.policy import build_tokenizer

@@ -19,9 +19,9 @@ from turnwise.agents.dialogue import Dialogue, Prompt
 from turnwise.agents.errors import AgentError, PromptError
 from turnwise.agents.parsing import Parsed
 from turnwise.agents.prompt import Conversation, Exchange, PromptBuilder, View, Window
-from turnwise.agents.spans import PromptText
 from turnwise.agents.templates import PLAIN, REACT, Template
 from turnwise.agents.tokenization import codec_of
+from turnwise.agents.trusted_text import PromptText
 
 MEMORY = [
     Exchange("start", "go east", "go east"),

@@ -25,9 +25,9 @@ from turnwise.agents.rollout import RolloutReport, arollout, play, rollout, samp
 from turnwise.agents.samplers.base import Completion, Request
 from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.samplers.scripted import Random, Scripted
-from turnwise.agents.store import TrajectoryWriter, read_trajectories
 from turnwise.agents.templates import PLAIN, REACT
 from turnwise.agents.trajectory import Group, Trajectory
+from turnwise.agents.trajectory_files import TrajectoryWriter, read_trajectories
 
 TASK = "open-3-1"  # three rooms, the key in the first: take key, go east, unlock door, go east
 WIN = ["take key", "go east", "unlock door", "go east"]

@@ -289,7 +289,7 @@ def test_options_without_effect_are_named(
 
 
 def test_what_a_model_wrote_does_not_control_the_terminal(turnwise: Call, trained: Path, tmp_path: Path) -> None:
-    from turnwise.agents.store import iteration_files, read_trajectories, to_json
+    from turnwise.agents.trajectory_files import iteration_files, read_trajectories, to_json
 
     first = next(iter(iteration_files(trained / "trajectories").values()))
     episode = next(iter(read_trajectories(first)))

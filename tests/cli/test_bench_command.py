@@ -16,7 +16,7 @@ import pytest
 from commands import ENV, Call, one_sentence
 from toys.benchmarks import SUITE, register_toys
 
-from turnwise.agents.card import Card
+from turnwise.agents.benchmark_card import Card
 from turnwise.cli.bench import baselines, load_suite
 from turnwise.cli.bench_report import success_rows
 

@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
-from turnwise.agents.card import Card
+from turnwise.agents.benchmark_card import Card
 from turnwise.agents.samplers.openai import failures as openai_failures
 from turnwise.training.policy import build_policy
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from commands import one_sentence
 
-from turnwise.agents.store import TrajectoryWriter
 from turnwise.agents.trajectory import Trajectory, Turn
+from turnwise.agents.trajectory_files import TrajectoryWriter
 from turnwise.cli.credit_picture import most_instructive, texts_of
 from turnwise.cli.graphs.diagram import diagram_of
 from turnwise.cli.graphs.layout import HEIGHT, WIDTH, layout_of

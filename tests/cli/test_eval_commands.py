@@ -154,7 +154,7 @@ def test_a_run_and_an_evaluation_of_it_have_one_panel(turnwise: Call, trained: P
 
 
 def test_an_evaluation_keeps_its_episodes(turnwise: Call, tmp_path: Path) -> None:
-    from turnwise.agents.store import read_trajectories
+    from turnwise.agents.trajectory_files import read_trajectories
 
     file = tmp_path / "episodes.jsonl.gz"
     assert turnwise("eval", "expert", ENV, "--episodes", 3, "--trajectories", file).code == 0

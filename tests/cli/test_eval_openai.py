@@ -18,7 +18,7 @@ pytest.importorskip("httpx")
 from toys.openai_server import Fault, ToyServer, error
 
 from turnwise.agents.samplers.openai import failures as openai_failures
-from turnwise.agents.store import read_trajectories
+from turnwise.agents.trajectory_files import read_trajectories
 from turnwise.training.policy import build_policy, save_policy
 
 WIN = ["go east", "take key", "unlock door", "go east"]  # of open-3-2, which the panel draws

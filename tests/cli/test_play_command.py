@@ -77,7 +77,7 @@ def test_without_arguments_a_small_household_game_is_played(turnwise: Call) -> N
 
 
 def test_an_episode_of_a_person_is_saved_and_imitated(turnwise: Call, run_file: Path, tmp_path: Path) -> None:
-    from turnwise.agents.store import read_trajectories
+    from turnwise.agents.trajectory_files import read_trajectories
 
     file = tmp_path / "mine.jsonl"
     words = ("play", ENV, "--task", "open-3-1", "--save", file)

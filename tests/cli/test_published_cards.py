@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.agents.card import Card
+from turnwise.agents.benchmark_card import Card
 from turnwise.cli.bench import SUITES, baselines
 from turnwise.cli.bench_report import markdown
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from toys.report_runs import episode, turn, write_iteration, write_run
 
-from turnwise.agents.store import TrajectoryWriter
+from turnwise.agents.trajectory_files import TrajectoryWriter
 from turnwise.cli.run_report.report_data import open_report
 from turnwise.cli.run_report.server import LiveServer
 

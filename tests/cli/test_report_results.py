@@ -13,7 +13,7 @@ from commands import one_sentence
 from toys.benchmarks import SUITE, register_toys
 from toys.report_runs import evaluation, visit, write_iteration, write_run
 
-from turnwise.agents.card import Card
+from turnwise.agents.benchmark_card import Card
 from turnwise.cli.run_report.html import complete_page
 from turnwise.cli.run_report.report_data import open_report
 from turnwise.training.ablation import open_folder, plan

@@ -14,8 +14,8 @@ from toys.report_runs import write_run
 from turnwise.agents.agent import Agent
 from turnwise.agents.rollout import rollout
 from turnwise.agents.samplers import Expert
-from turnwise.agents.store import TrajectoryWriter
 from turnwise.agents.trajectory import Trajectory
+from turnwise.agents.trajectory_files import TrajectoryWriter
 from turnwise.cli.run_report.report_data import open_report
 from turnwise.envs import make
 

@@ -183,7 +183,7 @@ def test_a_demo_that_was_stopped_in_the_warm_start_goes_on(
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_ctrl_c_in_an_evaluation_keeps_what_is_finished_and_says_so(tmp_path: Path, keep: bool) -> None:
-    from turnwise.agents.store import read_trajectories
+    from turnwise.agents.trajectory_files import read_trajectories
 
     file, result = tmp_path / "episodes.jsonl.gz", tmp_path / "result.json"
     code = (
@@ -274,8 +274,8 @@ def test_show_prints_every_turn_with_its_credit(turnwise: Call, trained: Path) -
 
 def test_show_agrees_with_the_credit_library(tmp_path: Path, turnwise: Call) -> None:
     """A table computed by hand: two episodes of one task, one won at its second turn, both beginning in one state."""
-    from turnwise.agents.store import TrajectoryWriter
     from turnwise.agents.trajectory import Trajectory, Turn
+    from turnwise.agents.trajectory_files import TrajectoryWriter
 
     def turn(action: str, state: str, reward: float) -> Turn:
         return Turn((), (), (), 0, f"in {state}", action, action, state, reward, True)
@@ -296,8 +296,8 @@ def test_show_agrees_with_the_credit_library(tmp_path: Path, turnwise: Call) -> 
 
 
 def test_show_prints_episodes_that_went_the_same_way_once(tmp_path: Path, turnwise: Call) -> None:
-    from turnwise.agents.store import TrajectoryWriter
     from turnwise.agents.trajectory import Trajectory, Turn
+    from turnwise.agents.trajectory_files import TrajectoryWriter
 
     file = tmp_path / "three.jsonl"
     with TrajectoryWriter(file) as writer:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel
-from turnwise.agents.store import TrajectoryWriter
 from turnwise.agents.trajectory import Trajectory, Turn
+from turnwise.agents.trajectory_files import TrajectoryWriter
 
 TOML = (
     'name = "made"\n[env]\nid = "turnwise/Household-v0"\n[credit]\nmethod = "gigpo"\n[train]\nsteps = 5\nlr = 0.001\n'

@@ -16,7 +16,7 @@ import turnwise.training.process_pool as crew_module
 from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel
 from turnwise.agents.json_files import write_text
 from turnwise.agents.seed_statistics import student_quantile
-from turnwise.agents.store import TrajectoryWriter
+from turnwise.agents.trajectory_files import TrajectoryWriter
 from turnwise.credit import CreditError, UnknownRule
 from turnwise.training import Run
 from turnwise.training.ablation import Arm, check, is_axis, open_folder, plan, read_plan, split

@@ -23,10 +23,10 @@ from toys.waiting import eventually
 from training_helpers import conversation, random_advantages, trajectory
 
 from turnwise.agents.errors import SamplerError
+from turnwise.agents.rollout_stream import GroupStream
 from turnwise.agents.samplers.scripted import Random
-from turnwise.agents.store import read_trajectories, to_json
-from turnwise.agents.stream import GroupStream
 from turnwise.agents.trajectory import Group
+from turnwise.agents.trajectory_files import read_trajectories, to_json
 from turnwise.cli.train import load_run
 from turnwise.training import ConfigError, Run, train
 from turnwise.training.ablation import check, plan

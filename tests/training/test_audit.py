@@ -13,7 +13,7 @@ from toys.tokens import CHATML
 import turnwise.training.audit.checks as checks_module
 import turnwise.training.audit.scoring as scoring_module
 from turnwise.agents.models import load_model, load_tokenizer
-from turnwise.agents.store import TrajectoryWriter, read_trajectories, to_json
+from turnwise.agents.trajectory_files import TrajectoryWriter, read_trajectories, to_json
 from turnwise.training import Run, train
 from turnwise.training.audit import AuditOptions, audit
 from turnwise.training.audit.gaps import GapMeter

@@ -19,8 +19,8 @@ from toys.waiting import eventually, gone
 
 pytest.importorskip("ray")
 
-from turnwise.agents.store import read_trajectories
-from turnwise.agents.stream import REPLACED
+from turnwise.agents.rollout_stream import REPLACED
+from turnwise.agents.trajectory_files import read_trajectories
 from turnwise.training import train
 from turnwise.training.config_effects import effective_toml
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toys.ranks import on_ranks
 from training_helpers import plain_descent, play, random_advantages, same, tiny_llama, weights
 
-from turnwise.agents.adapters import adapter_tensors
+from turnwise.agents.lora_folders import adapter_tensors
 from turnwise.training.batch import deal, pack
 from turnwise.training.config_sections import ImitationSection
 from turnwise.training.distributed_learner import DistributedLearner

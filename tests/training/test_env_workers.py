@@ -10,7 +10,7 @@ from toys.waiting import gone
 from turnwise.agents.env_processes import EnvProcesses
 from turnwise.agents.rollout import RolloutReport, rollout
 from turnwise.agents.samplers.scripted import Random
-from turnwise.agents.store import read_trajectories
+from turnwise.agents.trajectory_files import read_trajectories
 from turnwise.training import ConfigError, train
 from turnwise.training.setup import prepare
 

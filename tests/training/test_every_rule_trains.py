@@ -13,7 +13,7 @@ from turnwise.credit import rules
 from turnwise.envs import register
 from turnwise.training import ConfigError, Run, TrainingError, train
 from turnwise.training.setup import prepare
-from turnwise.training.steps import COLUMNS, steps_of
+from turnwise.training.turn_tables import COLUMNS, steps_of
 
 torch.set_num_threads(1)
 ENV = "toys/Reporting-v0"
@@ -106,7 +106,7 @@ def test_extras_of_a_reset_are_the_defaults_of_every_turn(tmp_path, policy):
 def test_columns_that_only_some_turns_have_are_refused_by_name():
     from dataclasses import replace
 
-    from test_steps_of import LOST, WON
+    from test_turn_tables import LOST, WON
 
     from turnwise.agents.trajectory import Group
 

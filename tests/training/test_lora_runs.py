@@ -11,8 +11,8 @@ import toys.corridor
 from safetensors.torch import load_file
 from training_helpers import play, random_advantages
 
-from turnwise.agents.adapters import adapter_tensors, attach, base_of, fingerprint, is_adapter
 from turnwise.agents.errors import ModelError
+from turnwise.agents.lora_folders import adapter_tensors, attach, base_of, fingerprint, is_adapter
 from turnwise.agents.models import load_model, load_tokenizer, model_config
 from turnwise.training import ConfigError, Run, train
 from turnwise.training.ablation import plan

@@ -16,7 +16,7 @@ from toys.openai_server import ToyServer, error
 
 from turnwise.agents.errors import EngineFailed
 from turnwise.agents.samplers.openai import failures as openai_failures
-from turnwise.agents.store import read_trajectories
+from turnwise.agents.trajectory_files import read_trajectories
 from turnwise.training import ConfigError, Run, TrainingError, train
 from turnwise.training.policy import build_policy, save_policy
 

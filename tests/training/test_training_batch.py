@@ -13,7 +13,7 @@ from turnwise.training.batch import micro_batches, pack
 from turnwise.training.gradient import UpdateMeter, UpdatePlan, accumulate
 from turnwise.training.logprobs import TokenScorer
 from turnwise.training.objectives import AGGREGATIONS, CORRECTIONS, Objective, get, objectives
-from turnwise.training.steps import steps_of
+from turnwise.training.turn_tables import steps_of
 
 torch.set_num_threads(1)
 

@@ -14,8 +14,8 @@ from training_helpers import conversation, tiny_llama, trajectory
 from turnwise.agents.agent import Agent
 from turnwise.agents.rollout import rollout
 from turnwise.agents.samplers.expert import Expert
-from turnwise.agents.store import TrajectoryWriter
 from turnwise.agents.trajectory import Group
+from turnwise.agents.trajectory_files import TrajectoryWriter
 from turnwise.credit.advantages import Advantages
 from turnwise.envs.errors import EnvError
 from turnwise.training.config import Run
@@ -28,7 +28,7 @@ from turnwise.training.learner import Learner
 from turnwise.training.noisy_expert import NoisyDemonstrator, slip, typo
 from turnwise.training.policy import build_policy
 from turnwise.training.setup import prepare
-from turnwise.training.steps import steps_of
+from turnwise.training.turn_tables import steps_of
 from turnwise.training.warmstart import warm_start
 
 torch.set_num_threads(1)

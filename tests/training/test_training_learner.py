@@ -17,7 +17,7 @@ from turnwise.training.learner import Learner, split_minibatches
 from turnwise.training.logprobs import TokenScorer
 from turnwise.training.objectives import Objective
 from turnwise.training.optimizers import learning_rate, make_optimizer
-from turnwise.training.steps import steps_of
+from turnwise.training.turn_tables import steps_of
 
 torch.set_num_threads(1)
 

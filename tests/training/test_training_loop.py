@@ -22,7 +22,7 @@ from turnwise.agents.errors import FolderInUse, PromptError, StoreError
 from turnwise.agents.evaluation import EvaluationResult, Panel
 from turnwise.agents.models import ModelFolder, load_model, load_tokenizer
 from turnwise.agents.samplers import Random
-from turnwise.agents.store import read_trajectories
+from turnwise.agents.trajectory_files import read_trajectories
 from turnwise.credit import Advantages, BadOption, CreditRule
 from turnwise.credit.registry import RULES
 from turnwise.envs import register

@@ -7,7 +7,7 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.credit.advantages import Advantages
-from turnwise.training.steps import steps_of
+from turnwise.training.turn_tables import steps_of
 
 VOCAB = 23
 

@@ -17,7 +17,7 @@ import numpy as np
 from turnwise.agents.agent import Agent
 from turnwise.agents.dialogue import Dialogue
 from turnwise.agents.episode import storable
-from turnwise.agents.stream import QUARANTINE_ERRORS, is_replacement
+from turnwise.agents.rollout_stream import QUARANTINE_ERRORS, is_replacement
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.training.batch import Batch, pack
 from turnwise.training.config import Run

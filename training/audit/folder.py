@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.adapters import is_adapter
 from turnwise.agents.errors import AgentError
 from turnwise.agents.evaluation import EvaluationResult, Panel
+from turnwise.agents.lora_folders import is_adapter
 from turnwise.training.audit.findings import Place
 from turnwise.training.checkpoint import MANIFEST, Checkpoints, verify
 from turnwise.training.config import Run

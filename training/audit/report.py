@@ -17,11 +17,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.adapters import base_of, is_adapter
 from turnwise.agents.errors import StoreError
+from turnwise.agents.lora_folders import base_of, is_adapter
 from turnwise.agents.models import find_model, load_tokenizer, model_config
-from turnwise.agents.store import TornLine, iteration_files, read_trajectories
 from turnwise.agents.trajectory import Trajectory
+from turnwise.agents.trajectory_files import TornLine, iteration_files, read_trajectories
 from turnwise.training.audit.checks import ITERATION_CHECKS, TRAJECTORY_CHECKS, AuditedRun, EpisodeEnd
 from turnwise.training.audit.findings import AuditResult, Place
 from turnwise.training.audit.folder import FOLDER_CHECKS, AuditedFolder

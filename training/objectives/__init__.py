@@ -1,14 +1,14 @@
 """Objectives: pure functions from log-probabilities to a loss, and how tokens are weighed into one number."""
 
-from turnwise.training.objectives.adaptive import dcpo, etr, hapo
+from turnwise.training.objectives.adaptive_bounds import dcpo, etr, hapo
 from turnwise.training.objectives.aggregate import AGGREGATIONS, token_weights
 from turnwise.training.objectives.catalogue import ObjectiveInfo, get, objectives
 from turnwise.training.objectives.correction import CORRECTIONS, corrections
 from turnwise.training.objectives.covariance import clip_cov, kl_cov
 from turnwise.training.objectives.function import ObjectiveFunction, objective
 from turnwise.training.objectives.kl import KL_ESTIMATORS, kl
-from turnwise.training.objectives.mixed import dhpo, sspo
-from turnwise.training.objectives.plain import (
+from turnwise.training.objectives.mixed_ratios import dhpo, sspo
+from turnwise.training.objectives.policy_gradient import (
     a_lol,
     a_lol_ref_free,
     a_lol_seq,
@@ -21,8 +21,8 @@ from turnwise.training.objectives.plain import (
 )
 from turnwise.training.objectives.ppo import decoupled, imitation_weight, ppo_clip, self_imitation
 from turnwise.training.objectives.run_objective import Objective
-from turnwise.training.objectives.sequence import gmpo, gspo, gspo_token, vespo
-from turnwise.training.objectives.soft import cispo, dppo_tv, sapo
+from turnwise.training.objectives.sequence_ratios import gmpo, gspo, gspo_token, vespo
+from turnwise.training.objectives.soft_clipping import cispo, dppo_tv, sapo
 from turnwise.training.objectives.terms import Terms
 from turnwise.training.objectives.tokens import Tokens
 

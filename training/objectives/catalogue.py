@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 from turnwise.registry import CannotLoad, Registry, UnknownName
 from turnwise.training.errors import ConfigError
-from turnwise.training.objectives.adaptive import dcpo, etr, hapo
+from turnwise.training.objectives.adaptive_bounds import dcpo, etr, hapo
 from turnwise.training.objectives.correction import CORRECTIONS
 from turnwise.training.objectives.covariance import clip_cov, kl_cov
 from turnwise.training.objectives.function import ObjectiveFunction
-from turnwise.training.objectives.mixed import dhpo, sspo
-from turnwise.training.objectives.plain import (
+from turnwise.training.objectives.mixed_ratios import dhpo, sspo
+from turnwise.training.objectives.policy_gradient import (
     a_lol,
     a_lol_ref_free,
     a_lol_seq,
@@ -26,8 +26,8 @@ from turnwise.training.objectives.plain import (
     reinforce,
 )
 from turnwise.training.objectives.ppo import decoupled, ppo_clip, self_imitation
-from turnwise.training.objectives.sequence import gmpo, gspo, gspo_token, vespo
-from turnwise.training.objectives.soft import cispo, dppo_tv, sapo
+from turnwise.training.objectives.sequence_ratios import gmpo, gspo, gspo_token, vespo
+from turnwise.training.objectives.soft_clipping import cispo, dppo_tv, sapo
 
 Evidence = Literal["reference code", "paper", "our reading"]
 OlderSamples = Literal["ratio", "as fresh", "not"]

@@ -22,8 +22,8 @@ from torch import Tensor
 from turnwise.registry import suggest
 from turnwise.training.errors import ConfigError
 from turnwise.training.objectives.aggregate import token_weights
+from turnwise.training.objectives.clipping import Losses
 from turnwise.training.objectives.correction import CORRECTIONS
-from turnwise.training.objectives.ratio import Losses
 from turnwise.training.objectives.terms import SHARED, Scope, Stats, Terms, whole_loss
 from turnwise.training.objectives.tokens import Tokens, flatten
 

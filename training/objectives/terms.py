@@ -14,10 +14,10 @@ from torch import Tensor
 from turnwise.registry import suggest
 from turnwise.training.errors import ConfigError
 from turnwise.training.objectives.aggregate import AGGREGATIONS
+from turnwise.training.objectives.clipping import Losses
 from turnwise.training.objectives.correction import CORRECTIONS, bounds, corrections
 from turnwise.training.objectives.kl import KL_ESTIMATORS, kl
 from turnwise.training.objectives.likelihood import likelihood_drop
-from turnwise.training.objectives.ratio import Losses
 from turnwise.training.objectives.tokens import Tokens
 
 Stats = dict[str, Tensor]

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from turnwise.agents.adapters import merge
 from turnwise.agents.errors import SamplerError
+from turnwise.agents.lora_folders import merge
 from turnwise.agents.samplers.weights import has_adapter, named_tensors
 
 

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from turnwise.agents.adapters import is_adapter
 from turnwise.agents.errors import RequestFailed, SamplerError
+from turnwise.agents.lora_folders import is_adapter
 from turnwise.agents.models import dtype_of, find_model, load_model, load_tokenizer
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, Tokenizer
 from turnwise.agents.samplers.token_requests import check_prompt, check_sampling, end_tokens

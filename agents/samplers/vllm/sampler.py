@@ -14,8 +14,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.adapters import is_adapter, save_adapter
 from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
+from turnwise.agents.lora_folders import is_adapter, save_adapter
 from turnwise.agents.models import find_model, load_tokenizer
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, Tokenizer
 from turnwise.agents.samplers.seeds import request_seed

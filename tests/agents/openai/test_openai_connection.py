@@ -20,7 +20,7 @@ from turnwise.agents.errors import EngineFailed, SamplerError
 from turnwise.agents.rollout import arollout, rollout
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.openai import make_openai
-from turnwise.agents.store import TrajectoryWriter
+from turnwise.agents.trajectory_files import TrajectoryWriter
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -12,7 +12,7 @@ from toys.adb_phones import adb, adb_server
 from toys.chromium import need_chromium
 from toys.waiting import eventually
 
-from turnwise.agents.store import read_trajectories
+from turnwise.agents.trajectory_files import read_trajectories
 from turnwise.cli.serve_phone import saver
 from turnwise.envs.android.env import AndroidEnv
 from turnwise.envs.android.site.app import create_app

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from turnwise.agents.store import read_trajectories
+from turnwise.agents.trajectory_files import read_trajectories
 from turnwise.cli.main import app as turnwise
 from turnwise.cli.serve_phone import saver
 from turnwise.envs.android.shell import run_text

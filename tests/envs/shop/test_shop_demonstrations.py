@@ -10,8 +10,8 @@ import pytest
 from small_shop import session
 
 from turnwise.agents import Agent, Conversation, Scripted, rollout
-from turnwise.agents.store import read_trajectories
-from turnwise.agents.tokens import tokenize_trajectory
+from turnwise.agents.demonstration_tokens import tokenize_trajectory
+from turnwise.agents.trajectory_files import read_trajectories
 from turnwise.cli.main import app as turnwise
 from turnwise.cli.serve import _environment, _saver
 from turnwise.envs.shop.env import WebShopEnv

@@ -6,8 +6,8 @@ For CISPO with the sampling engine's log-probabilities in the denominator, add a
 import torch
 
 from turnwise.training.errors import ConfigError
+from turnwise.training.objectives.clipping import Losses, unclipped
 from turnwise.training.objectives.function import objective
-from turnwise.training.objectives.ratio import Losses, unclipped
 from turnwise.training.objectives.tokens import Tokens
 
 

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from turnwise.agents.errors import StoreError
-from turnwise.agents.store import SUFFIXES, TornLine, TrajectoryWriter, from_json, read_trajectories, to_json
 from turnwise.agents.trajectory import STOPS, Trajectory, Turn, grouped
+from turnwise.agents.trajectory_files import SUFFIXES, TornLine, TrajectoryWriter, from_json, read_trajectories, to_json
 
 ids = st.lists(st.integers(0, 200_000), max_size=4).map(tuple)
 finite = st.floats(allow_nan=False, allow_infinity=False)

@@ -9,8 +9,8 @@ import math
 
 import torch
 
+from turnwise.training.objectives.clipping import Losses, clipped, unclipped
 from turnwise.training.objectives.function import objective
-from turnwise.training.objectives.ratio import Losses, clipped, unclipped
 from turnwise.training.objectives.tokens import LARGEST, Tokens, straight_through
 
 

@@ -7,10 +7,10 @@ Baselines are part of the credit rule. OPMD and AsymRE expect advantages that ar
 import torch
 from torch import Tensor
 
+from turnwise.training.objectives.clipping import Losses, unclipped
 from turnwise.training.objectives.function import objective
 from turnwise.training.objectives.kl import kl
 from turnwise.training.objectives.likelihood import likelihood_drop
-from turnwise.training.objectives.ratio import Losses, unclipped
 from turnwise.training.objectives.tokens import LARGEST, Tokens
 
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from turnwise.training.errors import ConfigError
+from turnwise.training.objectives.clipping import Losses, clipped
 from turnwise.training.objectives.function import objective
-from turnwise.training.objectives.ratio import Losses, clipped
 from turnwise.training.objectives.tokens import Tokens, straight_through
 
 

@@ -10,7 +10,7 @@ from turnwise.credit import gigpo
 from turnwise.training.config import Run
 from turnwise.training.errors import ConfigError, TrainingError
 from turnwise.training.setup import prepare
-from turnwise.training.steps import COLUMNS, anchors_of, steps_of
+from turnwise.training.turn_tables import COLUMNS, anchors_of, steps_of
 
 
 def turn(state, observation, *, action="go", reward=0.0, valid=True, tokens=2):

@@ -19,10 +19,10 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError, RequestFailed
 from turnwise.agents.rollout import RolloutReport, rollout
 from turnwise.agents.rollout_options import RolloutSettings
+from turnwise.agents.rollout_stream import REPLACED, GroupSpec, GroupStream
 from turnwise.agents.samplers.base import Completion, Request
 from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.samplers.scripted import Random
-from turnwise.agents.stream import REPLACED, GroupSpec, GroupStream
 from turnwise.agents.trajectory import Group
 
 
