@@ -57,7 +57,8 @@ def one_name_each(weights: Any, names: Collection[str] = ()) -> Iterator[tuple[s
     seen: dict[int, weakref.ref[Any]] = {}  # a tensor that is gone may leave its address to another
     for name, tensor in named_tensors(weights):
         address = tensor.data_ptr()
-        if address in seen and seen[address]() is not None and name not in names:
+        twin = seen[address]() if address in seen and tensor.numel() else None  # all empty tensors have one address
+        if twin is not None and twin.shape == tensor.shape and name not in names:
             continue
         seen[address] = weakref.ref(tensor)
         yield name, tensor

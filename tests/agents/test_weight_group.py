@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
@@ -42,6 +42,7 @@ SHAPES = st.lists(st.tuples(st.lists(st.integers(0, 5), max_size=3), st.sampled_
 
 
 @settings(max_examples=15, deadline=None)
+@example(shapes=[([0], torch.float32), ([0], torch.float32)], bucket=1)
 @given(shapes=SHAPES, bucket=st.sampled_from([1, 64, 2**20]))
 def test_every_tensor_arrives(shapes: list[tuple[list[int], Any]], bucket: int) -> None:
     weights = {f"weight {n}": (torch.randn(shape) * 9).to(dtype) for n, (shape, dtype) in enumerate(shapes)}
