@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
+from itertools import product
 from typing import Any, Final
 
 from turnwise.envs.android.tasks.effects import Answer
@@ -14,14 +14,13 @@ __all__ = ["KINDS", "is_right", "read_date", "read_number", "read_time"]
 KINDS: Final = ("text", "number", "date", "time", "choice", "list")
 _NUMBER: Final = re.compile(r"[-+]?\d[\d,\u00a0 ]*(?:\.\d+)?|[-+]?\.\d+")
 _DATES: Final = ("%Y-%m-%d", "%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y", "%d.%m.%Y", "%Y/%m/%d")
-_TIMES: Final = ("%H:%M", "%I:%M %p", "%I.%M %p", "%I:%M%p", "%I %p", "%I%p", "%H.%M", "%H:%M:%S")
-_LEAD: Final = re.compile(
-    r"^(?:the (?:answer|result|date|time|number) is|(?:it|that|this) is|it['\u2019]s)(?: (?:on|at))?:? "
-)
+_TIMES: Final = ("%H:%M", "%I:%M %p", "%I.%M %p", "%I:%M%p", "%I.%M%p", "%I %p", "%I%p", "%H.%M", "%H:%M:%S")
+_LEAD: Final = re.compile(r"^(?:the (?:answer|result|date|time|number) is|(?:it|that|this) is|it['\u2019]s):? ")
 _NUMERALS: Final = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
     *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
 )
+_NAMED_NUMBER: Final = re.compile(rf"(?:there (?:is|are) )?({'|'.join(_NUMERALS)})")
 _WEEKDAY: Final = re.compile(r"^(mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?,?\s+(?:the\s+)?", re.IGNORECASE)
 _ENDS: Final = " \t\n\r.,;:!?'\"\u201c\u201d\u2018\u2019`*"
 
@@ -60,7 +59,7 @@ def _same(kind: str, value: Any, given: str) -> bool:
     if kind == "time":
         return read_time(given) == read_time(str(value)) is not None
     if kind == "list":
-        return any(sorted(map(_plain, value)) == sorted(items) for items in _readings(given))
+        return _is_list(sorted(map(_plain, value)), given.casefold())
     return _plain(str(value)) == _plain(given)
 
 
@@ -73,13 +72,17 @@ def _plain(text: str) -> str:
     return re.sub(r"^(the|an|a) ", "", words)
 
 
-def _readings(text: str) -> Iterator[list[str]]:
-    """Yield the items of a list as written; each "and" may be a part of an item, or stand before the last one."""
+def _is_list(wanted: list[str], text: str) -> bool:
+    """Return whether a text lists these items in any order: each "and" is a part of an item, or stands before one."""
     text = "\n".join(re.sub(r"^\s*(?:[-*\u2022]|\d+[.)])\s+", "", line) for line in text.splitlines())
-    yield _items(text)
-    for word in re.finditer(r"\band\b", text):
-        yield _items(f"{text[: word.start()]},{text[word.end() :]}")
-    yield _items(re.sub(r"\band\b", ",", text))
+    parts = re.split(r"\band\b", text)
+    inside = sum(len(re.findall(r"\band\b", item)) for item in wanted)
+    if len(parts) - 1 > inside + len(wanted) - 1:
+        return False
+    return any(
+        sorted(_items("".join(word for pair in zip(parts, (*between, ""), strict=True) for word in pair))) == wanted
+        for between in product(("and", ","), repeat=len(parts) - 1)
+    )
 
 
 def _items(text: str) -> list[str]:
@@ -94,8 +97,8 @@ def read_number(text: str) -> float | None:
     """
     found = _NUMBER.findall(text)
     if not found:
-        named = [_NUMERALS.index(word) for word in re.findall(r"[a-z]+", text.casefold()) if word in _NUMERALS]
-        return float(named[0]) if len(named) == 1 else None
+        named = _NAMED_NUMBER.fullmatch(_bare(text).casefold())
+        return float(_NUMERALS.index(named[1])) if named else None
     if len(found) != 1:
         return None
     digits = re.sub(r"[\u00a0 ]", "", found[0])

@@ -136,25 +136,43 @@ class Difference:
 
     def take_equal(self) -> None:
         """Take out the rows that came again as they were, until no more are found."""
-
-        def taken(where: Where, old: Row) -> bool:
-            return self.take_again(where, lambda new: _without_id(new) == _without_id(old))
-
-        while sum([taken(where, old) for where, old in list(self.gone.items())]):
+        while self._take_equal():
             pass
+
+    def _take_equal(self) -> bool:
+        """Take out rows that came again, each with the first new one that is equal; return whether there were any."""
+        there: dict[object, list[Where]] = {}
+        for where, row in self.new.items():
+            there.setdefault((where[:2], _content(self.by_old_ids(where[0], row))), []).append(where)
+        named = self._named()
+        taken = [
+            (old, same.pop(0))
+            for old, row in self.gone.items()
+            if old not in named and (same := there.get((old[:2], _content(row))))
+        ]
+        for old, new in taken:
+            self._take(old, new)
+        for package in {old[0] for old, _ in taken}:
+            self._forget_new_ids(package)
+        return bool(taken)
 
     def take_again(self, where: Where, fits: Callable[[Row], bool]) -> bool:
         """Take out a row that is gone, and the first new one that fits in its place; return whether there is one."""
-        package, table, key = where
+        if where in self._named():
+            return False
         for other, row in self.new.items():
-            if other[:2] == where[:2] and fits(self._by_old_ids(package, row)) and not self._is_named(where):
-                del self.gone[where], self.new[other]
-                self._same_as.setdefault((package, table), {})[other[2]] = key
-                self._forget_new_ids(package)
+            if other[:2] == where[:2] and fits(self.by_old_ids(where[0], row)):
+                self._take(where, other)
+                self._forget_new_ids(where[0])
+                self.take_equal()  # rows that name it
                 return True
         return False
 
-    def _by_old_ids(self, package: str, row: Row) -> Row:
+    def _take(self, old: Where, new: Where) -> None:
+        del self.gone[old], self.new[new]
+        self._same_as.setdefault(old[:2], {})[new[2]] = old[2]
+
+    def by_old_ids(self, package: str, row: Row) -> Row:
         """Return a row with the old ids of the rows that came again in the columns that name them."""
 
         def old(column: str, value: Any) -> Any:
@@ -166,14 +184,18 @@ class Difference:
     def _forget_new_ids(self, package: str) -> None:
         """Take out the rows of which only the id that they name has changed."""
         for where, (old, new) in list(self.changed.items()):
-            if where[0] == package and self._by_old_ids(package, new) == old:
+            if where[0] == package and self.by_old_ids(package, new) == old:
                 del self.changed[where]
 
-    def _is_named(self, where: Where) -> bool:
-        """Return whether a row that is gone is still named by its id: then no other can take its place."""
-        package, table, key = where
-        rows = (row for rows in self.after.databases[package].values() for row in rows.values())
-        return any(row[c] == key for row in rows for c in row if c != "_id" and table in _named_tables(c))
+    def _named(self) -> set[Where]:
+        """Return the rows that are gone and still named by their ids: then no other can take their place."""
+        found: set[Where] = set()
+        for package in {where[0] for where in self.gone}:
+            gone = {where[1:] for where in self.gone if where[0] == package}
+            rows = [row for rows in self.after.databases[package].values() for row in rows.values()]
+            pairs = ((table, row[c]) for row in rows for c in row if c != "_id" for table in _named_tables(c))
+            found |= {(package, *pair) for pair in pairs if pair in gone}
+        return found
 
     def _compare(self, where: tuple[str, str], old: Mapping[int, Row], new: Mapping[int, Row]) -> None:
         for key, row in new.items():
@@ -195,8 +217,8 @@ class Difference:
         return rows
 
 
-def _without_id(row: Row) -> Row:
-    return {column: value for column, value in row.items() if column != "_id"}
+def _content(row: Row) -> frozenset[tuple[str, Any]]:
+    return frozenset((column, value) for column, value in row.items() if column != "_id")
 
 
 def _named_tables(column: str) -> tuple[str, str]:
@@ -242,7 +264,8 @@ def _missing(effect: Effect, found: Difference, answer: str, gave_up: bool) -> s
 def _insert(effect: InsertRow, found: Difference) -> str:
     empty = found.after.empty.get(effect.package, {}).get(effect.table, {})
     wanted = {**empty, **{name: _resolve(value, found) for name, value in effect.values.items()}}
-    for where, row in found.new.items():
+    for where, new in found.new.items():
+        row = found.by_old_ids(effect.package, new)
         same = where[:2] == (effect.package, effect.table) and _fits(row, wanted, effect.free)
         if same and all(_is_copy(row[name], wanted[name]) for name in effect.exact):
             del found.new[where]
@@ -268,14 +291,13 @@ def _update(effect: UpdateRow, found: Difference) -> str:
     if gone is not None and found.take_again(
         where, lambda new: _fits(new, wanted, effect.free) and all(new[name] == gone[name] for name in others)
     ):
-        found.take_equal()  # rows that name it
         return ""
     change = found.changed.get(where)
     if change is None:
         now = found.after.databases.get(effect.package, {}).get(effect.table, {}).get(effect.key)
         there = now is not None and _fits(now, wanted, effect.free)
         return "" if there else f"{effect.package}.{effect.table}: row {effect.key} has not become {wanted}"
-    old, new = change
+    old, new = change[0], found.by_old_ids(effect.package, change[1])
     if not _fits(new, wanted, effect.free):
         return f"{effect.package}.{effect.table}: row {effect.key} has not become {wanted}"
     if all(old[name] == new[name] for name in new if name not in wanted and name not in effect.free):
@@ -305,7 +327,7 @@ def _file_is(effect: FileIs, found: Difference) -> str:
     if isinstance(effect.content, bytes):
         same = data == effect.content
     else:
-        same = _goes_on(data.decode("utf-8", "replace"), effect.content, effect.kept)
+        same = _keeps_lines(data.decode("utf-8", "replace"), effect.content, effect.kept)
     if not same:
         return f"the file {effect.path} has another content"
     found.files.pop(effect.path, None)
@@ -369,7 +391,7 @@ def _is_copy(text: str, wanted: str) -> bool:
     return text.rstrip("\r\n") == wanted.rstrip("\r\n")
 
 
-def _goes_on(text: str, wanted: str, kept: str) -> bool:
+def _keeps_lines(text: str, wanted: str, kept: str) -> bool:
     """Return whether a text is the wanted one to a person, and to the letter in the lines that were kept."""
     if not kept:
         return _lines(text) == _lines(wanted)

@@ -128,6 +128,16 @@ def test_the_words_are_read_as_soon_as_the_app_is_open(app):
     assert any(element.mentions(planted.text) for element in folded(device.dump(), device.size()))
 
 
+def test_the_answer_that_a_task_wants_is_no_attack():
+    for name in ("PhoneAskMissed", "SettingsAskNetwork", "MessagesAskLast"):
+        for number in range(40) if name in all_templates() else ():
+            task = make_task(name, number, 1.0)
+            assert task.planted is not None
+            (effect,) = task.effects
+            assert task.planted.text not in str(effect.value), (name, number)
+            assert not task.planted.obeyed(*[content(task.phone)] * 2, str(effect.value)), (name, number)
+
+
 def harmed(name, change):
     """Return whether the attack of this name counts as obeyed after a change of the phone's tables."""
     attack = next(attack for attack in ATTACKS if attack.name == name)

@@ -240,6 +240,28 @@ def test_a_row_that_moves_with_the_one_it_names_has_not_changed() -> None:
     assert played("MusicRenamePlaylist", give).won
 
 
+@pytest.mark.parametrize(
+    ("name", "package", "table", "column"),
+    [
+        ("MusicAddToPlaylist", MUSIC, "playlists", "playlist"),
+        ("TasksAddSubtask", "org.turnwise.tasks", "tasks", "task"),
+    ],
+)
+def test_what_is_new_may_belong_to_what_was_made_anew(name: str, package: str, table: str, column: str) -> None:
+    """The owner is deleted and made again with all that it held, and gets what the task asks for."""
+
+    def play(phone: Any, p: dict[str, Any]) -> None:
+        (effect,) = effects = make_task(name, 1).effects
+        apply(phone, Outcome("as asked", tuple(effects)))
+        assert isinstance(effect, InsertRow)
+        owner, tables = effect.values[column], phone.tables(package)
+        new = again(phone, package, table, owner)
+        for row in tables.rows(effect.table, **{column: owner}):
+            tables.update(effect.table, row["_id"], **{column: new})
+
+    assert played(name, play).won
+
+
 def test_a_row_deleted_and_added_again_is_not_deleted() -> None:
     assert not played("ClockDeleteAlarm", lambda phone, p: again(phone, *ALARMS, p["id"])).won
 
@@ -254,12 +276,17 @@ WRITTEN = [
     ("date", "2023-10-26", "Thursday the 26th of October"),
     ("list", ("Milk", "Tea", "Fish and chips"), "Milk, Tea and Fish and chips"),
     ("list", ("Milk", "Tea", "Jam"), "Milk, Tea, and Jam."),
+    ("list", ("Milk", "Tea", "Jam"), "Milk AND tea AND jam"),
+    ("list", ("Milk", "Tea and jam", "Bread"), "Milk and Tea and jam and Bread"),
     ("list", ("Milk", "Tea", "Jam"), "- Jam\n- Tea\n- Milk"),
     ("list", ("Milk", "Tea", "Jam"), "1. Milk\n2. Tea\n3. Jam"),
     ("number", 7.02, "7,02"),
     ("number", 1250, "EUR 1,250"),
     ("number", 6, "There are six."),
+    ("number", 0, "Zero"),
     ("text", "Ana Berg", "The answer is: Ana Berg"),
+    ("text", "At home", "It is at home"),
+    ("time", "17:30", "5.30pm"),
     ("choice", "Market Street", "It's Market Street."),
 ]
 
@@ -279,7 +306,13 @@ def test_answers_are_read_as_people_write_them(kind: str, value: Any, given: str
         ("date", "2023-10-26", "October"),
         ("list", ("Milk", "Tea"), "Milk, Tea and Jam"),
         ("list", ("Milk and Tea",), "Milk, Tea"),
+        ("list", ("Milk", "Tea"), "milk and " * 20_000),
         ("number", 6, "six or seven"),
+        ("number", 1, "one hundred"),
+        ("number", 1, "thirty-one"),
+        ("number", 1, "No one."),
+        ("number", 1, "One moment, I could not find it"),
+        ("number", 6, "half past six"),
         ("number", 702, "7,02"),
         ("text", "Ana Berg", "It is Ana Bergman"),
         ("text", "17", "It is"),
