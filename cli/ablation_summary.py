@@ -137,19 +137,23 @@ def _print(found: Mapping[str, Any]) -> None:
 def save_figure(found: Mapping[str, Any], path: Path) -> None:
     """Write a scatter plot of the gain against each quantity, one point for each ablation, arm and seed.
 
+    An arm has one colour in all ablations, and an ablation one marker.
+
     Raises:
         UserError: matplotlib is not installed.
     """
     single = [row for row in found["rows"] if row["seed"] is not None]
     groups = dict.fromkeys((row["ablation"], row["arm"]) for row in single)
-    several = len({name for name, _ in groups}) > 1
+    names, arms = list(dict.fromkeys(name for name, _ in groups)), list(dict.fromkeys(arm for _, arm in groups))
     panels: dict[str, list[Points]] = {}
     for key, title in COLUMNS.items():
         unit, factor = ("", 1.0) if key in _FORMAT else (", per cent", 100.0)
         panels[title + unit] = [
             Points(
-                f"{name}: {arm}" if several else arm,
+                f"{name}: {arm}" if len(names) > 1 else arm,
                 tuple((factor * row[key], 100 * row["gain"]["value"]) for row in rows if row[key] is not None),
+                colour=arms.index(arm),
+                marker=names.index(name) if len(names) > 1 else arms.index(arm),
             )
             for (name, arm) in groups
             for rows in [[row for row in single if (row["ablation"], row["arm"]) == (name, arm)]]

@@ -29,10 +29,12 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Named points of a scatter plot."""
+    """Named points of a scatter plot, with the numbers of their colour and of their marker."""
 
     name: str
     xy: tuple[tuple[float, float], ...]
+    colour: int
+    marker: int
 
 
 def new_figure(width: float, height: float, layout: Any = "constrained") -> Any:
@@ -167,8 +169,8 @@ def save_scatters(panels: Mapping[str, Sequence[Points]], path: Path, *, y_label
     figure = new_figure(3 * len(panels), 3.8)
     rows = figure.subplots(1, len(panels), sharey=True, squeeze=False)
     for axes, (label, groups) in zip(rows[0], panels.items(), strict=True):
-        for number, group in enumerate(groups):
-            look = {**_look(number), "linestyle": "none", "label": group.name}
+        for group in groups:
+            look = {**_look(group.colour, group.marker), "linestyle": "none", "label": group.name}
             axes.plot([x for x, _ in group.xy], [y for _, y in group.xy], alpha=0.8, **look)
         axes.axhline(0, color="#666666", linestyle=":", linewidth=1, zorder=0)
         axes.set_xlabel(label)
@@ -184,10 +186,10 @@ def _top(curves: Sequence[Curve]) -> float:
     return min(1.0, int(10 * highest + 1.5) / 10)
 
 
-def _look(number: int) -> dict[str, Any]:
+def _look(number: int, marker: int | None = None) -> dict[str, Any]:
     return {
         "color": COLOURS[number % len(COLOURS)],
         "linestyle": _STYLES[number // len(COLOURS) % len(_STYLES)],
-        "marker": _MARKERS[number % len(_MARKERS)],
+        "marker": _MARKERS[(number if marker is None else marker) % len(_MARKERS)],
         "markersize": 5,
     }
