@@ -23,7 +23,7 @@ from turnwise.envs.android.phone.phone import Phone, UnknownApp
 __all__ = ["Intent", "NoActivity", "broadcast", "start_activity"]
 
 _MAIN: Final = "android.intent.action.MAIN"
-_HOME: Final = "android.intent.category.HOME"
+_HOME_CATEGORY: Final = "android.intent.category.HOME"
 _TO_SOMEBODY: Final = frozenset(("tel", "sms", "smsto", "mms", "mmsto", "mailto"))
 
 
@@ -58,7 +58,7 @@ def start_activity(phone: Phone, intent: Intent) -> str:
         NoActivity: none does.
     """
     phone.log("ActivityTaskManager", f"START u0 {intent}")
-    if intent.category == _HOME:
+    if intent.category == _HOME_CATEGORY:
         phone.home()
         return phone.activity
     app, answer = _find(phone, intent)
