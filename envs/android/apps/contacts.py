@@ -217,8 +217,8 @@ _TYPES: Final = {"Home": 1, "Mobile": 2, "Work": 3, "Other": 7}
 """Labels as ContactsContract.CommonDataKinds.Phone numbers them; those that are not here are other ones."""
 
 
-def _type_number(label: str) -> int:
-    return _TYPES.get(label, _TYPES["Other"])
+def _type_number(row: Record) -> int:
+    return _TYPES.get(str(row["label"]), _TYPES["Other"])
 
 
 def _label(number: Any) -> str:
@@ -227,7 +227,7 @@ def _label(number: Any) -> str:
     return next((label for label, known in _TYPES.items() if known == int(number)), "Other")
 
 
-def _clean(row: dict[str, Any]) -> dict[str, Any]:
+def _clean(row: dict[str, Any], before: Record) -> dict[str, Any]:
     """Give a contact without a label the one that the form starts with."""
     return {**row, "label": row.get("label") or LABELS[0]}
 
