@@ -118,6 +118,24 @@ def contact(ctx: Context, id: int) -> Screen:
     )
 
 
+def view(ctx: Context, data: str = "", id: int = 0) -> None:
+    """Show the contact that another app names, or all of them."""
+    if id:
+        ctx.open(contact, id=_contact_of(data, id))
+    else:
+        ctx.open_once(contacts)
+
+
+def edit(ctx: Context, data: str = "", id: int = 0) -> None:
+    """Open the form of the contact that another app names."""
+    ctx.open(form, id=_contact_of(data, id))
+
+
+def _contact_of(data: str, id: int) -> int:
+    """Return the contact that a row of the provider belongs to: its data are two rows each, a name and a number."""
+    return id // 2 if data.endswith(f"/data/{id}") else id
+
+
 def flip_star(ctx: Context, id: int) -> None:
     """Add the contact to the favourites, or remove it."""
     row = ctx.db.get("contacts", id)
@@ -272,8 +290,8 @@ APP = App(
         "android.intent.action.INSERT vnd.android.cursor.dir/contact": "form",
         "android.intent.action.INSERT vnd.android.cursor.dir/raw_contact": "form",
         "android.intent.action.INSERT_OR_EDIT vnd.android.cursor.item/contact": "form",
-        "android.intent.action.EDIT content://com.android.contacts": "form",
-        "android.intent.action.VIEW content://com.android.contacts": "contact",
+        "android.intent.action.EDIT content://com.android.contacts": edit,
+        "android.intent.action.VIEW content://com.android.contacts": view,
     },
     providers={
         "content://contacts/phones": _PROVIDER,
