@@ -19,10 +19,11 @@ from turnwise.envs.android.apps.calendar_events import (
     prepare,
 )
 from turnwise.envs.android.apps.calendar_provider import EVENTS, to_columns
-from turnwise.envs.android.phone.app import App, Context, to_datetime
+from turnwise.envs.android.phone.app import App, Context, to_clock, to_datetime
 from turnwise.envs.android.phone.event_times import (
     Occurrence,
     by_day,
+    has_times,
     next_occurrence,
     read_times,
 )
@@ -53,6 +54,7 @@ from turnwise.envs.android.phone.widgets import (
 )
 
 _VIEWS: Final = (("Month", "calendar"), ("Week", "grid"), ("Day", "clock"), ("Agenda", "list"))
+_END: Final = 1000 * to_clock(datetime(2100, 1, 1))
 _ONCE: Final = (
     ("Haircut", 45, "Salon Vivaldi", "Personal", "Ask for the short cut"),
     ("Dentist", 40, "Delta Dental, 14 Mill Lane", "Personal", "Bring the insurance card"),
@@ -285,12 +287,13 @@ def insert(
 
 
 def view(ctx: Context, data: str = "", id: int = 0) -> None:
-    """Show an event, or the day of a time in milliseconds."""
-    if "/time/" not in data:
+    """Show an event, or the day of a time in milliseconds; without either, or after 2099, the views."""
+    if id and "/time/" not in data:
         ctx.open(event, id=id)
         return
     ctx.open_once(calendar)
-    ctx.set("day", to_datetime(id // 1000).date().isoformat())
+    if "/time/" in data and id < _END:
+        ctx.set("day", to_datetime(id // 1000).date().isoformat())
 
 
 # Search
@@ -303,7 +306,7 @@ def search(ctx: Context) -> Screen:
     if not wanted:
         return Screen("Search", [Empty("search", "Search by title, place or notes")], top=[field])
     found = []
-    for row in ctx.db.rows("events"):
+    for row in filter(has_times, ctx.db.rows("events")):
         if wanted in f"{row['title']}\n{row['location']}\n{row['notes']}".casefold():
             found.append(next_occurrence(row, ctx.today) or Occurrence(row, *read_times(row)))
     found.sort(key=lambda one: (one.start, one.row["_id"]))

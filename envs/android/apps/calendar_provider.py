@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -19,6 +21,11 @@ _RULES: Final = {
     "every year": "FREQ=YEARLY",
 }
 _NEW: Final = {"calendar": CALENDARS[0], "reminder": -1}
+_DURATION: Final = re.compile(
+    r"P(?=.)(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?T?(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+)S)?",
+    re.ASCII,
+)
+_MINUTE: Final = timedelta(minutes=1)
 
 
 def _milliseconds(stored: str) -> int | None:
@@ -28,12 +35,20 @@ def _milliseconds(stored: str) -> int | None:
         return None
 
 
+def _end(row: Mapping[str, Any]) -> int | None:
+    """Return the end of an event in milliseconds; that of a whole day is 23:59 in the table and midnight here."""
+    end = _milliseconds(row["end"])
+    return end if end is None or not row["all_day"] else end + 60_000
+
+
 def _time(value: Any) -> str:
-    """Return the stored time for milliseconds since 1970 or text such as '2023-10-20 10:00'.
+    """Return the stored time for milliseconds since 1970 or text such as '2023-10-20 10:00'; "" for None.
 
     Raises:
         ValueError: it is neither, or before 1901 or after 2099.
     """
+    if value is None:
+        return ""
     try:
         number = str(value).removeprefix("-").isdecimal()
         moment = to_datetime(int(value) // 1000) if number else datetime.fromisoformat(str(value))
@@ -41,7 +56,31 @@ def _time(value: Any) -> str:
         moment = datetime.min
     if not 1901 <= moment.year <= 2099:
         raise ValueError(f"a time is given in milliseconds since 1970, from 1901 to 2099, got {value!r}")
+    return _text(moment)
+
+
+def _text(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M}"
+
+
+def _duration(row: Mapping[str, Any]) -> str | None:
+    """Return how long a repeated event lasts; Android shows no duration of others."""
+    start, end = _milliseconds(row["start"]), _end(row)
+    return None if not row["repeat"] or start is None or end is None else f"P{(end - start) // 1000}S"
+
+
+def _seconds(value: Any) -> int | None:
+    """Return the seconds of a duration of RFC 5545, such as 'PT1H'; Android writes 'P3600S'. None stays None.
+
+    Raises:
+        ValueError: it is no such duration.
+    """
+    if value is None:
+        return None
+    found = _DURATION.fullmatch(str(value))
+    if not found:
+        raise ValueError(f"a duration is written like P3600S or PT1H30M, got {value!r}")
+    return int(timedelta(**{unit: int(number) for unit, number in found.groupdict("0").items()}).total_seconds())
 
 
 def _rule(value: Any) -> str:
@@ -64,14 +103,18 @@ def _calendar(number: Any) -> str:
     return known[str(number)]
 
 
-def _clean(row: dict[str, Any]) -> dict[str, Any]:
+def _clean(row: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     """Return an event with both times; a whole day ends at 23:59, where Android has midnight of the next."""
     row = {**_NEW, **row}
-    start, end = row.get("start"), row.get("end")
+    start, end, seconds = row.get("start"), row.get("end"), row.pop("duration", None)
+    if start and seconds is not None:
+        end = _time(1000 * (to_clock(datetime.fromisoformat(start)) + seconds))
     if not start or not end:
-        raise ValueError("an event needs dtstart and dtend")
+        raise ValueError("an event needs dtstart, and dtend or duration")
+    if before.get("all_day") and not row["all_day"] and end == before["end"]:
+        end = _text(datetime.fromisoformat(end) + _MINUTE)
     if row.get("all_day"):
-        last = datetime.fromisoformat(end) - timedelta(minutes=1)
+        last = datetime.fromisoformat(end) - _MINUTE
         start, end = f"{start[:10]} 00:00", f"{max(f'{last:%Y-%m-%d}', start[:10])} 23:59"
     if end < start:
         raise ValueError(f"dtend is before dtstart: {end}, {start}")
@@ -93,16 +136,18 @@ def to_columns(values: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
 EVENTS: Final = Provider(
     "events",
     {
-        "calendar_id": Converted("calendar", _calendar_number, _calendar),
+        "calendar_id": Converted("calendar", lambda row: _calendar_number(row["calendar"]), _calendar),
         "title": "title",
-        "dtstart": Converted("start", _milliseconds, _time),
-        "dtend": Converted("end", _milliseconds, _time),
+        "dtstart": Converted("start", lambda row: _milliseconds(row["start"]), _time),
+        "dtend": Converted("end", _end, _time),
+        "duration": Converted("duration", _duration, _seconds),
         "allDay": "all_day",
-        "rrule": Converted("repeat", lambda rule: _RULES.get(rule, ""), _rule),
+        "rrule": Converted("repeat", lambda row: _RULES.get(row["repeat"], ""), _rule),
         "eventLocation": "location",
         "description": "notes",
         "eventTimezone": lambda row: "UTC",
     },
     clean=_clean,
+    ignored=("eventTimezone",),  # milliseconds since 1970 need no zone
 )
 """The rows under content://com.android.calendar/events."""

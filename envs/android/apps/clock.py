@@ -141,6 +141,12 @@ def set_alarm(
         ctx.open(alarm, time=f"{hour:02d}:{minutes:02d}", label=message, weekdays=weekdays)
 
 
+def show_alarms(ctx: Context) -> None:
+    """Show the alarms for another app."""
+    ctx.open_once(clock)
+    show_tab(ctx, "Alarm")
+
+
 def confirm(ctx: Context, id: int) -> Dialog:
     """Ask whether an alarm is deleted."""
     return Dialog(
@@ -376,7 +382,7 @@ APP = App(
     empty=empty,
     screens=(clock, alarm, confirm, choose_city),
     intents={
-        "android.intent.action.SHOW_ALARMS": "clock",
+        "android.intent.action.SHOW_ALARMS": show_alarms,
         "android.intent.action.SET_ALARM": set_alarm,
         "android.intent.action.SET_TIMER": ask_timer,
         "android.intent.action.SHOW_TIMERS": ask_timer,

@@ -118,6 +118,24 @@ def contact(ctx: Context, id: int) -> Screen:
     )
 
 
+def view(ctx: Context, data: str = "", id: int = 0) -> None:
+    """Show the contact that another app names, or all of them."""
+    if id:
+        ctx.open(contact, id=_contact_of(data, id))
+    else:
+        ctx.open_once(contacts)
+
+
+def edit(ctx: Context, data: str = "", id: int = 0) -> None:
+    """Open the form of the contact that another app names."""
+    ctx.open(form, id=_contact_of(data, id))
+
+
+def _contact_of(data: str, id: int) -> int:
+    """Return the contact that a row of the provider belongs to: its data are two rows each, a name and a number."""
+    return id // 2 if data.endswith(f"/data/{id}") else id
+
+
 def flip_star(ctx: Context, id: int) -> None:
     """Add the contact to the favourites, or remove it."""
     row = ctx.db.get("contacts", id)
@@ -217,8 +235,8 @@ _TYPES: Final = {"Home": 1, "Mobile": 2, "Work": 3, "Other": 7}
 """Labels as ContactsContract.CommonDataKinds.Phone numbers them; those that are not here are other ones."""
 
 
-def _type_number(label: str) -> int:
-    return _TYPES.get(label, _TYPES["Other"])
+def _type_number(row: Record) -> int:
+    return _TYPES.get(str(row["label"]), _TYPES["Other"])
 
 
 def _label(number: Any) -> str:
@@ -227,7 +245,7 @@ def _label(number: Any) -> str:
     return next((label for label, known in _TYPES.items() if known == int(number)), "Other")
 
 
-def _clean(row: dict[str, Any]) -> dict[str, Any]:
+def _clean(row: dict[str, Any], before: Record) -> dict[str, Any]:
     """Give a contact without a label the one that the form starts with."""
     return {**row, "label": row.get("label") or LABELS[0]}
 
@@ -272,8 +290,8 @@ APP = App(
         "android.intent.action.INSERT vnd.android.cursor.dir/contact": "form",
         "android.intent.action.INSERT vnd.android.cursor.dir/raw_contact": "form",
         "android.intent.action.INSERT_OR_EDIT vnd.android.cursor.item/contact": "form",
-        "android.intent.action.EDIT content://com.android.contacts": "form",
-        "android.intent.action.VIEW content://com.android.contacts": "contact",
+        "android.intent.action.EDIT content://com.android.contacts": edit,
+        "android.intent.action.VIEW content://com.android.contacts": view,
     },
     providers={
         "content://contacts/phones": _PROVIDER,

@@ -56,8 +56,11 @@ def ongoing_call(ctx: Context) -> Record | None:
     return next(iter(ctx.db.rows("ongoing")), None)
 
 
-def call_number(ctx: Context, number: str) -> None:
-    """Call a number; a call at a time."""
+def call_number(ctx: Context, number: str = "") -> None:
+    """Call a number; a call at a time. Without a number the keypad asks for it."""
+    if not number:
+        ctx.open_named("keypad", ())
+        return
     if ongoing_call(ctx):
         ctx.snackbar("There is a call already")
         return

@@ -45,7 +45,10 @@ Action = Callable[..., None]
 
 @dataclass(frozen=True)
 class Converted:
-    """A column of a table that a provider shows in another form; `store` raises ValueError for what it cannot be."""
+    """A column of a table that a provider shows in another form.
+
+    `show` takes the whole row; `store` takes what was written, and raises ValueError for what it cannot be.
+    """
 
     column: str
     show: Callable[[Any], Value]
@@ -59,8 +62,11 @@ class Provider:
     table: str
     columns: Mapping[str, str | Converted | Callable[[Any], Value]]  # of the provider -> of the table
     where: Mapping[str, Value] = field(default_factory=dict)  # the rows that it shows, and what a new one gets
-    clean: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-    """Returns a new or changed row of the table as it is stored, or raises ValueError."""
+    clean: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None
+    """Returns a new or changed row of the table as it is stored, or raises ValueError. Its second argument is the row
+    before the change, empty for a new one."""
+    ignored: tuple[str, ...] = ()
+    """Columns that can be written and change nothing."""
 
 
 class BrokenApp(Exception):

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Final
 
-from turnwise.envs.android.phone.state import File, State
+from turnwise.envs.android.phone.state import HOME, File, State
 from turnwise.envs.android.phone.tables import Table
 
 __all__ = ["files_key", "pages_text", "settings_key", "tables_key"]
-
-_LAUNCHER: Final = "com.android.launcher3"
 
 
 def settings_key(settings: Mapping[str, Mapping[str, str]]) -> str:
@@ -52,7 +49,7 @@ def pages_text(state: State) -> str:
     snackbar = state.snackbar and (state.snackbar.text, state.snackbar.label)
     events = sorted((event.when, event.package, event.action.name) for event in state.events)
     front, *behind = state.tasks
-    kept = [front, *(task for task in behind if task.package != _LAUNCHER)]  # which always opens at its first page
+    kept = [front, *(task for task in behind if task.package != HOME)]  # which always opens at its first page
     tasks = [f"({task.package!r}, {_tuple([page.text for page in task.pages])})" for task in kept]
     return _tuple(
         [

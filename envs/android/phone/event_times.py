@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from turnwise.envs.android.phone.parts import format_date
 from turnwise.envs.android.phone.tables import Row
 
-__all__ = ["BadTimes", "Occurrence", "by_day", "next_occurrence", "read_times", "say_when", "write_times"]
+__all__ = ["BadTimes", "Occurrence", "by_day", "has_times", "next_occurrence", "read_times", "say_when", "write_times"]
 
 _AHEAD: Final = 366 * 4 + 1  # days in which every repeated event comes again, 29 February too
 
@@ -27,6 +27,11 @@ class Occurrence(NamedTuple):
     row: Row
     start: datetime
     end: datetime
+
+
+def has_times(row: Row) -> bool:
+    """Return whether an event has start and end; all have, but for those that SQL has written without."""
+    return bool(row["start"] and row["end"])
 
 
 def read_times(row: Row) -> tuple[datetime, datetime]:
@@ -75,9 +80,12 @@ def _repeats_on(rule: str, first: date, day: date) -> bool:
 
 
 def by_day(rows: Iterable[Row], first: date, last: date) -> dict[date, list[Occurrence]]:
-    """Return what takes place on each day from `first` to `last`, whole days first, then by time."""
+    """Return what takes place on each day from `first` to `last`, whole days first, then by time.
+
+    Events without times take place on none.
+    """
     found: dict[date, list[Occurrence]] = {}
-    for row in rows:
+    for row in filter(has_times, rows):
         start, end = read_times(row)
         length = (end.date() - start.date()).days
         low = max(first - timedelta(days=length), start.date())

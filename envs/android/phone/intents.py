@@ -23,7 +23,7 @@ from turnwise.envs.android.phone.phone import Phone, UnknownApp
 __all__ = ["Intent", "NoActivity", "broadcast", "start_activity"]
 
 _MAIN: Final = "android.intent.action.MAIN"
-_HOME: Final = "android.intent.category.HOME"
+_HOME_CATEGORY: Final = "android.intent.category.HOME"
 _TO_SOMEBODY: Final = frozenset(("tel", "sms", "smsto", "mms", "mmsto", "mailto"))
 
 
@@ -58,7 +58,7 @@ def start_activity(phone: Phone, intent: Intent) -> str:
         NoActivity: none does.
     """
     phone.log("ActivityTaskManager", f"START u0 {intent}")
-    if intent.category == _HOME:
+    if intent.category == _HOME_CATEGORY:
         phone.home()
         return phone.activity
     app, answer = _find(phone, intent)
@@ -137,19 +137,24 @@ def _arguments(function: Callable[..., Any], intent: Intent) -> dict[str, Any]:
 
 
 def _values(intent: Intent) -> dict[str, Any]:
+    """Return what an intent carries by name: its data itself before its extras, and those before the data's query."""
     scheme, _, rest = intent.data.partition(":")
     whom, _, query = rest.partition("?")
-    values: dict[str, Any] = {"data": intent.data, "url": intent.data, **dict(parse_qsl(query))}
+    query = query.replace("+", "%2B") if scheme == "mailto" else query  # RFC 6068: a plus there is no space
+    extras = {name.rsplit(".", 1)[-1].casefold(): value for name, value in intent.extras.items()}
+    values: dict[str, Any] = {**dict(parse_qsl(query)), **extras}
+    if intent.data:
+        values |= {"data": intent.data, "url": intent.data}
     if scheme in _TO_SOMEBODY and whom:
         values |= dict.fromkeys(("number", "address", "to", "phone"), unquote(whom).removeprefix("//"))
     last = re.search(r"^content:.*/(\d{1,15})$", intent.data)
-    values |= {"id": int(last[1])} if last else {}
-    return values | {name.rsplit(".", 1)[-1].casefold(): value for name, value in intent.extras.items()}
+    return values | ({"id": int(last[1])} if last else {})
 
 
 def _as_type_of(default: Any, value: Any) -> Any:
+    """Return a value with the type of a default; the default itself where it is a whole number and the value is not."""
     if isinstance(default, str):
         return str(value)
-    if isinstance(default, int) and not isinstance(value, int | float):
+    if isinstance(default, int) and not isinstance(value, int):
         return int(value) if re.fullmatch(r"[+-]?\d{1,15}", str(value)) else default
     return value

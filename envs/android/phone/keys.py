@@ -109,8 +109,8 @@ def _press(phone: Phone, name: str, shift: bool) -> None:
 
 def _back(phone: Phone) -> None:
     phone.state.snackbar = None
-    page = phone.page
-    if page.keyboard or page.toolbar:
+    page, shown = phone.page, phone.frame.page  # not the same where the app of the page has stopped
+    if shown.keyboard or shown.toolbar:
         kept = "" if page.focus.startswith("text:") else page.focus
         phone.change_page(replace(page, keyboard=False, toolbar=False, focus=kept))
     else:

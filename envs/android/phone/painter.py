@@ -10,6 +10,7 @@ from turnwise.envs.android.phone.brush import Brush
 from turnwise.envs.android.phone.fonts import fit, text_width, wrap
 from turnwise.envs.android.phone.layout import STATUS
 from turnwise.envs.android.phone.pictures import paint_picture
+from turnwise.envs.android.phone.state import HOME
 from turnwise.envs.android.phone.theme import avatar_colour, rgb
 
 __all__ = ["PAINTERS"]
@@ -31,7 +32,7 @@ def _screen(brush: Brush, box: UiBox, style: str) -> None:
 
 def _bar(brush: Brush, box: UiBox) -> None:
     top = 0 if box.top <= STATUS else box.top
-    if box.package == "com.android.launcher3" and not brush.dark and box.resource_id == "":
+    if box.package == HOME and not brush.dark and box.resource_id == "":
         return
     brush.canvas.box(box.left, top, box.right, box.bottom, brush.colour("background"))
 

@@ -15,8 +15,9 @@ from turnwise.envs.android.phone.digests import files_key, pages_text, settings_
 from turnwise.envs.android.phone.frames import frame_for
 from turnwise.envs.android.phone.handlers import Do
 from turnwise.envs.android.phone.layout import Frame, lay_out
-from turnwise.envs.android.phone.phone_data import HOME, PhoneData, UnknownApp
+from turnwise.envs.android.phone.phone_data import PhoneData, UnknownApp
 from turnwise.envs.android.phone.state import (
+    HOME,
     AppPage,
     Notification,
     Snackbar,

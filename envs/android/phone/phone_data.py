@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from turnwise.envs.android.phone.app import App, Context, call
 from turnwise.envs.android.phone.seed_content import SeedContent, shared_content
-from turnwise.envs.android.phone.state import AppPage, File, LogLine, State, Task, default_settings
+from turnwise.envs.android.phone.state import HOME, AppPage, File, LogLine, State, Task, default_settings
 from turnwise.envs.android.phone.tables import Database, Table, empty_tables, from_sqlite, to_sqlite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["HOME", "PhoneData", "UnknownApp"]
+__all__ = ["PhoneData", "UnknownApp"]
 
-HOME: Final = "com.android.launcher3"
 _LOG_LINES: Final = 400
 
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from turnwise.envs.android.phone.box import UiBox, dp
 from turnwise.envs.android.phone.brush import Brush
 from turnwise.envs.android.phone.canvas import Canvas
 from turnwise.envs.android.phone.layout import STATUS, Frame
 from turnwise.envs.android.phone.painter import PAINTERS
-from turnwise.envs.android.phone.state import AppPage
+from turnwise.envs.android.phone.state import HOME, AppPage
 from turnwise.envs.android.phone.widgets import Screen
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 __all__ = ["paint"]
-
-_HOME: Final = "com.android.launcher3"
 
 Phone = Any  # the class of that name in `phone`, which imports this module
 Colour = tuple[int, int, int]
@@ -54,7 +52,7 @@ def _visible(phone: Phone) -> list[Frame]:
         frames.insert(0, frame)
         if isinstance(frame.window, Screen):
             return frames
-    return [phone.frame_of(AppPage(_HOME, "home")), *frames]  # an app that has stopped
+    return [phone.frame_of(AppPage(HOME, "home")), *frames]  # an app that has stopped
 
 
 def _window(phone: Phone, canvas: Canvas, frame: Frame) -> None:

@@ -13,7 +13,21 @@ from typing import Any, Final
 from turnwise.envs.android.phone.handlers import Do
 from turnwise.envs.android.phone.tables import Table, Value
 
-__all__ = ["AppPage", "Event", "File", "LogLine", "Notification", "Snackbar", "State", "Task", "default_settings"]
+__all__ = [
+    "HOME",
+    "AppPage",
+    "Event",
+    "File",
+    "LogLine",
+    "Notification",
+    "Snackbar",
+    "State",
+    "Task",
+    "default_settings",
+]
+
+HOME: Final = "com.android.launcher3"
+"""The package of the home screen."""
 
 Settings = Mapping[str, Mapping[str, str]]
 

@@ -29,15 +29,18 @@ def data_rows(contacts: Callable[[], list[Row]]) -> list[Row]:
 
 
 def changed_columns(values: Row) -> Row:
-    """Return what a new or changed row of the data changes in the row of the contact.
+    """Return what a new or changed row of the data changes in the row of the contact: only what its columns say.
 
     Raises:
         CommandError: it is neither a name nor a number.
     """
-    kind, text = values.get("mimetype"), str(values.get("data1") or "")
+    kind = values.get("mimetype")
     if kind == _NUMBER:
-        return {"number": text, **({"data2": values["data2"]} if "data2" in values else {})}
+        return {new: values[old] for old, new in (("data1", "number"), ("data2", "data2")) if old in values}
     if kind == _NAME:
-        first, _, last = text.partition(" ")
-        return {"given_name": values.get("data2") or first, "family_name": values.get("data3") or last}
+        parts = {new: values[old] for old, new in (("data2", "given_name"), ("data3", "family_name")) if old in values}
+        if "data1" not in values:
+            return parts
+        first, _, last = str(values["data1"] or "").partition(" ")
+        return {"given_name": parts.get("given_name") or first, "family_name": parts.get("family_name") or last}
     raise CommandError(f"Error while accessing provider: the mimetype must be {_NAME} or {_NUMBER}, got {kind}")

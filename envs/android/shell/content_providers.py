@@ -20,7 +20,7 @@ from turnwise.envs.android.shell.settings import put
 Rows = list[dict[str, Any]]
 _OPTIONS: Final = ("--uri", "--projection", "--where", "--sort", "--user", "--bind", "--extra")
 _CONTACTS: Final = "content://com.android.contacts/contacts"
-_ACCOUNT: Final = frozenset(("account_type", "account_name"))  # the phone has no accounts
+_ACCOUNT: Final = ("account_type", "account_name")  # the phone has no accounts
 _MEDIA: Final = {
     "content://media/external/images/media": "image/",
     "content://media/external/video/media": "video/",
@@ -134,7 +134,8 @@ def _of_app(phone: Phone, app: App, provider: Provider) -> Callable[[], _Source]
     columns = {"_id": "_id", **provider.columns}
     where: dict[str, Any] = dict(provider.where)
 
-    clean = provider.clean or dict
+    def clean(row: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+        return provider.clean(row, before) if provider.clean else row
 
     def rows() -> Rows:
         found = phone.tables(app.package).rows(provider.table, **where)
@@ -143,7 +144,7 @@ def _of_app(phone: Phone, app: App, provider: Provider) -> Callable[[], _Source]
     def to_table(values: Mapping[str, Any]) -> dict[str, Any]:
         result = {}
         for name, value in values.items():
-            if name in _ACCOUNT:
+            if name in (*_ACCOUNT, *provider.ignored):
                 continue
             way = columns.get(name)
             if not isinstance(way, str | Converted) or name == "_id":
@@ -157,11 +158,12 @@ def _of_app(phone: Phone, app: App, provider: Provider) -> Callable[[], _Source]
         return result
 
     def insert(values: dict[str, Any]) -> None:
-        phone.tables(app.package).insert(provider.table, **clean({**to_table(values), **where}))
+        phone.tables(app.package).insert(provider.table, **clean({**to_table(values), **where}, {}))
 
     def update(row: dict[str, Any], values: dict[str, Any]) -> None:
         tables = phone.tables(app.package)
-        new = clean({**(tables.get(provider.table, row["_id"]) or {}), **to_table(values)})
+        before = tables.get(provider.table, row["_id"]) or {}
+        new = clean({**before, **to_table(values)}, before)
         tables.update(provider.table, row["_id"], **{name: value for name, value in new.items() if name != "_id"})
 
     def delete(row: dict[str, Any]) -> None:
@@ -172,7 +174,7 @@ def _of_app(phone: Phone, app: App, provider: Provider) -> Callable[[], _Source]
 
 def _shown(row: Mapping[str, Any], way: str | Converted | Callable[[Any], Any]) -> Any:
     if isinstance(way, Converted):
-        return way.show(row[way.column])
+        return way.show(row)
     return row[way] if isinstance(way, str) else way(row)
 
 
@@ -198,7 +200,7 @@ def _of_contact_data(find: Callable[[], _Source]) -> Callable[[], _Source]:
             rows=lambda: data_rows(contacts.rows),
             insert=lambda values: change(values.get("raw_contact_id"), values),
             update=lambda row, values: change(row["raw_contact_id"], {"mimetype": row["mimetype"], **values}),
-            delete=lambda row: change(row["raw_contact_id"], {"mimetype": row["mimetype"]}),
+            delete=lambda row: change(row["raw_contact_id"], {"mimetype": row["mimetype"], "data1": ""}),
         )
 
     return source

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from turnwise.envs.android.phone.app import App, Context
 from turnwise.envs.android.phone.handlers import do, opens
+from turnwise.envs.android.phone.state import HOME
 from turnwise.envs.android.phone.widgets import (
     Button,
     Empty,
@@ -114,7 +115,7 @@ def close_all(ctx: Context) -> None:
 
 
 APP = App(
-    package="com.android.launcher3",
+    package=HOME,
     name="Launcher",
     icon="home",
     colour="#3c4043",

@@ -6,6 +6,7 @@ import pytest
 
 from turnwise.envs.android.direct import DirectDevice
 from turnwise.envs.android.phone import Phone
+from turnwise.envs.android.registry import all_apps
 from turnwise.envs.android.shell import run_text
 from turnwise.tools.android.device import DeviceError
 
@@ -35,6 +36,11 @@ def start(phone: Phone, arguments: str) -> None:
             "compose",
             ["ada@x.example", "Hi", "Come"],
         ),
+        (
+            "-a android.intent.action.SENDTO -d 'mailto:ada@x.example?subject=1+1'",
+            "compose",
+            ["ada@x.example", "1+1"],
+        ),
         ("-a android.intent.action.VIEW -d http://bistro-alma.example", "browser", ["bistro-alma.example"]),
         (
             "-a android.intent.action.WEB_SEARCH --es query 'green tea'",
@@ -44,9 +50,12 @@ def start(phone: Phone, arguments: str) -> None:
         ("-a android.intent.action.VIEW -d tel:555", "keypad", ["555"]),
         ("-a android.intent.action.DIAL -d tel:555%2012", "keypad", ["555 12"]),
         ("-a android.intent.action.CALL -d tel:5550142", "call", ["5550142"]),
+        ("-a android.intent.action.CALL -d tel:", "keypad", ["Keypad"]),
         ("-a android.intent.action.VIEW -d 'geo:0,0?q=Museum'", "maps", ["Museum"]),
+        ("-a android.intent.action.VIEW -d 'geo:0,0?q=Town+Hall'", "maps", ["Town Hall"]),
         (f"-a android.intent.action.SET_ALARM --ei {ALARM}.HOUR 23 --ei {ALARM}.MINUTES 5", "alarm", ["23:05"]),
         (f"-a android.intent.action.SET_ALARM --es {ALARM}.MESSAGE Tea", "alarm", ["07:00", "Tea"]),
+        (f"-a android.intent.action.SET_ALARM --ef {ALARM}.HOUR 7.5", "alarm", ["07:00"]),
         (f"-a android.intent.action.SET_TIMER --ei {ALARM}.LENGTH 90", "clock", ["00:01:30", "Start"]),
         (f"-a android.intent.action.SET_TIMER --ei {ALARM}.LENGTH 90 --ez {ALARM}.SKIP_UI true", "clock", ["Pause"]),
         (
@@ -61,6 +70,8 @@ def start(phone: Phone, arguments: str) -> None:
         ),
         ("-a android.intent.action.EDIT -d content://com.android.calendar/events/3", "form", ["Edit event"]),
         ("-a android.intent.action.EDIT -d content://com.android.contacts/contacts/3", "form", ["Edit contact"]),
+        ("-a android.intent.action.VIEW -d content://com.android.contacts/contacts/3", "contact", ["Edit contact"]),
+        ("-a android.intent.action.VIEW -d content://com.android.contacts/contacts", "contacts", ["Create contact"]),
         (
             "-a android.intent.action.INSERT -d content://com.android.contacts -e name Ada -e company Mill",
             "form",
@@ -155,3 +166,49 @@ def test_a_component_that_exists_is_started_over_adb_and_directly(phone, compone
     phone.home()
     DirectDevice(phone).launch(component)
     assert phone.activity == "com.android.settings/.Settings"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "-d 'http://bistro-alma.example/?url=news.example'",
+        "-d http://bistro-alma.example --es url news.example",
+        "-d http://bistro-alma.example --es data news.example",
+    ],
+)
+def test_the_address_of_an_intent_is_its_data(phone, arguments):
+    start(phone, f"-a android.intent.action.VIEW {arguments}")
+    assert phone.tables("org.turnwise.browser").rows("tabs")[-1]["url"].startswith("bistro-alma.example")
+
+
+def test_whom_an_intent_calls_is_in_its_data(phone):
+    start(phone, "-a android.intent.action.CALL -d 'tel:5550142?number=5550143' --es number 5550144")
+    assert phone.tables("org.turnwise.dialer").rows("calls")[-1]["number"] == "5550142"
+
+
+@pytest.mark.parametrize(("action", "screen"), [("VIEW", "contact"), ("EDIT", "form")])
+def test_a_row_of_the_data_of_contacts_leads_to_its_contact(phone, action, screen):
+    start(phone, f"-a android.intent.action.{action} -d content://com.android.contacts/data/7")
+    assert (phone.page.screen, dict(phone.page.params)["id"]) == (screen, 3)
+
+
+def test_show_alarms_shows_the_alarms(phone, user):
+    start(phone, "-a android.intent.action.SHOW_TIMERS")
+    user.see("Set timer")
+    start(phone, "-a android.intent.action.SHOW_ALARMS")
+    user.see("Add alarm")
+
+
+ENDS = {
+    "content://com.android.calendar": ("", "/events", "/events/999", "/time/0", "/time/999999999999999"),
+    "content://com.android.contacts": ("", "/contacts", "/contacts/999", "/data/999"),
+}
+
+
+@pytest.mark.parametrize("intent", sorted({intent for app in all_apps() for intent in app.intents}))
+def test_no_app_stops_on_an_intent_that_carries_little(phone, intent):
+    action, _, kind = intent.partition(" ")
+    option = "-d" if ":" in kind or "/" not in kind else "-t"
+    for end in ENDS.get(kind, (":",) if option == "-d" else ("",)):
+        start(phone, f"-a {action} {f'{option} {kind}{end}' if kind else ''}")
+        assert phone.frame.page.screen != "stopped", end

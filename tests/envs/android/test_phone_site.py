@@ -126,7 +126,8 @@ def test_an_error_of_an_app_does_not_end_the_page(
 def test_an_app_that_stops_on_data_from_adb_does_not_stop_the_page(site: Any, player: PhonePlayer) -> None:
     database = "/data/data/org.turnwise.calendar/databases/events.db"
     with player.adb.paused() as phone:
-        run_text(phone, f"sqlite3 {database} \"INSERT INTO events(title) VALUES('x')\"; am start org.turnwise.calendar")
+        broken = "INSERT INTO events(title, start, end) VALUES('x', 'soon', 'later')"
+        run_text(phone, f'sqlite3 {database} "{broken}"; am start org.turnwise.calendar')
     assert site.get("/state").status_code == site.get("/screen.png").status_code == 200
     with player.adb.paused() as phone:
         x, y = phone.tree().find("Close app").center

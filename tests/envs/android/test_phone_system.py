@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from turnwise.envs.android.phone import App, BrokenApp, Context, Phone, UnknownApp
+from turnwise.envs.android.phone import App, BrokenApp, Context, Phone, UnknownApp, state
 from turnwise.envs.android.phone.app import Provider
 from turnwise.envs.android.phone.handlers import do
 from turnwise.envs.android.phone.widgets import Button, Dialog, Item, Menu, Row, Screen, Text
@@ -189,3 +191,9 @@ def test_a_menu_closes_when_an_entry_is_tapped_and_when_not():
     phone.launch("Menus", "menu")
     phone.tap(*phone.tree().find("One").center)
     assert phone.tree().find("one")
+
+
+def test_the_package_of_the_home_screen_is_written_in_one_module():
+    folder = Path(state.__file__).parent.parent
+    modules = [path for name in ("phone", "system", "shell") for path in (folder / name).glob("*.py")]
+    assert [path.name for path in modules if state.HOME in path.read_text()] == ["state.py"]

@@ -210,6 +210,18 @@ CALENDAR_DB = "/data/data/org.turnwise.calendar/databases/events.db"
             "dtstart:l:1697414400000 dtend:l:1697500800000 allDay:i:1",
             {"start": "2023-10-16 00:00", "end": "2023-10-16 23:59", "all_day": 1},
         ),
+        (
+            "dtstart:l:1697445000000 dtend:l:1697448600000 calendar_id:i:1 eventTimezone:s:Europe/Berlin",
+            {"start": "2023-10-16 08:30", "end": "2023-10-16 09:30", "calendar": "Personal"},
+        ),
+        (
+            "dtstart:l:1697445000000 dtend:n: duration:s:PT1H calendar_id:i:1 eventTimezone:s:UTC rrule:s:FREQ=DAILY",
+            {"start": "2023-10-16 08:30", "end": "2023-10-16 09:30", "repeat": "every day"},
+        ),
+        (
+            "dtstart:l:1697414400000 duration:s:P1D allDay:i:1 rrule:s:FREQ=YEARLY",
+            {"start": "2023-10-16 00:00", "end": "2023-10-16 23:59", "all_day": 1, "repeat": "every year"},
+        ),
     ],
 )
 def test_events_are_inserted_as_android_writes_them(phone, user, values, stored):
@@ -230,6 +242,8 @@ def test_events_are_inserted_as_android_writes_them(phone, user, values, stored)
         ("calendar_id:i:9", "calendar_id is one of 1 (Personal), 2 (Work), 3 (Family), got 9"),
         ("rrule:s:FREQ=HOURLY", "rrule is one of FREQ=DAILY"),
         ("allDay:s:perhaps", "invalid literal for int()"),
+        ("duration:s:long", "a duration is written like P3600S or PT1H30M, got 'long'"),
+        ("duration:s:P99999W", "a time is given in milliseconds since 1970, from 1901 to 2099"),
     ],
 )
 def test_what_is_no_event_is_refused(phone, change, message):
@@ -245,6 +259,31 @@ def test_times_of_events_are_shown_and_compared_in_milliseconds(phone):
     asked = f"content query --uri {EVENTS} --projection title:dtstart:dtend --where"
     shown = "Row: 0 title=Hi, dtstart=1697445000000, dtend=NULL\n"
     assert run_text(phone, f"{asked} \"title='Hi' AND dtstart>=1697445000000\"") == (shown, 0)
+
+
+def shown_event(phone: Phone, columns: str) -> str:
+    asked = f"content query --uri {EVENTS} --projection {columns} --where \"title='Fair'\""
+    return run_text(phone, asked)[0].removeprefix("Row: 0 ").rstrip("\n")
+
+
+def test_whole_days_are_shown_as_they_were_written(phone):
+    times = "--bind dtstart:l:1697414400000 --bind dtend:l:1697500800000 --bind allDay:i:1"
+    run(phone, f"content insert --uri {EVENTS} --bind title:s:Fair {times}")
+    assert shown_event(phone, "dtstart:dtend:allDay") == "dtstart=1697414400000, dtend=1697500800000, allDay=1"
+    key = phone.tables("org.turnwise.calendar").rows("events")[-1]["_id"]
+    run(phone, f"content update --uri {EVENTS}/{key} --bind description:s:Free")
+    assert shown_event(phone, "dtend") == "dtend=1697500800000"
+    run(phone, f"content update --uri {EVENTS}/{key} --bind allDay:i:0")
+    assert shown_event(phone, "dtend:allDay") == "dtend=1697500800000, allDay=0"
+    assert phone.tables("org.turnwise.calendar").get("events", key)["end"] == "2023-10-17 00:00"
+
+
+def test_repeated_events_show_how_long_they_last(phone):
+    times = "--bind dtstart:l:1697445000000 --bind duration:s:PT1H --bind rrule:s:FREQ=DAILY"
+    run(phone, f"content insert --uri {EVENTS} --bind title:s:Fair {times}")
+    assert (
+        shown_event(phone, "dtend:duration:eventTimezone") == "dtend=1697448600000, duration=P3600S, eventTimezone=UTC"
+    )
 
 
 def test_bound_nulls_are_empty(phone):
@@ -268,6 +307,24 @@ def test_the_type_of_a_number_is_its_label(phone, bound, label, shown):
     assert phone.tables("org.turnwise.contacts").get("contacts", key)["label"] == label
     asked = f'content query --uri {uri}/data --projection data1:data2 --where "raw_contact_id={key} AND data2={shown}"'
     assert run_text(phone, asked) == (f"Row: 0 data1=555, data2={shown}\n", 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "bound", "changed"),
+    [
+        ("phone_v2", "data2:i:3", {"label": "Work"}),
+        ("phone_v2", "data1:s:555", {"phone": "555"}),
+        ("name", "data2:s:Zoe", {"first": "Zoe"}),
+        ("name", "data3:s:Zeller", {"last": "Zeller"}),
+        ("name", "'data1:s:Zoe Zeller'", {"first": "Zoe", "last": "Zeller"}),
+    ],
+)
+def test_a_change_of_the_data_of_a_contact_keeps_what_it_does_not_name(phone, kind, bound, changed):
+    before = phone.tables("org.turnwise.contacts").get("contacts", 3)
+    where = f"raw_contact_id=3 AND mimetype='vnd.android.cursor.item/{kind}'"
+    update = f'content update --uri content://com.android.contacts/data --bind {bound} --where "{where}"'
+    assert run_text(phone, update) == ("", 0)
+    assert phone.tables("org.turnwise.contacts").get("contacts", 3) == {**before, **changed}
 
 
 def test_a_command_that_reads_waits_for_its_input(phone):

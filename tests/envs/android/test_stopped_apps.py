@@ -56,14 +56,14 @@ def test_every_app_opens_with_an_empty_row_in_any_table(phone):
             phone.restore(start)
             sql(phone, app.database_path, f"INSERT INTO {table}(_id) VALUES(900)")
             phone.launch(app.package)
-            assert phone.tree()
+            assert phone.frame.page.screen == app.screens[0].__name__, f"{app.name} stops on an empty row in {table}"
             assert phone.screenshot((108, 240))
             phone.home()
             assert phone.tree().find("Calendar")
 
 
 def break_calendar(phone: Phone) -> None:
-    sql(phone, EVENTS, "INSERT INTO events(title, start) VALUES('x', 'soon')")
+    sql(phone, EVENTS, "INSERT INTO events(title, start, end) VALUES('x', 'soon', 'later')")
     phone.launch("Calendar")
 
 
@@ -80,6 +80,26 @@ def test_an_app_that_fails_on_data_from_outside_stops_and_can_be_left(phone, use
     sql(phone, EVENTS, "DELETE FROM events WHERE title = 'x'")
     phone.launch("Calendar")
     user.see("New event")
+
+
+def test_back_leaves_a_page_that_fails_while_its_keyboard_is_open(phone, user):
+    phone.launch("Calendar")
+    run_text(phone, "am start -a android.intent.action.EDIT -d content://com.android.calendar/events/3")
+    user.tap("Title")
+    assert phone.page.keyboard
+    sql(phone, EVENTS, "UPDATE events SET start = '' WHERE _id = 3")
+    user.see("Calendar keeps stopping")
+    phone.back()
+    user.see("New event")
+
+
+def test_events_without_times_are_neither_found_nor_announced(phone, user):
+    sql(phone, EVENTS, "INSERT INTO events(title, reminder) VALUES('Someday', 10)")
+    phone.launch("Calendar", "search")
+    user.type("Search events", "Someday")
+    user.see("No events found")
+    phone.advance(2 * 86_400)
+    assert not any("FATAL" in line.text for line in phone.state.log)
 
 
 def test_an_app_that_has_failed_is_logged_once(phone):
@@ -111,7 +131,7 @@ def test_an_action_that_fails_stops_the_app_only_when_adb_works_on_the_phone(use
 
 def test_a_database_that_is_pushed_stops_an_app_too(phone, user):
     connection = phone.database("org.turnwise.calendar")
-    connection.execute("INSERT INTO events(title) VALUES('x')")
+    connection.execute("INSERT INTO events(title, start, end) VALUES('x', 'soon', 'later')")
     Storage(phone).write(EVENTS, connection.serialize())
     phone.launch("Calendar")
     user.see("Calendar keeps stopping")
