@@ -22,6 +22,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from turnwise.envs.android.elements import ScreenElement, find, normal
+from turnwise.envs.android.phone.state import HOME
 
 __all__ = ["Finding", "Hand", "Lost", "Script"]
 
@@ -32,7 +33,6 @@ Finding = Generator[str, None, Any]
 _SCROLLS: Final = 40
 _BACKS: Final = 12
 _UP: Final = ("Navigate up", "Close")
-_LAUNCHER: Final = ("com.android.launcher3",)
 
 
 class Lost(Exception):
@@ -138,7 +138,7 @@ class Hand:
     def leave(self) -> Script:
         """Press Back until the app is closed."""
         for _ in range(_BACKS):
-            if self.package in _LAUNCHER:
+            if self.package == HOME:
                 return
             if self.see("Discard"):
                 yield from self.tap("Discard")
