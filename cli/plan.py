@@ -117,7 +117,8 @@ def _print_splits(made: RunPlan, device: Gpu, steps: int) -> None:
     out().print(table)
     if best is not None and steps:
         hours = steps * best.seconds * (best.engines + best.learners) / 3600
-        say(f"{steps} iterations take {_time(steps * best.seconds)} in the fastest way, {hours:.2g} GPU hours.")
+        cost = f"{hours:.2g}" if hours < 10 else f"{hours:,.0f}"
+        say(f"{steps} iterations take {_time(steps * best.seconds)} in the fastest way, {cost} GPU hours.")
     if best is not None and best.engines:
         rate = made.episodes.sampled / best.update
         say(f"An engine that samples {count(rate)} tokens per second keeps {_gpus(best.learners)} of the learner busy.")

@@ -1,5 +1,6 @@
 """`turnwise plan`: the table for a new model, for a run's own episodes, and what cannot be planned."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,12 @@ def test_what_is_too_large_is_marked(turnwise: Call) -> None:
     assert said.code == 0, said.err
     assert "too big" in said.out
     assert "fastest" not in said.out
+
+
+def test_long_runs_have_readable_costs(turnwise: Call) -> None:
+    said = turnwise("plan", EXAMPLE, "train.steps=100000", "--tflops", "0.001", "--bandwidth", "0.1")
+    assert said.code == 0, said.err
+    assert re.search(r"[\d,]{4,} GPU hours", said.out)
 
 
 @pytest.mark.parametrize(
