@@ -130,11 +130,25 @@ class SimulatedTasks:
         self._apps, self._types = apps, task_types
         self._templates = [t for _, t in sorted(known.items()) if self._chosen(t)]
         if not self._templates:
-            raise UnknownOption(f"no task template fits split={split!r}, apps={apps!r} and task_types={task_types!r}")
+            raise UnknownOption(self._nothing_left())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how to make it again: templates hold functions, which cannot be pickled."""
         return SimulatedTasks, (self._split, self._apps, self._types, self._injections)
+
+    def _choice(self) -> str:
+        """Return the arguments that leave tasks out, as they were given."""
+        given = {"apps": self._apps, "task_types": self._types}
+        return ", ".join(f"{name}={value}" for name, value in given.items() if value is not None)
+
+    def _nothing_left(self) -> str:
+        """Return that no template is left, and what the first wanted ones would need."""
+        needs = [f"no task template fits {', '.join(filter(None, [f'split={self._split!r}', self._choice()]))}"]
+        for name in list(dict.fromkeys(self._types or ()))[:3]:
+            template = all_templates()[name]
+            splits = [one for one in SPLITS if any(split_of(template, instance) == one for instance in range(50))]
+            needs.append(f"{name} needs apps={list(template.apps)} and has tasks in the splits {splits}")
+        return "; ".join(needs)
 
     def _chosen(self, template: TaskTemplate) -> bool:
         if self._types is not None and template.name not in self._types:
@@ -176,7 +190,7 @@ class SimulatedTasks:
             raise UnknownTask(f"task {task!r} belongs to the split {split!r}, not to {self._split!r}")
         if template not in self._templates:
             wanted = f"apps={list(template.apps)} and task_types={[name]} would allow it"
-            raise UnknownTask(f"task {task!r} is left out by apps={self._apps} and task_types={self._types}; {wanted}")
+            raise UnknownTask(f"task {task!r} is left out by {self._choice()}; {wanted}")
         return SimulatedTask(make_task(name, int(instance), self._injections))
 
     def arguments(self) -> dict[str, Any]:
