@@ -23,7 +23,7 @@ from turnwise.agents.errors import ModelError, look_up
 from turnwise.agents.evaluation import Panel, draw_tasks, make_panel
 from turnwise.agents.models import ModelFolder, find_model
 from turnwise.agents.native_tools import chat_with_tools
-from turnwise.agents.samplers.base import MODEL_FREE, SAMPLERS
+from turnwise.agents.samplers.base import MODEL_FREE, SAMPLERS, SamplerSettings, check_settings
 from turnwise.agents.shared_hosts import SharedHosts
 from turnwise.credit.registry import CreditRule
 from turnwise.credit.registry import get as get_credit_rule
@@ -321,6 +321,9 @@ def _check_engine(run: Run) -> None:
             'sampler.engine "openai" returns no token ids, which training needs; for a server that does, such as '
             "vLLM, set sampler.options.tokens = true"
         )
+    section = run.sampler
+    settings = SamplerSettings(url=section.url, device=device_of(run.policy.device), options=section.options)
+    check_settings(engine, settings, here=not run.cluster.address)
 
 
 def _check_policy(run: Run) -> None:

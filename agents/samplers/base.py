@@ -231,6 +231,7 @@ def parse_sampler(text: str) -> tuple[str, str, str]:
 
 
 MakeSampler = Callable[[SamplerSettings], Sampler]
+CheckSettings = Callable[[SamplerSettings, bool], object]
 
 
 def _adapt(name: str, loaded: Any) -> MakeSampler:
@@ -257,3 +258,30 @@ SAMPLERS: Registry[MakeSampler] = Registry(
 )
 """Functions that make a sampler from its `SamplerSettings`, by name, by entry point (group ``turnwise.samplers``), or
 as "module:attribute"."""
+
+SETTING_CHECKS: Registry[CheckSettings] = Registry(
+    "check of a sampler's settings",
+    group="turnwise.sampler_checks",
+    lazy={
+        "openai": "turnwise.agents.samplers.openai.options:check_settings",
+        "transformers": "turnwise.agents.samplers.transformers.decoder_choice:check_settings",
+        "vllm": "turnwise.agents.samplers.vllm.arguments:check_settings",
+    },
+)
+"""Functions that raise what a sampler's function would raise, as far as the settings say without a model. The second
+argument is false for a sampler on another machine, whose devices and packages are unknown."""
+
+
+def check_settings(engine: str, settings: SamplerSettings, *, here: bool = True) -> None:
+    """Refuse settings that a sampler cannot be made from, before there is a model.
+
+    Args:
+        engine: name of the sampler; one without a check in `SETTING_CHECKS` is not checked.
+        settings: without a model.
+        here: whether it would be made on this machine.
+
+    Raises:
+        SamplerError: from the check.
+    """
+    if engine in SETTING_CHECKS.names():
+        SETTING_CHECKS.get(engine)(settings, here)

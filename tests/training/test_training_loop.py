@@ -374,6 +374,10 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path):
         (["policy.device=tpu"], "policy.device"),
         (["sampler.engine=transfromers"], "did you mean 'transformers'"),
         (["sampler.url=http://127.0.0.1:1"], "sampler.url has no effect"),
+        (["sampler.options.compil=true"], "unknown option 'compil'.*'compile'"),
+        (["sampler.options.compile=true", "policy.device=cpu"], "compile needs a CUDA device"),
+        (["sampler.engine=openai", "sampler.options={tokens=true, retries=-1}"], "'retries'.*got -1"),
+        (["sampler.engine=openai", "sampler.options.tokens=true", "sampler.url=localhost:1"], "like http://"),
         (["agent.top_p=0.9"], "objective.old to .recomputed"),
     ],
 )

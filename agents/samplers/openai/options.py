@@ -8,9 +8,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from turnwise.agents.errors import SamplerError
+from turnwise.agents.samplers.base import SamplerSettings
+from turnwise.agents.samplers.openai.client import base_url
 from turnwise.registry import suggest
 
-__all__ = ["OpenAIOptions"]
+__all__ = ["OpenAIOptions", "check_settings"]
 
 
 class OpenAIOptions(BaseModel):
@@ -77,3 +79,14 @@ class OpenAIOptions(BaseModel):
         if self.input_price is None and self.output_price is None:
             return None
         return ((self.input_price or 0.0) * prompt_tokens + (self.output_price or 0.0) * response_tokens) / 1e6
+
+
+def check_settings(settings: SamplerSettings, here: bool) -> None:
+    """Refuse options and a URL that the sampler would refuse; no request is sent.
+
+    Raises:
+        SamplerError: an unknown option, a wrong value, or an invalid URL.
+    """
+    OpenAIOptions.read(settings.options)
+    if settings.url:
+        base_url(settings.url)

