@@ -237,6 +237,7 @@ def test_ctrl_c_ends_a_run_in_good_order(run_file: Path, tmp_path: Path, how: si
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), "OMP_NUM_THREADS": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # nohup ignores it, and runs follow nohup
     )
     try:
         assert process.stdout is not None
