@@ -134,7 +134,7 @@ def save_curves_and_dots(
         if curve.low:
             left.fill_between(curve.x, curve.low, curve.high, color=look["color"], alpha=0.15, linewidth=0)
         left.plot(curve.x, curve.y, linewidth=1.8, markevery=(0.02 * names.index(curve.name), 0.15), **look)
-    left.set(title=titles[0].replace(" (", "\n("), xlabel=x_label, ylabel="success", ylim=(0, _top(curves)))
+    left.set(xlabel=x_label, ylabel="success", ylim=(0, _top(curves)))
     left.xaxis.get_major_locator().set_params(integer=True)
     for row, one in enumerate(estimates):
         look = {**_look(names.index(one.name)), "linestyle": "none"}
@@ -147,10 +147,10 @@ def save_curves_and_dots(
     right.set_yticks(range(len(estimates)), [one.name for one in estimates])
     for row, label in enumerate(right.get_yticklabels()):
         label.set_color(_look(row)["color"])
-    right.set(title=titles[1].replace(" (", "\n("), xlabel="success", xlim=(-0.03, 1.03), ylim=(len(estimates) - 0.5, -0.5))
-    for axes in (left, right):
+    right.set(xlabel="success", xlim=(-0.03, 1.03), ylim=(len(estimates) - 0.5, -0.5))
+    for axes, title in ((left, titles[0]), (right, titles[1])):
+        axes.set_title(title.replace(" (", "\n("), fontsize="medium")
         axes.grid(alpha=0.25)
-        axes.title.set_fontsize("medium")
     save_figure(figure, path)
 
 
