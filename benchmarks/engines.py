@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import inspect
 import json
 import resource
 import statistics
@@ -110,6 +111,7 @@ def through_generate(model: Any, load: Load) -> None:
 @torch.inference_mode()
 def through_bare_loop(model: Any, load: Load) -> None:
     cache = StaticCache(config=model.config, max_cache_len=load.context)
+    named = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
     filled, token = 0, load.ids[:, :0]
     for turn in range(load.turns):
         ids = torch.cat([token, load.observation(turn)], dim=1)
@@ -119,9 +121,9 @@ def through_bare_loop(model: Any, load: Load) -> None:
             out = model(
                 input_ids=ids,
                 position_ids=positions[None].expand(len(ids), -1),
-                past_key_values=cache,
                 use_cache=True,
                 logits_to_keep=1,
+                **{named: cache},
             )
             token = ids = torch.multinomial(torch.softmax(out.logits[:, -1].float(), dim=-1), 1)
 

@@ -224,7 +224,7 @@ class CachedDecoder(Decoder):
         inputs = {
             "input_ids": torch.from_numpy(ids).to(device),
             "position_ids": place,
-            "past_key_values": self._cache,
+            self._cache_name: self._cache,
             "use_cache": True,
             **self._last_only,
         }

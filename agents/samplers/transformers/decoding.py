@@ -45,9 +45,11 @@ class Decoder:
         self._attention = attention
         self._call = torch.compile(model, dynamic=True) if compile else model
         self.counts = DecodingCounts()
+        taken = inspect.signature(model.forward).parameters
         self._last_only: dict[str, int] = {}
-        if "logits_to_keep" in inspect.signature(model.forward).parameters:
+        if "logits_to_keep" in taken:
             self._last_only = {"logits_to_keep": 1}  # compute the logits of the last position only
+        self._cache_name = "cache" if "cache" in taken else "past_key_values"  # renamed in transformers 5.24
 
     def logits(self, batch: Sequence[tuple[str, list[int]]]) -> torch.Tensor:
         """Return the logits [B, V] of the next token of each (episode, whole sequence)."""
