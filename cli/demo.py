@@ -120,7 +120,12 @@ _OPTIONS = {"output": "--output", "seed": "--seed", "credit.method": "--method"}
 
 def demo(
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
-    method: Annotated[str, typer.Option(help="Credit rule: gigpo, grpo, ... (`turnwise list credit`).")] = "gigpo",
+    method: Annotated[
+        str | None,
+        typer.Option(
+            show_default="that of RUN.toml", help="Credit rule: hgpo, gigpo, grpo, ... (`turnwise list credit`)."
+        ),
+    ] = None,
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results.")] = None,
     config: Annotated[
         Path, typer.Option(metavar="RUN.toml", show_default="examples/demo.toml", help="Another run to use.")
@@ -136,8 +141,9 @@ def demo(
         key = word.partition("=")[0].strip()
         if key in _OPTIONS:
             raise UserError(f"{word} has no effect in the demo; use {_OPTIONS[key]}")
-    folder, resume = choose_folder(output, method, seed)
-    words = [f"seed={seed}", f'credit.method="{method}"', *(options or ())]
+    words = [f"seed={seed}", *(options or ()), *([] if method is None else [f'credit.method="{method}"'])]
+    rule = load_run(config, words, output).credit.method
+    folder, resume = choose_folder(output, rule, seed)
     run = load_run(config, words, folder)
     if not run.evaluation.episodes:
         raise UserError("the demo compares evaluations before and after training, but evaluation.episodes is 0")
@@ -146,4 +152,4 @@ def demo(
     if not train_with_progress(run, resume=resume).finished:
         say(f"stopped; to continue, run the same command again, or: {resume_command(run.folder)}", "bold yellow")
         raise typer.Exit(INTERRUPTED)
-    report(run.folder, f"{run.env.id}, {method}, seed {seed}", time.monotonic() - start)
+    report(run.folder, f"{run.env.id}, {rule}, seed {seed}", time.monotonic() - start)

@@ -55,6 +55,24 @@ def test_demo_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose_folder(first, "gigpo", 0) == (first, False)
 
 
+@pytest.mark.parametrize(("words", "rule"), [((), "hgpo"), (("--method", "grpo"), "grpo")])
+def test_the_rule_is_that_of_the_file_unless_it_is_named(
+    turnwise: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], rule: str
+) -> None:
+    from turnwise.training.config import Run
+
+    seen: list[Run] = []
+
+    def stop(run: Run, **_: object) -> None:
+        seen.append(run)
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("turnwise.cli.demo.train_with_progress", stop)
+    assert turnwise("demo", *words).code == 130
+    assert (seen[0].credit.method, seen[0].folder) == (rule, Path(f"runs/demo-{rule}-0"))
+
+
 def test_a_second_run_in_the_same_folder_is_refused(turnwise: Call, trained: Path) -> None:
     import fcntl
 
