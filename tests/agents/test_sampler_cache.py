@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Sequence
 from zlib import crc32
 
@@ -106,6 +107,14 @@ def serve(sampler: TransformersSampler, *requests: Request) -> list[Completion]:
         return await asyncio.gather(*(sampler.sample(one) for one in requests))
 
     return asyncio.run(together())
+
+
+@pytest.mark.parametrize("make_sampler", [sampler_of, uncached])
+def test_nothing_that_the_installed_transformers_deprecates_is_used(make_sampler) -> None:
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        serve(make_sampler(make()), request(ids(20)))
+    assert not [str(one.message) for one in found if "deprecated" in str(one.message)]
 
 
 def assert_equal(found: Sequence[Completion], right: Sequence[Completion]) -> None:
