@@ -1,0 +1,264 @@
+"""What comes from outside, read under limits: files, lines, compressed data, JSON, and bodies that a server streams.
+
+Whoever reads what this program did not write reads it here. Each function checks its limit before it allocates what the
+limit bounds, and raises one error, `InputError`, whose message says what was read, what came and what is allowed.
+
+Compressed files are told by their first bytes, not by their names. A few hundred bytes of zstd may stand for gigabytes,
+so they are decoded in small pieces.
+
+Not included: answers of programs in a box, whose limits are tighter (`turnwise.tools.sandbox.untrusted_frames`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+MAX_LINE = 256 << 20
+"""Bytes of one line: an episode of 50 turns with screens of 1 MB each is far below."""
+
+MAX_FILE = 4 << 30
+"""Bytes of a file that is read as a whole, after decompression."""
+
+MAX_DEPTH = 64
+"""Levels of lists and objects in JSON."""
+
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_PIECE = {"gzip": 1 << 16, "zstd": 1 << 10}
+"""Compressed bytes that are decoded at once: 64 MB of gzip, 32 MB of zstd at the greatest rate."""
+
+# Possessive, and a string without an end matches to the end of the text, so that the time is linear.
+_JSON_PARTS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
+_OPENING = frozenset((b"[", b"{"))
+
+
+class InputError(ValueError):
+    """What came from outside is damaged, or larger or deeper than allowed; the message is one sentence."""
+
+
+class _Decoder(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+class DecodedFile:
+    """The content of a file in blocks, decompressed if it is gzip or zstd; it may still be growing.
+
+    Attributes:
+        unfinished: after reading, whether the last compressed member has no end.
+    """
+
+    def __init__(self, path: str | Path, *, max_bytes: int | None = None) -> None:
+        """Name the file; it is opened when blocks are read.
+
+        Args:
+            path: the file.
+            max_bytes: decoded bytes after which reading fails; None for no limit.
+        """
+        self.path = Path(path)
+        self.max_bytes = max_bytes
+        self.unfinished = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the decoded blocks.
+
+        Raises:
+            InputError: the compressed data is damaged, needs a package that is not installed, or exceeds the limit.
+            OSError: the file cannot be read.
+        """
+        return bounded(self._blocks(), self.max_bytes, str(self.path))
+
+    def _blocks(self) -> Iterator[bytes]:
+        self.unfinished = False
+        decoder: _Decoder | None = None
+        with self.path.open("rb") as file:
+            start = file.read(4)
+            kind = "gzip" if start.startswith(_GZIP) else "zstd" if start == _ZSTD else None
+            file.seek(0)
+            while block := file.read(_PIECE.get(kind or "", 1 << 16)):
+                if kind is None:
+                    yield block
+                    continue
+                while block:  # a compressed file that was appended to has several members
+                    decoder = decoder or _new_decoder(kind, self.path)
+                    decoded, block, ended = self._decode(decoder, block)
+                    yield decoded
+                    decoder = None if ended else decoder
+        self.unfinished = decoder is not None
+
+    def _decode(self, decoder: _Decoder, block: bytes) -> tuple[bytes, bytes, bool]:
+        """Return the decoded block, the compressed bytes that are left, and whether the member ended."""
+        try:
+            decoded = decoder.decompress(block)
+        except Exception as error:  # zlib.error, or zstandard's, which may not be installed
+            raise InputError(f"{self.path}: the compressed data is damaged ({error})") from error
+        return decoded, decoder.unused_data if decoder.eof else b"", decoder.eof
+
+
+def _new_decoder(kind: str, path: Path) -> _Decoder:
+    if kind == "gzip":
+        return zlib.decompressobj(wbits=31)
+    try:
+        import zstandard
+    except ImportError as error:
+        raise InputError(f"{path} is compressed with zstd: pip install 'turnwise[train]'") from error
+    decoder: _Decoder = zstandard.ZstdDecompressor().decompressobj()
+    return decoder
+
+
+def bounded(blocks: Iterable[bytes], max_bytes: int | None, what: str) -> Iterator[bytes]:
+    """Yield blocks of bytes until they exceed a limit in total.
+
+    Args:
+        blocks: for example the body of an answer, as it arrives and decoded.
+        max_bytes: the limit in bytes; None for no limit.
+        what: name of what is read, for the message.
+
+    Raises:
+        InputError: there are more bytes than allowed.
+    """
+    total = 0
+    for block in blocks:
+        total += len(block)
+        if max_bytes is not None and total > max_bytes:
+            raise InputError(f"{what} has more than {max_bytes:,} bytes, the most that is read")
+        yield block
+
+
+def read_bytes(path: str | Path, *, max_bytes: int = MAX_FILE) -> bytes:
+    """Return the content of a file, decompressed.
+
+    Raises:
+        InputError: it is damaged, or has more bytes than allowed.
+        OSError: it cannot be read.
+    """
+    return b"".join(DecodedFile(path, max_bytes=max_bytes))
+
+
+def read_text(path: str | Path, *, max_bytes: int = MAX_FILE) -> str:
+    """Return the text of a file in UTF-8, decompressed, without a byte order mark.
+
+    Raises:
+        InputError: it is damaged, is no UTF-8, or has more bytes than allowed.
+        OSError: it cannot be read.
+    """
+    return _decoded(read_bytes(path, max_bytes=max_bytes), str(path))
+
+
+def read_lines(path: str | Path, *, max_line: int = MAX_LINE, max_bytes: int | None = None) -> Iterator[bytes]:
+    r"""Yield the lines of a file without their ends ("\n" or "\r\n"), decompressed; the last may be incomplete.
+
+    Args:
+        path: the file.
+        max_line: bytes of a line.
+        max_bytes: bytes of the whole file; None for no limit.
+
+    Raises:
+        InputError: a line or the file is larger than allowed, or the compressed data is damaged.
+        OSError: the file cannot be read.
+    """
+    yield from split_lines(DecodedFile(path, max_bytes=max_bytes), max_line=max_line, what=str(path))
+
+
+def split_lines(blocks: Iterable[bytes], *, max_line: int = MAX_LINE, what: str) -> Iterator[bytes]:
+    """Yield the lines of a stream of blocks; see `read_lines`."""
+    rest: list[bytes] = []
+    held = number = 0
+    for block in blocks:
+        first, *others = block.split(b"\n")
+        rest.append(first)
+        held += len(first)
+        for following in others:
+            number += 1
+            _check_line(held, max_line, what, number)
+            yield b"".join(rest).removesuffix(b"\r")
+            rest, held = [following], len(following)
+        _check_line(held, max_line, what, number + 1)
+    if held:
+        yield b"".join(rest).removesuffix(b"\r")
+
+
+def _check_line(size: int, max_line: int, what: str, number: int) -> None:
+    if size > max_line:
+        raise InputError(f"{what}, line {number}: more than {max_line:,} bytes, the most that a line may have")
+
+
+def parse_json(
+    data: bytes | str, what: str, *, max_bytes: int = MAX_FILE, max_depth: int = MAX_DEPTH, finite: bool = False
+) -> Any:
+    """Return the value of a JSON text.
+
+    Args:
+        data: UTF-8 or a string.
+        what: name of what is read, for the message: a path, "the answer of ...".
+        max_bytes: length of the text.
+        max_depth: levels of lists and objects.
+        finite: refuse numbers that are infinite or not a number (`Infinity`, `NaN`, `1e999`).
+
+    Raises:
+        InputError: the text is no JSON, or exceeds a limit.
+    """
+    if isinstance(data, str):
+        data = data.encode("utf-8", errors="surrogatepass")
+    if len(data) > max_bytes:
+        raise InputError(f"{what} has {len(data):,} bytes of JSON; at most {max_bytes:,} are read")
+    if _deeper_than(data, max_depth):
+        raise InputError(f"{what} is JSON with more than {max_depth} levels of lists and objects")
+    numbers: dict[str, Any] = {"parse_constant": _refuse_constant, "parse_float": _finite_float} if finite else {}
+    try:
+        return json.loads(data.decode("utf-8-sig", errors="surrogatepass"), **numbers)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{what} is not valid JSON ({error})") from error
+
+
+def _deeper_than(data: bytes, levels: int) -> bool:
+    """Whether a JSON text has more levels of lists and objects, told without parsing it."""
+    if data.count(b"[") + data.count(b"{") <= levels:
+        return False
+    depth = 0
+    for match in _JSON_PARTS.finditer(data):
+        part = match[0]
+        if part in _OPENING:
+            depth += 1
+            if depth > levels:
+                return True
+        elif not part.startswith(b'"'):
+            depth -= 1
+    return False
+
+
+def read_json(path: str | Path, *, max_bytes: int = MAX_FILE, max_depth: int = MAX_DEPTH, finite: bool = False) -> Any:
+    """Return the value of a JSON file, decompressed; see `parse_json`.
+
+    Raises:
+        InputError: the file is no JSON, is damaged, or exceeds a limit.
+        OSError: it cannot be read.
+    """
+    data = read_bytes(path, max_bytes=max_bytes)
+    return parse_json(data, str(path), max_bytes=max_bytes, max_depth=max_depth, finite=finite)
+
+
+def _decoded(data: bytes, what: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{what} is no text in UTF-8 (byte {error.start:,})") from error
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"the number {name} is not finite")
+
+
+def _finite_float(digits: str) -> float:
+    value = float(digits)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"the number {digits[:40]} is not finite")
+    return value

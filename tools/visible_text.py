@@ -1,0 +1,149 @@
+r"""Text on its way out: to a terminal, a log, a message, or a file.
+
+A model, a server or a file may send characters that a terminal obeys (titles, the clipboard, the cursor), that turn the
+direction of a line round, or that no encoding has (half a surrogate pair). `escaped` writes them as Python would:
+`\x1b`, `\u202e`, `\udc80`. Every command prints through it, every log line and error message is made with it.
+
+`Secret` holds a key that must reach a server and nobody else; `hide_secrets` removes keys from a text, also where they
+were encoded on their way.
+
+Not included: escaping for HTML, which `turnwise.cli.run_report.html` does, and for a shell.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable
+from typing import NoReturn
+from urllib.parse import quote, quote_plus
+
+HIDDEN = "***"
+"""What stands in the place of a key."""
+
+_SHORTEST_SECRET = 6
+"""Shorter keys are not searched for: "x" or "EMPTY" of a local server would hide half of every message."""
+
+# Control characters of ASCII and Latin-1, half surrogate pairs, line separators, marks that change the direction of a
+# line or are invisible (U+200B to U+200F, U+202A to U+202E, U+2060 to U+206F, U+FEFF), tags and annotations.
+_INVISIBLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]"
+)
+# Joiners and variation selectors belong to emoji and to several scripts, where they are harmless.
+_HARMLESS = frozenset("\u200c\u200d")
+
+
+def escaped(text: str, *, keep: str = "\n\t") -> str:
+    r"""Return a text in which what a terminal would obey, or cannot encode, is written as an escape.
+
+    Args:
+        text: any string.
+        keep: control characters that stay: "\n\t" for a block of text, "" for one line.
+
+    >>> escaped("\x1b]0;title\x07 \u202etxt.exe \udc80")
+    '\\x1b]0;title\\x07 \\u202etxt.exe \\udc80'
+    >>> escaped("two\nlines", keep="")
+    'two\\nlines'
+    """
+
+    def escape(match: re.Match[str]) -> str:
+        character = match[0]
+        if character in keep or character in _HARMLESS:
+            return character
+        return character.encode("unicode_escape").decode("ascii")
+
+    return text if text.isascii() and text.isprintable() else _INVISIBLE.sub(escape, text)
+
+
+def encodable(text: str) -> str:
+    r"""Return a text that UTF-8 can encode: half surrogate pairs are written as `\udc80`; nothing else changes.
+
+    For files that must keep every other character, such as stored observations.
+    """
+    return text.encode("utf-8", errors="backslashreplace").decode("utf-8")
+
+
+class Secret:
+    """A key that does not show when it is printed, logged, compared in a message or stored.
+
+    >>> key = Secret("sk-very-secret")
+    >>> f"{key} {key!r}"
+    "*** Secret('***')"
+    >>> key.reveal()
+    'sk-very-secret'
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        """Hold a key."""
+        self._value = value
+
+    def reveal(self) -> str:
+        """Return the key, for the one place that sends it."""
+        return self._value
+
+    def __repr__(self) -> str:
+        """Return a text without the key."""
+        return f"Secret({HIDDEN!r})"
+
+    def __str__(self) -> str:
+        """Return a text without the key."""
+        return HIDDEN
+
+    def __bool__(self) -> bool:
+        """Return whether there is a key."""
+        return bool(self._value)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether two secrets hold the same key; a plain string never equals a secret."""
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        """Return a hash of the key."""
+        return hash(("Secret", self._value))
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled, so that no file and no other process gets the key by accident."""
+        raise TypeError("a Secret cannot be pickled; pass the name of the environment variable that holds the key")
+
+
+def hide_secrets(text: str, secrets: Iterable[Secret | str]) -> str:
+    """Return a text without keys: each is replaced by `***`, also in the forms that URLs, JSON and headers give it.
+
+    Args:
+        text: a message, an address or an answer of a server.
+        secrets: the keys; those of fewer than six characters are left alone.
+
+    >>> hide_secrets("Bearer sk-a+b/c== at ?key=sk-a%2Bb%2Fc%3D%3D", [Secret("sk-a+b/c==")])
+    'Bearer *** at ?key=***'
+    """
+    for secret in secrets:
+        value = secret.reveal() if isinstance(secret, Secret) else secret
+        if len(value) < _SHORTEST_SECRET:
+            continue
+        for form in sorted(_forms(value), key=len, reverse=True):
+            text = re.sub(re.escape(form), HIDDEN, text, flags=re.IGNORECASE)
+    return text
+
+
+def _forms(value: str) -> set[str]:
+    """Return a key as it is, and as URLs, JSON, Python, HTML and headers write it."""
+    import html
+
+    encoded = value.encode("utf-8", errors="surrogatepass")
+    forms = {
+        value,
+        quote(encoded, safe=""),
+        quote(encoded),
+        quote_plus(encoded),
+        json.dumps(value)[1:-1],
+        json.dumps(value).replace("/", "\\/")[1:-1],
+        repr(value)[1:-1],
+        html.escape(value),
+        base64.b64encode(encoded).decode().rstrip("="),
+        base64.urlsafe_b64encode(encoded).decode().rstrip("="),
+    }
+    return {form for form in forms if len(form) >= _SHORTEST_SECRET}
