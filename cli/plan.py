@@ -34,6 +34,9 @@ def plan(
     engine_efficiency: Annotated[
         float, typer.Option(min=1e-3, max=1.0, help="Share of both that the engine reaches: an assumption.")
     ] = 0.5,
+    transfer: Annotated[
+        float, typer.Option(min=1e-3, help="GB/s at which new weights go to the engine: an assumption.")
+    ] = 2.0,
     like: Annotated[
         Path | None,
         typer.Option(help="Run folder with episodes of typical length. Default: the longest episodes allowed."),
@@ -45,7 +48,7 @@ def plan(
 
     run = load_run(path, overrides or [], None)
     check_effects(run)
-    device = Gpu(memory * GIB, tflops * 1e12, bandwidth * 1e9, learner_efficiency, engine_efficiency)
+    device = Gpu(memory * GIB, tflops * 1e12, bandwidth * 1e9, learner_efficiency, engine_efficiency, transfer * 1e9)
     made = make_plan(run, _config(run), gpus, device, _episodes(run, like))
     _print_needs(made, like)
     _print_splits(made, device, run.train.steps)
@@ -91,43 +94,49 @@ def _print_needs(made: RunPlan, like: Path | None) -> None:
     for name, size in made.memory.parts.items():
         if size:
             say(f"  {name:<12} {size / GIB:8.2f} GiB")
+    if made.host_memory:
+        say(f"main memory for weights on the learner's machine: {made.host_memory / GIB:.1f} GiB")
     say()
 
 
 def _print_splits(made: RunPlan, device: Gpu, steps: int) -> None:
     table = Table(box=None, padding=(0, 1), pad_edge=False)
-    for name in ("engine", "learner", "rollout", "update", "iteration", "idle", "GiB of each", ""):
+    for name in ("GPUs", "rollout", "update", "sync", "iteration", "idle", "GiB each", ""):
         table.add_column(name, no_wrap=True)
-    fitting = [one for one in made.splits if one.fits(device)]
-    best = min(fitting, key=lambda one: one.seconds, default=None)
-    for one in made.splits:
-        side, share = one.idle
-        sizes = f"{one.engine_bytes / GIB:.1f} / {one.learner_bytes / GIB:.1f}"
-        verdict = "fastest" if one is best else "" if one.fits(device) else "too big"
+    best, splits = made.fastest(device), made.shown(device)
+    for split in splits:
+        side, share = split.idle
+        verdict = "fastest" if split is best else "" if split.fits(device) else "too big"
         table.add_row(
-            _gpus(one.engines) if one.engines else "shared",
-            _gpus(one.learners),
-            _time(one.rollout),
-            _time(one.update),
-            _time(one.seconds),
-            f"{side} {share:.0%}",
-            sizes,
+            f"{split.engines} + {split.learners}" if split.engines else "shared",
+            _short(split.rollout),
+            _short(split.update),
+            _short(split.sync) if split.sync else "-",
+            _short(split.seconds),
+            f"{side} {share:.0%}" if side else "-",
+            f"{_gib(split.engine_bytes)} / {_gib(split.learner_bytes)}",
             verdict,
         )
     out().print(table)
+    say("GPUs: of the engine + of the learner; sync: new weights on their way to the engine; GiB: engine / learner.")
+    if len(splits) < len(made.splits):
+        say(f"({len(made.splits) - len(splits)} other ways are not shown.)")
+    if len(made.splits) > 1 and not made.splits[-1].overlap:
+        say("Without train.staleness, the engine and the learner take turns, also on GPUs of their own.")
     if best is not None and steps:
         hours = steps * best.seconds * (best.engines + best.learners) / 3600
         cost = f"{hours:.2g}" if hours < 10 else f"{hours:,.0f}"
         say(f"{steps} iterations take {_time(steps * best.seconds)} in the fastest way, {cost} GPU hours.")
-    if best is not None and best.engines:
+    if best is not None and best.overlap:
         rate = made.episodes.sampled / best.update
         say(f"An engine that samples {count(rate)} tokens per second keeps {_gpus(best.learners)} of the learner busy.")
     say(
         f"Assumed: an update reaches {device.learner_efficiency:.0%} of {device.flops / 1e12:g} TFLOPS, the engine "
-        f"{device.engine_efficiency:.0%} of that and of {device.bandwidth / 1e9:g} GB/s. Measure one iteration, "
-        "then set --learner-efficiency and --engine-efficiency."
+        f"{device.engine_efficiency:.0%} of that and of {device.bandwidth / 1e9:g} GB/s, and new weights travel at "
+        f"{device.transfer / 1e9:g} GB/s. Measure one iteration, then set --learner-efficiency, --engine-efficiency "
+        "and --transfer (load_seconds in metrics.jsonl)."
     )
-    say("Environments and the network are not counted (docs/scale.md).")
+    say("Environments and the network between machines are not counted (docs/scale.md).")
 
 
 def _gpus(number: int) -> str:
@@ -136,3 +145,15 @@ def _gpus(number: int) -> str:
 
 def _time(seconds: float) -> str:
     return f"{seconds:.2g} s" if seconds < 10 else duration(seconds)
+
+
+def _gib(size: float) -> str:
+    return f"{size / GIB:.0f}" if size >= 10 * GIB else f"{size / GIB:.1f}"
+
+
+def _short(seconds: float) -> str:
+    """Return a time for a narrow column: `0.05 s`, `42 s`, `3m05s`, `2h10m`."""
+    if seconds < 60:
+        return _time(seconds)
+    minutes, left = divmod(round(seconds), 60)
+    return f"{minutes}m{left:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"

@@ -32,7 +32,7 @@ VARIES = ("agent", "credit", "objective", "train")
 """Sections that an arm may change. All arms share the others: the tasks, the warm start and the evaluation."""
 SHORT = {"credit": "credit.method", "objective": "objective.name"}
 """Abbreviations of keys."""
-MAY_CHANGE = frozenset({"name", "output", "threads", "loggers", "train.keep"})
+MAY_CHANGE = frozenset({"name", "output", "threads", "loggers", "project", "train.keep"})
 ASYNCHRONOUS = frozenset({"staleness", "spare", "in_order"})
 """Keys of `train` that depend on the objective and mean nothing to a run without iterations."""
 PLAN = "plan.json"

@@ -57,6 +57,10 @@ class Run(Section):
     loggers: list[Literal["tensorboard", "trackio", "wandb"]] = Field(
         default=[], description="Where metrics are sent, beside metrics.jsonl: tensorboard, trackio, wandb."
     )
+    project: str = Field(
+        default="",
+        description="Project of trackio and wandb; empty: WANDB_PROJECT for wandb, else turnwise.",
+    )
     env: EnvSection = Field(default_factory=EnvSection, description="The environment.")
     agent: AgentSection = Field(default_factory=AgentSection, description="The agent.")
     policy: PolicySection = Field(default_factory=PolicySection, description="The model.")

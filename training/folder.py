@@ -29,6 +29,7 @@ MAY_CHANGE = (
     "output",
     "threads",
     "loggers",
+    "project",
     "train.steps",
     "train.checkpoint_every",
     "train.keep",

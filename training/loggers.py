@@ -10,6 +10,7 @@ Not included: texts, images, and files of the run.
 """
 
 import json
+import os
 import re
 import secrets
 import sys
@@ -24,6 +25,7 @@ from typing import Any, Protocol
 from turnwise.training.errors import TrainingError
 
 PROJECT = "turnwise"
+"""The project of a run that names none."""
 FILE = "loggers.json"
 """The file in the run's folder with the name of the run in each logger."""
 CONNECT_SECONDS = 30
@@ -46,12 +48,14 @@ class LoggedRun:
     Attributes:
         folder: of the run.
         name: of the run in the logger.
+        project: that the run belongs to; empty: none is named.
         config: the run's configuration.
         purge: iteration from which earlier events are discarded after a resumption; None: they are kept.
     """
 
     folder: Path
     name: str
+    project: str
     config: Mapping[str, Any]
     purge: int | None
 
@@ -84,7 +88,12 @@ class TrackioLogger:
 
         with redirect_stdout(sys.stderr):
             self._run = trackio.init(
-                PROJECT, name=run.name, config=dict(run.config), resume="allow", embed=False, auto_log_cpu=False
+                run.project or PROJECT,
+                name=run.name,
+                config=dict(run.config),
+                resume="allow",
+                embed=False,
+                auto_log_cpu=False,
             )
 
     def log(self, values: Mapping[str, float], iteration: int) -> None:
@@ -98,7 +107,7 @@ class TrackioLogger:
 
 
 class WandbLogger:
-    """A run of Weights & Biases, online or (WANDB_MODE=offline) in RUN/wandb."""
+    """A run of Weights & Biases, online or (WANDB_MODE=offline) in RUN/wandb; WANDB_PROJECT may name its project."""
 
     def __init__(self, run: LoggedRun) -> None:
         """Start or continue the run of this name."""
@@ -106,7 +115,7 @@ class WandbLogger:
 
         settings = wandb.Settings(init_timeout=CONNECT_SECONDS, silent=True, console="off")
         self._run = wandb.init(
-            project=PROJECT,
+            project=run.project or os.environ.get("WANDB_PROJECT") or PROJECT,
             name=run.name,
             id=run.name,
             resume="allow",
@@ -188,6 +197,7 @@ def open_loggers(
     folder: Path,
     *,
     name: str,
+    project: str = "",
     config: Mapping[str, Any],
     purge: int | None = None,
     sent: frozenset[tuple[str, int]] = frozenset(),
@@ -198,6 +208,7 @@ def open_loggers(
         names: of `LOGGERS`; a name that is given twice counts once.
         folder: of the run.
         name: of the run; each logger gets it with a suffix, since runs in several folders may share a name.
+        project: that the run belongs to; empty: that of the logger's environment, else "turnwise".
         config: the run's configuration.
         purge: iteration from which TensorBoard discards earlier events; None keeps them.
         sent: names of numbers with their iteration in the metrics of earlier sessions.
@@ -209,7 +220,7 @@ def open_loggers(
     before = set(known)
     plain = re.sub(r"[^\w.-]+", "-", name)[:80]  # Weights & Biases refuses other characters in an id
     suffixed = next(iter(known.values()), f"{plain}-{secrets.token_hex(4)}")
-    run = LoggedRun(folder.absolute(), suffixed, config, purge)
+    run = LoggedRun(folder.absolute(), suffixed, project, config, purge)
     opened: list[Logger] = []
     for key in dict.fromkeys(names):
         repeated = sent if key in before and key != "tensorboard" else frozenset()

@@ -5,7 +5,7 @@ would keep, found by running the model on tensors without data. Temporary arrays
 fragmentation and the libraries themselves are not counted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from turnwise.training.errors import NotEnoughMemory
 from turnwise.training.lora import LoraOptions, add_adapter
+from turnwise.training.recomputation import known_layers
 from turnwise.training.vocabulary import CHUNK
 
 GIB = 2**30
@@ -77,6 +78,7 @@ class MemoryEstimate:
         engine: weights of the engine's own copy.
         activations: kept from the forward pass for the backward pass.
         logits: of the tokens in a micro-batch, or of one chunk.
+        gathered: weights and gradients that a rank holds whole while it computes, where they are divided over ranks.
         cache: keys and values of the sampler.
     """
 
@@ -87,6 +89,7 @@ class MemoryEstimate:
     engine: int
     activations: int
     logits: int
+    gathered: int
     cache: int
 
     @property
@@ -117,8 +120,7 @@ def estimate(config: Any, needs: MemoryNeeds) -> MemoryEstimate:
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        model = _model_without_data(config, needs)
+    model = _model_without_data(config, needs)
     with FakeTensorMode():
         _move_to_cpu(model)
         trained = [p for p in model.parameters() if p.requires_grad]
@@ -134,8 +136,29 @@ def estimate(config: Any, needs: MemoryNeeds) -> MemoryEstimate:
         engine=sum(p.numel() for p in model.parameters()) * _bytes(needs.engine) if needs.engine else 0,
         activations=kept // layers + layers * rows * length * width if needs.checkpointing else kept,
         logits=_logits(model, config, needs),
+        gathered=_gathered(model, needs) if needs.ranks > 1 else 0,
         cache=needs.cached * cache_bytes(config, dtype=needs.dtype),
     )
+
+
+def gathered_bytes(config: Any, needs: MemoryNeeds) -> int:
+    """Return the bytes of weights and gradients that a rank holds whole while it computes.
+
+    The group outside of the layers (embedding, last norm, head) stays gathered for a whole pass; one layer computes,
+    and the next one is gathered meanwhile. Gradients are whole until they are summed, in a copy in float32:
+
+    gathered = b (R + 2 L) + (b + 4) (trained R + trained L),
+
+    with R the numbers outside of the layers, L those of the largest layer, and b the bytes of a number that computes.
+
+    Args:
+        config: of the model, from transformers.
+        needs: how it is trained.
+
+    Raises:
+        ConfigError: policy.lora is wrong for this model.
+    """
+    return _gathered(_model_without_data(config, needs), needs)
 
 
 def cache_bytes(config: Any, *, dtype: str = "float32") -> int:
@@ -202,8 +225,9 @@ def _model_without_data(config: Any, needs: MemoryNeeds) -> Any:
 
     attention = "eager" if needs.attention == "eager" else "sdpa"
     dtype = torch.bfloat16 if needs.lora and needs.dtype == "bfloat16" else torch.float32
-    model = AutoModelForCausalLM.from_config(config, attn_implementation=attention, dtype=dtype).eval()
-    return add_adapter(model, LoraOptions.of(needs.lora)).get_base_model() if needs.lora else model
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, attn_implementation=attention, dtype=dtype).eval()
+        return add_adapter(model, LoraOptions.of(needs.lora)).get_base_model() if needs.lora else model
 
 
 def _move_to_cpu(model: Any) -> None:
@@ -219,6 +243,21 @@ def _move_to_cpu(model: Any) -> None:
                     is_weight = isinstance(old, torch.nn.Parameter)
                     made[id(old)] = torch.nn.Parameter(new, requires_grad=old.requires_grad) if is_weight else new
                 named[name] = made[id(old)]
+
+
+def _gathered(model: Any, needs: MemoryNeeds) -> int:
+    """Return what `gathered_bytes` says of a model without data."""
+    layers = [list(layer.parameters()) for layer in known_layers(model)]
+    inside = {id(parameter) for layer in layers for parameter in layer}
+    root = [parameter for parameter in model.parameters() if id(parameter) not in inside]
+    largest = max(layers, key=_numbers, default=[])
+    trained = sum(p.numel() for p in [*root, *largest] if p.requires_grad)
+    each = _bytes(needs.dtype)
+    return each * (_numbers(root) + 2 * _numbers(largest)) + (each + 4) * trained
+
+
+def _numbers(parameters: Sequence[Tensor]) -> int:
+    return sum(parameter.numel() for parameter in parameters)
 
 
 def _kept_activations(model: Any, needs: MemoryNeeds) -> tuple[int, int]:

@@ -6,7 +6,11 @@ Real programs reach a share of what a device can do: a model's matrix products a
 peak, and attention, activations, the optimizer and Python take time as well. These shares are assumptions
 (`Gpu.learner_efficiency`, `Gpu.engine_efficiency`); `benchmarks/plan.py` measures them on a machine.
 
-Not included: the time of environments, the network, and attention's own operations where sequences are long.
+Engine and learner work at the same time only if the run is asynchronous and each has GPUs of its own. Otherwise they
+take turns, and an iteration takes the sum of both.
+
+Not included: the time of environments, the network between machines, and attention's own operations where sequences are
+long.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,10 +21,14 @@ from turnwise.agents.model_facts import BYTES
 from turnwise.training.cluster import gpus_of_engine
 from turnwise.training.config import Run
 from turnwise.training.errors import ConfigError
-from turnwise.training.memory import MemoryEstimate, MemoryNeeds, cache_bytes, estimate
+from turnwise.training.memory import MemoryEstimate, MemoryNeeds, cache_bytes, estimate, gathered_bytes
 
 LEARNER_PARTS = ("weights", "gradients", "optimizer", "reference")
 """Parts of the learner's memory that are divided among its GPUs; the others are needed on each."""
+
+
+SHARES = (0.25, 0.5, 0.75)
+"""Shares of the GPUs that are given to the engine in the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,7 @@ class Gpu:
         bandwidth: bytes per second that it can read.
         learner_efficiency: share of `flops` that an update reaches.
         engine_efficiency: share of `flops` and `bandwidth` that the engine reaches.
+        transfer: bytes per second at which weights go from the learner to main memory, and from there to an engine.
     """
 
     memory: float
@@ -40,6 +49,7 @@ class Gpu:
     bandwidth: float
     learner_efficiency: float = 0.4
     engine_efficiency: float = 0.5
+    transfer: float = 2e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,29 +119,33 @@ class Split:
         learners: GPUs of the learner.
         rollout: seconds of an iteration's rollouts.
         update: seconds of its update.
+        sync: seconds in which the new weights reach the engine.
         learner_bytes: memory of the learner on each of its GPUs.
         engine_bytes: memory of the engine on each of its GPUs.
+        overlap: rollouts and updates happen at the same time.
     """
 
     engines: int
     learners: int
     rollout: float
     update: float
+    sync: float
     learner_bytes: float
     engine_bytes: float
+    overlap: bool
 
     @property
     def seconds(self) -> float:
-        """Seconds of an iteration: one after the other on shared GPUs, else whichever side takes longer."""
-        return self.rollout + self.update if not self.engines else max(self.rollout, self.update)
+        """Seconds of an iteration: whichever side takes longer if they overlap, else one after the other."""
+        return self.sync + (max(self.rollout, self.update) if self.overlap else self.rollout + self.update)
 
     @property
     def idle(self) -> tuple[str, float]:
-        """The side that waits, and the share of time in which it does."""
+        """The side whose GPUs wait longer, and the share of time in which they do; "" where the GPUs are shared."""
         if not self.engines:
-            return "engine", self.update / self.seconds
-        waits = "learner" if self.rollout > self.update else "engine"
-        return waits, 1 - min(self.rollout, self.update) / self.seconds
+            return "", self.sync / self.seconds
+        side, busy = min(("learner", self.update), ("engine", self.rollout), key=lambda pair: pair[1])
+        return side, 1 - busy / self.seconds
 
     def fits(self, device: Gpu) -> bool:
         """Return whether every GPU has the memory."""
@@ -147,14 +161,39 @@ class RunPlan:
     Attributes:
         parameters: of the model.
         memory: of an update on one GPU.
+        host_memory: bytes of main memory that weights take on the learner's machine.
         episodes: of one iteration.
         splits: the ways to use the GPUs, shared ones first.
     """
 
     parameters: int
     memory: MemoryEstimate
+    host_memory: float
     episodes: EpisodeLengths
     splits: tuple[Split, ...]
+
+    def fastest(self, device: Gpu) -> Split | None:
+        """Return the split with the shortest iteration of those that fit; None if none does."""
+        return min((split for split in self.splits if split.fits(device)), key=_speed, default=None)
+
+    def shown(self, device: Gpu) -> list[Split]:
+        """Return the splits worth comparing, at most five.
+
+        They are shared GPUs, about a quarter, a half and three quarters of them for the engine, and the fastest split
+        that fits.
+
+        Args:
+            device: one GPU.
+        """
+        shared, *apart = self.splits
+        chosen = [shared, self.fastest(device) or shared]
+        for share in SHARES if apart else ():
+            chosen.append(min(apart, key=lambda split: abs(split.engines - share * shared.learners)))
+        return sorted(dict.fromkeys(chosen), key=lambda split: split.engines)
+
+
+def _speed(split: Split) -> tuple[float, int]:
+    return split.seconds, split.engines + split.learners
 
 
 def make_plan(run: Run, config: Any, gpus: int, device: Gpu, episodes: EpisodeLengths) -> RunPlan:
@@ -191,6 +230,8 @@ def make_plan(run: Run, config: Any, gpus: int, device: Gpu, episodes: EpisodeLe
     each = gpus_of_engine(run)
     if gpus < each:
         raise ConfigError(f"one engine computes on {each} GPUs, as sampler.options says, and gpus is {gpus}")
+    trained = adapter or parameters
+    gathered = gathered_bytes(config, needs) if gpus > 1 else 0
     layouts = [(0, gpus), *((engines, gpus - engines) for engines in range(each, gpus, each))]
     splits = tuple(
         Split(
@@ -198,12 +239,14 @@ def make_plan(run: Run, config: Any, gpus: int, device: Gpu, episodes: EpisodeLe
             learners=learners,
             rollout=rollout_seconds(run, config, parameters, engines or gpus, device, episodes),
             update=update_seconds(run, parameters, learners, device, episodes),
-            learner_bytes=_learner_bytes(memory, learners),
+            sync=_sync_bytes(run, parameters, trained, learners, shared=not engines) / device.transfer,
+            learner_bytes=_learner_bytes(memory, learners, gathered),
             engine_bytes=_engine_bytes(run, config, parameters, engines or gpus, episodes),
+            overlap=bool(engines) and run.train.asynchronous,
         )
         for engines, learners in layouts
     )
-    return RunPlan(parameters, memory, episodes, splits)
+    return RunPlan(parameters, memory, _host_bytes(run, parameters, gpus), episodes, splits)
 
 
 def update_seconds(run: Run, parameters: int, gpus: int, device: Gpu, episodes: EpisodeLengths) -> float:
@@ -242,9 +285,38 @@ def rollout_seconds(run: Run, config: Any, parameters: int, gpus: int, device: G
     return (decoding + 2 * parameters * prompts / (engines * each * device.flops)) / device.engine_efficiency
 
 
-def _learner_bytes(memory: MemoryEstimate, gpus: int) -> float:
-    parts = memory.parts
-    return sum(size / gpus if name in LEARNER_PARTS else size for name, size in parts.items())
+def _sync_bytes(run: Run, parameters: int, trained: int, learners: int, *, shared: bool) -> float:
+    """Return the bytes that go to main memory and from there to each engine, one after the other.
+
+    Several ranks gather what is trained in float32; one sends all weights in the engine's type. An engine on the
+    learner's GPUs reads nothing if it computes with the learner's own module, and vLLM there reads an adapter alone.
+    """
+    whole = BYTES[_engine_dtype(run)] * parameters
+    if shared and run.sampler.engine == "transformers" and learners == 1 and not run.train.asynchronous:
+        return 0.0
+    if shared and run.sampler.options.get("enable_lora") and trained < parameters:
+        return 2 * 4.0 * trained
+    return float(whole + (4 * trained if learners > 1 else whole))
+
+
+def _host_bytes(run: Run, parameters: int, gpus: int) -> float:
+    """Return the main memory that weights take: the whole copy of several ranks, and weights on their way to engines.
+
+    The copy has the type of the policy's weights: float32, or that of a frozen base. On their way, weights lie in the
+    object store, and for vLLM once more in a folder, which stays in memory.
+    """
+    if gpus == 1:
+        return 0.0
+    held = BYTES[run.policy.dtype] if run.policy.lora else 4
+    copies = 2 if run.sampler.engine == "vllm" else 1
+    return float(held * parameters + copies * BYTES[_engine_dtype(run)] * parameters)
+
+
+def _learner_bytes(memory: MemoryEstimate, gpus: int, gathered: int) -> float:
+    """Return the bytes on each of the learner's GPUs; several hold a part each, and gather what they compute with."""
+    if gpus == 1:
+        return float(memory.total)
+    return gathered + sum(size / gpus if name in LEARNER_PARTS else size for name, size in memory.parts.items())
 
 
 def _engine_bytes(run: Run, config: Any, parameters: int, gpus: int, episodes: EpisodeLengths) -> float:

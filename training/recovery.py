@@ -174,7 +174,13 @@ def open_metrics(run: Run, restored: Restored | None) -> MetricsWriter:
 def _open_loggers(run: Run, metrics: Path, purge: int | None) -> list[Logger]:
     sent = {(name, event["iteration"]) for event in read_events(metrics) for name in event_numbers(event)}
     return open_loggers(
-        run.loggers, run.folder, name=run.name, config=run.model_dump(), purge=purge, sent=frozenset(sent)
+        run.loggers,
+        run.folder,
+        name=run.name,
+        project=run.project,
+        config=run.model_dump(),
+        purge=purge,
+        sent=frozenset(sent),
     )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from turnwise.agents.lora_folders import is_adapter
-from turnwise.agents.samplers.weights import named_tensors
+from turnwise.agents.samplers.weights import has_adapter, named_tensors
 
 if TYPE_CHECKING:
     import torch
@@ -38,13 +38,16 @@ class WeightChunk:
     """In bytes."""
 
 
-def split_weights(weights: Any, size: int = CHUNK) -> Iterator[WeightChunk]:
+def split_weights(weights: Any, size: int = CHUNK, dtype: str = "") -> Iterator[WeightChunk]:
     """Yield a whole model in chunks, one at a time on the CPU.
 
     Args:
         weights: a torch module (adapters are merged), named tensors, or the path of a Hugging Face folder or of a
             folder with a LoRA adapter, whose base is read as well.
         size: bytes after which a chunk is full.
+        dtype: type in which a module's floating-point parameters travel, as torch names it: that of the engines, which
+            would round them anyway. They are rounded where they are, before they leave a GPU. Buffers, and weights
+            that are no module, keep their types. Empty: their own.
 
     Raises:
         SamplerError: the weights are none of these.
@@ -53,6 +56,7 @@ def split_weights(weights: Any, size: int = CHUNK) -> Iterator[WeightChunk]:
         from turnwise.agents.models import load_model
 
         weights = load_model(weights)
+    rounded = _parameter_names(weights) if dtype else frozenset()
     chunk = WeightChunk()
     seen: dict[int, tuple[weakref.ref[Any], str]] = {}  # a tensor that is gone may leave its address to another
     for name, tensor in named_tensors(weights):
@@ -62,8 +66,9 @@ def split_weights(weights: Any, size: int = CHUNK) -> Iterator[WeightChunk]:
             chunk.same[name] = first
             continue
         seen[tensor.data_ptr()] = (weakref.ref(tensor), name)
-        chunk.arrays[name] = (str(tensor.dtype).removeprefix("torch."), _array(tensor))
-        chunk.size += tensor.nbytes
+        kind, array = _array(tensor, dtype if name in rounded else "")
+        chunk.arrays[name] = kind, array
+        chunk.size += array.nbytes
         if chunk.size >= size:
             yield chunk
             chunk = WeightChunk()
@@ -81,11 +86,25 @@ def join_chunks(chunks: Iterable[WeightChunk]) -> dict[str, torch.Tensor]:
     return found | {name: found[first] for name, first in same.items()}
 
 
-def _array(tensor: torch.Tensor) -> NDArray[Any]:
+def _parameter_names(weights: Any) -> frozenset[str]:
+    """Return the names that `named_tensors` gives the parameters of a module; none for weights of another kind."""
+    if not hasattr(weights, "named_parameters"):
+        return frozenset()
+    base = weights.get_base_model() if has_adapter(weights) else weights
+    names = (name for name, _ in base.named_parameters(remove_duplicate=False))
+    return frozenset(name.replace(".base_layer.", ".") for name in names)
+
+
+def _array(tensor: torch.Tensor, dtype: str) -> tuple[str, NDArray[Any]]:
+    """Return the type of a tensor on its way, and its numbers."""
     import torch
 
-    value = tensor.detach().to("cpu").contiguous()
-    return (value.view(torch.int16) if value.dtype == torch.bfloat16 else value).numpy()
+    value = tensor.detach()
+    if dtype and tensor.is_floating_point():
+        value = value.to(getattr(torch, dtype))  # on its own device
+    value = value.to("cpu").contiguous()
+    array = (value.view(torch.int16) if value.dtype == torch.bfloat16 else value).numpy()
+    return str(value.dtype).removeprefix("torch."), array
 
 
 def _tensor(dtype: str, array: NDArray[Any]) -> torch.Tensor:

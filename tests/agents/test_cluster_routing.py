@@ -87,3 +87,36 @@ def test_weights_are_the_same_behind_the_object_store() -> None:
         assert torch.equal(found[name], tensor)
     assert found["last"] is found["embed"]
     assert len(list(split_weights(weights))) == 1
+
+
+def test_parameters_travel_in_the_type_of_the_engines() -> None:
+    torch = pytest.importorskip("torch")
+    from turnwise.agents.cluster.weight_chunks import join_chunks, split_weights
+
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.BatchNorm1d(5))
+    whole, half = (list(split_weights(module, dtype=dtype)) for dtype in ("", "bfloat16"))
+    arrived = join_chunks(pickle.loads(pickle.dumps(half)))
+    parameters = dict(module.named_parameters())
+    for name, tensor in module.state_dict().items():
+        assert arrived[name].dtype == (torch.bfloat16 if name in parameters else tensor.dtype)  # buffers stay exact
+        assert torch.equal(arrived[name], tensor.to(arrived[name].dtype))
+    saved = 2 * sum(parameter.numel() for parameter in parameters.values())
+    assert sum(chunk.size for chunk in whole) - sum(chunk.size for chunk in half) == saved
+
+
+def test_merged_adapters_travel_in_the_type_of_the_engines() -> None:
+    torch = pytest.importorskip("torch")
+    from turnwise.agents.cluster.weight_chunks import join_chunks, split_weights
+    from turnwise.agents.samplers.weights import named_tensors
+    from turnwise.training.lora import LoraOptions, add_adapter
+    from turnwise.training.policy import build_policy
+
+    model, _ = build_policy(["a b c d"] * 9, vocab=300, hidden=16, layers=1, heads=2, context=32)
+    merged = add_adapter(model, LoraOptions(rank=2))
+    arrived = join_chunks(split_weights(merged, dtype="bfloat16"))
+    tensors = dict(named_tensors(merged))
+    assert set(arrived) == set(tensors)
+    for name, tensor in tensors.items():
+        assert arrived[name].dtype == torch.bfloat16
+        assert torch.equal(arrived[name], tensor.to(torch.bfloat16))

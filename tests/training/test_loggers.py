@@ -94,6 +94,32 @@ def test_wandb_offline_gets_every_number_once(tmp_path: Path, monkeypatch: pytes
     assert project == "turnwise"
 
 
+@pytest.mark.parametrize(
+    ("project", "variable", "expected"),
+    [("", None, "turnwise"), ("", "theirs", "theirs"), ("ours", "theirs", "ours"), ("ours", None, "ours")],
+)
+def test_the_project_of_wandb(
+    project: str, variable: str | None, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wandb = pytest.importorskip("wandb")
+    projects: list[str] = []
+    monkeypatch.setattr(wandb, "init", lambda **options: projects.append(options["project"]))
+    monkeypatch.delenv("WANDB_PROJECT", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("WANDB_PROJECT", variable)
+    open_loggers(["wandb"], tmp_path, name="run", project=project, config={})
+    assert projects == [expected]
+
+
+def test_the_project_of_trackio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trackio = pytest.importorskip("trackio")
+    projects: list[str] = []
+    monkeypatch.setattr(trackio, "init", lambda project, **options: projects.append(project))
+    for project in ("", "ours"):
+        open_loggers(["trackio"], tmp_path, name="run", project=project, config={})
+    assert projects == ["turnwise", "ours"]
+
+
 def test_trackio_gets_every_number_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from turnwise.training import memory
 from turnwise.training.errors import NotEnoughMemory
 from turnwise.training.lora import LoraOptions, add_adapter
-from turnwise.training.memory import MemoryNeeds, cache_bytes, estimate, require_memory
+from turnwise.training.memory import MemoryNeeds, cache_bytes, estimate, gathered_bytes, require_memory
 from turnwise.training.vocabulary import CHUNK
 
 CONFIG = LlamaConfig(
@@ -35,7 +35,23 @@ def test_weights_gradients_and_optimizer_are_counted():
     assert found.total == sum(found.parts.values())
     assert estimate(CONFIG, replace(NEEDS, engine="float32")).engine == 4 * count
     assert estimate(CONFIG, replace(NEEDS, engine="bfloat16", lora={"rank": 2})).engine >= 2 * count
-    assert found.reference == found.engine == found.cache == 0
+    assert found.reference == found.engine == found.cache == found.gathered == 0
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("bfloat16", 2)])
+def test_ranks_gather_what_is_outside_of_the_layers_and_two_layers(dtype, size):
+    """Embedding (tied) and last norm; of a layer 4 attention matrices (2 narrow), 3 of the MLP and 2 norms."""
+    root = 500 * 64 + 64
+    layer = 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 96 + 2 * 64
+    gathered = size * (root + 2 * layer) + (size + 4) * (root + layer)
+    needs = replace(NEEDS, dtype=dtype)
+    assert gathered_bytes(CONFIG, needs) == gathered
+    assert estimate(CONFIG, replace(needs, ranks=2)).gathered == gathered
+    untied = LlamaConfig(**{**CONFIG.to_dict(), "tie_word_embeddings": False})
+    more = gathered_bytes(untied, needs) - gathered
+    assert more == (2 * size + 4) * 500 * 64
+    adapter = gathered_bytes(CONFIG, replace(needs, lora={"rank": 2}))
+    assert size * (root + 2 * layer) < adapter < gathered  # only the adapter has gradients
 
 
 def test_an_adapter_is_all_that_is_trained():

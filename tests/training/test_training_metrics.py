@@ -88,7 +88,7 @@ def test_lines_are_there_at_once_and_cut_where_a_checkpoint_stood(tmp_path):
 
 
 def board(folder, purge=None):
-    return TensorBoardLogger(LoggedRun(folder, "run", {}, purge))
+    return TensorBoardLogger(LoggedRun(folder, "run", "", {}, purge))
 
 
 def test_tensorboard_gets_the_numbers(tmp_path):
