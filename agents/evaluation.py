@@ -22,6 +22,7 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.env_pool import EnvPool, MakeEnv
 from turnwise.agents.errors import EvaluationError
 from turnwise.agents.json_files import read_json, validated, write_json
+from turnwise.agents.memory_use import memory_use
 from turnwise.agents.rollout import RolloutReport, rollout
 from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.statistics import wilson
@@ -242,6 +243,8 @@ class EvaluationResult:
     seconds: float = 0.0
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Temperature and other options of the agent, for information."""
+    memory: Mapping[str, int] = field(default_factory=dict)
+    """Most bytes that the process had while it played: "process", and "device" on a GPU."""
 
     def summary(self) -> EvaluationSummary:
         """Return rates with intervals, and means."""
@@ -287,6 +290,7 @@ class EvaluationResult:
             "name": self.name,
             "seconds": self.seconds,
             "settings": dict(self.settings),
+            "memory": dict(self.memory),
             "summary": asdict(self.summary()),
             "panel": panel_json(self.panel),
             "rows": [asdict(row) for row in self.rows],
@@ -347,7 +351,7 @@ def evaluate(
         "top_p": agent.top_p,
         "version": sampler.version,
     }
-    return EvaluationResult(panel, rows, name, report.seconds, settings)
+    return EvaluationResult(panel, rows, name, report.seconds, settings, memory_use())
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from turnwise.cli.console import count, duration, out, percent, say, warn
 from turnwise.cli.errors import UserError
+from turnwise.cli.evaluate import effort
 
 if TYPE_CHECKING:
     from turnwise.agents.benchmark_card import Card, CardPanel
@@ -133,6 +134,9 @@ def print_card(card: Card, scale: Sequence[Card]) -> None:
         say()
         _print_table(effort_rows(card))
         say("  Shares are of turns; tokens, seconds and cost are of a task.", "dim")
+    for panel in card.panels:
+        for line in effort(panel.result) if panel.result is not None else ():
+            say(f"  {panel.name}: {line}", "dim")
     for note in notes(card):
         say(f"  {note}", "dim")
 

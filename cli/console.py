@@ -74,6 +74,11 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
+def memory(size: float) -> str:
+    """Return bytes in readable form: `350 MiB`, `12.3 GiB`."""
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
+
+
 def count(number: float) -> str:
     """Return a rate or an amount with few digits: `950`, `12.3k`, `4.5M`."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from turnwise.cli.console import duration, err, out, percent, say, warn
+from turnwise.cli.console import count, duration, err, memory, out, percent, say, warn
 from turnwise.cli.errors import UserError, require_writable
 from turnwise.cli.options import parse_options
 from turnwise.cli.players import DTYPES, ModelOptions
@@ -189,6 +189,19 @@ def usage(result: EvaluationResult) -> Iterator[str]:
         yield f"{words}; cost: {sum(costs):.4f} ({sum(costs) / len(rows):.6f} a task)" if costs else words
 
 
+def effort(result: EvaluationResult) -> Iterator[str]:
+    """Yield a line about tokens per second and memory, as far as they are known."""
+    prompts, answers = (sum(getattr(row, name) for row in result.rows) for name in ("prompt_tokens", "response_tokens"))
+    words = []
+    if result.seconds and (prompts or answers):
+        rates = f"{count(prompts / result.seconds)} prompt and {count(answers / result.seconds)} sampled tokens"
+        words.append(f"speed: {rates} per second")
+    if result.memory:
+        words.append("memory: " + ", ".join(f"{place} {memory(size)}" for place, size in result.memory.items()))
+    if words:
+        yield "; ".join(words)
+
+
 def print_result(result: EvaluationResult) -> None:
     """Print a result."""
     summary = result.summary()
@@ -208,7 +221,7 @@ def print_result(result: EvaluationResult) -> None:
     rates = [("unparsable", summary.unparsable), ("inadmissible", summary.inadmissible)]
     words += [f"{name} {percent(value)} of turns" for name, value in rates if value is not None]
     say("  " + ", ".join(words))
-    for line in usage(result):
+    for line in (*usage(result), *effort(result)):
         say("  " + line)
     say("  ended as: " + ", ".join(f"{stop} {number}" for stop, number in summary.stops.items()))
     if summary.errors:

@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from turnwise.cli.console import count, duration, out, percent
+from turnwise.cli.console import count, duration, memory, out, percent
 from turnwise.cli.plots import Curve, terminal_plot
 
 if TYPE_CHECKING:
@@ -45,7 +45,10 @@ SHOWN: tuple[tuple[str, str, Format], ...] = (
     ("learner_idle", "learner idle", percent),
     ("engine_idle", "engine idle", percent),
     ("rollout_tokens_per_second", "rollout tok/s", count),
+    ("prompt_tokens_per_second", "prompt tok/s", count),
     ("update_tokens_per_second", "training tok/s", count),
+    ("process_memory", "memory", memory),
+    ("device_memory", "device memory", memory),
     ("loss", "loss", _decimals(4)),
     ("errors", "errors", count),
     ("outgrown", "outgrew the context", count),
@@ -97,6 +100,8 @@ def line(event: Mapping[str, Any], total: int) -> str:
             f"{count(event['tokens'])} tokens",
             f"a model of {count(event['parameters'])} parameters and {event['vocabulary']} tokens",
         ]
+    if phase == "model":
+        parts = [f"{count(event['parameters'])} parameters, {count(event['trained'])} of them trained"]
     if "low" in event:
         parts.insert(1, f"[{percent(event['low'])}, {percent(event['high'])}] n={event['n']}")
     if event.get("seconds_left") is not None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from turnwise.agents.errors import AgentError
 from turnwise.agents.folder_lock import locked
+from turnwise.agents.memory_use import memory_use
 from turnwise.agents.models import ModelFolder
 from turnwise.agents.rollout import RolloutReport
 from turnwise.agents.samplers.base import Sampler
@@ -113,6 +114,7 @@ def train(
             if restored is None:
                 _announce(prepared, report, policy)
                 learner = warm_start(prepared, report)
+                report.event("model", 0, **_sizes(learner))
             else:
                 learner = restore_learner(prepared, restored, report)
             loop = stack.enter_context(TrainingLoop(prepared, learner, report, recovery))
@@ -322,6 +324,7 @@ class TrainingLoop:
             **group_metrics(steps, advantages),
             **renamed,
             **self.engine.metrics,
+            **{f"{place}_memory": size for place, size in memory_use().items()},
             "sequence_tokens": batch.size,
             "seconds": self._seconds[-1],
             "left": left,
@@ -350,10 +353,17 @@ def _announce(prepared: PreparedRun, report: Reporter, policy: ModelFolder | Non
         report.event("note", 0, text=text)
 
 
+def _sizes(learner: Learner) -> dict[str, int]:
+    """Return how many parameters the policy has, and how many of them are trained."""
+    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in learner.model.parameters()]
+    return {"parameters": sum(size for size, _ in sizes), "trained": sum(size for size, trained in sizes if trained)}
+
+
 def _speeds(played: RolloutReport, stats: Mapping[str, float]) -> dict[str, float]:
-    """Return tokens per second: sampled ones in the rollout, computed ones in the update."""
+    """Return tokens per second: sampled ones and those of prompts in the rollout, computed ones in the update."""
     return {
         "rollout_seconds": played.seconds,
         "rollout_tokens_per_second": played.response_tokens / played.seconds if played.seconds else 0.0,
+        "prompt_tokens_per_second": played.prompt_tokens / played.seconds if played.seconds else 0.0,
         "update_tokens_per_second": stats["tokens"] / stats["seconds"] if stats["seconds"] else 0.0,
     }

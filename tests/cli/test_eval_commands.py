@@ -72,6 +72,12 @@ def test_a_run_knows_its_environment(turnwise: Call, trained: Path, tmp_path: Pa
     assert result["panel"]["env"] == ENV
     assert result["panel"]["kwargs"] == {"lengths": [3]}
     assert result["settings"]["temperature"] == 0
+    assert result["memory"]["process"] > 2**26
+    prompts, sampled = (sum(row[f"{kind}_tokens"] for row in result["rows"]) for kind in ("prompt", "response"))
+    assert prompts > sampled > 0
+    assert re.search(
+        r"speed: [\d.]+[kM]? prompt and [\d.]+[kM]? sampled tokens per second; memory: process \d+", said.out
+    )
     newest = sorted((trained / "checkpoints").iterdir())[-1]
     assert turnwise("eval", newest, "--panel", trained / "panel.json").code == 0
 

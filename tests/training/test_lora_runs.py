@@ -85,6 +85,13 @@ def test_checkpoints_hold_the_adapter_and_final_the_whole_model(finished, base):
     assert len(load_tokenizer(checkpoint)) == model_config(checkpoint)["vocab_size"]
 
 
+def test_the_parameters_of_the_adapter_are_counted_apart(finished, base):
+    (event,) = (event for event in lines(finished) if event["phase"] == "model")
+    size = sum(tensor.numel() for tensor in adapter(finished, 2).values())
+    assert event["trained"] == size
+    assert event["parameters"] == size + load_model(base).num_parameters()
+
+
 def test_the_divergence_is_from_the_policy_after_the_warm_start(finished):
     told = [event for event in lines(finished) if event["phase"] == "train"]
     assert told[0]["kl"] < told[1]["kl"]

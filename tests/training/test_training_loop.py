@@ -63,7 +63,10 @@ def lines(folder):
 
 
 def timeless(events):
-    return [{key: value for key, value in event.items() if "second" not in key} for event in events]
+    return [
+        {key: value for key, value in event.items() if "second" not in key and not key.endswith("_memory")}
+        for event in events
+    ]
 
 
 def assert_same_weights(one, other):
@@ -116,9 +119,19 @@ def test_metrics_are_those_of_the_stored_trajectories(finished):
         assert event["inadmissible"] == pytest.approx(sum(one.inadmissible for one in played) / turns)
         assert {turn.version for one in played for turn in one.turns} == {event["iteration"] - 1}
         assert event["gap_max"] < 1e-3
+        prompts = event["prompt_tokens_per_second"] * event["rollout_seconds"]
+        assert prompts == pytest.approx(sum(one.prompt_tokens for one in played))
+        assert 2**26 < event["process_memory"] < 2**36
         assert event["left"] == 5 - event["iteration"]
         assert 0 <= event["entropy"] < 6
         assert event["updates"] + event["without_signal"] + event["skipped"] == 2
+
+
+def test_the_size_of_the_model_is_written(finished):
+    folder, _ = finished
+    (event,) = (event for event in lines(folder) if event["phase"] == "model")
+    size = sum(tensor.numel() for tensor in weights(folder, 5).values())
+    assert (event["parameters"], event["trained"]) == (size, size)
 
 
 def test_evaluations_are_of_one_panel(finished):

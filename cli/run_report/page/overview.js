@@ -124,11 +124,12 @@ function curves(store, trained) {
 function spent(store, trained) {
   const total = (/** @type {any[]} */ events, /** @type {string} */ key) => events.reduce((sum, e) => sum + (e[key] ?? 0), 0);
   const rollout = total(trained, "rollout_seconds"), update = total(trained, "update_seconds");
+  const loads = total(trained, "load_seconds");
   const imitation = total(store.events("imitation"), "seconds"), evaluation = total(store.events("evaluation"), "seconds");
   /** @type {[string, number, string][]} */
   const times = [
-    ["warm start", imitation, ""], ["rollouts", rollout, ""], ["updates", update, ""],
-    ["rest of the iterations", Math.max(0, total(trained, "seconds") - rollout - update), ""], ["evaluations", evaluation, ""],
+    ["warm start", imitation, ""], ["rollouts", rollout, ""], ["updates", update, ""], ["loading weights", loads, ""],
+    ["rest of the iterations", Math.max(0, total(trained, "seconds") - rollout - update - loads), ""], ["evaluations", evaluation, ""],
   ];
   const whole = times.reduce((sum, [, size]) => sum + size, 0), used = times.filter(([, size]) => size > 0.005 * whole);
   if (!used.length) return null;
@@ -139,7 +140,22 @@ function spent(store, trained) {
     h("h2", {}, "Time and tokens"),
     bar(used.map(([key, size]) => [key, size, duration(size)])),
     h("p", { class: "quiet" }, "Tokens: ", tokens.map(([key, n]) => `${count(Number(n))} ${key}`).join(", ")),
+    h("p", { class: "quiet" }, resources(store, trained)),
   );
+}
+
+/** Speed of sampling, parameters and memory in one line. @param {Store} store @param {any[]} trained */
+function resources(store, trained) {
+  const seconds = trained.reduce((sum, e) => sum + (e.rollout_seconds ?? 0), 0), model = store.events("model").at(-1);
+  const sampled = trained.reduce((sum, e) => sum + (e.rollout_tokens_per_second ?? 0) * (e.rollout_seconds ?? 0), 0);
+  const prompts = trained.reduce((sum, e) => sum + (e.prompt_tokens_per_second ?? 0) * (e.rollout_seconds ?? 0), 0);
+  const most = (/** @type {string} */ key) => Math.max(0, ...trained.map((e) => e[key] ?? 0)) / 2 ** 30;
+  const parts = [];
+  if (model) parts.push(`Parameters: ${count(model.parameters)}, ${count(model.trained)} of them trained`);
+  if (seconds && sampled) parts.push(`rollouts: ${count(Math.round(sampled / seconds))} sampled tokens per second, ${count(Math.round(prompts / seconds))} of prompts`);
+  for (const [key, name] of [["process_memory", "memory of the process"], ["device_memory", "of its GPU"]])
+    if (most(key)) parts.push(`${name}: ${most(key).toFixed(1)} GiB`);
+  return parts.join("; ");
 }
 
 /** @param {any} run */
