@@ -34,6 +34,7 @@ _XZ = b"\xfd7zXZ\x00"
 _PIECE = {"gzip": 1 << 16, "zstd": 1 << 10, "xz": 1 << 12}
 """Compressed bytes that are decoded at once: 64 MB of gzip, 32 MB of zstd, 28 MB of xz at the greatest rate."""
 _MARKS = {"gzip": _GZIP, "zstd": _ZSTD, "xz": _XZ}
+_LONGEST_MARK = max(map(len, _MARKS.values()))
 
 _XZ_MEMORY = 256 << 20
 """Bytes of memory of a decoder of xz; its greatest preset needs 65 MB."""
@@ -86,8 +87,7 @@ class DecodedFile:
         self.unfinished = False
         decoder: _Decoder | None = None
         with self.path.open("rb") as file:
-            start = file.read(6)
-            kind = next((name for name, mark in _MARKS.items() if start.startswith(mark)), None)
+            kind = _kind(file.read(_LONGEST_MARK))
             file.seek(0)
             while block := file.read(_PIECE.get(kind or "", 1 << 16)):
                 if kind is None:
@@ -107,6 +107,20 @@ class DecodedFile:
         except Exception as error:  # zlib.error, or zstandard's, which may not be installed
             raise InputError(f"{self.path}: the compressed data is damaged ({error})") from error
         return decoded, decoder.unused_data if decoder.eof else b"", decoder.eof
+
+
+def compression_of(path: str | Path) -> str | None:
+    """Return how a file is compressed: "gzip", "zstd" or "xz"; None if it is not, as far as is known.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with Path(path).open("rb") as file:
+        return _kind(file.read(_LONGEST_MARK))
+
+
+def _kind(start: bytes) -> str | None:
+    return next((name for name, mark in _MARKS.items() if start.startswith(mark)), None)
 
 
 def _new_decoder(kind: str, path: Path) -> _Decoder:

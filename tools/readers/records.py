@@ -18,6 +18,7 @@ from turnwise.tools.bounded_input import (
     MAX_LINE,
     DecodedFile,
     InputError,
+    compression_of,
     parse_json,
     read_json,
     split_lines,
@@ -125,9 +126,9 @@ def container_of(path: Path) -> str:
     if path.is_dir():
         inside = sorted(entry.name for entry in path.iterdir() if entry.is_file())[:5]
         raise InputError(f"{path} is a directory; name a file" + (f" in it: {', '.join(inside)}" if inside else ""))
-    head, whole = _head(path)
+    head = _head(path)
     if head.startswith(b"PAR1"):
-        if not whole:
+        if compression_of(path):
             raise InputError(f"{path} is Parquet inside of another compression; decompress it first")
         return "parquet"
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -139,16 +140,14 @@ def container_of(path: Path) -> str:
     return _text_container(path, head)
 
 
-def _head(path: Path) -> tuple[bytes, bool]:
-    """Return the first decoded bytes of a file, and whether it is not compressed."""
-    with path.open("rb") as file:
-        raw = file.read(4)
+def _head(path: Path) -> bytes:
+    """Return the first decoded bytes of a file."""
     head = b""
     for block in DecodedFile(path):
         head += block
         if len(head) >= _HEAD:
             break
-    return head, head.startswith(raw)
+    return head
 
 
 def _text_container(path: Path, head: bytes) -> str:
