@@ -156,6 +156,8 @@ QUESTION_FORMATS: Final[RecordFormats[Question | None]] = RecordFormats(
     RecordFormat("", "", lambda fields: "contents" in fields or {"text", "title"} <= fields.keys(), _passage),
     RecordFormat("BEIR", "_id, text", lambda fields: {"_id", "text"} <= fields.keys(), _query),
     RecordFormat("DPR", "TSV: question, answers", lambda fields: {"column 1", "column 2"} == fields.keys(), _columns),
-    RecordFormat("", "", lambda fields: "question" in fields or not fields, lambda fields, id: _made(fields, id, "", ())),
+    RecordFormat(
+        "", "", lambda fields: "question" in fields or not fields, lambda fields, id: _made(fields, id, "", ())
+    ),
 )
 """Formats of questions; None stands for a question that is marked as unanswerable."""

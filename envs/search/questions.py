@@ -47,7 +47,7 @@ def load_questions(path: str | os.PathLike[str], *, strict: bool = True) -> tupl
             except InputError as error:
                 if strict:
                     raise GameFileError(
-                        str(path), record.number, f"invalid record: {error}", "strict=False skips it"
+                        str(path), record.line, f"{record.prefix}invalid record: {error}", "strict=False skips it"
                     ) from error
                 left_out += 1
                 continue
@@ -85,7 +85,9 @@ def _with_passages(path: Path, questions: list[Question]) -> list[Question]:
         if question.answers or question.id in relevant
     ]
     if not judged:
-        raise NoGames(f"{path} has queries without answers, as in BEIR, and {path.parent}/qrels has no passages for them")
+        raise NoGames(
+            f"{path} has queries without answers, as in BEIR, and {path.parent}/qrels has no passages for them"
+        )
     return judged
 
 

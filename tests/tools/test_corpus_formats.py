@@ -25,7 +25,11 @@ def jsonl(rows: list[dict]) -> bytes:
     ("name", "content", "passages"),
     [
         ("corpus.jsonl", jsonl(BEIR), [("4983", '"Tea"', "Tea is a drink."), ("5836", '""', "A grass.")]),
-        ("corpus.jsonl.gz", gzip.compress(jsonl(BEIR)), [("4983", '"Tea"', "Tea is a drink."), ("5836", '""', "A grass.")]),
+        (
+            "corpus.jsonl.gz",
+            gzip.compress(jsonl(BEIR)),
+            [("4983", '"Tea"', "Tea is a drink."), ("5836", '""', "A grass.")],
+        ),
         ("corpus.json", json.dumps(TEVATRON).encode(), [("0", '"Tea"', "Tea is a drink.")]),
         ("c.jsonl", jsonl(MSMARCO), [("7", "", "Tea is a drink."), ("8", "", "Rye is a grass.")]),
         ("c.jsonl.xz", lzma.compress(jsonl(KILT)), [("290", '"Tea"', "Tea\nTea is a drink.")]),

@@ -146,7 +146,7 @@ def test_a_table_without_header_has_numbered_columns_and_stray_quotes_stay(tmp_p
 
 def test_one_object_over_several_lines_is_one_record(tmp_path: Path) -> None:
     (path := tmp_path / "one.json").write_text(json.dumps(ROWS[0], indent=2))
-    assert list(read_records(path)) == [Record(1, ROWS[0])]
+    assert list(read_records(path)) == [Record(1, ROWS[0], listed=True)]
 
 
 @given(st.dictionaries(st.text(), st.integers() | st.text() | st.lists(st.booleans())))

@@ -1,8 +1,8 @@
 """Files of records that users bring: questions, corpora, tasks, demonstrations.
 
-`read_records` reads the container (JSON lines, one JSON list, CSV, TSV, Parquet; plain or compressed) and yields records
-with keys and values. A `RecordFormats` tells by the keys of a record which data set it belongs to, and turns it into a
-question, passage, task or demonstration. The formats themselves lie beside what they produce:
+`read_records` reads the container (JSON lines, one JSON list, CSV, TSV, Parquet; plain or compressed) and yields
+records with keys and values. A `RecordFormats` tells by the keys of a record which data set it belongs to, and turns it
+into a question, passage, task or demonstration. The formats themselves lie beside what they produce:
 
     questions         turnwise.envs.search.question_formats
     passages          turnwise.tools.retrieval.corpus_formats

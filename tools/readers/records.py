@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,9 +28,7 @@ from turnwise.tools.readers.parquet_process import parquet_lines
 
 __all__ = ["CONTAINERS", "Record", "container_of", "parse_record", "read_records"]
 
-CONTAINERS: Final = (
-    "JSON lines, one JSON list, CSV and TSV (plain, or compressed with gzip, zstd or xz), and Parquet"
-)
+CONTAINERS: Final = "JSON lines, one JSON list, CSV and TSV (plain, or compressed with gzip, zstd or xz), and Parquet"
 """What is read, for messages."""
 
 _HEAD: Final = 1 << 16
@@ -63,9 +61,11 @@ _LISTS: Final = ("data", "Data", "questions", "examples", "records", "rows", "in
 
 _HEADERS: Final = frozenset(
     (
-        "id _id docid doc_id pid qid query-id corpus-id passage_id title text contents content passage question query "
-        "answer answers golden_answers prompt messages conversations test tests statement"
-    ).split()
+        *("id", "_id", "docid", "doc_id", "pid", "qid", "query-id", "corpus-id", "passage_id"),
+        *("title", "text", "contents", "content", "passage"),
+        *("question", "query", "answer", "answers", "golden_answers"),
+        *("prompt", "messages", "conversations", "test", "tests", "statement"),
+    )
 )
 """Names of columns that tell a first row of TSV as a header."""
 
@@ -80,11 +80,23 @@ class Record:
         number: its line from 1; its position from 1 where records are no lines.
         fields: its keys and values, without those that are null or an empty cell; {} if it cannot be read.
         problem: why it cannot be read; "" if it can.
+        listed: whether the number is a position, and not a line.
     """
 
     number: int
     fields: Fields
     problem: str = ""
+    listed: bool = False
+
+    @property
+    def line(self) -> int | None:
+        """Its line; None where records are no lines."""
+        return None if self.listed else self.number
+
+    @property
+    def prefix(self) -> str:
+        """Text before a problem where records are no lines: "record 3: "; else ""."""
+        return f"record {self.number}: " if self.listed else ""
 
 
 def read_records(path: str | Path, *, max_line: int = MAX_LINE, max_bytes: int | None = MAX_FILE) -> Iterator[Record]:
@@ -102,7 +114,8 @@ def read_records(path: str | Path, *, max_line: int = MAX_LINE, max_bytes: int |
     path = Path(path)
     container = container_of(path)
     if container == "parquet":
-        yield from _from_lines(parquet_lines(path, max_line=max_line, max_bytes=max_bytes))
+        for row in _from_lines(parquet_lines(path, max_line=max_line, max_bytes=max_bytes)):
+            yield replace(row, listed=True)
     elif container == "json":
         yield from _from_document(read_json(path, max_bytes=max_bytes or MAX_FILE))
     else:
@@ -217,9 +230,9 @@ def _from_document(value: Any) -> Iterator[Record]:
         value = lists[0] if lists and all(isinstance(item, dict) for item in lists[0]) else [value]
     for number, item in enumerate(value, 1):
         if isinstance(item, dict):
-            yield Record(number, _without_nulls(item))
+            yield Record(number, _without_nulls(item), listed=True)
         else:
-            yield Record(number, {}, f"expected a JSON object, got {type(item).__name__}")
+            yield Record(number, {}, f"expected a JSON object, got {type(item).__name__}", listed=True)
 
 
 def _texts(lines: Iterator[bytes], path: Path) -> Iterator[str]:

@@ -1,10 +1,10 @@
 """Passages: texts with ids and titles, in memory or in a file.
 
-The native file format is FlashRAG's: one JSON object per line, `{"id": "7", "contents": "\\"Title\\"\\nText"}`. The first
-line of the contents is the title, including its quotation marks. `corpus_formats` names the others. For a file, 20 bytes
-per passage stay in memory: the offset of its line and a hash of its id. JSON lines are read in place, and the file must
-not change while it is in use; compressed files, JSON lists, CSV, TSV and Parquet are first copied to an unnamed temporary
-file of JSON lines.
+The native file format is FlashRAG's: one JSON object per line, `{"id": "7", "contents": "\\"Title\\"\\nText"}`. The
+first line of the contents is the title, including its quotation marks. `corpus_formats` names the others. For a file,
+20 bytes per passage stay in memory: the offset of its line and a hash of its id. JSON lines are read in place, and the
+file must not change while it is in use; compressed files, JSON lists, CSV, TSV and Parquet are first copied to an
+unnamed temporary file of JSON lines.
 """
 
 from __future__ import annotations
@@ -246,7 +246,9 @@ class _FilePassages(Passages):
             for number, line in enumerate(iter(partial(self._file.readline, _MAX_PASSAGE + 1), b""), 1):
                 start, at = at, at + len(line)
                 if len(line) > _MAX_PASSAGE:
-                    raise BadCorpus(f"{self._path}, line {number}: more than {_MAX_PASSAGE:,} bytes, the most of a passage")
+                    raise BadCorpus(
+                        f"{self._path}, line {number}: more than {_MAX_PASSAGE:,} bytes, the most of a passage"
+                    )
                 if not line.strip():
                     continue
                 try:
@@ -360,7 +362,7 @@ def _copied(path: Path, log: _SkipLog) -> BinaryIO:
                 raise InputError(record.problem)
             id, contents = CORPUS_FORMATS.read(record.fields, "")
         except InputError as error:
-            log.skip(f"{path}, line {record.number}: {error}")
+            log.skip(f"{path}, {record.prefix or f'line {record.number}: '}{error}")
             continue
         row = json.dumps({"id": id, "contents": contents}).encode()
         copy.write(b"\n" * (record.number - written - 1) + row + b"\n")

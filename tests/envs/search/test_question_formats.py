@@ -58,7 +58,19 @@ R1 = {
         ({"question": "year?", "answer": 1982}, Question("line_1", "year?", ("1982",))),
         ({"question": "list?", "answer": "[sic]"}, Question("line_1", "list?", ("[sic]",))),
     ],
-    ids=["hotpot", "musique", "squad", "trivia", "popqa", "boolean", "verl", "search-r1", "answers", "number", "brackets"],
+    ids=[
+        "hotpot",
+        "musique",
+        "squad",
+        "trivia",
+        "popqa",
+        "boolean",
+        "verl",
+        "search-r1",
+        "answers",
+        "number",
+        "brackets",
+    ],
 )
 def test_a_published_question_is_read(record: dict, question: Question, tmp_path: Path) -> None:
     (path := tmp_path / "q.json").write_text(json.dumps([record], indent=1))
@@ -95,7 +107,7 @@ def test_questions_that_are_marked_as_unanswerable_are_left_out_and_counted(tmp_
 
 def test_an_id_that_comes_twice_is_told_under_any_key(tmp_path: Path) -> None:
     (path := tmp_path / "q.json").write_text(json.dumps([HOTPOT, HOTPOT]))
-    with pytest.raises(GameFileError, match=f"line 2: invalid record: duplicate id '{HOTPOT['_id']}'"):
+    with pytest.raises(GameFileError, match=f"record 2: invalid record: duplicate id '{HOTPOT['_id']}'"):
         load_questions(path)
 
 
@@ -112,7 +124,7 @@ def test_queries_of_beir_come_with_their_passages(tmp_path: Path) -> None:
     (path := tmp_path / "queries.jsonl").write_text(
         "\n".join(json.dumps({"_id": id, "text": text, "metadata": {}}) for id, text in [("8", "tea?"), ("9", "rye?")])
     )
-    with pytest.raises(NoGames, match="queries without answers, as in BEIR, and .*qrels has no passages"):
+    with pytest.raises(NoGames, match=r"queries without answers, as in BEIR, and .*qrels has no passages"):
         load_questions(path)
     (tmp_path / "qrels").mkdir()
     (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n8\ta\t1\n8\tb\t2\n8\tc\t0\n7\ta\t1\n")
@@ -128,7 +140,10 @@ def test_queries_of_beir_come_with_their_passages(tmp_path: Path) -> None:
     [
         ({"id": "1", "contents": '"Tea"\nhot'}, "it is a passage of a corpus, not a question"),
         ({"title": "Normans", "paragraphs": []}, "an article of SQuAD's nested JSON"),
-        ({"prompt": "p", "chosen": "c"}, r"expected a question as in FlashRAG, .*; BEIR \(_id, text\); .* the keys prompt"),
+        (
+            {"prompt": "p", "chosen": "c"},
+            r"expected a question as in FlashRAG, .*; BEIR \(_id, text\); .* the keys prompt",
+        ),
         ({"question": "who?"}, "it has no question or no answer"),
         ({"question": "who?", "answer": ["", " "]}, "it has no question or no answer"),
     ],
