@@ -9,7 +9,6 @@ Not included: games of TextWorld that are compiled for an interpreter (.z8, .ulx
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections import Counter
@@ -72,7 +71,7 @@ def without_task(grammar: str) -> tuple[str, str | None]:
     if found is None or found[2] == UNKNOWN_GOAL:
         return grammar, None
     try:
-        sentence = json.loads(f'"{found[2]}"')
+        sentence = parse_json(f'"{found[2]}"', "the task")
     except ValueError:
         return grammar, None
     return grammar[: found.start(2)] + UNKNOWN_GOAL + grammar[found.end(2) :], sentence

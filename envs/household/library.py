@@ -20,7 +20,7 @@ from typing import Any
 from turnwise.envs.caching import cache_folder
 from turnwise.envs.errors import GameFileError, NoGames, SkippedGames, UnknownOption, UnknownTask
 from turnwise.envs.household.game import Game, compile_game
-from turnwise.envs.household.game_files import UNMARKED, GameFolder, PackedGames, left_out, source_at
+from turnwise.envs.household.game_files import UNMARKED, GameFolder, GameRecord, PackedGames, left_out, source_at
 from turnwise.envs.household.grammar import Grammar, read_grammar
 from turnwise.envs.household.level import TASK_TYPES
 from turnwise.envs.household.pddl import Domain, read_domain

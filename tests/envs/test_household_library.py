@@ -196,6 +196,7 @@ def test_packing_refuses_what_it_cannot_do(folder, tmp_path):
     ]
 
 
+@pytest.mark.filterwarnings("ignore::turnwise.envs.errors.SkippedGames")
 @pytest.mark.filterwarnings("ignore::turnwise.envs.errors.UndeclaredType")  # damage may hit the name of a type
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
