@@ -192,8 +192,7 @@ def source_of(value: object) -> str:
         return "{" + ", ".join(f"{source_of(key)}: {source_of(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | set | tuple) and value:
         inner = ", ".join(map(source_of, value)) + ("," if isinstance(value, tuple) else "")
-        start, end = {list: "[]", set: "{}", tuple: "()"}[type(value)]
-        return f"{start}{inner}{end}"
+        return {list: f"[{inner}]", set: f"{{{inner}}}", tuple: f"({inner})"}[type(value)]
     return text
 
 

@@ -39,7 +39,7 @@ def load_questions(path: str | os.PathLike[str], *, strict: bool = True) -> tupl
     questions: dict[str, Question] = {}
     left_out = unanswerable = 0
     try:
-        for record in read_records(path):
+        for record in read_records(Path(path)):
             try:
                 question = _read(record)
                 if question is not None and question.id in questions:

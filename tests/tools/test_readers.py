@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.tools.bounded_input import InputError
-from turnwise.tools.readers import Record, RecordFormat, RecordFormats, UnknownFormat, parse_record, read_records
+from turnwise.tools.readers import Record, RecordFormat, RecordFormats, UnknownRecord, parse_record, read_records
 from turnwise.tools.readers import parquet_process as process
 
 ROWS = [
@@ -160,5 +160,5 @@ def test_the_first_format_that_recognises_a_record_reads_it() -> None:
     formats = RecordFormats("a thing", one, two)
     assert formats.read({"a": 1, "b": 2}, "x") == "one x"
     assert formats.read({"a": 1}, "x") == "two x"
-    with pytest.raises(UnknownFormat, match=r"^expected a thing as in One \(a, b\); Two \(a\), got a record with the"):
+    with pytest.raises(UnknownRecord, match=r"^expected a thing as in One \(a, b\); Two \(a\), got a record with the"):
         formats.read({"c": 1}, "x")

@@ -12,7 +12,7 @@ into a question, passage, task or demonstration. The formats themselves lie besi
 A new container is one function in `containers`; a new format is one function, or file, and one line in its registry.
 """
 
-from turnwise.tools.readers.formats import Fields, RecordFormat, RecordFormats, UnknownFormat
+from turnwise.tools.readers.formats import Fields, RecordFormat, RecordFormats, UnknownRecord
 from turnwise.tools.readers.records import CONTAINERS, Record, container_of, parse_record, read_records
 
 __all__ = [
@@ -21,7 +21,7 @@ __all__ = [
     "Record",
     "RecordFormat",
     "RecordFormats",
-    "UnknownFormat",
+    "UnknownRecord",
     "container_of",
     "parse_record",
     "read_records",

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from turnwise.tools.bounded_input import InputError
 
-__all__ = ["Fields", "RecordFormat", "RecordFormats", "UnknownFormat"]
+__all__ = ["Fields", "RecordFormat", "RecordFormats", "UnknownRecord"]
 
 Fields = Mapping[str, Any]
 """Keys and values of a record, as in JSON; a key whose value is null or an empty cell is absent."""
@@ -18,7 +18,7 @@ T = TypeVar("T")
 _SHOWN = 12  # keys of an unknown record in a message
 
 
-class UnknownFormat(InputError):
+class UnknownRecord(InputError):
     """A record has none of the known formats; the message names its keys and the formats."""
 
 
@@ -48,7 +48,7 @@ class RecordFormats(Generic[T]):
     >>> pairs.read({"z": 1}, "line_2")
     Traceback (most recent call last):
     ...
-    turnwise.tools.readers.formats.UnknownFormat: expected a pair as in XY (x, y), got a record with the keys z
+    turnwise.tools.readers.formats.UnknownRecord: expected a pair as in XY (x, y), got a record with the keys z
     """
 
     def __init__(self, what: str, *formats: RecordFormat[T]) -> None:
@@ -65,7 +65,7 @@ class RecordFormats(Generic[T]):
         """Return the format of a record.
 
         Raises:
-            UnknownFormat: no format recognises it.
+            UnknownRecord: no format recognises it.
         """
         for candidate in self.formats:
             if candidate.recognises(fields):
@@ -74,7 +74,7 @@ class RecordFormats(Generic[T]):
         shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
         known = "; ".join(f"{candidate.name} ({candidate.keys})" for candidate in self.formats if candidate.keys)
         got = f"a record with the keys {shown}" if names else "a record without keys"
-        raise UnknownFormat(f"expected {self.what} as in {known}, got {got}")
+        raise UnknownRecord(f"expected {self.what} as in {known}, got {got}")
 
     def read(self, fields: Fields, id: str) -> T:
         """Return what a record becomes.
@@ -84,6 +84,6 @@ class RecordFormats(Generic[T]):
             id: the id to use if it has none.
 
         Raises:
-            UnknownFormat: no format recognises it.
+            UnknownRecord: no format recognises it.
         """
         return self.find(fields).read(fields, id)

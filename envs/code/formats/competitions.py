@@ -150,8 +150,10 @@ def _cases(value: object, where: str, function: str = "") -> list[_Case]:
         function: name of the function that functional cases call, if they do not name it.
     """
     tests = _json(value, where) if value else []
-    if isinstance(tests, dict) and isinstance(tests.get("inputs", tests.get("input")), list):
-        inputs, outputs = (tests.get(f"{name}s", tests.get(name)) for name in ("input", "output"))
+    inputs, outputs = (
+        tests.get(f"{name}s", tests.get(name)) if isinstance(tests, dict) else None for name in ("input", "output")
+    )
+    if isinstance(tests, dict) and isinstance(inputs, list):
         name = tests.get("fn_name") or ""
         if not isinstance(outputs, list) or len(inputs) != len(outputs) or not isinstance(name, str):
             raise BadTask(f"{where!r} must have as many outputs as inputs")
