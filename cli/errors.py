@@ -45,6 +45,7 @@ _EXTRAS = {
     "gguf": "gguf",
     "accelerate": "gguf",
     "httpx": "openai",
+    "polars": "parquet",
 }
 
 

@@ -15,7 +15,7 @@
         └── HostDied       it ended while it ran another environment, or none
 
 The command line prints their messages as they are. All of them can be pickled, since they cross process boundaries.
-`UndeclaredType` is a warning.
+`UndeclaredType` and `SkippedGames` are warnings.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ __all__ = [
     "NoExpert",
     "NoGames",
     "NotReset",
+    "SkippedGames",
     "StepAfterEnd",
     "UndeclaredType",
     "UnknownEnv",
@@ -94,6 +95,10 @@ class GameFileError(EnvError):
 
 class UndeclaredType(UserWarning):
     """A game uses a type that its domain does not declare, so no object has this type."""
+
+
+class SkippedGames(UserWarning):
+    """Games of a folder are left out since a key is missing, which users may not expect."""
 
 
 class NotReset(EnvError):

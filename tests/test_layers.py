@@ -84,6 +84,7 @@ HEAVY: dict[str, set[str]] = {
     "ray": {"agents/cluster/connection.py"},
     "httpx": {"agents/samplers/openai/client.py"},
     "zstandard": {"agents/trajectory_files.py", "tools/bounded_input.py"},
+    "polars": {"tools/readers/parquet_rows.py"},
     "matplotlib": {"cli/figures.py"},
     "tensorboard": {"training/loggers.py"},
     "trackio": {"training/loggers.py"},

@@ -12,6 +12,7 @@ Not included: answers of programs in a box, whose limits are tighter (`turnwise.
 from __future__ import annotations
 
 import json
+import lzma
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -29,8 +30,14 @@ MAX_DEPTH = 64
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
-_PIECE = {"gzip": 1 << 16, "zstd": 1 << 10}
-"""Compressed bytes that are decoded at once: 64 MB of gzip, 32 MB of zstd at the greatest rate."""
+_XZ = b"\xfd7zXZ\x00"
+_PIECE = {"gzip": 1 << 16, "zstd": 1 << 10, "xz": 1 << 12}
+"""Compressed bytes that are decoded at once: 64 MB of gzip, 32 MB of zstd, 28 MB of xz at the greatest rate."""
+_MARKS = {"gzip": _GZIP, "zstd": _ZSTD, "xz": _XZ}
+_LONGEST_MARK = max(map(len, _MARKS.values()))
+
+_XZ_MEMORY = 256 << 20
+"""Bytes of memory of a decoder of xz; its greatest preset needs 65 MB."""
 
 # Possessive, and a string without an end matches to the end of the text, so that the time is linear.
 _JSON_PARTS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
@@ -50,7 +57,7 @@ class _Decoder(Protocol):
 
 
 class DecodedFile:
-    """The content of a file in blocks, decompressed if it is gzip or zstd; it may still be growing.
+    """The content of a file in blocks, decompressed if it is gzip, zstd or xz; it may still be growing.
 
     Attributes:
         unfinished: after reading, whether the last compressed member has no end.
@@ -80,8 +87,7 @@ class DecodedFile:
         self.unfinished = False
         decoder: _Decoder | None = None
         with self.path.open("rb") as file:
-            start = file.read(4)
-            kind = "gzip" if start.startswith(_GZIP) else "zstd" if start == _ZSTD else None
+            kind = _kind(file.read(_LONGEST_MARK))
             file.seek(0)
             while block := file.read(_PIECE.get(kind or "", 1 << 16)):
                 if kind is None:
@@ -103,9 +109,25 @@ class DecodedFile:
         return decoded, decoder.unused_data if decoder.eof else b"", decoder.eof
 
 
+def compression_of(path: str | Path) -> str | None:
+    """Return how a file is compressed: "gzip", "zstd" or "xz"; None if it is not, as far as is known.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with Path(path).open("rb") as file:
+        return _kind(file.read(_LONGEST_MARK))
+
+
+def _kind(start: bytes) -> str | None:
+    return next((name for name, mark in _MARKS.items() if start.startswith(mark)), None)
+
+
 def _new_decoder(kind: str, path: Path) -> _Decoder:
     if kind == "gzip":
         return zlib.decompressobj(wbits=31)
+    if kind == "xz":
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
     try:
         import zstandard
     except ImportError as error:
@@ -140,7 +162,11 @@ def read_bytes(path: str | Path, *, max_bytes: int = MAX_FILE) -> bytes:
         InputError: it is damaged, or has more bytes than allowed.
         OSError: it cannot be read.
     """
-    return b"".join(DecodedFile(path, max_bytes=max_bytes))
+    file = DecodedFile(path, max_bytes=max_bytes)
+    data = b"".join(file)
+    if file.unfinished:
+        raise InputError(f"{path}: the compressed data is damaged (it ends in the middle)")
+    return data
 
 
 def read_text(path: str | Path, *, max_bytes: int = MAX_FILE) -> str:

@@ -176,7 +176,7 @@ class ImitationSection(Section):
     demonstrator: str = Field(
         default="expert",
         description='Who demonstrates: "expert", a demonstrator of the environment, a sampler such as '
-        '"openai:MODEL@URL", or a file of trajectories.',
+        '"openai:MODEL@URL", or a file of trajectories or conversations.',
     )
     env: dict[str, Any] = Field(
         default={},

@@ -1,4 +1,4 @@
-"""Demonstrations: played by the environment's expert, a demonstrator or a model, or read from a file of trajectories.
+"""Demonstrations: played by the environment's expert, a demonstrator or a model, or read from a file.
 
 A demonstrator's deliberate mistakes (`turnwise.training.noisy_expert`) are played, stay as context, and are never
 imitated; neither are the random actions of an expert that has no plan.
@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.demonstration_files import read_demonstrations
 from turnwise.agents.demonstration_tokens import tokenize_trajectory
 from turnwise.agents.errors import look_up
 from turnwise.agents.rollout import rollout
@@ -19,7 +20,6 @@ from turnwise.agents.samplers.base import SAMPLERS, Sampler, SamplerSettings, To
 from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.samplers.scripted import DemonstratorSampler
 from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.agents.trajectory_files import read_trajectories
 from turnwise.credit.advantages import Advantages
 from turnwise.envs import demonstrators
 from turnwise.training.demonstrators import plays
@@ -94,7 +94,11 @@ def demonstrate(prepared: PreparedRun, tasks: Sequence[str], on_finish: OnFinish
         if isinstance(sampler, NoisyDemonstrator):
             mistakes = sampler.mistakes
     else:
-        played = _unique(list(read_trajectories(Path(section.demonstrator).expanduser()))[: section.episodes])
+        stored = read_demonstrations(
+            Path(section.demonstrator).expanduser(), prepared.agent(None).parse, section.episodes
+        )
+        played = _unique([one.trajectory for one in stored])
+        mistakes = {(one.id, turn) for one, kept in zip(played, stored, strict=True) for turn in kept.mistakes}
     usable = [one for one in played if one.finished and one.turns and (one.won or not section.won_only)]
     if not usable:
         errors = [one.error for one in played if one.error]

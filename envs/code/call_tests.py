@@ -61,12 +61,27 @@ def compare(call: CallTest, line: bytes | None, silence: str) -> CaseResult:
         return CaseResult(call.text, False, _raised(answer))
     try:
         value = decode(answer["v"], _foreign)
-        if value == ast.literal_eval(call.returns):
+        if _equal(call, value):
             return CaseResult(call.text, True)
         shown = repr(value)
     except (NotPlain, RecursionError, ValueError, MemoryError):
         return CaseResult(call.text, False, f"returned a value that is not plain data, not {expected}")
     return CaseResult(call.text, False, f"returned {shorten(shown)}, not {expected}")
+
+
+def _equal(call: CallTest, value: object) -> bool:
+    wanted = ast.literal_eval(call.returns)
+    if call.form == "python":
+        return bool(value == wanted)
+    value = _with_lists(value)
+    alone = call.form == "listed" and isinstance(wanted, list) and len(wanted) == 1
+    return bool(value == wanted or (alone and value == wanted[0]))
+
+
+def _with_lists(value: object) -> object:
+    if isinstance(value, list | tuple):
+        return [_with_lists(item) for item in value]
+    return {key: _with_lists(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _raised(answer: dict[str, object]) -> str:

@@ -79,7 +79,9 @@ def _do(request: dict[str, Any]) -> Any:
         return next(things[request["of"]])
     target = things[request["of"]] if "of" in request else None
     if target is None:
-        target = getattr(importlib.import_module(request["module"]), request["name"])
+        owner, _, name = request["name"].rpartition("().")  # "Solution().add": a method of a new object
+        module = importlib.import_module(request["module"])
+        target = getattr(getattr(module, owner)() if owner else module, name)
     arguments = decode(request["arguments"], _thing)
     value = target(*arguments[0], **arguments[1])
     return value if request.get("alone") else [value, _changeable(arguments[0])]

@@ -180,7 +180,9 @@ def _driver(name: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    return [line.rstrip() for line in text.rstrip().split("\n")]
+    """Return the lines that count: white space at their ends does not, nor do empty lines before and after all."""
+    lines = [line.rstrip() for line in text.rstrip().split("\n")]
+    return lines[next((place for place, line in enumerate(lines) if line), 0) :]
 
 
 def _quoted(text: str) -> str:

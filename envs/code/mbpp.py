@@ -1,7 +1,8 @@
 """Reads MBPP in its authors' two formats: an instruction, a solution, and assert statements.
 
 The original has one object per line, `{task_id, text, code, test_list, test_setup_code, challenge_test_list}`; the
-sanitized version is one list of `{task_id, prompt, code, test_list, test_imports}`.
+sanitized version is one list of `{task_id, prompt, code, test_list, test_imports}`. MBPP+ has the keys of the latter
+and a script, `test`, whose statements at the top level are hidden tests as well.
 
 The first assert is visible, as in the paper's prompts, and all of them are hidden tests. An assert that compares a call
 with literals to a literal becomes a `CallTest`. Any other becomes a script, in which names that nothing else defines
@@ -14,23 +15,26 @@ from __future__ import annotations
 
 import ast
 import builtins
-from typing import Any, Final
+from typing import Final
 
-from turnwise.envs.code.task import MAIN, BadTask, CallTest, CodeTask, CodeTest, ScriptTest, call_of
+from turnwise.envs.code.task import MAIN, BadTask, CallTest, CodeTask, CodeTest, ScriptTest, call_of, text_of
+from turnwise.tools.readers import Fields
 
-__all__ = ["SPLITS", "is_mbpp", "mbpp"]
+__all__ = ["READ", "SPLITS", "equality", "is_mbpp", "mbpp", "names_from_candidate"]
 
 SPLITS: Final = ((10, "prompt"), (510, "test"), (600, "validation"), (974, "train"))
 """Highest task number of each split in the paper."""
+READ: Final = frozenset(("test_list", "challenge_test_list", "test_setup_code", "test_imports", "test"))
+"""Keys of tests, all of which are judged."""
 _KEYS: Final = {"code", "test_list"}
 
 
-def is_mbpp(data: dict[str, Any]) -> bool:
+def is_mbpp(data: Fields) -> bool:
     """Return whether a JSON object is a task in one of the two formats."""
     return data.keys() >= _KEYS and ("text" in data or "prompt" in data)
 
 
-def mbpp(data: dict[str, Any], number: int) -> CodeTask:
+def mbpp(data: Fields, number: int) -> CodeTask:
     """Return the task in a JSON object.
 
     Args:
@@ -40,15 +44,16 @@ def mbpp(data: dict[str, Any], number: int) -> CodeTask:
     Raises:
         BadTask: a value has the wrong type, or there are no valid asserts.
     """
-    text, code = (_is_text(data, key) for key in ("text" if "text" in data else "prompt", "code"))
+    text, code = (text_of(data, key, "") for key in ("text" if "text" in data else "prompt", "code"))
     asserts = [*_texts(data, "test_list"), *_texts(data, "challenge_test_list")]
-    setup = "\n".join([*_texts(data, "test_imports"), _is_text(data, "test_setup_code")])
+    setup = "\n".join([*_texts(data, "test_imports"), text_of(data, "test_setup_code", "")])
     known = data.get("task_id", number)
     plain = not setup.strip()
     own = _defined(code)
     tests = [_test(one, place, setup, plain, own) for place, one in enumerate(asserts, 1)]
     if not tests:
         raise BadTask(f"task {known!r} has an empty test_list")
+    tests += _script(text_of(data, "test", ""), own)
     entry = _entry(asserts[0], setup, own)
     example = "" if isinstance(tests[0], CallTest) else f"\nIt has to pass this test:\n{asserts[0].strip()}"
     return CodeTask(
@@ -63,14 +68,7 @@ def mbpp(data: dict[str, Any], number: int) -> CodeTask:
     )
 
 
-def _is_text(data: dict[str, Any], key: str) -> str:
-    value = data.get(key, "")
-    if not isinstance(value, str):
-        raise BadTask(f"{key!r} must be a string, got {type(value).__name__}")
-    return value
-
-
-def _texts(data: dict[str, Any], key: str) -> list[str]:
+def _texts(data: Fields, key: str) -> list[str]:
     value = data.get(key, [])
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise BadTask(f"{key!r} must be a list of strings, got {str(value)[:80]}")
@@ -100,10 +98,37 @@ def _test(text: str, number: int, setup: str, plain: bool, own: set[str]) -> Cod
     found = equality(tree.body[0]) if plain and len(tree.body) == 1 else None
     if found is not None and (found.name in own or found.name not in dir(builtins)):
         return found
-    names = _names(text, setup, own)
+    names = names_from_candidate(text, setup, own)
     wanted = f"from {MAIN.removesuffix('.py')} import {', '.join(names)}\n" if names else ""
     inner = "".join(f"    {line}\n" for line in ast.unparse(tree).split("\n"))
     return ScriptTest(f"{wanted}{setup.strip()}\n\n\ndef test_{number}():\n{inner}", "functions")
+
+
+def _script(text: str, own: set[str]) -> list[CodeTest]:
+    """Return the tests in a script that asserts at its top level, as in MBPP+: one for each statement that may fail."""
+    if not text.strip():
+        return []
+    tree = _parsed(text)
+    names = names_from_candidate(text, "", own)
+    body = [node for node in tree.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
+    tests = [node for node in body if not isinstance(node, _DEFINITIONS)]
+    if not tests:
+        raise BadTask("the script under 'test' has no statement that tests")
+    if names:
+        tree.body = [ast.parse(f"from {MAIN.removesuffix('.py')} import {', '.join(names)}").body[0]]
+    else:
+        tree.body = []
+    tree.body += [node for node in body if isinstance(node, _DEFINITIONS)]
+    for number, node in enumerate(tests, 1):
+        function = ast.parse(f"def test_{number}():\n    pass")
+        function.body[0].body = [node]  # type: ignore[attr-defined]
+        tree.body += function.body
+    return [ScriptTest(ast.unparse(tree) + "\n", "functions")]
+
+
+_DEFINITIONS: Final = (
+    ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign | ast.AugAssign
+)
 
 
 def equality(node: ast.stmt, entry: str = "") -> CallTest | None:
@@ -121,8 +146,17 @@ def equality(node: ast.stmt, entry: str = "") -> CallTest | None:
         return None
 
 
-def _names(text: str, setup: str, own: set[str]) -> list[str]:
-    """Return the names that a test takes from the candidate, in order: those that are not defined otherwise."""
+def names_from_candidate(text: str, setup: str, own: set[str]) -> list[str]:
+    """Return the names that a test takes from the candidate, in order: those that nothing else defines.
+
+    Args:
+        text: source of the test.
+        setup: source that runs before it.
+        own: names that the solution defines, which may be those of builtins.
+
+    Raises:
+        BadTask: the source is not valid Python.
+    """
     tree = _parsed(f"{setup}\n{text}")
     given = set(dir(builtins)) - own
     used = []
@@ -136,13 +170,15 @@ def _names(text: str, setup: str, own: set[str]) -> list[str]:
             given.add(node.name)
         elif isinstance(node, ast.arg):
             given.add(node.arg)
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            given.add(node.name)
     used.sort(key=lambda node: (node.lineno, node.col_offset))
     return list(dict.fromkeys(node.id for node in used if node.id not in given))
 
 
 def _entry(text: str, setup: str, own: set[str]) -> str:
     """Return the function that a test calls first."""
-    names = _names(text, setup, own)
+    names = names_from_candidate(text, setup, own)
     calls = [node.func for node in ast.walk(_parsed(text)) if isinstance(node, ast.Call)]
     called = {func.id for func in calls if isinstance(func, ast.Name)}
     found = next((name for name in names if name in called), "")

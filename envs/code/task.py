@@ -24,6 +24,8 @@ __all__ = [
     "fingerprint",
     "module_of",
     "names_of",
+    "source_of",
+    "text_of",
 ]
 
 MAIN: Final = "solution.py"
@@ -38,16 +40,19 @@ class CallTest:
     """Calls a function of the main file; its result is compared outside of the sandbox, as plain data.
 
     Args:
-        name: the function.
+        name: the function, or a method of a new object: "Solution().add".
         arguments: the positional arguments, as the source of a tuple of literals: "([1, 2], 3)".
         returns: the expected result, as the source of a literal.
         keywords: the keyword arguments, as the source of a dict of literals.
+        form: what the expected result is: "python", a literal; "json", in which a tuple is a list; "listed", JSON that
+            may stand in a list of its own, as data sets have it that do not say which.
     """
 
     name: str
     arguments: str
     returns: str
     keywords: str = "{}"
+    form: Literal["python", "json", "listed"] = "python"
 
     @property
     def text(self) -> str:
@@ -59,7 +64,9 @@ class CallTest:
 
 @dataclass(frozen=True, slots=True)
 class StdioTest:
-    """Runs the main file as a program and compares its standard output, ignoring trailing whitespace.
+    """Runs the main file as a program and compares its standard output, line by line.
+
+    White space at the end of a line does not count, nor do empty lines at the beginning and at the end.
 
     Args:
         stdin: standard input.
@@ -154,12 +161,51 @@ def call_of(text: str, returns: str, where: str) -> CallTest:
             raise ValueError("not a call")
         arguments = tuple(ast.literal_eval(node) for node in tree.args)
         keywords = {word.arg: ast.literal_eval(word.value) for word in tree.keywords if word.arg}
-        return CallTest(tree.func.id, repr(arguments), repr(ast.literal_eval(returns.strip())), repr(keywords))
+        returned = ast.literal_eval(returns.strip())
+        return CallTest(tree.func.id, source_of(arguments), source_of(returned), source_of(keywords))
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
         raise BadTask(
             f"{where}: a test must be a call with literal arguments and a literal result, such as 'f([1, 2])' and '3', "
             f"got {text[:80]!r} and {returns[:80]!r} ({error})"
         ) from None
+
+
+def source_of(value: object) -> str:
+    """Return the source of a literal. It is `repr`, except that infinite numbers are literals too.
+
+    >>> source_of(([1.5, float("-inf")], "inf"))
+    "([1.5, -1e999], 'inf')"
+
+    Raises:
+        ValueError: a value is not a number, or has no literal.
+    """
+    text = repr(value)
+    if "inf" not in text and "nan" not in text:
+        return text
+    if isinstance(value, float):
+        if value != value:
+            raise ValueError("nan is equal to nothing")
+        return text.replace("inf", "1e999")
+    if isinstance(value, complex):
+        raise ValueError("an infinite complex number has no literal")
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{source_of(key)}: {source_of(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | set | tuple) and value:
+        inner = ", ".join(map(source_of, value)) + ("," if isinstance(value, tuple) else "")
+        return {list: f"[{inner}]", set: f"{{{inner}}}", tuple: f"({inner})"}[type(value)]
+    return text
+
+
+def text_of(fields: Mapping[str, object], key: str, default: str | None = None) -> str:
+    """Return a string of a record.
+
+    Raises:
+        BadTask: the value is no string, or is absent without a default.
+    """
+    value = fields.get(key, default)
+    if not isinstance(value, str):
+        raise BadTask(f"{key!r} must be a string, got {type(value).__name__}")
+    return value
 
 
 def names_of(test: CodeTest) -> list[str]:
@@ -180,14 +226,45 @@ def names_of(test: CodeTest) -> list[str]:
 
 
 def _checks(tree: ast.Module) -> list[str]:
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name == "check":
-            return [
-                f"check {number}"
-                for number, inner in enumerate(node.body)
-                if any(isinstance(part, ast.Assert | ast.Raise) for part in ast.walk(inner))
-            ]
-    raise BadTask("the tests do not define a function check(candidate)")
+    """Return the statements of check(candidate) that are tests, by number: those that assert, or call what asserts.
+
+    Where none does, every statement that calls the candidate is one. All other statements have to succeed as well.
+    """
+    check = next((node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"), None)
+    if check is None or not check.args.args:
+        raise BadTask("the tests do not define a function check(candidate)")
+    helpers = _asserting(tree)
+    statements = [(number, node) for number, node in enumerate(check.body) if not isinstance(node, _DEFINITIONS)]
+    tests = [number for number, node in statements if _asserts(node, helpers)]
+    if not tests:
+        candidate = check.args.args[0].arg
+        tests = [number for number, node in statements if candidate in _called(node)]
+    return [f"check {number}" for number in tests]
+
+
+_DEFINITIONS: Final = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def _asserting(tree: ast.Module) -> set[str]:
+    """Return the names of functions and classes that assert, themselves or by calling another of them."""
+    known = {node.name: node for node in ast.walk(tree) if isinstance(node, _DEFINITIONS)}
+    found: set[str] = set()
+    while more := {name for name, node in known.items() if name not in found and _asserts(node, found)}:
+        found |= more
+    return found
+
+
+def _asserts(node: ast.AST, helpers: set[str]) -> bool:
+    if any(isinstance(part, ast.Assert | ast.Raise) for part in ast.walk(node)):
+        return True
+    return any(name in helpers or name.lower().startswith("assert") for name in _called(node))
+
+
+def _called(node: ast.AST) -> set[str]:
+    """Return the names of functions and methods that are called in a part of a program."""
+    calls = [part.func for part in ast.walk(node) if isinstance(part, ast.Call)]
+    names = {func.id for func in calls if isinstance(func, ast.Name)}
+    return names | {func.attr for func in calls if isinstance(func, ast.Attribute)}
 
 
 def _functions(tree: ast.Module) -> list[str]:
@@ -211,6 +288,7 @@ def fingerprint(task: CodeTask) -> str:
     return digest(dict(task.files), task.statement, task.main, stored_text(task.visible, task.hidden))
 
 
+_UNSTORED: Final = ("form", "python")  # of tests that are older than this field
 _STORED_NAMES: Final[dict[type, str]] = {CallTest: "Call", StdioTest: "Exchange", ScriptTest: "Script"}
 
 
@@ -230,7 +308,8 @@ class _StoredTest:
         self.test = test
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{field.name}={getattr(self.test, field.name)!r}" for field in fields(self.test))
+        kept = [field.name for field in fields(self.test) if (field.name, getattr(self.test, field.name)) != _UNSTORED]
+        values = ", ".join(f"{name}={getattr(self.test, name)!r}" for name in kept)
         return f"{_STORED_NAMES[type(self.test)]}({values})"
 
 

@@ -44,8 +44,9 @@ class HouseholdEnv(SavableEnv):
 
     Args:
         games: None for generated games; "alfworld" for the data in $ALFWORLD_DATA (default ~/.cache/alfworld); else a
-            folder of original files, or a packed file.
-        split: "train" or "held_out" for generated games; "train", "valid_seen" or "valid_unseen" for files.
+            folder of original files, or one of its splits; one game.tw-pddl; or a packed file.
+        split: "train" or "held_out" for generated games; "train", "valid_seen" or "valid_unseen" for files. None for
+            "train", or for the only split of the files.
         task_types: a task type, or a list of them; None for all.
         goals: "template", or "human": tasks in people's words, drawn at each reset (only for files with annotations).
         domain_randomization: renumber the objects at each reset (in the split "train" only, as in the original).
@@ -62,7 +63,7 @@ class HouseholdEnv(SavableEnv):
     def __init__(
         self,
         games: str | os.PathLike[str] | None = None,
-        split: str = "train",
+        split: str | None = None,
         task_types: str | Sequence[str] | None = None,
         goals: str = "template",
         domain_randomization: bool = False,
@@ -71,9 +72,12 @@ class HouseholdEnv(SavableEnv):
     ) -> None:
         super().__init__(render_mode)
         self._human = choice("goals", goals, GOALS) == "human"
-        self._randomized = flag("domain_randomization", domain_randomization) and split == "train"
+        flag("domain_randomization", domain_randomization)
         types = _types(task_types)
-        self._games = _GeneratedGames(split, types, level) if games is None else _LibraryGames(games, split, types)
+        self._games: _GeneratedGames | _LibraryGames = (
+            _GeneratedGames(split or "train", types, level) if games is None else _LibraryGames(games, split, types)
+        )
+        self._randomized = domain_randomization and self._games.split == "train"
         if self._human and games is None:
             raise UnknownOption("goals='human' needs games with annotations, which generated games do not have")
         self._world: World | None = None
@@ -186,25 +190,27 @@ class _GameChoice(NamedTuple):
 class _LibraryGames:
     """Games of a library."""
 
-    def __init__(self, games: str | os.PathLike[str], split: str, task_types: tuple[str, ...] | None) -> None:
+    def __init__(self, games: str | os.PathLike[str], split: str | None, task_types: tuple[str, ...] | None) -> None:
         if not isinstance(games, str | os.PathLike):
             raise UnknownOption(
                 f"games must be None, 'alfworld', or the path of a folder or packed file, got {games!r}"
             )
         self._library = GameLibrary.open(_alfworld() if games == "alfworld" else games)
+        if split is None:
+            split = self._library.splits[0] if len(self._library.splits) == 1 else "train"
         choice("split", split, self._library.splits)
         self._tasks = self._library.ids(split, task_types)
         if not self._tasks:
             raise NoGames(
                 f"no games of the types {list(task_types or ())} in the split {split!r} of {self._library.path}"
             )
-        self._split = split
+        self.split = split
         self._library.get(self._tasks[0])  # reads domain and grammar before the first episode
 
     def made(self) -> dict[str, Any]:
         # Not the path, which differs between machines.
         digest = blake2b("\n".join(self._tasks).encode(errors="surrogatepass"), digest_size=8).hexdigest()
-        return {"games": "files", "split": self._split, "tasks": f"{len(self._tasks):,} tasks ({digest})"}
+        return {"games": "files", "split": self.split, "tasks": f"{len(self._tasks):,} tasks ({digest})"}
 
     def ids(self, count: int | None) -> list[str]:
         return self._tasks[:count]
@@ -229,17 +235,17 @@ class _GeneratedGames:
         level = HouseholdLevel.parse(level) if isinstance(level, str) else level
         if task_types is not None:
             level = replace(level, types=task_types)
-        self._split = split
+        self.split = split
         self._level = level
 
     def made(self) -> dict[str, Any]:
-        return {"games": "generated", "split": self._split, "level": self._level.text}
+        return {"games": "generated", "split": self.split, "level": self._level.text}
 
     def ids(self, count: int | None) -> list[str]:
-        return task_ids(self._split, self._level, _DEFAULT_COUNT if count is None else count)
+        return task_ids(self.split, self._level, _DEFAULT_COUNT if count is None else count)
 
     def draw(self, rng: Any) -> str:
-        return task_ids(self._split, self._level, 1, int(rng.integers(_DRAWN_FROM)))[0]
+        return task_ids(self.split, self._level, 1, int(rng.integers(_DRAWN_FROM)))[0]
 
     def get(self, id: str, human: int | None) -> Game:
         return generated(id)

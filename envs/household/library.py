@@ -10,23 +10,24 @@ import hashlib
 import json
 import lzma
 import os
+import warnings
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from turnwise.envs.caching import cache_folder
-from turnwise.envs.errors import GameFileError, NoGames, UnknownOption, UnknownTask
+from turnwise.envs.errors import GameFileError, NoGames, SkippedGames, UnknownOption, UnknownTask
 from turnwise.envs.household.game import Game, compile_game
-from turnwise.envs.household.game_files import GameFolder, GameRecord, PackedGames, source_at
+from turnwise.envs.household.game_files import UNMARKED, GameFolder, GameRecord, PackedGames, left_out, source_at
 from turnwise.envs.household.grammar import Grammar, read_grammar
 from turnwise.envs.household.level import TASK_TYPES
 from turnwise.envs.household.pddl import Domain, read_domain
 from turnwise.envs.household.record_file import RecordFile, open_records, write_records
 from turnwise.registry import suggest
 
-_FORMAT = 1  # version of the records; increase it when they change
+_FORMAT = 2  # version of the records; increase it when they change
 _KEPT = 128  # compiled games in memory
 
 
@@ -47,12 +48,16 @@ class GameLibrary:
         """Return the library at a path; libraries are shared within the process.
 
         Args:
-            path: a folder of original files, a packed file, or a folder with one.
+            path: a folder of original files, or one of its splits, tasks or trials; an original file; a packed file,
+                or a folder with one.
             cache: use the disk cache (see `cache_folder`).
 
         Raises:
             NoGames: there are no games at the path.
             GameFileError: a file is damaged or invalid.
+
+        Warns:
+            SkippedGames: some games lack the key that tells whether they can be solved.
         """
         place = Path(path).expanduser().resolve()
         stamp = (str(place), place.stat().st_mtime_ns if place.exists() else 0, str(cache_folder()) if cache else "")
@@ -64,20 +69,23 @@ class GameLibrary:
     @classmethod
     def _read(cls, place: Path, cache: bool) -> GameLibrary:
         source = source_at(place)
-        name = hashlib.blake2b(str(source.path).encode(), digest_size=8).hexdigest()
+        name = hashlib.blake2b(str(source.place).encode(), digest_size=8).hexdigest()
         file = cache_folder() / f"household-{name}.games"
         key = f"{_FORMAT} {_version()} {source.key()}"
         store = open_records(file, key) if cache else None
         if store is None:
             head: dict[str, Any] = {"domains": [], "grammars": []}
-            store = write_records(
-                file if cache else Path(os.devnull) / "none", key, _compact(source.records(), head), head
-            )
+            store = write_records(file if cache else Path(os.devnull) / "none", key, _compact(source, head), head)
+        library = cls(place, store)
         if not store.entries:
-            raise NoGames(
-                f"no playable games in {place}: all are unsolvable, or need movable receptacles or sliced objects"
-            )
-        return cls(place, store)
+            raise NoGames(f"no playable games in {place}: {left_out(library.skipped, 0) or 'it is empty'}")
+        _warn_of_unmarked(place, library.skipped, len(library))
+        return library
+
+    @property
+    def skipped(self) -> dict[str, int]:
+        """How many games are left out, by the reason."""
+        return dict(self._store.head["skipped"])
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -199,6 +207,12 @@ def _version() -> str:
         return "unknown"
 
 
+def _warn_of_unmarked(place: Path, skipped: Mapping[str, int], playable: int) -> None:
+    """Warn of games that are left out since nothing says whether they can be solved."""
+    if UNMARKED in skipped:
+        warnings.warn(SkippedGames(f"{place}: {left_out(skipped, playable)}"), stacklevel=5)
+
+
 def _known_types(names: Sequence[str]) -> set[str]:
     for name in names:
         if name not in TASK_TYPES:
@@ -206,7 +220,7 @@ def _known_types(names: Sequence[str]) -> set[str]:
     return set(names)
 
 
-def _compact(records: Iterator[GameRecord], head: dict[str, Any]) -> Iterator[tuple[list[Any], bytes]]:
+def _compact(source: GameFolder | PackedGames, head: dict[str, Any]) -> Iterator[tuple[list[Any], bytes]]:
     """Yield the cache's records: (id, task type) for the index, the rest as JSON; domains and grammars by number."""
     numbers: dict[tuple[str, str], int] = {}
 
@@ -216,7 +230,7 @@ def _compact(records: Iterator[GameRecord], head: dict[str, Any]) -> Iterator[tu
             head[kind].append(text)
         return numbers[kind, text]
 
-    for record in records:
+    for record in source.records():
         content = {
             "task": record.task,
             "task_type": record.task_type,
@@ -227,6 +241,7 @@ def _compact(records: Iterator[GameRecord], head: dict[str, Any]) -> Iterator[tu
             "problem": record.problem,
         }
         yield [record.id, record.task_type], json.dumps(content).encode()
+    head["skipped"] = dict(source.skipped)
 
 
 def pack(folder: str | os.PathLike[str], out: str | os.PathLike[str]) -> int:
@@ -270,7 +285,7 @@ def _pack(source: GameFolder, target: Path) -> int:
                 people = [{"task_desc": text} for text in record.humans]
                 notes.write({"path": record.id, "task_type": record.task_type, "turk_annotations": {"anns": people}})
         if not count:
-            raise NoGames(f"no playable games in {source.path}")
+            raise NoGames(f"no playable games in {source.place}: {left_out(source.skipped, 0)}")
         for name, text in (("domain.pddl", domain), ("grammar.twl2", grammar)):
             beside = _AtomicFile(target.parent / name)
             beside.file.write(text.encode())
@@ -281,6 +296,7 @@ def _pack(source: GameFolder, target: Path) -> int:
         games.drop()
         notes.drop()
         raise
+    _warn_of_unmarked(source.place, source.skipped, count)
     return count
 
 

@@ -1,126 +1,106 @@
-"""Questions, and files with questions in FlashRAG's format.
+"""Reads files of questions, in FlashRAG's format or another of `question_formats`.
 
     {"id": "nq_0", "question": "...", "golden_answers": ["..."], "gold_doc_ids": ["17"], "metadata": {"type": "..."}}
 
-Only the question and its answers are required; the default id is derived from the line number. `answer` (a string or a
-list, as in NQ-open and HotpotQA) is accepted instead of `golden_answers`. `entities`, in the record or its metadata,
-are names on the way to the answer, for rewards that count them.
+Only the question and its answers are required; the default id is derived from the line number. `entities`, in the
+record or its metadata, are names on the way to the answer, for rewards that count them.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from turnwise.envs.errors import GameFileError, NoGames
+from turnwise.envs.search.question import Question
+from turnwise.envs.search.question_formats import QUESTION_FORMATS
+from turnwise.tools.bounded_input import InputError
+from turnwise.tools.readers import Record, read_records
 
 __all__ = ["Question", "load_questions"]
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question.
-
-    Attributes:
-        id: task id.
-        text: the question.
-        answers: right answers.
-        gold: ids of the passages that contain what is needed, in the order in which it is needed if that is known.
-        entities: names that lead to the answer, without the answer.
-        kind: kind of question, for tables of results.
-    """
-
-    id: str
-    text: str
-    answers: tuple[str, ...]
-    gold: tuple[str, ...] = ()
-    entities: tuple[str, ...] = ()
-    kind: str = "question"
-
-
 def load_questions(path: str | os.PathLike[str], *, strict: bool = True) -> tuple[list[Question], int]:
-    """Return the questions in a JSON-lines file, and the number of skipped records.
+    """Return the questions in a file, and the number of records that were left out.
+
+    Questions that their data set marks as unanswerable are left out. Queries of BEIR get the relevant passages in
+    the folder `qrels` beside the file; they have no answers.
 
     Args:
-        path: the file.
-        strict: raise for a record that is invalid, has no question or answer, or repeats an id; False skips it.
+        path: JSON lines, a JSON list, CSV, TSV or Parquet.
+        strict: raise for a record that is invalid, has no question or answer, or repeats an id; False leaves it out.
 
     Raises:
         NoGames: the file cannot be read, or contains no question.
         GameFileError: a record is invalid; names the file, the line and the problem.
     """
-    found: dict[str, Question] = {}
-    skipped = 0
-    for line, record in _records(path, strict=strict):
-        question = None if record is None else _question(record, f"line_{line}")
-        problem = "it has no question or no answer" if question is None else ""
-        if question is not None and question.id in found:
-            problem = f"duplicate id {question.id!r}"
-        if problem and strict:
-            raise GameFileError(str(path), line, f"invalid record: {problem}", "strict=False skips it")
-        if problem or question is None:
-            skipped += 1
-        else:
-            found[question.id] = question
-    if not found:
-        raise NoGames(f"no questions in {path}; each line must be an object with 'question' and 'golden_answers'")
-    return list(found.values()), skipped
+    questions: dict[str, Question] = {}
+    left_out = unanswerable = 0
+    try:
+        for record in read_records(Path(path)):
+            try:
+                question = _read(record)
+                if question is not None and question.id in questions:
+                    raise InputError(f"duplicate id {question.id!r}")
+            except InputError as error:
+                if strict:
+                    raise GameFileError(
+                        str(path), record.line, f"{record.prefix}invalid record: {error}", "strict=False skips it"
+                    ) from error
+                left_out += 1
+                continue
+            if question is None:
+                unanswerable += 1
+            else:
+                questions[question.id] = question
+        answered = _with_passages(Path(path), list(questions.values()))
+    except (OSError, InputError) as error:
+        raise NoGames(f"{path} cannot be read: {error}") from error
+    if not questions:
+        reason = f"all {unanswerable} are marked as unanswerable" if unanswerable else "it holds no valid record"
+        raise NoGames(f"no questions in {path}: {reason}; a record has for example 'question' and 'golden_answers'")
+    return answered, left_out + unanswerable
 
 
-def _records(path: str | os.PathLike[str], *, strict: bool) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Yield line number and object of each non-empty line; None for an invalid line, if not strict.
+def _read(record: Record) -> Question | None:
+    if record.problem:
+        raise InputError(record.problem)
+    return QUESTION_FORMATS.read(record.fields, f"line_{record.number}")
+
+
+def _with_passages(path: Path, questions: list[Question]) -> list[Question]:
+    """Return queries of BEIR with their relevant passages; those that have none in qrels are left out.
 
     Raises:
-        NoGames: the file cannot be read.
-        GameFileError: a line is invalid, and strict is set.
+        NoGames: there are no relevant passages.
     """
-    try:
-        with Path(path).open("rb") as file:
-            for line, raw in enumerate(file, start=1):
-                if not raw.strip():
-                    continue
-                record, problem = _parse(raw)
-                if problem and strict:
-                    raise GameFileError(str(path), line, problem, "strict=False skips it")
-                yield line, record
-    except (OSError, ValueError) as error:
-        raise NoGames(f"{path} cannot be read: {error}") from error
+    if all(question.answers for question in questions):
+        return questions
+    relevant = _relevant(path.parent / "qrels")
+    judged = [
+        question if question.answers else replace(question, gold=relevant[question.id])
+        for question in questions
+        if question.answers or question.id in relevant
+    ]
+    if not judged:
+        raise NoGames(
+            f"{path} has queries without answers, as in BEIR, and {path.parent}/qrels has no passages for them"
+        )
+    return judged
 
 
-def _parse(raw: bytes) -> tuple[dict[str, Any] | None, str]:
-    try:
-        record = json.loads(raw.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        return None, f"invalid JSON: {error}"
-    if not isinstance(record, dict):
-        return None, f"expected a JSON object, got {type(record).__name__}"
-    return record, ""
-
-
-def _question(record: Mapping[str, Any], name: str) -> Question | None:
-    text = record.get("question")
-    answers = _texts(record.get("golden_answers", record.get("answer")))
-    if not isinstance(text, str) or not text.strip() or not answers:
-        return None
-    meta = record.get("metadata")
-    meta = meta if isinstance(meta, Mapping) else {}
-    given = record.get("id")
-    return Question(
-        id=str(given) if isinstance(given, str | int) and not isinstance(given, bool) and given != "" else name,
-        text=text,
-        answers=answers,
-        gold=_texts(record.get("gold_doc_ids")),
-        entities=_texts(record.get("entities", meta.get("entities"))),
-        kind=meta["type"] if isinstance(meta.get("type"), str) and meta["type"] else "question",
-    )
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    """Return the non-empty strings in a value or list; numbers are converted."""
-    values = value if isinstance(value, list | tuple) else [value]
-    kept = [str(one) for one in values if isinstance(one, str | int | float) and not isinstance(one, bool)]
-    return tuple(text for text in kept if text.strip())
+def _relevant(folder: Path) -> dict[str, tuple[str, ...]]:
+    """Return the ids of the relevant passages of each query, the most relevant first."""
+    scores: dict[str, dict[str, float]] = defaultdict(dict)
+    for file in sorted(folder.glob("*.tsv*")):
+        for record in read_records(file):
+            query, passage = (str(record.fields.get(name, "")) for name in ("query-id", "corpus-id"))
+            try:
+                score = float(record.fields.get("score", 1))
+            except (TypeError, ValueError):
+                score = 0.0
+            if query and passage and score > 0:
+                scores[query][passage] = score
+    return {query: tuple(sorted(found, key=lambda id: -found[id])) for query, found in scores.items()}

@@ -163,6 +163,11 @@ class FileSearchTasks:
         self._path, self._retriever, self._options = questions, retriever, options
         self._find, self.corpus = _opened(corpus, retriever, strict, _stamp(corpus), options)
         found, self.skipped = load_questions(questions, strict=strict)
+        if not all(question.answers for question in found):
+            raise NoGames(
+                f"{questions} has queries with relevant passages but without answers, as in BEIR: load_questions and "
+                "recall measure retrieval with them, and an episode needs answers"
+            )
         self._questions = {one.id: one for one in found if _in_split(one.id, self._split)}
         if not self._questions:
             raise UnknownOption(

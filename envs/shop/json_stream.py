@@ -1,4 +1,4 @@
-"""Streams records of large JSON files: a list, an object, or one value a line, plain or gzipped.
+"""Streams records of large JSON files: a list, an object, or one value a line, compressed or not.
 
 An unreadable record is yielded as a `BrokenRecord`, and the caller decides whether to continue.
 """
@@ -6,18 +6,16 @@ An unreadable record is yielded as a `BrokenRecord`, and the caller decides whet
 from __future__ import annotations
 
 import codecs
-import gzip
 import json
 import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from io import BufferedReader
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from turnwise.envs.errors import EnvError
+from turnwise.tools.bounded_input import DecodedFile, InputError
 
 __all__ = ["BrokenRecord", "CatalogueError", "elements", "members"]
 
@@ -70,8 +68,10 @@ class _JsonWindow:
         self._decode = codecs.getincrementaldecoder("utf-8-sig")("surrogateescape")
         self._suspicious, self._failed = False, ""
         self._scan = json.JSONDecoder().raw_decode
+        self._file = DecodedFile(path)
+        self._blocks = iter(self._file)
         try:
-            self._file: BufferedReader | gzip.GzipFile = gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # noqa: SIM115
+            path.open("rb").close()
         except FileNotFoundError:
             raise CatalogueError(path, None, "does not exist") from None
         except OSError as error:
@@ -81,7 +81,7 @@ class _JsonWindow:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._file.close()
+        self._blocks = iter(())
 
     def peek(self) -> str:
         """Skip white space and return the next character, or "" at the end of the file."""
@@ -149,15 +149,17 @@ class _JsonWindow:
         return bool(raw) or bool(piece)
 
     def _read(self, size: int) -> bytes:
-        """Return up to `size` bytes; a failure is raised only after everything before it was returned."""
+        """Return `size` bytes or more, fewer at the end; a failure is raised only after everything before it."""
         parts: list[bytes] = []
         while size > 0 and not self._failed:
             try:
-                part = self._file.read1(size)
-            except (OSError, EOFError, zlib.error) as error:
+                part = next(self._blocks, None)
+            except (OSError, InputError) as error:
                 self._failed = f"the file cannot be read further ({error})"
                 break
-            if not part:
+            if part is None:
+                if self._file.unfinished:
+                    self._failed = "the file cannot be read further (the compressed data ends in the middle)"
                 break
             parts.append(part)
             size -= len(part)
@@ -172,7 +174,7 @@ def elements(path: Path) -> Iterator[Any]:
     A broken element ends a list; after a broken line, the next line is read.
 
     Args:
-        path: the file; decompressed if its name ends in .gz.
+        path: the file.
 
     Raises:
         CatalogueError: the file does not exist, or is neither of both.
@@ -193,7 +195,7 @@ def members(path: Path) -> Iterator[tuple[str, str] | BrokenRecord]:
     """Yield name and text of each member of an object; `BrokenRecord` for unreadable ones.
 
     Args:
-        path: the file; decompressed if its name ends in .gz.
+        path: the file.
 
     Raises:
         CatalogueError: the file does not exist, or does not contain an object.

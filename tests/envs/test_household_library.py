@@ -5,19 +5,21 @@ import lzma
 import os
 import shutil
 import time
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from turnwise.envs.errors import EnvError, GameFileError, NoGames, UnknownOption, UnknownTask
-from turnwise.envs.household import HouseholdEnv
+from turnwise.envs.errors import EnvError, GameFileError, NoGames, SkippedGames, UnknownOption, UnknownTask
+from turnwise.envs.household import HouseholdEnv, game_files
 from turnwise.envs.household import library as module
 from turnwise.envs.household.engine import World
 from turnwise.envs.household.game_files import playable, task_type_of, without_task
 from turnwise.envs.household.generator import grammar_text, write
 from turnwise.envs.household.library import GameLibrary, pack
 from turnwise.envs.household.record_file import open_records, write_records
+from turnwise.tools.readers import read_records
 
 
 @pytest.fixture(autouse=True)
@@ -194,6 +196,7 @@ def test_packing_refuses_what_it_cannot_do(folder, tmp_path):
     ]
 
 
+@pytest.mark.filterwarnings("ignore::turnwise.envs.errors.SkippedGames")
 @pytest.mark.filterwarnings("ignore::turnwise.envs.errors.UndeclaredType")  # damage may hit the name of a type
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -240,4 +243,71 @@ def test_a_torn_xz_file_is_one_clear_error(tmp_path, folder):
         GameLibrary.open(out)
     out.write_bytes(lzma.compress(b"\n"))
     with pytest.raises(NoGames):
+        GameLibrary.open(out)
+
+
+def test_games_without_the_key_solvable_are_counted_and_told(folder):
+    ids = GameLibrary.open(folder).ids("train")
+    files = [folder / id / "game.tw-pddl" for id in ids]
+    for file, change in ((files[0], {}), (files[1], {}), (files[2], {"solvable": False})):
+        data = {key: value for key, value in json.loads(file.read_text()).items() if key != "solvable"}
+        file.write_text(json.dumps({**data, **change}))
+    shutil.move(files[3].parent, folder / "train" / "look_at_obj_in_light-AppleSliced-None-DeskLamp-1")
+    for _ in ("read", "from the cache"):
+        module._open.clear()
+        with pytest.warns(SkippedGames, match=r"4 of 6 games are left out \(1 marked as not solvable, 1 with movable"):
+            library = GameLibrary.open(folder)
+        assert library.skipped == {
+            "without the key 'solvable'": 2,
+            "marked as not solvable": 1,
+            "with movable receptacles or sliced objects": 1,
+        }
+    with pytest.raises(NoGames, match=r"no playable games in .*: 4 of 4 games are left out .* 2 without the key 'solv"):
+        GameLibrary.open(folder / "train")
+
+
+def test_without_games_of_unknown_kind_nothing_is_told(folder, recwarn):
+    assert GameLibrary.open(folder).skipped == {}
+    assert not [warning for warning in recwarn if issubclass(warning.category, SkippedGames)]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4], ids=["split", "task", "trial", "file"])
+def test_a_part_of_the_folder_holds_its_games_under_the_same_ids(folder, depth):
+    whole = GameLibrary.open(folder)
+    id = whole.ids("held_out")[0]
+    part = folder.joinpath(*[*id.split("/"), "game.tw-pddl"][:depth])
+    library = GameLibrary.open(part)
+    assert set(library.ids()) <= set(whole.ids("held_out"))
+    assert World(library.get(id)).reset() == World(whole.get(id)).reset()
+    env = HouseholdEnv(part)
+    assert env.reset(options={"task": id})[1]["task"] == id
+    with pytest.raises(UnknownOption, match="held_out"):
+        HouseholdEnv(part, split="train")
+
+
+def test_a_game_file_alone_is_played_under_any_name(folder, tmp_path):
+    id = GameLibrary.open(folder).ids()[0]
+    (tmp_path / "alone").mkdir()
+    file = tmp_path / "alone" / "mine.tw-pddl"
+    shutil.copy(folder / id / "game.tw-pddl", file)
+    env = HouseholdEnv(file)
+    assert env.task_ids() == ["alone/mine"]
+    assert env.reset()[1]["task"] == "alone/mine"
+
+
+def test_compiled_games_are_one_sentence(tmp_path):
+    (tmp_path / "games").mkdir()
+    (file := tmp_path / "games" / "tw-cooking.z8").write_bytes(b"\x08\x00")
+    for place in (file, file.parent):
+        with pytest.raises(
+            NoGames, match=r"tw-cooking\.z8 is compiled for TextWorld's interpreter; turnwise plays the PDDL"
+        ):
+            GameLibrary.open(place)
+
+
+def test_a_line_of_a_packed_file_has_a_limit(folder, tmp_path, monkeypatch):
+    out = tmp_path / "packed" / "games.jsonl.xz"
+    pack(folder, out)
+    monkeypatch.setattr(game_files, "read_records", partial(read_records, max_line=100))
+    with pytest.raises(GameFileError, match="line 1: more than 100 bytes"):
         GameLibrary.open(out)

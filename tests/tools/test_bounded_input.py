@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import lzma
 import zlib
 from pathlib import Path
 
@@ -75,10 +76,16 @@ def test_json_larger_than_allowed_is_refused() -> None:
 
 
 def compressed(data: bytes, kind: str) -> bytes:
-    return {"plain": bytes, "gzip": gzip.compress, "zstd": zstandard.ZstdCompressor().compress}[kind](data)
+    ways = {
+        "plain": bytes,
+        "gzip": gzip.compress,
+        "zstd": zstandard.ZstdCompressor().compress,
+        "xz": lzma.compress,
+    }
+    return ways[kind](data)
 
 
-@pytest.mark.parametrize("kind", ["plain", "gzip", "zstd"])
+@pytest.mark.parametrize("kind", ["plain", "gzip", "zstd", "xz"])
 def test_a_file_is_decoded_by_its_content(kind: str, tmp_path: Path) -> None:
     file = tmp_path / "any.name"
     file.write_bytes(compressed(b'{"a": 1}', kind) + compressed(b"\n\n", kind))
@@ -87,7 +94,7 @@ def test_a_file_is_decoded_by_its_content(kind: str, tmp_path: Path) -> None:
     assert list(read_lines(file)) == [b'{"a": 1}', b""]
 
 
-@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+@pytest.mark.parametrize("kind", ["gzip", "zstd", "xz"])
 def test_a_bomb_is_read_up_to_the_limit_only(kind: str, tmp_path: Path) -> None:
     file = tmp_path / "bomb"
     file.write_bytes(compressed(bytes(400 << 20), kind))
@@ -98,7 +105,7 @@ def test_a_bomb_is_read_up_to_the_limit_only(kind: str, tmp_path: Path) -> None:
         next(read_lines(file, max_line=1000))
 
 
-@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+@pytest.mark.parametrize("kind", ["gzip", "zstd", "xz"])
 def test_damaged_compression_is_one_error(kind: str, tmp_path: Path) -> None:
     data = bytearray(compressed(b"some text " * 1000, kind))
     data[12:40] = b"\xff" * 28

@@ -67,7 +67,7 @@ def test_the_last_line_needs_no_newline(tmp_path: Path) -> None:
 BAD = [
     (b'{"id": "1", "contents": "torn', "not valid JSON"),
     (b"\xff\xfe", "not valid UTF-8"),
-    (b"[" * 100_000, "not valid JSON"),
+    (b"[" * 100_000, "more than 64 levels"),
     (b"[1]", "got list"),
     (b'{"contents": "x"}', "'id' must be a str, got nothing"),
     (b'{"id": true, "contents": "x"}', "'id' must be a str, got bool"),
@@ -99,7 +99,9 @@ def test_files_that_are_not_corpora_are_refused(tmp_path: Path) -> None:
         (tmp_path / "none", "cannot be read: No such file"),
         (tmp_path, "is a directory"),
         (written(tmp_path / "empty", b""), "has no passages"),
-        (written(tmp_path / "packed", b"\x1f\x8b rest"), "is compressed"),
+        (written(tmp_path / "packed", b"\x1f\x8b rest"), "the compressed data is damaged"),
+        (written(tmp_path / "archive", b"PK\x03\x04 rest"), "is a ZIP archive; turnwise reads JSON lines"),
+        (written(tmp_path / "long", b'{"id": "1", "contents": "' + b"x" * (17 << 20)), "line 1: more than 16,777,216"),
     ]:
         with pytest.raises(BadCorpus, match=sentence):
             Passages.open(path)

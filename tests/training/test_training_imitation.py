@@ -1,3 +1,4 @@
+import json
 import math
 import random
 import re
@@ -345,3 +346,21 @@ def test_a_searcher_demonstrates_in_the_household(tmp_path):
     assert len(played.trajectories) >= 3
     assert played.mistakes
     assert all(one.won for one in played.trajectories)
+
+
+def test_conversations_of_other_programs_are_imitated(tmp_path):
+    said = [{"from": "human", "value": "room 1 of 3"}, {"from": "gpt", "value": "east", "loss": False}] * 2
+    rows = [{"conversations": [*said, {"from": "human", "value": "room 2"}, {"from": "gpt", "value": "west"}]}] * 3
+    (stored := tmp_path / "sharegpt.json").write_text(json.dumps(rows))
+    setup = _setup(tmp_path, demonstrator=str(stored))
+    played = demonstrate(setup, setup.tasks)
+    assert len(played.trajectories) == 3
+    assert len({one.id for one in played.trajectories}) == 3
+    assert played.mistakes == {(one.id, turn) for one in played.trajectories for turn in (0, 1)}
+    _, tokenizer = build_policy(played.texts, vocab=300, hidden=16, layers=1, heads=1, context=8192)
+    groups, advantages = played.tokenized(setup.agent(tokenizer), tokenizer)
+    batch = demonstration_batch(groups, advantages, context=8192)
+    learned = batch.mask & (batch.advantages > 0)
+    assert {tokenizer.decode(row[kept]).strip() for row, kept in zip(batch.tokens, learned, strict=True)} == {
+        "west<|end|>"
+    }

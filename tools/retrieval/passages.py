@@ -1,19 +1,23 @@
 """Passages: texts with ids and titles, in memory or in a file.
 
-The file format is FlashRAG's: one JSON object per line, `{"id": "7", "contents": "\\"Title\\"\\nText"}`. The first line
-of the contents is the title, including its quotation marks. Rows with `title` and `text` instead of `contents` are
-accepted. For a file, 20 bytes per passage stay in memory: the offset of its line and a hash of its id. The file must
-not change while it is in use, and must not be compressed.
+The native file format is FlashRAG's: one JSON object per line, `{"id": "7", "contents": "\\"Title\\"\\nText"}`. The
+first line of the contents is the title, including its quotation marks. `corpus_formats` names the others. For a file,
+20 bytes per passage stay in memory: the offset of its line and a hash of its id. JSON lines are read in place, and the
+file must not change while it is in use; compressed files, JSON lists, CSV, TSV and Parquet are first copied to an
+unnamed temporary file of JSON lines.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+import tempfile
 from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from os import PathLike
 from pathlib import Path
@@ -22,12 +26,16 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from turnwise.tools.bounded_input import InputError, compression_of
+from turnwise.tools.readers import container_of, parse_record, read_records
+from turnwise.tools.retrieval.corpus_formats import CORPUS_FORMATS
 from turnwise.tools.retrieval.errors import BadCorpus
 
 __all__ = ["Passage", "Passages"]
 
 _MAX_COMPLAINTS: Final = 100
-_COMPRESSED: Final = (b"\x1f\x8b", b"PK", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PAR1")
+_MAX_PASSAGE: Final = 16 << 20
+"""Bytes of a passage as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +115,7 @@ class Passages(Mapping[str, Passage]):
         """Open a file of passages; it is read once and stays open.
 
         Args:
-            path: JSON lines in FlashRAG's format; empty lines are ignored.
+            path: JSON lines, a JSON list, CSV, TSV or Parquet, in one of `corpus_formats`; empty lines are ignored.
             strict: raise at the first invalid line or duplicate id; otherwise skip it.
 
         Raises:
@@ -211,8 +219,8 @@ class _FilePassages(Passages):
 
     def __init__(self, path: Path, *, strict: bool) -> None:
         self._path, self._strict = path, strict
-        self._file = _opened(path)
         log, hasher = _SkipLog(strict), blake2b(digest_size=16)
+        self._file = _opened(path, log)
         starts, hashes = self._scan(log, hasher)
         order: NDArray[np.int64] = np.argsort(hashes, kind="stable")
         keep = self._first_occurrences(starts, hashes, order, log)
@@ -235,8 +243,12 @@ class _FilePassages(Passages):
         """Return the offset of each valid line, int64 [n], and the hash of its id, uint64 [n]."""
         starts, hashes, at = array("q"), array("Q"), 0
         try:
-            for number, line in enumerate(self._file, 1):
+            for number, line in enumerate(iter(partial(self._file.readline, _MAX_PASSAGE + 1), b""), 1):
                 start, at = at, at + len(line)
+                if len(line) > _MAX_PASSAGE:
+                    raise BadCorpus(
+                        f"{self._path}, line {number}: more than {_MAX_PASSAGE:,} bytes, the most of a passage"
+                    )
                 if not line.strip():
                     continue
                 try:
@@ -323,50 +335,50 @@ def _reopened(path: str, strict: bool) -> Passages:
     return Passages.open(path, strict=strict)
 
 
-def _opened(path: Path) -> BinaryIO:
-    """Open a file of passages.
+def _opened(path: Path, log: _SkipLog) -> BinaryIO:
+    """Open a file of passages as JSON lines: the file itself, or a temporary copy of its passages.
 
     Raises:
-        BadCorpus: it is a directory, compressed, or cannot be read.
+        BadCorpus: it is a directory, has another container, or cannot be read.
     """
-    if path.is_dir():
-        raise BadCorpus(f"{path} is a directory; a corpus is a file of JSON lines such as {_EXAMPLE}")
     try:
-        file = path.open("rb")
-        head = file.peek(8)
+        if container_of(path) == "jsonl" and compression_of(path) is None:
+            return path.open("rb")
+        return _copied(path, log)
+    except InputError as error:
+        raise BadCorpus(str(error)) from error
     except OSError as error:
         raise BadCorpus(f"the corpus {path} cannot be read: {error.strerror or error}") from error
-    if head.startswith(_COMPRESSED):
-        file.close()
-        raise BadCorpus(f"{path} is compressed; decompress it first")
-    return file
+
+
+def _copied(path: Path, log: _SkipLog) -> BinaryIO:
+    """Return an unnamed file with the passages of another; each has the number of its line there."""
+    copy = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the passages
+    room = shutil.disk_usage(tempfile.gettempdir()).free // 2
+    written = 0
+    for record in read_records(path, max_line=_MAX_PASSAGE, max_bytes=room):
+        try:
+            if record.problem:
+                raise InputError(record.problem)
+            id, contents = CORPUS_FORMATS.read(record.fields, "")
+        except InputError as error:
+            log.skip(f"{path}, {record.prefix or f'line {record.number}: '}{error}")
+            continue
+        row = json.dumps({"id": id, "contents": contents}).encode()
+        copy.write(b"\n" * (record.number - written - 1) + row + b"\n")
+        written = record.number
+    copy.seek(0)
+    return copy
 
 
 def _row(line: bytes) -> tuple[str, str]:
     """Return id and contents of a line.
 
     Raises:
-        ValueError: the line is not a passage.
+        InputError: the line is not a passage.
     """
-    try:
-        row = json.loads(line.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"not valid UTF-8 ({error.reason} at byte {error.start})") from error
-    except (ValueError, RecursionError) as error:
-        reason = getattr(error, "msg", None) or "nested too deeply"
-        raise ValueError(f"not valid JSON ({reason}): {line[:60]!r}") from error
-    if not isinstance(row, dict):
-        raise ValueError(f"a passage must be a JSON object such as {_EXAMPLE}, got {type(row).__name__}")
-    id, contents = row.get("id", row.get("_id")), row.get("contents")
-    if isinstance(id, int) and not isinstance(id, bool):
-        id = str(id)
-    if contents is None and isinstance(row.get("title"), str) and isinstance(row.get("text"), str):
-        contents = f'"{" ".join(row["title"].splitlines())}"\n{row["text"]}'
-    if not isinstance(id, str) or not isinstance(contents, str):
-        name, value = ("contents", contents) if isinstance(id, str) else ("id", id)
-        raise ValueError(f"{name!r} must be a str, got {'nothing' if value is None else type(value).__name__}")
-    if not contents.strip():
-        raise ValueError("'contents' is empty")
+    fields = {key: value for key, value in parse_record(line).items() if value is not None}
+    id, contents = CORPUS_FORMATS.read(fields, "")
     return _clean(id), _clean(contents)
 
 

@@ -116,7 +116,7 @@ def test_a_task_of_our_own_schema_is_played(tmp_path: Path) -> None:
         ({**OWN, "files": {"a": "", "a/b/c": ""}}, "and a file 'a'"),
         ({**OWN, "files": {"a/b": ""}, "solution": {"a": ""}}, "and a file 'a'"),
         ({**OWN, "files": {"a": "\ud800"}}, "the contents of a under 'files' are not valid Unicode"),
-        ('{"id": "torn', "invalid JSON"),
+        ('{"id": "torn', "not valid JSON"),
         ("[1]", "expected a JSON object"),
     ],
 )

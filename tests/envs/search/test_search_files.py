@@ -30,7 +30,7 @@ def test_a_broken_passage_is_named_or_skipped(tmp_path, line):
 def test_binary_and_missing_files_are_one_sentence(tmp_path):
     questions, _ = write_files(tmp_path)
     path = tmp_path / "c.jsonl"
-    path.write_bytes(b"\xff\xfe\x00\n" * 3)
+    path.write_bytes(b"\xff\xff\xff\n" * 3)
     for strict, said in ((True, "line 1"), (False, "has no passages")):
         with pytest.raises(NoGames, match=said):
             SearchEnv(questions, path, strict=strict)

@@ -1,0 +1,163 @@
+"""Formats of question files: which keys of a record hold the question, its answers and its passages.
+
+    FlashRAG     {"id", "question", "golden_answers", "gold_doc_ids", "metadata": {"type"}}
+    HotpotQA     {"_id", "question", "answer", "type"}, and 2WikiMultihopQA, NQ-open, StrategyQA, BoolQ
+    MuSiQue      {"id", "question", "answer", "answer_aliases", "answerable"}
+    SQuAD        {"id", "question", "answers": {"text": [...]}}, and TriviaQA's {"answer": {"value", "aliases"}}
+    PopQA        {"id", "question", "possible_answers": "[...]"}
+    verl         {"prompt", "reward_model": {"ground_truth": {"target": [...]}}}, as Search-R1 writes it
+    BEIR         {"_id", "text"}: queries whose relevant passages stand in qrels/*.tsv; they have no answers
+    DPR          TSV without a header: question, list of answers
+
+A question that its data set marks as unanswerable becomes None.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import Any, Final
+
+from turnwise.envs.search.question import Question
+from turnwise.tools.bounded_input import InputError, parse_json
+from turnwise.tools.readers import Fields, RecordFormat, RecordFormats
+
+__all__ = ["QUESTION_FORMATS", "answers_of"]
+
+_IDS: Final = ("id", "_id", "qid", "question_id")
+_ANSWERS: Final = ("golden_answers", "answers", "answer", "possible_answers")
+_ALIASES: Final = ("answer_aliases", "aliases", "answers_aliases")
+_TRUTH: Final = {True: ("yes", "true"), False: ("no", "false")}
+_LONGEST_LIST: Final = 100_000  # characters of a list that is written as Python
+
+
+def answers_of(value: object) -> tuple[str, ...]:
+    """Return the answers in a value: strings, numbers and booleans, alone, in lists, or under "text" or "value".
+
+    >>> answers_of(["Ada", 7]), answers_of(True), answers_of({"text": ["Oakford"], "answer_start": [3]})
+    (('Ada', '7'), ('yes', 'true'), ('Oakford',))
+    """
+    if isinstance(value, bool):
+        return _TRUTH[value]
+    if isinstance(value, int | float):
+        return (str(value),)
+    if isinstance(value, str):
+        return (value,) if value.strip() else ()
+    if isinstance(value, list | tuple):
+        return _unique(answer for item in value for answer in answers_of(item))
+    if isinstance(value, dict):
+        names = ("value", "text", "answer", "target", *_ALIASES)
+        return _unique(answer for name in names if name in value for answer in answers_of(value[name]))
+    return ()
+
+
+def _unique(answers: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(answers))
+
+
+def _question(fields: Fields, id: str) -> Question | None:
+    """Return the question in a record of any format with the key "question"; None if it is marked as unanswerable."""
+    if _is_false(fields.get("answerable")) or fields.get("is_impossible") is True:
+        return None
+    stored = next((name for name in _ANSWERS if name in fields), "")
+    answers = _unique([*answers_of(_listed(fields.get(stored))), *_aliases(fields)])
+    if not answers and isinstance(fields.get("answers"), dict):
+        return None  # SQuAD 2.0 marks an unanswerable question so
+    return _made(fields, id, fields.get("question"), answers)
+
+
+def _made(fields: Fields, id: str, text: object, answers: tuple[str, ...], gold: tuple[str, ...] = ()) -> Question:
+    if not isinstance(text, str) or not text.strip() or not answers:
+        raise InputError("it has no question or no answer")
+    meta = fields.get("metadata")
+    meta = meta if isinstance(meta, dict) else {}
+    kind = meta.get("type", fields.get("type"))
+    return Question(
+        id=_id(fields, id),
+        text=text,
+        answers=answers,
+        gold=gold or answers_of(fields.get("gold_doc_ids")),
+        entities=answers_of(fields.get("entities", meta.get("entities"))),
+        kind=kind if isinstance(kind, str) and kind else "question",
+    )
+
+
+def _id(fields: Fields, id: str) -> str:
+    value = next((fields[name] for name in _IDS if name in fields), None)
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) and value != "" else id
+
+
+def _aliases(fields: Fields) -> list[str]:
+    return [alias for name in _ALIASES if name in fields for alias in answers_of(_listed(fields[name]))]
+
+
+def _is_false(value: object) -> bool:
+    return value is False or (isinstance(value, str) and value.strip().lower() == "false")
+
+
+def _listed(value: object) -> object:
+    """Return the list in a string such as '["a", "b"]', which tables hold; any other value unchanged."""
+    if not isinstance(value, str) or not (value.startswith("[") and value.endswith("]")):
+        return value
+    for parse in (lambda text: parse_json(text, "it"), _python):
+        try:
+            items: Any = parse(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+        if isinstance(items, list | tuple) and all(isinstance(item, str) for item in items):
+            return list(items)
+    return value
+
+
+def _python(text: str) -> object:
+    return ast.literal_eval(text) if len(text) <= _LONGEST_LIST else text
+
+
+def _verl(fields: Fields, id: str) -> Question:
+    model, extra = fields["reward_model"], fields.get("extra_info")
+    extra = extra if isinstance(extra, dict) else {}
+    truth = model.get("ground_truth") if isinstance(model, dict) else None
+    text = fields.get("question", extra.get("question"))
+    prompt = fields.get("prompt")
+    if text is None and isinstance(prompt, list) and prompt and isinstance(prompt[-1], dict):
+        said = prompt[-1].get("content")
+        text = said.rpartition("Question:")[2].strip() if isinstance(said, str) else None
+    index = extra.get("index")
+    name = f"{fields.get('data_source', 'verl')}_{extra.get('split', '')}_{index}" if index is not None else id
+    return _made(fields, name, text, answers_of(_listed(truth)))
+
+
+def _query(fields: Fields, id: str) -> Question:
+    return Question(_id(fields, id), str(fields["text"]), (), kind="query")
+
+
+def _columns(fields: Fields, id: str) -> Question:
+    return _made({}, id, fields["column 1"], answers_of(_listed(fields["column 2"])))
+
+
+def _article(fields: Fields, id: str) -> Question:
+    raise InputError("it is an article of SQuAD's nested JSON; use SQuAD with one question a record, as in Parquet")
+
+
+def _passage(fields: Fields, id: str) -> Question:
+    raise InputError("it is a passage of a corpus, not a question")
+
+
+QUESTION_FORMATS: Final[RecordFormats[Question | None]] = RecordFormats(
+    "a question",
+    RecordFormat(
+        "FlashRAG, HotpotQA, MuSiQue, SQuAD and others",
+        f"question, and one of {', '.join(_ANSWERS)}",
+        lambda fields: "question" in fields and any(name in fields for name in _ANSWERS),
+        _question,
+    ),
+    RecordFormat("verl", "prompt, reward_model", lambda fields: "reward_model" in fields, _verl),
+    RecordFormat("", "", lambda fields: "paragraphs" in fields and "question" not in fields, _article),
+    RecordFormat("", "", lambda fields: "contents" in fields or {"text", "title"} <= fields.keys(), _passage),
+    RecordFormat("BEIR", "_id, text", lambda fields: {"_id", "text"} <= fields.keys(), _query),
+    RecordFormat("DPR", "TSV: question, answers", lambda fields: {"column 1", "column 2"} == fields.keys(), _columns),
+    RecordFormat(
+        "", "", lambda fields: "question" in fields or not fields, lambda fields, id: _made(fields, id, "", ())
+    ),
+)
+"""Formats of questions; None stands for a question that is marked as unanswerable."""

@@ -1,0 +1,172 @@
+"""Questions as they are published: each format gives the same questions, whatever the container."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from search_worlds import write_files
+
+from turnwise.envs.errors import GameFileError, NoGames
+from turnwise.envs.search import SearchEnv, load_questions, recall
+from turnwise.envs.search.question_formats import answers_of
+from turnwise.envs.search.questions import Question
+
+HOTPOT = {
+    "_id": "5a8b57f25542995d1e6f1371",
+    "answer": "yes",
+    "question": "Were Scott and Ed of the same nationality?",
+    "supporting_facts": [["Scott", 0], ["Ed", 0]],
+    "context": [["Scott", ["Scott is an American."]], ["Ed", ["Ed was an American."]]],
+    "type": "comparison",
+    "level": "hard",
+}
+MUSIQUE = {
+    "id": "2hop__13548_13529",
+    "paragraphs": [{"idx": 0, "title": "Lionel", "paragraph_text": "...", "is_supporting": True}],
+    "question": "When was the person who Messi's goals get compared to signed by Barcelona?",
+    "question_decomposition": [],
+    "answer": "June 1982",
+    "answer_aliases": ["1982", "June of 1982"],
+    "answerable": True,
+}
+SQUAD = {"id": "56", "title": "Normans", "context": "...", "question": "Where?", "answers": {"text": ["France"]}}
+TRIVIA = {"question_id": "tc_1", "question": "Who?", "answer": {"value": "Ada", "aliases": ["Ada M."], "type": "x"}}
+POPQA = {"id": 4222, "subj": "George", "question": "What is his job?", "possible_answers": '["politician", "polit."]'}
+STRATEGY = {"qid": "4fd", "question": "Did they?", "answer": False}
+R1 = {
+    "data_source": "nq",
+    "prompt": [{"role": "user", "content": "Answer the given question. Question: who got it?\n"}],
+    "ability": "fact-reasoning",
+    "reward_model": {"style": "rule", "ground_truth": {"target": ["Wilhelm", "Röntgen"]}},
+    "extra_info": {"index": 7, "split": "train"},
+}
+
+
+@pytest.mark.parametrize(
+    ("record", "question"),
+    [
+        (HOTPOT, Question(HOTPOT["_id"], HOTPOT["question"], ("yes",), kind="comparison")),
+        (MUSIQUE, Question(MUSIQUE["id"], MUSIQUE["question"], ("June 1982", "1982", "June of 1982"))),
+        (SQUAD, Question("56", "Where?", ("France",))),
+        (TRIVIA, Question("tc_1", "Who?", ("Ada", "Ada M."))),
+        (POPQA, Question("4222", "What is his job?", ("politician", "polit."))),
+        (STRATEGY, Question("4fd", "Did they?", ("no", "false"))),
+        (R1, Question("nq_train_7", "who got it?", ("Wilhelm", "Röntgen"))),
+        ({**R1, "question": "who?", "golden_answers": ["W"], "id": "train_7"}, Question("train_7", "who?", ("W",))),
+        ({"question": "who?", "answers": ["a", "b", "a"]}, Question("line_1", "who?", ("a", "b"))),
+        ({"question": "year?", "answer": 1982}, Question("line_1", "year?", ("1982",))),
+        ({"question": "list?", "answer": "[sic]"}, Question("line_1", "list?", ("[sic]",))),
+    ],
+    ids=[
+        "hotpot",
+        "musique",
+        "squad",
+        "trivia",
+        "popqa",
+        "boolean",
+        "verl",
+        "search-r1",
+        "answers",
+        "number",
+        "brackets",
+    ],
+)
+def test_a_published_question_is_read(record: dict, question: Question, tmp_path: Path) -> None:
+    (path := tmp_path / "q.json").write_text(json.dumps([record], indent=1))
+    assert load_questions(path) == ([question], 0)
+    (path := tmp_path / "q.jsonl.gz").write_bytes(gzip.compress(json.dumps(record).encode()))
+    assert load_questions(path) == ([question], 0)
+
+
+def test_questions_in_tables(tmp_path: Path) -> None:
+    expected = [Question("1", "who?", ("Ada", "A. M.")), Question("2", "where?", ("Oakford",))]
+    (path := tmp_path / "q.csv").write_text('id,question,answers\n1,who?,"[""Ada"", ""A. M.""]"\n2,where?,Oakford\n')
+    assert load_questions(path) == (expected, 0)
+    polars = pytest.importorskip("polars")
+    rows = [{"id": one.id, "question": one.text, "golden_answers": list(one.answers)} for one in expected]
+    polars.DataFrame(rows).write_parquet(tmp_path / "q.parquet")
+    assert load_questions(tmp_path / "q.parquet") == (expected, 0)
+    (path := tmp_path / "nq-test.qa.csv.tsv").write_text("who is it?\t['Ada', \"A. M.\"]\n")
+    assert load_questions(path) == ([Question("line_1", "who is it?", ("Ada", "A. M."))], 0)
+
+
+def test_questions_that_are_marked_as_unanswerable_are_left_out_and_counted(tmp_path: Path) -> None:
+    none = [
+        {**MUSIQUE, "id": "b", "answerable": False},
+        {**SQUAD, "id": "c", "answers": {"text": [], "answer_start": []}},
+        {**SQUAD, "id": "d", "is_impossible": True},
+    ]
+    (path := tmp_path / "q.json").write_text(json.dumps([MUSIQUE, *none]))
+    questions, left_out = load_questions(path)
+    assert ([question.id for question in questions], left_out) == ([MUSIQUE["id"]], 3)
+    path.write_text(json.dumps(none))
+    with pytest.raises(NoGames, match="all 3 are marked as unanswerable"):
+        load_questions(path)
+
+
+def test_an_id_that_comes_twice_is_told_under_any_key(tmp_path: Path) -> None:
+    (path := tmp_path / "q.json").write_text(json.dumps([HOTPOT, HOTPOT]))
+    with pytest.raises(GameFileError, match=f"record 2: invalid record: duplicate id '{HOTPOT['_id']}'"):
+        load_questions(path)
+
+
+def test_any_alias_is_a_right_answer(tmp_path: Path) -> None:
+    _, corpus = write_files(tmp_path)
+    (path := tmp_path / "musique.jsonl").write_text(json.dumps(MUSIQUE))
+    env = SearchEnv(path, corpus)
+    for answer, reward in (("June 1982", 1.0), ("1982", 1.0), ("1983", 0.0)):
+        env.reset(options={"task": MUSIQUE["id"]})
+        assert env.step(f"<answer>{answer}</answer>")[1] == reward
+
+
+def test_queries_of_beir_come_with_their_passages(tmp_path: Path) -> None:
+    (path := tmp_path / "queries.jsonl").write_text(
+        "\n".join(json.dumps({"_id": id, "text": text, "metadata": {}}) for id, text in [("8", "tea?"), ("9", "rye?")])
+    )
+    with pytest.raises(NoGames, match=r"queries without answers, as in BEIR, and .*qrels has no passages"):
+        load_questions(path)
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n8\ta\t1\n8\tb\t2\n8\tc\t0\n7\ta\t1\n")
+    questions, _ = load_questions(path)
+    assert questions == [Question("8", "tea?", (), ("b", "a"), kind="query")]
+    assert recall(questions[0], ["b", "c"]) == 0.5
+    with pytest.raises(NoGames, match="relevant passages but without answers"):
+        SearchEnv(path, write_files(tmp_path)[1])
+
+
+@pytest.mark.parametrize(
+    ("record", "sentence"),
+    [
+        ({"id": "1", "contents": '"Tea"\nhot'}, "it is a passage of a corpus, not a question"),
+        ({"title": "Normans", "paragraphs": []}, "an article of SQuAD's nested JSON"),
+        (
+            {"prompt": "p", "chosen": "c"},
+            r"expected a question as in FlashRAG, .*; BEIR \(_id, text\); .* the keys prompt",
+        ),
+        ({"question": "who?"}, "it has no question or no answer"),
+        ({"question": "who?", "answer": ["", " "]}, "it has no question or no answer"),
+    ],
+)
+def test_other_records_are_one_sentence(record: dict, sentence: str, tmp_path: Path) -> None:
+    (path := tmp_path / "q.jsonl").write_text(json.dumps(record))
+    with pytest.raises(GameFileError, match=sentence) as error:
+        load_questions(path)
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_answers_keep_their_order_and_are_not_empty() -> None:
+    assert answers_of([" ", "b", None, ["a", "b"], {"aliases": ["c"], "value": "d"}, True]) == (
+        "b",
+        "a",
+        "d",
+        "c",
+        "yes",
+        "true",
+    )
+
+
+def test_original_files_of_hotpotqa_and_nq_are_read(data_dir: Path) -> None:
+    questions, _ = load_questions(data_dir / "search" / "hotpot_dev_v1_simplified.json")
+    assert (len(questions), questions[0].answers, questions[0].kind) == (7405, ("yes",), "comparison")
+    assert len(load_questions(data_dir / "search" / "NQ-open.dev.jsonl")[0]) > 1000

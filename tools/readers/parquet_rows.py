@@ -1,0 +1,41 @@
+"""Program: prints the rows of a Parquet file as JSON lines, within a limit of memory. See `parquet_process`."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+
+_SLICE = 64 << 20
+"""Bytes of decoded rows at once, about."""
+
+
+def print_rows(path: str, memory: int) -> None:
+    """Print each row of a Parquet file as one line of JSON.
+
+    Args:
+        path: the file.
+        memory: bytes of address space of this process.
+    """
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    import polars
+
+    rows, start, count = polars.scan_parquet(path, glob=False), 0, 64
+    while len(part := rows.slice(start, count).collect()):
+        for row in part.iter_rows(named=True):
+            sys.stdout.write(json.dumps(row, ensure_ascii=False, default=_plain) + "\n")
+        start += count
+        count = count * 2 if part.estimated_size() < _SLICE // 2 else max(1, count // 2)
+
+
+def _plain(value: object) -> object:
+    """Return bytes as text, and dates and the like as they are printed."""
+    return bytes(value).decode(errors="replace") if isinstance(value, bytes | bytearray) else str(value)
+
+
+if __name__ == "__main__":
+    sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
+    try:
+        print_rows(sys.argv[1], int(sys.argv[2]))
+    except BrokenPipeError:
+        sys.exit(1)
