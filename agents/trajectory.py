@@ -97,6 +97,9 @@ class Turn:
     """How the answer ended."""
     switches: tuple[tuple[int, int], ...] = ()
     """(index of a response token, version): the weights that went on with the answer from there."""
+    results: tuple[str, ...] = ()
+    """The results of the previous action's calls, one for each, as they are in the prompt of a model with native tool
+    calls; () if there were none."""
 
     @property
     def versions(self) -> tuple[int, ...]:

@@ -51,7 +51,8 @@ class OpenAIOptions(BaseModel):
     limit: Literal["", "max_tokens", "max_completion_tokens"] = ""
     """Name of the field for the longest response; empty: chosen by the server's host."""
     omit: tuple[str, ...] = ()
-    """Fields that are not sent, for models that refuse them, such as temperature."""
+    """Fields that are not sent, for models that refuse them, such as temperature; with "messages." before the name,
+    fields of the messages, such as messages.reasoning_content."""
     body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of every request."""
 

@@ -166,11 +166,11 @@ def test_a_server_that_does_not_accept_the_connection_ends_the_rollout_at_once(
 ) -> None:
     import httpx
 
-    async def request(*_: Any, **__: Any) -> None:
+    async def send(*_: Any, **__: Any) -> None:
         raise httpx.ConnectTimeout("")
 
     sampler = connect(server, opened)
-    monkeypatch.setattr(sampler._client._http, "request", request)
+    monkeypatch.setattr(sampler._client._http, "send", send)
     with pytest.raises(EngineFailed, match=r"cannot be reached \(ConnectTimeout\)"):
         ask(sampler)
 
