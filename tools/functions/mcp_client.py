@@ -84,7 +84,6 @@ class McpServer:
             import mcp  # noqa: F401
         except ImportError as error:
             raise ServerFailed("MCP servers need the mcp package: pip install 'turnwise[mcp]'") from error
-        self.url, self.command = self._entry.url, list(self._entry.command)
         self.seconds, self.budget = seconds, budget
         self._secrets = self._entry.secrets()
         self._log_filter = HidesSecrets(self._secrets)
@@ -95,7 +94,7 @@ class McpServer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._started: concurrent.futures.Future[list[Any]] = concurrent.futures.Future()
-        self._errors = None if self.url else ErrorOutput()
+        self._errors = None if self._entry.url else ErrorOutput()
         self._thread = threading.Thread(target=self._run, name="turnwise-mcp", daemon=True)
         self._thread.start()
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import PurePath
 from typing import Any, Final
@@ -33,9 +33,9 @@ _SECRET_NAME: Final = re.compile(r"key|token|secret|passw|auth|cookie|credential
 class ServerEntry:
     """A server that is started by a command, or one at a URL."""
 
-    command: tuple[str, ...]
+    command: tuple[str, ...] = field(repr=False)
     """The program and its arguments; () with a URL."""
-    url: str
+    url: str = field(repr=False)
     env: Mapping[str, Secret]
     cwd: str | None
     headers: Mapping[str, Secret]

@@ -168,6 +168,11 @@ async def _end(process: Any) -> None:
             break
     with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
         await process.stdout.aclose()
+    # What the program started may hold its pipes open, and then asyncio keeps them for ever; anyio has no way to say so.
+    transport = getattr(getattr(process, "_process", None), "_transport", None)
+    if transport is not None:
+        with contextlib.suppress(PermissionError):
+            transport.close()
 
 
 @contextlib.asynccontextmanager
