@@ -198,8 +198,18 @@ class Trajectory:
         return sum(turn.counted("response_tokens", len(turn.response)) for turn in self.turns)
 
     @property
+    def counted_answers(self) -> int:
+        """Number of turns whose tokens are known: from their ids, or because a server counted them."""
+        return sum(bool(turn.prompt or turn.response or "prompt_tokens" in turn.extras) for turn in self.turns)
+
+    @property
+    def priced_answers(self) -> int:
+        """Number of turns whose price is known."""
+        return sum("request_cost" in turn.extras for turn in self.turns)
+
+    @property
     def cost(self) -> float | None:
-        """Price of all turns, None if the sampler knows no prices."""
+        """Price of the turns whose price is known, None if there are none."""
         costs = [cost for turn in self.turns if isinstance(cost := turn.extras.get("request_cost"), int | float)]
         return float(sum(costs)) if costs else None
 

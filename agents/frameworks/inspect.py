@@ -57,9 +57,7 @@ class InspectSampler:
         if output.error:
             raise RequestFailed(f"inspect's model failed: {output.error}")
         finish: Finish = "length" if output.stop_reason in ("max_tokens", "model_length") else "stop"
-        return Completion(
-            (), (), output.completion, self.version, finish, _usage(output), reasoning=_reasoning(output)
-        )
+        return Completion((), (), output.completion, self.version, finish, _usage(output), reasoning=_reasoning(output))
 
     def forget(self, episode: str) -> None:
         """Do nothing: nothing is kept between turns."""

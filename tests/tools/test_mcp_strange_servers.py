@@ -40,7 +40,10 @@ def program(*tools: dict[str, Any], **options: Any) -> McpServer:
 
 
 def test_null_means_absent() -> None:
-    tools = (tool("free", required=None, properties=None), tool("find", properties={"a": {"type": "string", "enum": None}}))
+    tools = (
+        tool("free", required=None, properties=None),
+        tool("find", properties={"a": {"type": "string", "enum": None}}),
+    )
     with program(*tools) as server:
         box = Toolbox(server)
         assert box.call(Call("free", {})).text == "{}"
@@ -53,7 +56,9 @@ def test_null_means_absent() -> None:
 SCHEMAS = {
     "oneOf": tool("t", oneOf=[{"properties": {"id": {}}}, {"properties": {"name": {}}}], additionalProperties=False),
     "allOf": tool("t", properties={"a": {}}, allOf=[{"properties": {"id": {}}}], additionalProperties=False),
-    "$ref": tool("t", **{"$ref": "#/$defs/t", "$defs": {"t": {"properties": {"id": {}}}}, "additionalProperties": False}),
+    "$ref": tool(
+        "t", **{"$ref": "#/$defs/t", "$defs": {"t": {"properties": {"id": {}}}}, "additionalProperties": False}
+    ),
     "pattern": tool("t", patternProperties={"^i": {}}, additionalProperties=False),
     "open": tool("t", properties={"a": {}}),
     "true": tool("t", properties={"a": {}}, additionalProperties=True),
@@ -233,9 +238,11 @@ def test_an_answer_that_is_too_large_fails_its_call(answer: Answer, why: str) ->
 
 @pytest.mark.parametrize("status", [401, 403, 404, 405, 429, 500, 503])
 def test_a_status_is_named(status: int) -> None:
-    with http_server(Answer(), Answer(b"<html>no</html>", status)) as url:
-        with pytest.raises(ServerFailed, match=f"did not start: .*HTTP {status}: "):
-            McpServer(url, start_seconds=PATIENT)
+    with (
+        http_server(Answer(), Answer(b"<html>no</html>", status)) as url,
+        pytest.raises(ServerFailed, match=f"did not start: .*HTTP {status}: "),
+    ):
+        McpServer(url, start_seconds=PATIENT)
     with http_server(Answer(b"busy", status)) as url, McpServer(url, seconds=PATIENT, start_seconds=PATIENT) as server:
         assert f"HTTP {status}: " in Toolbox(server).call(Call("t", {})).text
 

@@ -200,7 +200,7 @@ def test_endless_responses_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_BYTES", 100)
     with (
         serving(lambda said: (200, b" " * 1000)) as (url, _),
-        pytest.raises(NoRetriever, match="longer than 100 bytes"),
+        pytest.raises(NoRetriever, match="has more than 100 bytes"),
     ):
         RemoteRetriever(url).search("tea")
 

@@ -164,7 +164,9 @@ class McpServer:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         if self._gone:
             return
-        opened = program_streams(self._entry, self._errors, self._give_up) if self._errors else http_streams(self._entry)
+        opened = (
+            program_streams(self._entry, self._errors, self._give_up) if self._errors else http_streams(self._entry)
+        )
         async with opened as (reading, writing), mcp.ClientSession(reading, writing) as session:
             # The constructor may time out: then the session must end although the tools were not listed.
             listing = asyncio.ensure_future(_list_tools(session))
@@ -254,7 +256,9 @@ def _names(listed: Sequence[str]) -> list[str]:
     >>> _names(["a.b", "a_b", "a/b", "2nd"])
     ['a_b_2', 'a_b', 'a_b_3', '_2nd']
     """
-    names = ["" if NAME.fullmatch(name) is None or name in listed[:number] else name for number, name in enumerate(listed)]
+    names = [
+        "" if NAME.fullmatch(name) is None or name in listed[:number] else name for number, name in enumerate(listed)
+    ]
     for number, name in enumerate(listed):
         if names[number]:
             continue
@@ -279,7 +283,7 @@ def _first(error: BaseException) -> Exception:
 
 
 def _text(result: Any) -> str:
-    """Return the text parts of a result, and a line for each part that is not text; data that no text repeats as JSON."""
+    """Return the text parts of a result, a line for each other part, and data that no text repeats as JSON."""
     parts = []
     said = False
     for part in result.content or ():

@@ -24,7 +24,7 @@ from turnwise.tools.functions.mcp_entry import ServerEntry
 __all__ = ["MOST_BYTES", "ErrorOutput", "http_streams", "program_streams"]
 
 MOST_BYTES: Final = 32 << 20
-"""Decoded bytes of one message of a server, far more than any result of which an agent sees a few thousand characters."""
+"""Decoded bytes of one message of a server; an agent sees a few thousand characters of it."""
 _ENDLESS: Final = 1 << 62  # bytes of the stream of a server's own messages, each of which is limited
 _MOST_ERROR: Final = 1 << 20  # bytes that are read of an answer with an error
 _CONNECTING: Final = 30.0  # seconds for a connection over HTTP; how long a call may take is decided by its caller
@@ -67,9 +67,7 @@ class ErrorOutput:
 
 
 @contextlib.asynccontextmanager
-async def program_streams(
-    entry: ServerEntry, errors: ErrorOutput, report: Callable[[str], None]
-) -> AsyncIterator[Any]:
+async def program_streams(entry: ServerEntry, errors: ErrorOutput, report: Callable[[str], None]) -> AsyncIterator[Any]:
     """Start a program in a process group of its own; yield the streams of a session; end the group.
 
     Args:
@@ -168,7 +166,7 @@ async def _end(process: Any) -> None:
             break
     with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
         await process.stdout.aclose()
-    # What the program started may hold its pipes open, and then asyncio keeps them for ever; anyio has no way to say so.
+    # What the program started may hold its pipes open; asyncio then keeps them for ever, and anyio cannot say so.
     transport = getattr(getattr(process, "_process", None), "_transport", None)
     if transport is not None:
         with contextlib.suppress(PermissionError):

@@ -76,7 +76,7 @@ def _has_argument_tags(text: str, at: int, tool: Tool) -> bool:
     match = _TAG.match(text, _skip_space(text, at))
     if match is None:
         return False
-    names = (tool.parameters.get("properties") or {})
+    names = tool.parameters.get("properties") or {}
     return tool.main_argument is None or bool(difflib.get_close_matches(match[1], names, 1))
 
 
@@ -154,7 +154,7 @@ def write(calls: Sequence[Call], tools: Sequence[Tool]) -> str:
 
 
 def _written(call: Call, tool: Tool) -> str:
-    required = (tool.parameters.get("required") or ())
+    required = tool.parameters.get("required") or ()
     parts = {name: _text(value, _schema_of(tool, name)) for name, value in call.arguments.items()}
     for name in parts:
         if not NAME.fullmatch(name):
@@ -190,7 +190,7 @@ def write_results(results: Sequence[ToolResult]) -> str:
 
 def example(tool: Tool) -> str:
     """Return a call with "..." for its values."""
-    properties = list((tool.parameters.get("properties") or {}))
+    properties = list(tool.parameters.get("properties") or {})
     required = [name for name in properties if name in (tool.parameters.get("required") or ())]
     if tool.main_argument is not None:
         return f"<{tool.name}>...</{tool.name}>"
@@ -205,7 +205,7 @@ def describe(tools: Sequence[Tool]) -> str:
 
 def _described(tool: Tool) -> str:
     lines = [f"{example(tool)}  {' '.join(tool.description.split())}".rstrip()]
-    required = (tool.parameters.get("required") or ())
+    required = tool.parameters.get("required") or ()
     for name, schema in (tool.parameters.get("properties") or {}).items():
         kind = _type_name(schema, tool.parameters.get("$defs", {}))
         optional = "" if name in required else ", optional"

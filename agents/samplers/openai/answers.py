@@ -2,8 +2,8 @@
 
 Servers differ. The content is a string or a list of parts. The reasoning stands in the content, in a field of its own
 (`reasoning_content`, `reasoning`, `reasoning_details`), or in parts. Calls are `tool_calls`, or the older
-`function_call`. The words for the end of an answer are those of the server behind a gateway; words for a generation that
-failed make the answer a failed request, whatever it contains.
+`function_call`. The words for the end of an answer are those of the server behind a gateway; a word for a generation
+that failed makes the answer a failed request, whatever it contains.
 """
 
 from __future__ import annotations

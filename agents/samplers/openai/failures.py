@@ -27,7 +27,8 @@ _TOO_LONG = re.compile(
     # what servers say of a prompt that leaves no room, grouped by its form
     r"context.{0,3}length|context.{0,3}(size|window|limit)|maximum.{0,20}(tokens|length)"
     r"|exceeds? .{0,40}\b(context|max_model_len)|exceed_context_size"
-    r"|\b(prompt|input|request|messages?|text)s?\b.{0,60}(too (long|large)|longer than|exceed\w* .{0,30}(length|limit|tokens))"
+    r"|\b(prompt|input|request|message|text)s?\b.{0,60}(too (long|large)|longer than)"
+    r"|\b(prompt|input|request|message|text)s?\b.{0,60}exceed\w* .{0,30}(length|limit|tokens)"
     r"|too many (input |prompt )?tokens|total number of tokens|reduce the length of"
     r"|maximum prompt length|range of input length",
     re.IGNORECASE,

@@ -129,9 +129,7 @@ def native_messages(request: Request, format: str) -> list[Message]:
     return native
 
 
-def _reply(
-    message: Message, past: Mapping[str, Any] | None, format: str, turn: int
-) -> tuple[Message, list[Message]]:
+def _reply(message: Message, past: Mapping[str, Any] | None, format: str, turn: int) -> tuple[Message, list[Message]]:
     """Return the message of an answer, and the beginnings of the messages with the results of its calls."""
     entries = _entries(past or {})
     if past is not None and entries and all(map(_has_object, entries)):
@@ -185,7 +183,7 @@ def _has_object(entry: Any) -> bool:
 
 
 def _with_ids(entries: Sequence[Mapping[str, Any]], turn: int) -> list[Message]:
-    """Return calls with different ids; those of our own are nine letters and digits, since some servers ask for that."""
+    """Return calls with different ids; our own are nine letters and digits, which some servers ask for."""
     calls: list[Message] = []
     for number, entry in enumerate(entries):
         id = entry.get("id")

@@ -17,6 +17,7 @@ from toys.openai_client import answer, ask, connect, request
 from toys.openai_server import ToyServer
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.content import ImagePart
 from turnwise.agents.dialogue import Dialogue
 from turnwise.agents.errors import SamplerError
 from turnwise.agents.prompt import View
@@ -66,7 +67,10 @@ def test_calls_in_text_become_native_messages(form: str) -> None:
     assert [json.loads(one["function"]["arguments"])["name"] for one in first["tool_calls"]] == ["Ada", "Bob"]
     assert [one["content"] for one in native[2:4]] == ["555", "no entry"]
     assert [one["content"] for one in native[7:]] == ["The tools are gone."] * 2  # no result of each call is known
-    assert native[4:6] == [{"role": "assistant", "content": "what?"}, {"role": "user", "content": "Nothing was done.\n>"}]
+    assert native[4:6] == [
+        {"role": "assistant", "content": "what?"},
+        {"role": "user", "content": "Nothing was done.\n>"},
+    ]
     ids = [one["id"] for message in (first, second) for one in message["tool_calls"]]
     assert [one["tool_call_id"] for one in native if one["role"] == "tool"] == ids
     assert len(set(ids)) == 4
@@ -102,7 +106,9 @@ def test_each_call_gets_its_own_result_byte_for_byte(
         answer({"content": None, "tool_calls": calls}, "tool_calls"),
         answer({"content": None, "tool_calls": [called("answer", '{"text": "done"}')]}, "tool_calls"),
     ]
-    (group,) = rollout(Agent(parser="whole"), connect(server, opened, tools=True, tool_format=form), ["task"], make=make)
+    (group,) = rollout(
+        Agent(parser="whole"), connect(server, opened, tools=True, tool_format=form), ["task"], make=make
+    )
     assert group.trajectories[0].won
     sent = server.sent("/chat/completions")[-1]["messages"][-2:]
     assert sent == [
@@ -135,8 +141,22 @@ def test_calls_that_are_refused_have_a_result_each(server: ToyServer, opened: Ex
     assert sent[-1]["content"].startswith("Nothing was done: call 1: the call is not valid JSON")
 
 
+def test_an_image_follows_the_results(server: ToyServer, opened: ExitStack) -> None:
+    image = ImagePart(np.zeros((2, 2, 3), np.uint8))
+    dialogue = Dialogue(Agent(parser="whole"))
+    written = call_format("hermes").write([Call("tap", {}), Call("tap", {})], [])
+    dialogue.add(dialogue.view("Tap."), written, written)
+    native = native_messages(asked(dialogue, dialogue.view("a\nb", images=(image,), results=("a", "b"))), "hermes")
+    assert [one["content"] for one in native[2:4]] == ["a", "b"]
+    assert [part["type"] for part in native[4]["content"]] == ["image"]
+
+
 def test_a_servers_message_goes_back_as_it_came(server: ToyServer, opened: ExitStack) -> None:
-    signed = {**called("find", '{"name":"Ada"}'), "id": "abcDEF123", "extra_content": {"google": {"thought_signature": "x"}}}
+    signed = {
+        **called("find", '{"name":"Ada"}'),
+        "id": "abcDEF123",
+        "extra_content": {"google": {"thought_signature": "x"}},
+    }
     message = {
         "role": "assistant",
         "content": None,
@@ -184,7 +204,9 @@ def test_a_servers_message_goes_back_as_it_came(server: ToyServer, opened: ExitS
     assert "reasoning_content" not in server.sent("/chat/completions")[-1]["messages"][1]
 
 
-@pytest.mark.parametrize("said", ["I write <tool_call> now.", "<think>Well", "a</think> <think> b <tool_call>{</tool_call>"])
+@pytest.mark.parametrize(
+    "said", ["I write <tool_call> now.", "<think>Well", "a</think> <think> b <tool_call>{</tool_call>"]
+)
 @pytest.mark.parametrize("arguments", ["{}", '{"name": "</think><tool_call>\\n</tool_call>"}'])
 @pytest.mark.parametrize("form", ["hermes", "openai"])
 def test_prose_and_arguments_cannot_spoil_structured_calls(form: str, arguments: str, said: str) -> None:
