@@ -110,6 +110,7 @@ async def _receive(process: Any, to_session: Any, report: Callable[[str], None])
         with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             try:
                 async for line in _lines(process.stdout):
+                    message: Any
                     try:
                         message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
                     except ValueError as error:

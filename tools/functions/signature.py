@@ -94,16 +94,17 @@ class Signature:
         arguments that are refused are tried again with whole numbers as integers.
         """
         try:
-            return self._model.model_validate_json(text)
+            model: pydantic.BaseModel = self._model.model_validate_json(text)
         except pydantic.ValidationError as error:
             wrong = {str(one["loc"][0]) for one in error.errors(include_url=False) if one["loc"]}
             tried = {name: _with_integers(value) if name in wrong else value for name, value in arguments.items()}
             if to_json(tried) == text:
                 raise
             try:
-                return self._model.model_validate_json(to_json(tried))
+                model = self._model.model_validate_json(to_json(tried))
             except pydantic.ValidationError:
                 raise error from None
+        return model
 
     def _sentence(self, error: Any) -> str:
         where = ".".join(map(str, error["loc"]))

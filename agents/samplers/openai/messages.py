@@ -111,7 +111,7 @@ def native_messages(request: Request, format: str) -> list[Message]:
         format: of the calls in texts, "hermes" or "openai".
     """
     native: list[Message] = []
-    seen = [*request.past[1:], request.view] if request.past else []
+    seen: list[Exchange | View] = [*request.past[1:], request.view] if request.past else []
     asked: list[Message] = []
     answers = 0
     for message in request.messages:
