@@ -196,6 +196,13 @@ def test_refused_requests_are_bad_queries(status: int) -> None:
     )
 
 
+def test_a_password_in_the_address_is_refused_and_not_shown() -> None:
+    for make in (RemoteRetriever, AndroidWorldClient):
+        with pytest.raises((BadQuery, DeviceError), match="the server host must not contain a password") as failure:
+            make("http://me:secret@host:8000")
+        assert "secret" not in str(failure.value)
+
+
 def test_endless_responses_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_BYTES", 100)
     with (

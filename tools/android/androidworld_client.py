@@ -85,6 +85,8 @@ class AndroidWorldClient:
         parts = urlsplit(url) if isinstance(url, str) else None
         if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
             raise DeviceError(f"url must be the address of a server such as http://127.0.0.1:5000, got {url!r}")
+        if parts.username or parts.password:
+            raise DeviceError(f"the url of the server {parts.hostname} must not contain a password")
         deadline = 3 * timeout if deadline is None else deadline
         for name, value in (("timeout", timeout), ("deadline", deadline)):
             if not isfinite(value) or not 0 < value <= 1e6:

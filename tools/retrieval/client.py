@@ -195,6 +195,8 @@ def _address(url: str) -> str:
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
         raise BadQuery(f"url must be like http://127.0.0.1:8000, got {url!r}")
     path = parts.path.rstrip("/")
+    if parts.username or parts.password:
+        raise BadQuery(f"the url of the server {parts.hostname} must not contain a password")
     return urlunsplit((parts.scheme, parts.netloc, path if path.endswith("/retrieve") else f"{path}/retrieve", "", ""))
 
 

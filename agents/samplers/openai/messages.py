@@ -161,8 +161,8 @@ def _results(message: Message, asked: Sequence[Message], after: Exchange | View 
 
 
 def _sent_back(message: Mapping[str, Any]) -> Message:
-    """Return a server's message for its next prompt: as it came, but servers that send null may refuse it."""
-    fields = {name: value for name, value in message.items() if value is not None}
+    """Return a server's message for its next prompt: as it came, but servers refuse some nulls and empty lists that they send."""
+    fields = {name: value for name, value in message.items() if value is not None and value != []}
     return {"role": "assistant", "content": "", **fields}
 
 
