@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toys.service import Answer, serving
 
+from turnwise.tools.android import DeviceError
+from turnwise.tools.android.androidworld_client import AndroidWorldClient
 from turnwise.tools.retrieval import (
     BadQuery,
     NoRetriever,

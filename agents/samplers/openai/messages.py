@@ -161,7 +161,10 @@ def _results(message: Message, asked: Sequence[Message], after: Exchange | View 
 
 
 def _sent_back(message: Mapping[str, Any]) -> Message:
-    """Return a server's message for its next prompt: as it came, but servers refuse some nulls and empty lists that they send."""
+    """Return a server's message for its next prompt: as it came, without nulls and empty lists.
+
+    Servers write these for fields that are absent, and some refuse them.
+    """
     fields = {name: value for name, value in message.items() if value is not None and value != []}
     return {"role": "assistant", "content": "", **fields}
 
