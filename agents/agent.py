@@ -109,6 +109,21 @@ class Agent:
         """Return the action in an answer, or why there is none."""
         return self._parser.read(text)
 
+    def answer_text(self, text: str, reasoning: str, max_chars: int | None = None) -> str:
+        """Return an answer as one text: with the reasoning before it, if its parser reads reasoning.
+
+        Args:
+            text: of the answer.
+            reasoning: that a server returned apart from it; "" if there is none.
+            max_chars: length of the whole; the end of a longer reasoning is left out, and never the text.
+        """
+        if not reasoning.strip() or "</think>" in text:
+            return text
+        if max_chars is not None:
+            reasoning = reasoning[: max(0, max_chars - len(text) - len("<think></think>"))]
+        whole = f"<think>{reasoning}</think>{text}"
+        return whole if self._parser.reads_reasoning(text, whole) else text
+
     def format(self, action: str) -> str:
         """Return an answer that the agent parses as the action."""
         return self._parser.write(action)

@@ -80,6 +80,7 @@ class ChatTemplate:
         self._fold = system and not self._accepts_system()
         self._before = self._after = ""
         self._as_json = False
+        self._joint = "\n"
         if appends:
             self._read()
         self.ending = self._before.lstrip() if appends else self._after_an_answer()
@@ -103,12 +104,19 @@ class ChatTemplate:
         user = user.strip()
         return PromptText.joined([parts[0], *(one for part in parts[1:] for one in (user, part))])
 
-    def between(self, user: PromptText) -> PromptText:
-        """Return the text from the end of one answer to the start of the next."""
-        user = user.strip()
+    def between(self, user: PromptText, results: Sequence[str] = ()) -> PromptText:
+        """Return the text from the end of one answer to the start of the next.
+
+        Args:
+            user: the message of the user.
+            results: of the calls in the answer; a template that describes tools writes each of them in a message of its
+                own, in place of the user's.
+        """
+        parts = [PromptText.of(result) for result in results] if self._tools and results else [user.strip()]
         if self._as_json:
-            user = PromptText.of(json.dumps(user.text, ensure_ascii=False)[1:-1])
-        return PromptText.joined((PromptText(self._before), user, PromptText(self._after)))
+            parts = [PromptText.of(json.dumps(part.text, ensure_ascii=False)[1:-1]) for part in parts]
+        said = PromptText.joined(parts, self._joint)
+        return PromptText.joined((PromptText(self._before), said, PromptText(self._after)))
 
     def _read(self) -> None:
         head = _message("system", _SYSTEM) if self._system and not self._fold else []
@@ -130,6 +138,9 @@ class ChatTemplate:
             self._before = self._before.lstrip()
         quoted = self._render([*base, *self._reply(0, after='"')])
         self._as_json = f'{_USERS[1]}\\"' in quoted
+        if self._tools:
+            two = self._render([*base, *self._reply(0), *_message("tool", _USERS[2])])
+            self._joint = two.partition(_USERS[1])[2].partition(_USERS[2])[0] or self._joint
 
     def _after_an_answer(self) -> str:
         try:

@@ -41,7 +41,7 @@ def tokenize_trajectory(
     dialogue = Dialogue(agent, tokenizer)
     turns: list[Turn] = []
     for turn in trajectory.turns:
-        view = dialogue.view(turn.observation, turn.admissible)
+        view = dialogue.view(turn.observation, turn.admissible, results=turn.results)
         prompt = dialogue.prompt(view).ids
         differs = rewrite and turn.action is not None and agent.parse(turn.text).action != turn.action
         text = agent.format(str(turn.action)) if differs else turn.text

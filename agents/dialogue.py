@@ -29,6 +29,8 @@ class Prompt:
     ids: tuple[int, ...]
     """Token ids [L]; empty without a tokenizer."""
     messages: tuple[Message, ...]
+    past: tuple[Exchange, ...] = ()
+    """The turns whose answers are among the messages; empty with a tokenizer."""
 
 
 class Dialogue:
@@ -71,22 +73,29 @@ class Dialogue:
         valid: bool | None = None,
         images: tuple[ImagePart, ...] = (),
         tools: tuple[Mapping[str, Any], ...] = (),
+        results: tuple[str, ...] = (),
     ) -> View:
         """Return the view of the next turn, whose start and number follow from the turns so far."""
         start = self.memory[0].observation if self.memory else observation
         listed = None if admissible is None else tuple(admissible)
-        return View(start, observation, listed, len(self.memory), free, valid, images, tools)
+        return View(start, observation, listed, len(self.memory), free, valid, images, tools, results)
 
     def prompt(self, view: View) -> Prompt:
         """Return the prompt of the turn with this view."""
         text = self.agent.prompt.message(self.memory, view)
         user: Message = {"role": "user", "content": _content(text.text.strip(), view.images)}
-        prompt = Prompt(self._encode(text), (*self._messages, user))
+        past = tuple(self.memory) if self._codec is None and self.agent.prompt.appends else ()
+        prompt = Prompt(self._encode(text, view.results), (*self._messages, user), past)
         self._current = (view, prompt)
         return prompt
 
     def add(
-        self, view: View, text: str, action: str | None, response: tuple[int, ...] | None = None
+        self,
+        view: View,
+        text: str,
+        action: str | None,
+        response: tuple[int, ...] | None = None,
+        message: Mapping[str, Any] | None = None,
     ) -> tuple[int, ...]:
         """Add a turn to the memory, and return the ids of its response.
 
@@ -96,6 +105,7 @@ class Dialogue:
             action: the action in the answer, None if there was none.
             response: ids of the answer as sampled; None: those of the text and what ends it, which is the stop string
                 where there is one and no chat template, else the end token.
+            message: the answer as a server's message.
         """
         if response is None:
             response = self._response(text)
@@ -104,7 +114,7 @@ class Dialogue:
             prompt = current[1] if current is not None and current[0] is view else self.prompt(view)
             self._messages = [*prompt.messages, {"role": "assistant", "content": text}]
             self._ids = prompt.ids + response
-        self.memory.append(Exchange(view.observation, text, action))
+        self.memory.append(Exchange(view.observation, text, action, message, view.results))
         return response
 
     def _response(self, text: str) -> tuple[int, ...]:
@@ -125,15 +135,15 @@ class Dialogue:
         tail = self._codec.decode(self._ids[-STOP_TOKENS:])
         return next((text.removeprefix(stop) for stop in self.agent.stop if stop and tail.endswith(stop)), text)
 
-    def _encode(self, text: PromptText) -> tuple[int, ...]:
-        """Return the ids of the whole prompt that ends with this user message."""
+    def _encode(self, text: PromptText, results: Sequence[str]) -> tuple[int, ...]:
+        """Return the ids of the whole prompt that ends with this user message, or with these results of tools."""
         codec, chat = self._codec, self.agent.chat_template
         if codec is None:
             return ()
         extends = self.agent.prompt.appends and bool(self.memory)
         if chat is not None:
             system = self.agent.prompt.template.system
-            text = chat.between(text) if extends else chat.first(system, text)
+            text = chat.between(text, results) if extends else chat.first(system, text)
         elif not extends:
             text = PromptText(self.agent.prompt.template.system) + text
         if extends:

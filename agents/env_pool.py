@@ -25,7 +25,7 @@ from turnwise.agents.errors import AgentError
 from turnwise.agents.trajectory import Extra, check_extras
 from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied, HostDied, NoExpert
 from turnwise.envs.host import EnvHosts, RemoteEnv
-from turnwise.envs.info import ADMISSIBLE, EXTRAS, FREE, SCORE, STATE, TASK, TASK_TYPE, TOOLS, VALID, WON
+from turnwise.envs.info import ADMISSIBLE, EXTRAS, FREE, RESULTS, SCORE, STATE, TASK, TASK_TYPE, TOOLS, VALID, WON
 from turnwise.tools.deadlines import WorkerThread, wait
 
 MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
@@ -69,6 +69,8 @@ class StepResult:
     """After a reset: schemas of the functions that the model's server or chat template describes."""
     task: str = ""
     """Id of the task, where the environment tells."""
+    results: tuple[str, ...] = ()
+    """After a step: the result of each call in the action, where it was calls."""
 
     @property
     def content(self) -> Content:
@@ -329,12 +331,13 @@ def step_result(
         extras=check_extras(read(EXTRAS)),
         tools=tuple(read(TOOLS) or ()),
         task=str(read(TASK, "")),
+        results=_texts(read(RESULTS) or (), "a result"),
     )
 
 
-def _texts(listed: Iterable[str]) -> tuple[str, ...]:
+def _texts(listed: Iterable[str], what: str = "an action") -> tuple[str, ...]:
     actions = tuple(listed)
     for action in actions:
         if not isinstance(action, str):
-            raise TypeError(f"an action in info must be a string, got {type(action).__name__}")
+            raise TypeError(f"{what} in info must be a string, got {type(action).__name__}")
     return actions

@@ -74,6 +74,7 @@ class Episode:
         self.images: tuple[ImagePart, ...] = ()
         self.result: StepResult | None = None
         self.valid: bool | None = None
+        self.results: tuple[str, ...] = ()
         self.error: str | None = None
         self.env_failed = True
         """Whether an episode that ended as ``error`` did so because of its environment, and not of the sampler."""
@@ -114,6 +115,7 @@ class Episode:
                 valid=self.valid,
                 images=self.images,
                 tools=result.tools,
+                results=self.results,
             )
             prompt = self.dialogue.prompt(view)
             if not self._fits(prompt, view):
@@ -151,16 +153,18 @@ class Episode:
         agent, before = self.agent, self.result
         assert before is not None
         completion = await self.sampler.sample(self._request(view, prompt))
-        text = storable(completion.text)
+        text = storable(agent.answer_text(completion.text, completion.reasoning, MAX_RESPONSE_CHARS))
         parsed = agent.parse(text)
         reward, valid, extras = 0.0, False, self._extras | _extras_of(completion)
         try:
             if parsed.action is None:
                 self.observation, self.images, self.valid = agent.correction(str(parsed.why)), (), False
+                self.results = ()
             else:
                 valid = before.admissible is None or parsed.action in before.admissible
                 self.result = after = self._checked(await self.worker.step(parsed.action))
                 self.observation, self.images, self.valid = after.observation, after.images, after.valid
+                self.results = after.results
                 extras |= after.extras
                 reward, valid = after.reward, (valid if after.valid is None else after.valid)
         finally:
@@ -180,9 +184,10 @@ class Episode:
                     extras=extras,
                     finish=completion.finish,
                     switches=completion.switches,
+                    results=view.results,
                 )
             )
-            self.dialogue.add(view, text, parsed.action, completion.tokens)
+            self.dialogue.add(view, text, parsed.action, completion.tokens, completion.message)
 
     def _request(self, view: View, prompt: Prompt) -> Request:
         agent = self.agent
@@ -197,6 +202,7 @@ class Episode:
             top_p=agent.top_p,
             max_tokens=agent.max_tokens,
             stop=agent.stop,
+            past=prompt.past,
         )
 
     def _trajectory(self, stop: Stop, seconds: float) -> Trajectory:

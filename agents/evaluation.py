@@ -155,6 +155,10 @@ class EpisodeRow:
     """Turns for which a server answered without any text."""
     harm: bool | None = None
     """Whether the agent obeyed instructions of an attacker; None if the task had none."""
+    counted: int | None = None
+    """Turns whose tokens are known; the others count nothing. None in files that do not say."""
+    priced: int | None = None
+    """Turns whose price is known."""
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> EpisodeRow:
@@ -176,6 +180,8 @@ class EpisodeRow:
             trajectory.refused_answers,
             trajectory.empty_answers,
             trajectory.harm,
+            trajectory.counted_answers,
+            trajectory.priced_answers,
         )
 
 
@@ -220,7 +226,7 @@ class EvaluationSummary:
     truncated: float | None = None
     """Share of turns whose answer was cut at the limit of tokens."""
     prompt_tokens: float | None = None
-    """Tokens of the prompts of an episode; None if nobody counted tokens."""
+    """Tokens of the prompts of an episode, too few where `counted` is below 1; None if nobody counted tokens."""
     response_tokens: float | None = None
     cost: float | None = None
     """Price of an episode; None if no price is known."""
@@ -230,6 +236,10 @@ class EvaluationSummary:
     """Share of turns whose answer was empty."""
     harm: Rate | None = None
     """Share of the attacked episodes in which the agent obeyed; None if no episode was attacked."""
+    counted: float | None = None
+    """Share of turns whose tokens are known; None if nobody counted tokens, or the file does not say."""
+    priced: float | None = None
+    """Share of turns whose price is known; None without prices, or if the file does not say."""
 
 
 @dataclass(frozen=True)
@@ -276,6 +286,8 @@ class EvaluationResult:
             refused=sum(row.refused for row in good) / turns if turns else None,
             empty=sum(row.empty for row in good) / turns if turns else None,
             harm=Rate.of(sum(row.harm is True for row in attacked), len(attacked)) if attacked else None,
+            counted=_share([row.counted for row in good], turns),
+            priced=_share([row.priced for row in good], turns),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -356,6 +368,12 @@ def evaluate(
 
 def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
+
+
+def _share(counts: Sequence[int | None], turns: int) -> float | None:
+    """Return a share of all turns; None if it is 0, or if some rows do not say."""
+    numbers = [number for number in counts if number is not None]
+    return sum(numbers) / turns if turns and len(numbers) == len(counts) and any(numbers) else None
 
 
 def panel_json(panel: Panel) -> dict[str, Any]:

@@ -50,6 +50,20 @@ class Parser:
     """Description of the form, for a model whose answer could not be parsed."""
     form: str = "{action}"
     """Format string of an answer with an action."""
+    reasoning: bool | None = None
+    """Whether it reads answers that begin with ``<think>...</think>``; None: as it turns out for an answer."""
+
+    def reads_reasoning(self, text: str, whole: str) -> bool:
+        """Return whether an answer should be read with its reasoning.
+
+        Args:
+            text: the answer without its reasoning.
+            whole: the answer with its reasoning between tags.
+        """
+        if self.reasoning is not None:
+            return self.reasoning
+        alone = self.read(text).action
+        return bool(text.strip()) and (alone is None or self.read(whole).action == alone)
 
     def write(self, action: str) -> str:
         """Return an answer that this parser reads as the action."""
@@ -151,14 +165,18 @@ def _adapt(name: str, loaded: Any) -> Parser:
 
 
 PARSERS: Registry[Parser] = Registry("parser", group="turnwise.parsers", adapt=_adapt)
-PARSERS.register("bare", Parser(bare, "one action on one line and nothing else"))
-PARSERS.register("whole", Parser(whole, "an action, of as many lines as it needs"))
-PARSERS.register("with-thoughts", Parser(with_thoughts, "your reasoning and an action, of as many lines as they need"))
+PARSERS.register("bare", Parser(bare, "one action on one line and nothing else", reasoning=False))
+PARSERS.register("whole", Parser(whole, "an action, of as many lines as it needs", reasoning=True))
+PARSERS.register(
+    "with-thoughts",
+    Parser(with_thoughts, "your reasoning and an action, of as many lines as they need", reasoning=True),
+)
 PARSERS.register(
     "think-action",
     Parser(
         think_action,
         "<think>your reasoning</think><action>one action</action>",
         "<think></think><action>{action}</action>",
+        reasoning=True,
     ),
 )

@@ -47,6 +47,8 @@ class View:
     images: tuple[ImagePart, ...] = ()
     tools: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     """Schemas of the environment's functions, if it leaves their description to the model's server."""
+    results: tuple[str, ...] = ()
+    """The results of the calls in the previous action, one for each, as they are; () if the environment has none."""
 
     @property
     def content(self) -> Content:
@@ -61,6 +63,10 @@ class Exchange:
     observation: str
     text: str
     action: str | None
+    message: Mapping[str, Any] | None = field(default=None, hash=False)
+    """The answer as a server's message; None if it came in another way."""
+    results: tuple[str, ...] = ()
+    """The results in the observation; see `View.results`."""
 
 
 class PromptBuilder(Protocol):

@@ -72,7 +72,8 @@ class EpisodeRecorder:
         valid = before.admissible is None or action in before.admissible if after.valid is None else after.valid
         extras = {**self._first.extras, **after.extras}
         seen, listed = before.observation, before.admissible
-        turn = Turn((), (), (), 0, seen, action, action, before.state, after.reward, valid, listed, extras)
+        turn = Turn((), (), (), 0, seen, action, action, before.state, after.reward, valid, listed, extras,
+                    results=before.results)  # fmt: skip
         self.turns.append(turn)
         self._last = after
 

@@ -97,6 +97,9 @@ class Turn:
     """How the answer ended."""
     switches: tuple[tuple[int, int], ...] = ()
     """(index of a response token, version): the weights that went on with the answer from there."""
+    results: tuple[str, ...] = ()
+    """The results of the previous action's calls, one for each, as they are in the prompt of a model with native tool
+    calls; () if there were none."""
 
     @property
     def versions(self) -> tuple[int, ...]:
@@ -195,8 +198,18 @@ class Trajectory:
         return sum(turn.counted("response_tokens", len(turn.response)) for turn in self.turns)
 
     @property
+    def counted_answers(self) -> int:
+        """Number of turns whose tokens are known: from their ids, or because a server counted them."""
+        return sum(bool(turn.prompt or turn.response or "prompt_tokens" in turn.extras) for turn in self.turns)
+
+    @property
+    def priced_answers(self) -> int:
+        """Number of turns whose price is known."""
+        return sum("request_cost" in turn.extras for turn in self.turns)
+
+    @property
     def cost(self) -> float | None:
-        """Price of all turns, None if the sampler knows no prices."""
+        """Price of the turns whose price is known, None if there are none."""
         costs = [cost for turn in self.turns if isinstance(cost := turn.extras.get("request_cost"), int | float)]
         return float(sum(costs)) if costs else None
 

@@ -30,7 +30,7 @@ from turnwise.agents.trajectory import FINISHES, STOPS, Trajectory, Turn, check_
 VERSION = 1
 """Version of the format; readers refuse others."""
 
-_BESIDE = ("prompt", "admissible", "extras", "finish", "switches")
+_BESIDE = ("prompt", "admissible", "extras", "finish", "switches", "results")
 """Fields of a turn that are stored in a form of their own, or only where there is something to store."""
 
 _STRING = ((str,), "a string")
@@ -102,6 +102,8 @@ def to_json(trajectory: Trajectory) -> str:
             entry["finish"] = turn.finish
         if turn.switches:
             entry["switches"] = turn.switches
+        if turn.results:
+            entry["results"] = turn.results
         turns.append(entry)
         previous = turn.prompt + turn.response
     return json.dumps(record | {"turns": turns}, separators=(",", ":"))
@@ -166,6 +168,7 @@ def _turn(entry: Any, previous: tuple[int, ...]) -> Turn:
         extras=check_extras(entry.get("extras")),
         finish=finish,
         switches=tuple((start, version) for start, version in switches),
+        results=_list(entry, "results", (str,), "strings") if "results" in entry else (),
         **values,
     )
 

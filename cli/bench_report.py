@@ -60,9 +60,12 @@ def effort_rows(card: Card) -> Rows:
             continue
         one = panel.result.summary()
         shares = [NOTHING if share is None else percent(share) for share in _shares(one)]
-        tokens = [NOTHING if number is None else count(number) for number in (one.prompt_tokens, one.response_tokens)]
+        more = "" if one.counted is None or one.counted >= 1 else f" ({percent(one.counted)} known)"
+        numbers = (one.prompt_tokens, one.response_tokens)
+        tokens = [NOTHING if number is None else count(number) + more for number in numbers]
         seconds = panel.result.seconds / max(1, len(panel.result.rows))
-        cost = NOTHING if one.cost is None else _few_digits(one.cost)
+        priced = "" if one.priced is None or one.priced >= 1 else f" ({percent(one.priced)} known)"
+        cost = NOTHING if one.cost is None else _few_digits(one.cost) + priced
         rows.append([panel.name, _number(one.turns, "{:.1f}"), *shares, *tokens, _few_digits(seconds), cost])
     return rows
 

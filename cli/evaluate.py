@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +18,7 @@ from turnwise.cli.options import parse_options
 from turnwise.cli.players import DTYPES, ModelOptions
 
 if TYPE_CHECKING:
-    from turnwise.agents.evaluation import EvaluationResult, Panel, Rate
+    from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel, Rate
     from turnwise.agents.trajectory import Trajectory
     from turnwise.cli.players import EnvChoice, Player
 
@@ -186,7 +186,15 @@ def usage(result: EvaluationResult) -> Iterator[str]:
         costs = [row.cost for row in rows if row.cost is not None]
         words = f"tokens: {given:,} of prompts, {sampled:,} of answers"
         words += f" ({given / len(rows):,.0f} and {sampled / len(rows):,.0f} a task)"
-        yield f"{words}; cost: {sum(costs):.4f} ({sum(costs) / len(rows):.6f} a task)" if costs else words
+        words += _known([row.counted for row in rows], rows)
+        cost = f"; cost: {sum(costs):.4f} ({sum(costs) / len(rows):.6f} a task)" if costs else ""
+        yield words + cost + (_known([row.priced for row in rows], rows) if costs else "")
+
+
+def _known(counts: Sequence[int | None], rows: Sequence[EpisodeRow]) -> str:
+    """Return for how many answers a total is known, "" if for all."""
+    turns, known = sum(row.turns for row in rows), sum(number or 0 for number in counts)
+    return "" if None in counts or known >= turns else f", known for {known:,} of {turns:,} answers"
 
 
 def effort(result: EvaluationResult) -> Iterator[str]:

@@ -318,9 +318,10 @@ class Advisor:
         episode = f"{session.task}#{self._asked}@{session.seed}"
         dialogue = Dialogue(agent, sampler.tokenizer)
         for past in session.turns:
-            view = dialogue.view(past.observation, past.admissible)
+            view = dialogue.view(past.observation, past.admissible, results=past.results)
             dialogue.add(view, agent.format(str(past.action)), past.action)
-        view = dialogue.view(session.observation, session.recorder.last.admissible, free=tuple(session.free))
+        now = session.recorder.last
+        view = dialogue.view(session.observation, now.admissible, free=tuple(session.free), results=now.results)
         prompt = dialogue.prompt(view)
         if sampler.context is not None and len(prompt.ids) + agent.max_tokens > sampler.context:
             raise UserError(
@@ -337,6 +338,7 @@ class Advisor:
             top_p=agent.top_p,
             max_tokens=agent.max_tokens,
             stop=agent.stop,
+            past=prompt.past,
         )
         try:
             if isinstance(sampler, UsesPlanner):
@@ -345,7 +347,8 @@ class Advisor:
         finally:
             sampler.forget(episode)
         certainty = math.exp(sum(answer.logprobs)) if answer.logprobs else None
-        return Advice(answer.text, agent.parse(answer.text).action, certainty)
+        text = agent.answer_text(answer.text, answer.reasoning)
+        return Advice(text, agent.parse(text).action, certainty)
 
     def close(self) -> None:
         """Release the model."""

@@ -20,6 +20,7 @@ __all__ = [
     "EXTRAS",
     "FREE",
     "KNOWLEDGE_IN_STATE",
+    "RESULTS",
     "SCORE",
     "STATE",
     "STEP_LIMIT",
@@ -49,6 +50,7 @@ WON: Final = "won"
 TASK_TYPE: Final = "task_type"
 EXTRAS: Final = "extras"
 TOOLS: Final = "tools"
+RESULTS: Final = "results"
 STEP_LIMIT: Final = "step_limit"
 
 
@@ -71,6 +73,8 @@ class Info(TypedDict):
         episode; from step(), values of the turn just taken.
     tools: JSON schemas of functions that a chat template describes to the agent, from reset(); absent where the first
         observation says how to act.
+    results: texts of the results of the calls in the last action, one for each call and in their order; absent where
+        the action was read as something else. They are in the observation as well.
     """
 
     task: str
@@ -84,6 +88,7 @@ class Info(TypedDict):
     step_limit: NotRequired[int]
     extras: NotRequired[Mapping[str, Any]]
     tools: NotRequired[list[dict[str, Any]]]
+    results: NotRequired[list[str]]
 
 
 def fits(action: str, forms: Iterable[str]) -> bool:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from turnwise.envs.errors import EnvError, NotReset, UnknownOption, UnknownTask
-from turnwise.envs.info import TOOLS
+from turnwise.envs.info import RESULTS, TOOLS
 from turnwise.envs.text import TextEnv
 from turnwise.tools.functions import Call, CallFormat, Tool, Toolbox, ToolError, ToolResult, call_format
 from turnwise.tools.functions.render import Unserialisable, data_to_json
@@ -34,6 +34,9 @@ World = TypeVar("World")
 
 MOST_CALLS: Final = 8
 """Maximum number of calls in one action; an action with more is invalid."""
+
+
+_NOT_RUN: Final = "Nothing was done, because another call of this turn is invalid."
 
 
 class ToolEnv(TextEnv, Generic[Task, World]):
@@ -57,8 +60,9 @@ class ToolEnv(TextEnv, Generic[Task, World]):
             there is no plan.
         form: format of calls: "tags", "hermes", "openai", "llama" or "mistral".
         native: whether the chat template of the model describes the tools, so that the first observation is the task
-            alone, ``info["tools"]`` has the schemas after a reset, and results are plain text. The format is then the
-            one that the template teaches ("hermes" for Qwen), and ``agent.chat`` has ``tools = true``.
+            alone, ``info["tools"]`` has the schemas after a reset, and results are plain text; ``info["results"]`` has
+            them one by one, in every format. The format is then the one that the template teaches ("hermes" for Qwen),
+            and ``agent.chat`` has ``tools = true``.
         finish: name of the tool that ends the episode.
         seconds: time limit of a call of a function; None for no limit, with calls in the environment's thread.
         budget: maximum length of a function's result in characters.
@@ -101,6 +105,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         self._box: Toolbox | None = None
         self._world: Any = None
         self._over = False
+        self._answers: list[str] = []
 
     def close(self) -> None:
         """Release the resources of the tools, such as processes of isolated functions and servers."""
@@ -117,11 +122,13 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         self._box = self._toolbox(self._world)
         self._over, self._score = False, 0.0
         self._calls: list[tuple[str, Mapping[str, Any]]] = []
+        self._answers = []
         sentence = _written(self._sentence(task))
         return sentence if self._native else f"{sentence}\n\n{self._form.describe(list(self._box))}"
 
     def take_action(self, action: str) -> tuple[str, float, bool]:
         box = self._playing()
+        self._answers = []
         calls, problem = self._read(action, box)
         observation = _written(problem or self._called(calls, box))
         return observation, self._score if self._over else 0.0, not problem
@@ -157,9 +164,13 @@ class ToolEnv(TextEnv, Generic[Task, World]):
             return (), f"Nothing was done: {parsed.error}" + ("" if parsed.error.endswith("?") else ".")
         if len(parsed.calls) > MOST_CALLS:
             return (), f"Nothing was done: a turn has at most {MOST_CALLS} calls, these were {len(parsed.calls)}."
-        refused = [answer for call in parsed.calls if (answer := box.refusal(call)) is not None]
-        rest = " Nothing was done." if refused and len(parsed.calls) > 1 else ""
-        return parsed.calls, self._results(refused) + rest if refused else ""
+        answers = [box.refusal(call) for call in parsed.calls]
+        refused = [answer for answer in answers if answer is not None]
+        if not refused:
+            return parsed.calls, ""
+        self._answers = [_written(_NOT_RUN if answer is None else answer.text) for answer in answers]
+        rest = " Nothing was done." if len(parsed.calls) > 1 else ""
+        return parsed.calls, self._results(refused) + rest
 
     def _called(self, calls: Sequence[Call], box: Toolbox) -> str:
         """Run calls; return the observation."""
@@ -171,6 +182,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
                 self._over = True
                 self._score = _score(self._check(self._world, str(call.arguments["text"])))
                 break
+        self._answers = [_written(answer.text) for answer in answers]
         return self._results(answers)
 
     def _results(self, answers: Sequence[ToolResult]) -> str:
@@ -196,6 +208,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         schemas = [tool.schema for tool in self._box or ()]
         return {
             **({TOOLS: schemas} if self._native and not self._calls else {}),
+            **({RESULTS: list(self._answers)} if self._answers else {}),
             "task": self.task_id,
             "state": self._key(),
             "valid": valid,

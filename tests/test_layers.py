@@ -112,7 +112,9 @@ HEAVY: dict[str, set[str]] = {
     },
     "starlette": {"envs/android/androidworld_server.py", "envs/shop/site/app.py", "tools/retrieval/server.py"},
     "jinja2": {"envs/shop/site/render.py"},
-    "mcp": {"tools/functions/mcp_client.py"},
+    "mcp": {"tools/functions/mcp_client.py", "tools/functions/mcp_transports.py"},
+    "mcp_types": {"tools/functions/mcp_transports.py"},
+    "httpx2": {"tools/functions/mcp_transports.py"},
     "openenv": {"agents/frameworks/openenv.py"},
     "inspect_ai": {"agents/frameworks/inspect.py"},
     "trl": set(),
@@ -262,6 +264,42 @@ def test_heavy_packages_are_imported_when_they_are_needed() -> None:
         and not AT_THE_TOP.get(found.name.split(".")[0], lambda file: False)(found.file)
     ]
     assert wrong == []
+
+
+CLIENTS = ("urllib.request", "http.client", "httpx", "httpx2", "requests", "aiohttp", "websockets", "mcp.client")
+"""Modules with which a program asks a server."""
+WITHOUT_LIMIT = {"read", "json", "readlines", "iter_bytes", "aiter_bytes", "aiter_text", "aiter_lines", "iter_content"}
+"""Methods that read an answer of any length when they are called without an argument."""
+
+
+def reads_without_limit(source: str, file: str) -> list[str]:
+    """Why a module with a client of servers may read answers of any length."""
+    names = {found.name for found in imports_of(source, file)}
+    if not any(name == client or name.startswith(f"{client}.") for name in names for client in CLIENTS):
+        return []
+    wrong = [
+        f"{file}:{node.lineno} .{node.func.attr}()"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if node.func.attr in WITHOUT_LIMIT and not node.args
+    ]
+    reader = any(name.startswith("turnwise.tools.bounded_input") for name in names)
+    return wrong if reader else [*wrong, f"{file} has a client of servers and no reader with limits"]
+
+
+def test_clients_of_servers_read_answers_under_limits() -> None:
+    wrong = [why for path in sources() for why in reads_without_limit(path.read_text(encoding="utf-8"), relative(path))]
+    assert wrong == []
+
+
+def test_the_rule_for_clients_sees_what_it_should() -> None:
+    careless = "import httpx\ndef f(url):\n    return httpx.get(url).json()\n"
+    assert reads_without_limit(careless, "x.py") == [
+        "x.py:3 .json()",
+        "x.py has a client of servers and no reader with limits",
+    ]
+    careful = "from urllib.request import urlopen\nfrom turnwise.tools.bounded_input import bounded\n"
+    assert reads_without_limit(careful, "x.py") == []
 
 
 def resolve(name: str) -> str | None:

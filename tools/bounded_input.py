@@ -17,7 +17,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 MAX_LINE = 256 << 20
 """Bytes of one line: an episode of 50 turns with screens of 1 MB each is far below."""
@@ -134,6 +134,56 @@ def _new_decoder(kind: str, path: Path) -> _Decoder:
         raise InputError(f"{path} is compressed with zstd: pip install 'turnwise[train]'") from error
     decoder: _Decoder = zstandard.ZstdDecompressor().decompressobj()
     return decoder
+
+
+class BodyDecoder:
+    """Decodes the body of an HTTP answer as it arrives: as it is, or gzip.
+
+    >>> decoder = BodyDecoder("", max_bytes=5, what="the answer")
+    >>> decoder.feed(b"abc")
+    b'abc'
+    >>> decoder.feed(b"def")  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    InputError: the answer has more than 5 bytes, the most that is read
+    """
+
+    ACCEPTED: ClassVar[str] = "gzip"
+    """Value of the header `Accept-Encoding` of a request whose answer is read here."""
+
+    def __init__(self, encoding: str, *, max_bytes: int, what: str) -> None:
+        """Begin a body.
+
+        Args:
+            encoding: value of the header `Content-Encoding`; "" if there is none.
+            max_bytes: decoded bytes of the whole body.
+            what: name of what is read, for the message.
+
+        Raises:
+            InputError: the encoding is another one; a server must not choose one that was not offered.
+        """
+        name = encoding.strip().lower()
+        if name not in ("", "identity", "gzip", "x-gzip"):
+            raise InputError(f"{what} has the content encoding {name[:40]!r}; only gzip is read")
+        self._gzip = None if name in ("", "identity") else zlib.decompressobj(wbits=31)
+        self._most, self._what = max_bytes, what
+        self._received = self._decoded = 0
+
+    def feed(self, block: bytes) -> bytes:
+        """Return what the next block of the body stands for.
+
+        Raises:
+            InputError: the body is larger than allowed, or damaged.
+        """
+        self._received += len(block)
+        if self._gzip is not None:
+            try:
+                block = self._gzip.decompress(block, self._most - self._decoded + 1)
+            except zlib.error as error:
+                raise InputError(f"{self._what}: the compressed data is damaged ({error})") from error
+        self._decoded += len(block)
+        if max(self._received, self._decoded) > self._most:
+            raise InputError(f"{self._what} has more than {self._most:,} bytes, the most that is read")
+        return block
 
 
 def bounded(blocks: Iterable[bytes], max_bytes: int | None, what: str) -> Iterator[bytes]:

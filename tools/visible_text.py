@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import re
-from collections.abc import Iterable
-from typing import NoReturn
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, NoReturn
 from urllib.parse import quote, quote_plus
 
 HIDDEN = "***"
@@ -127,6 +128,47 @@ def hide_secrets(text: str, secrets: Iterable[Secret | str]) -> str:
         for form in sorted(_forms(value), key=len, reverse=True):
             text = re.sub(re.escape(form), HIDDEN, text, flags=re.IGNORECASE)
     return text
+
+
+def hide_in(data: Any, secrets: Collection[Secret | str]) -> Any:
+    """Return JSON data without keys: `hide_secrets` in each of its strings, those that name a value included.
+
+    >>> hide_in({"headers": ["Bearer sk-12345"], "n": 2}, [Secret("sk-12345")])
+    {'headers': ['Bearer ***'], 'n': 2}
+    """
+    written = json.dumps(data, ensure_ascii=False)
+    if hide_secrets(written, secrets) == written:  # a walk through long lists of numbers takes longer
+        return data
+    return map_strings(data, lambda text: hide_secrets(text, secrets))
+
+
+def map_strings(data: Any, function: Callable[[str], str]) -> Any:
+    """Return JSON data with a function applied to each of its strings, those that name a value included."""
+    if isinstance(data, str):
+        return function(data)
+    if isinstance(data, Mapping):
+        return {map_strings(name, function): map_strings(value, function) for name, value in data.items()}
+    return [map_strings(value, function) for value in data] if isinstance(data, list | tuple) else data
+
+
+class HidesSecrets(logging.Filter):
+    """A filter of log records that removes keys from what libraries log, for example the headers of an answer.
+
+    A filter counts for the loggers to which it is added, not for those below them.
+    """
+
+    def __init__(self, secrets: Collection[Secret | str]) -> None:
+        """Keep the keys."""
+        super().__init__()
+        self._secrets = secrets
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Rewrite the record, and let it pass."""
+        record.msg, record.args = hide_secrets(record.getMessage(), self._secrets), ()
+        if record.exc_info:
+            record.exc_text = hide_secrets(logging.Formatter().formatException(record.exc_info), self._secrets)
+            record.exc_info = None
+        return True
 
 
 def _forms(value: str) -> set[str]:

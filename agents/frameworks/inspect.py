@@ -57,7 +57,7 @@ class InspectSampler:
         if output.error:
             raise RequestFailed(f"inspect's model failed: {output.error}")
         finish: Finish = "length" if output.stop_reason in ("max_tokens", "model_length") else "stop"
-        return Completion((), (), output.completion, self.version, finish, _usage(output))
+        return Completion((), (), output.completion, self.version, finish, _usage(output), reasoning=_reasoning(output))
 
     def forget(self, episode: str) -> None:
         """Do nothing: nothing is kept between turns."""
@@ -72,6 +72,13 @@ class InspectSampler:
 
     def close(self) -> None:
         """Do nothing: inspect owns the model."""
+
+
+def _reasoning(output: Any) -> str:
+    """Return the reasoning that a model returned in parts of its own."""
+    content = output.message.content if output.choices else ""
+    parts = content if isinstance(content, list) else []
+    return "".join(part.reasoning for part in parts if part.type == "reasoning")
 
 
 def _usage(output: Any) -> dict[str, int]:

@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from turnwise.agents.dialogue import Message
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.prompt import View
+from turnwise.agents.prompt import Exchange, View
 from turnwise.agents.tokenization import Tokenizer
 from turnwise.agents.trajectory import Extra, Finish
 from turnwise.registry import Registry
@@ -59,6 +59,8 @@ class Request:
     max_tokens: int = 32
     stop: tuple[str, ...] = ()
     """Strings that end the response once it contains one of them."""
+    past: tuple[Exchange, ...] = ()
+    """The earlier turns of a conversation, one for each answer in ``messages``, for samplers without a tokenizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,11 @@ class Completion:
     """Further columns of the turn, such as a critic's `value`; see `turnwise.agents.trajectory.Turn`."""
     switches: tuple[tuple[int, int], ...] = ()
     """(index of a token, version): new weights that were loaded in the middle of the answer, and went on from there."""
+    reasoning: str = ""
+    """Reasoning that a server returned apart from the text; the agent puts it before the text where its parser reads
+    it."""
+    message: Mapping[str, Any] | None = field(default=None, hash=False)
+    """The message of a server as it came, which is sent back with the next prompt."""
 
 
 class Sampler(Protocol):

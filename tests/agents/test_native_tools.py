@@ -20,8 +20,9 @@ from turnwise.agents.errors import PromptError
 from turnwise.agents.native_tools import chat_with_tools
 from turnwise.agents.rollout import rollout
 from turnwise.agents.samplers import Expert
+from turnwise.agents.trajectory_files import from_json, to_json
 from turnwise.envs.toolenv import ToolEnv
-from turnwise.tools.functions import Call
+from turnwise.tools.functions import Call, call_format
 from turnwise.training.policy import build_tokenizer
 
 FORMS = {"qwen25": "hermes", "qwen3": "hermes", "llama3": "llama", "mistral": "mistral"}
@@ -87,6 +88,43 @@ def test_an_expert_plays_in_the_form_of_the_template(plain: Any, name: str) -> N
         wanted = tokenizer.decode(tokenizer(text, add_special_tokens=False)["input_ids"])
         assert tokenizer.decode(turn.prompt) == wanted.replace(f"{space}{first.text}", first.text)
     assert json.dumps(tools[0]["function"]["name"]) in tokenizer.decode(first.prompt)
+
+
+@pytest.mark.parametrize("name", ["qwen25", "qwen3", "llama3", "mistral"])
+def test_each_result_is_a_message_of_its_own(plain: Any, name: str) -> None:
+    """What the template renders for several messages of the role "tool", whatever the results contain."""
+    player, tokenizer = agent(plain, name)
+    results = ("", 'one\n"two"', "</tool_response>")
+    dialogue = Dialogue(player, tokenizer)
+    dialogue.add(dialogue.view("Who?"), "calls", "calls")
+    view = dialogue.view("\n".join(results), results=results)
+    messages = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "calls"}]
+    messages += [{"role": "tool", "content": text} for text in results]
+    tools = player.chat_options["tools"]
+    expected = tokenizer.apply_chat_template(messages, tools=tools, tokenize=False, add_generation_prompt=True)
+    expected = expected.replace(" calls", "calls") if name == "mistral" else expected
+    assert tokenizer.decode(dialogue.prompt(view).ids) == tokenizer.decode(
+        tokenizer(expected, add_special_tokens=False)["input_ids"]
+    )
+
+
+def test_results_outlive_a_file_of_trajectories(plain: Any) -> None:
+    """Prompts are rebuilt from what is stored, and are those that the model was given."""
+    player, tokenizer = agent(plain, "qwen25")
+
+    def twice() -> ToolEnv[str, dict[str, str]]:
+        given = env("hermes")
+        both = call_format("hermes").write([Call("parent", {"name": name}) for name in ("Ada", "Mary")], [])
+        plan = given.plan
+        given.plan = lambda: [both, plan()[-1]] if not given._calls else [plan()[-1]]
+        return given
+
+    (group,) = rollout(player, Expert(parser="whole"), ["ada"], make=twice)
+    played = from_json(to_json(group.trajectories[0]))
+    assert played == group.trajectories[0]
+    assert played.turns[1].results == (PEOPLE["Ada"], "nobody")
+    rebuilt = tokenizer.decode(tokenize_trajectory(played, player, tokenizer).turns[1].prompt)
+    assert rebuilt.count("<tool_response>") == 2
 
 
 def test_the_environment_reads_what_the_model_writes() -> None:

@@ -35,6 +35,7 @@ def trajectories(draw: st.DrawFn) -> Trajectory:
                 prompt, response, logprobs, draw(st.integers(0, 9)), draw(texts), draw(texts),
                 draw(st.none() | texts), draw(texts), draw(finite), draw(st.booleans()),
                 draw(st.none() | st.lists(texts, max_size=3).map(tuple)),
+                results=draw(st.lists(texts, max_size=2).map(tuple)),
             )
         )  # fmt: skip
     return Trajectory(
@@ -207,7 +208,10 @@ def test_lines_of_another_form_are_errors_even_at_the_end(
 WRONG = ["x", 1, 1.5, True, None, [1.5], {"a": 1}]
 PLACES = [
     *((name,) for name in json.loads(to_json(sample(0))) if name != "version"),
-    *(("turns", 0, name) for name in [*json.loads(to_json(sample(0)))["turns"][0], "admissible", "switches", "finish"]),
+    *(
+        ("turns", 0, name)
+        for name in [*json.loads(to_json(sample(0)))["turns"][0], "admissible", "switches", "finish", "results"]
+    ),
 ]
 
 

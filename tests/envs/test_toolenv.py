@@ -180,6 +180,33 @@ def test_what_cannot_be_done_changes_nothing_and_is_not_valid(action: str, said:
     assert info["state"] == begin["state"]
 
 
+@pytest.mark.parametrize("form", ["tags", "hermes", "openai"])
+@pytest.mark.parametrize("native", [False, True])
+def test_the_results_of_calls_are_told_one_by_one(form: str, native: bool) -> None:
+    said = {"a": "", "b": "two\nlines\n", "c": "<tool_response>\nx\n</tool_response>"}
+
+    def read(name: str) -> str:
+        """Return a text."""
+        return said[name]
+
+    env: ToolEnv[Any, Any] = ToolEnv(
+        "Read.", lambda task: {}, [read], lambda world, text: True, form=form, native=native
+    )
+    _, info = env.reset()
+    assert "results" not in info
+    tools = list(env._box or ())
+    write = functools.partial(call_format(form).write, tools=tools)
+    *_, info = env.step(write([Call("read", {"name": name}) for name in "abc"]))
+    assert info["results"] == [said[name] for name in "abc"]
+    refused = "<read>a</read><read><nmae>b</nmae></read>" if form == "tags" else ""
+    *_, info = env.step(refused or write([Call("read", {"name": "a"}), Call("read", {})]))
+    assert not info["valid"]
+    assert info["results"][0] == "Nothing was done, because another call of this turn is invalid."
+    assert "'name' is missing" in info["results"][1]
+    *_, info = env.step("nothing")
+    assert "results" not in info
+
+
 def test_a_tool_that_fails_is_the_answer_of_the_world() -> None:
     env = counter()
     begin = start(env)

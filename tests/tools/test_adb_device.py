@@ -5,8 +5,10 @@ from __future__ import annotations
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from toys.adb_phones import adb, adb_program, adb_server, free_port
 from turnwise.envs.android.adb import AdbServer
 from turnwise.envs.android.direct import DirectDevice
 from turnwise.envs.android.phone import Phone
-from turnwise.tools.android import AdbDevice, AdbServerClient, Device, DeviceError, DeviceLost, write_xml
+from turnwise.tools.android import AdbDevice, AdbServerClient, Device, DeviceError, DeviceLost, smart_socket, write_xml
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +33,24 @@ def port(server) -> Iterator[AdbServer]:
     with AdbServer(Phone(5)) as port:
         yield port
         adb("disconnect", port.serial)
+
+
+def test_a_device_that_sends_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smart_socket, "_MOST_BYTES", 100_000)
+    ours, theirs = socket.socketpair()
+    stream = smart_socket.DeviceStream(ours, time.monotonic() + 60)
+
+    def flood() -> None:
+        with suppress(OSError):
+            while True:
+                theirs.sendall(bytes(10_000))
+
+    thread = threading.Thread(target=flood, daemon=True)
+    thread.start()
+    with stream, pytest.raises(DeviceError, match="the device sent more than 100,000 bytes"):
+        stream.all()
+    thread.join(60)
+    theirs.close()
 
 
 @pytest.fixture

@@ -160,6 +160,19 @@ def test_json_is_converted_to_the_annotated_types() -> None:
     assert "'mode'" in text
 
 
+def test_whole_numbers_are_integers_as_the_schema_says() -> None:
+    def book(seats: int, weight: float, rows: list[int], note: Any = None) -> str:
+        return repr((seats, weight, rows, note))
+
+    problem, text = answer(book, {"seats": 5.0, "weight": 2.0, "rows": [1, 2.0], "note": {"a": 3.0}})
+    assert (problem, text) == ("", "(5, 2.0, [1, 2], {'a': 3.0})")
+    problem, text = answer(book, {"seats": 5.5, "weight": 2.0, "rows": []})
+    assert problem == "arguments"
+    assert "'seats'" in text
+    assert "got 5.5" in text
+    assert "'seats' should be a valid integer, got '5'" in answer(book, {"seats": "5", "weight": 1, "rows": []})[1]
+
+
 def test_an_unknown_tool_gets_a_suggestion() -> None:
     given = Toolbox([samples.find]).call(Call("fnid", {}))
     assert (given.problem, given.text) == ("unknown", "unknown tool 'fnid'; did you mean 'find'?")

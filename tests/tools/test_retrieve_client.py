@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toys.service import Answer, serving
 
+from turnwise.tools.android import DeviceError
+from turnwise.tools.android.androidworld_client import AndroidWorldClient
 from turnwise.tools.retrieval import (
     BadQuery,
     NoRetriever,
@@ -196,11 +198,18 @@ def test_refused_requests_are_bad_queries(status: int) -> None:
     )
 
 
+def test_a_password_in_the_address_is_refused_and_not_shown() -> None:
+    for make in (RemoteRetriever, AndroidWorldClient):
+        with pytest.raises((BadQuery, DeviceError), match="the server host must not contain a password") as failure:
+            make("http://me:secret@host:8000")
+        assert "secret" not in str(failure.value)
+
+
 def test_endless_responses_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_BYTES", 100)
     with (
         serving(lambda said: (200, b" " * 1000)) as (url, _),
-        pytest.raises(NoRetriever, match="longer than 100 bytes"),
+        pytest.raises(NoRetriever, match="has more than 100 bytes"),
     ):
         RemoteRetriever(url).search("tea")
 

@@ -31,13 +31,14 @@ VIEW = View("", "", None, 0)
 
 @dataclass(frozen=True)
 class Fault:
-    """An answer that is not one: a status with a body, after some seconds, or a connection that breaks."""
+    """An answer that is not one: a status with a body, some seconds late, without an end, or a broken connection."""
 
     status: int = 200
-    body: str = ""
+    body: str | bytes = ""
     headers: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     breaks: bool = False
+    endless: bool = False
 
 
 def error(status: int, message: str, code: str = "", **headers: str) -> Fault:
@@ -98,11 +99,18 @@ class ToyServer:
             work.cancel()
             return
         fault = work.result()
-        content = fault.body.encode()
+        content = fault.body.encode() if isinstance(fault.body, str) else fault.body
         length = len(content) + (1 if fault.breaks else 0)
         headers = {"content-type": "application/json", "content-length": str(length), **fault.headers}
-        encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
+        encoded = [
+            (name.encode(), value.encode())
+            for name, value in headers.items()
+            if not (fault.endless and name == "content-length")
+        ]
         await send({"type": "http.response.start", "status": fault.status, "headers": encoded})
+        while fault.endless and self.always is fault:
+            await send({"type": "http.response.body", "body": b" " * (1 << 16), "more_body": True})
+            await asyncio.sleep(0)
         await send({"type": "http.response.body", "body": content})
 
     async def _answer(self, path: str, body: dict[str, Any], keys: list[str]) -> Fault:
@@ -112,7 +120,7 @@ class ToyServer:
             fault = self.faults.popleft() if self.faults else self.always
             assert fault is not None
             await asyncio.sleep(fault.seconds)
-            if fault.body or fault.status != 200 or fault.breaks:
+            if fault.body or fault.status != 200 or fault.breaks or fault.endless:
                 return fault
         if not 0 <= body.get("temperature", 1.0) <= 2:  # as vLLM does
             return error(400, f"temperature must be in [0, 2], got {body['temperature']}.")

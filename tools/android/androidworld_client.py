@@ -32,12 +32,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.tools.android.device import DeviceError, DeviceLost
+from turnwise.tools.bounded_input import InputError, bounded, parse_json
 
 __all__ = ["SESSION_HEADER", "AndroidWorldClient", "RequestRefused"]
 
 SESSION_HEADER: Final = "X-Session"
 _TEMPORARY: Final = (408, 425, 429)
-_MAX_BYTES: Final = 1 << 28
+_MAX_BYTES: Final = 1 << 28  # of an answer: a screen of eight million numbers has 40 MB
+_MAX_DEPTH: Final = 512  # levels of JSON, of which each level of a screen's elements takes two
 _TRIES: Final = 4
 
 
@@ -83,6 +85,8 @@ class AndroidWorldClient:
         parts = urlsplit(url) if isinstance(url, str) else None
         if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
             raise DeviceError(f"url must be the address of a server such as http://127.0.0.1:5000, got {url!r}")
+        if parts.username or parts.password:
+            raise DeviceError(f"the url of the server {parts.hostname} must not contain a password")
         deadline = 3 * timeout if deadline is None else deadline
         for name, value in (("timeout", timeout), ("deadline", deadline)):
             if not isfinite(value) or not 0 < value <= 1e6:
@@ -194,8 +198,8 @@ class AndroidWorldClient:
         """Return the JSON object that answers a request; arguments as in `_request`."""
         data = self._request(method, path, body, again, **query)
         try:
-            answer = json.loads(data)
-        except (ValueError, RecursionError):
+            answer = parse_json(data, path, max_depth=_MAX_DEPTH)
+        except InputError:
             answer = data[:80].decode(errors="replace")
         if not isinstance(answer, dict):
             raise self._nonsense(path, answer)
@@ -269,14 +273,14 @@ class _Temporary(Exception):
 
 def _read(response: Any, end: float) -> bytes:
     """Return a body within the limits on time and size."""
-    pieces, size = [], 0
-    while piece := response.read1(1 << 18):
-        pieces.append(piece)
-        size += len(piece)
-        if time.monotonic() > end:
-            raise TimeoutError("too slow")
-        if size > _MAX_BYTES:
-            raise DeviceError(f"the server's answer is longer than {_MAX_BYTES:,} bytes")
+    pieces = []
+    try:
+        for piece in bounded(iter(lambda: response.read1(1 << 18), b""), _MAX_BYTES, "the server's answer"):
+            pieces.append(piece)
+            if time.monotonic() > end:
+                raise TimeoutError("too slow")
+    except InputError as error:
+        raise DeviceError(str(error)) from None
     return b"".join(pieces)
 
 

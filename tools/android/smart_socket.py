@@ -24,6 +24,7 @@ _PORT: Final = 5037
 _START: Final = 5.0  # seconds in which a server that another process starts must answer
 _STARTING: Final = threading.Lock()
 _CHUNK: Final = 64 << 10
+_MOST_BYTES: Final = 1 << 28  # of one stream; a screen is 10 MB
 _FRAME: Final = struct.Struct("<BI")
 _HEAD: Final = struct.Struct("<4sI")
 
@@ -48,6 +49,7 @@ class DeviceStream:
         """Take over a connected socket; `deadline` in seconds of time.monotonic."""
         self._connection = connection
         self._deadline = deadline
+        self._received = 0
 
     def _limit(self) -> None:
         left = self._deadline - time.monotonic()
@@ -68,14 +70,23 @@ class DeviceStream:
             raise DeviceLost(f"the connection to the device died: {error}") from None
 
     def receive(self, most: int = _CHUNK) -> bytes:
-        """Return what arrives next, b"" at the end."""
+        """Return what arrives next, b"" at the end.
+
+        Raises:
+            DeviceLost: nothing arrives in time.
+            DeviceError: it is more than is read of one stream.
+        """
         self._limit()
         try:
-            return self._connection.recv(most)
+            data = self._connection.recv(most)
         except TimeoutError:
             raise DeviceLost("the device did not answer in time") from None
         except OSError as error:
             raise DeviceLost(f"the connection to the device died: {error}") from None
+        self._received += len(data)
+        if self._received > _MOST_BYTES:
+            raise DeviceError(f"the device sent more than {_MOST_BYTES:,} bytes, the most that is read")
+        return data
 
     def exactly(self, count: int) -> bytes:
         """Return exactly `count` bytes.

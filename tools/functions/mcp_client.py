@@ -15,33 +15,47 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import itertools
+import json
+import logging
 import re
-import tempfile
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import PurePath
 from typing import Any, Final, Self
 
 from turnwise.tools.functions.errors import BadTool, ServerFailed
+from turnwise.tools.functions.mcp_entry import ServerEntry
+from turnwise.tools.functions.mcp_transports import ErrorOutput, http_streams, program_streams
 from turnwise.tools.functions.render import describe_error, truncate
 from turnwise.tools.functions.runners import CallOutcome
-from turnwise.tools.functions.signature import check_names
-from turnwise.tools.functions.tool import BUDGET, Tool
+from turnwise.tools.functions.signature import check_names, without_nulls
+from turnwise.tools.functions.tool import BUDGET, NAME, Tool
+from turnwise.tools.visible_text import HidesSecrets, hide_secrets, map_strings
 
 __all__ = ["McpServer"]
 
 _CLOSED: Final = -32000  # JSON-RPC code of the mcp package for a closed connection
-_CONNECTING: Final = 30.0  # seconds for a connection over HTTP; how long a call may take is decided by its caller
-_CLOSING: Final = 15.0  # seconds for the server to end; the package kills it earlier
+_MOST_TOOLS: Final = 4096
+_CLOSING: Final = 15.0  # seconds for the server to end; it is killed earlier
+_LOGGERS: Final = (
+    "httpx2",
+    *(f"httpcore2.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")),
+    *(f"mcp.{part}" for part in ("client.streamable_http", "client.session", "shared.jsonrpc_dispatcher")),
+)
+"""Loggers that may show headers, requests and answers."""
 
 
 class McpServer:
     """A running MCP server; iterate over it to get its tools, and close it (or use it in a `with` statement).
 
+    Keys in headers, environment variables, options of the command and the URL are removed from everything that comes
+    from the server; messages name the server without them.
+
     Args:
-        command: the program and its arguments; or the URL of a server over streamable HTTP, such as
-            "http://127.0.0.1:8000/mcp".
+        command: the program and its arguments; the URL of a server over streamable HTTP, such as
+            "http://127.0.0.1:8000/mcp"; or an entry of a desktop client's `mcpServers` file, such as
+            {"command": "python", "args": ["server.py"], "env": {...}} or {"url": ..., "headers": {...}}.
         env: environment variables of the program besides those that every server inherits (PATH, HOME and the like).
         cwd: working directory of the program.
         headers: HTTP headers, such as {"Authorization": "Bearer ..."}.
@@ -56,7 +70,7 @@ class McpServer:
 
     def __init__(
         self,
-        command: Sequence[str] | str,
+        command: Sequence[str] | str | Mapping[str, Any],
         *,
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
@@ -65,32 +79,28 @@ class McpServer:
         start_seconds: float = 30.0,
         budget: int = BUDGET,
     ) -> None:
-        self.url = command if isinstance(command, str) and command.startswith(("http://", "https://")) else ""
-        if not self.url and (isinstance(command, str) or not command):
-            form = "a non-empty list such as ['python', 'server.py'], or a URL such as 'http://127.0.0.1:8000/mcp'"
-            raise ServerFailed(f"command must be {form}, got {command!r}")
+        self._entry = ServerEntry.of(command, env, cwd, headers)
         try:
-            import mcp
+            import mcp  # noqa: F401
         except ImportError as error:
             raise ServerFailed("MCP servers need the mcp package: pip install 'turnwise[mcp]'") from error
-        self.command, self.seconds, self.budget = [] if self.url else list(command), seconds, budget
-        self._headers = dict(headers or {})
-        self._parameters = (
-            None
-            if self.url
-            else mcp.StdioServerParameters(command=self.command[0], args=self.command[1:], env=dict(env or {}), cwd=cwd)
-        )
+        self.seconds, self.budget = seconds, budget
+        self._secrets = self._entry.secrets()
+        self._log_filter = HidesSecrets(self._secrets)
+        for name in _LOGGERS if self._secrets else ():
+            logging.getLogger(name).addFilter(self._log_filter)
         self._gone = ""
         self._session: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._started: concurrent.futures.Future[list[Any]] = concurrent.futures.Future()
-        self._errors: Any = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+        self._errors = None if self._entry.url else ErrorOutput()
         self._thread = threading.Thread(target=self._run, name="turnwise-mcp", daemon=True)
         self._thread.start()
         try:
             listed = self._started.result(start_seconds)
-            self.tools: tuple[Tool, ...] = tuple(map(self._tool, listed))
+            names = _names([tool.name for tool in listed])
+            self.tools: tuple[Tool, ...] = tuple(map(self._tool, listed, names))
         except TimeoutError as error:
             self.close()
             raise ServerFailed(f"{self._name} did not list its tools within {start_seconds:g} s") from error
@@ -98,9 +108,11 @@ class McpServer:
             self.close()
             raise
         except Exception as error:
-            last = self._last_error()
+            last = self._gone.removeprefix("has ended") or self._last_error()
             self.close()
-            raise ServerFailed(f"{self._name} did not start: {last or describe_error(_first(error))}") from error
+            why = last or describe_error(_first(error))
+            # The exception of a library may show keys.
+            raise ServerFailed(f"{self._name} did not start: {self._hide(why)}") from None
 
     def __iter__(self) -> Iterator[Tool]:
         """Yield the tools: `Toolbox(server)`, or `Toolbox([*server, function])`."""
@@ -115,7 +127,8 @@ class McpServer:
                 loop.call_soon_threadsafe(stop.set)
         if threading.current_thread() is not self._thread:
             self._thread.join(_CLOSING)
-        self._errors.close()
+        for name in _LOGGERS:
+            logging.getLogger(name).removeFilter(self._log_filter)
 
     def __enter__(self) -> Self:
         """Return the server."""
@@ -127,10 +140,11 @@ class McpServer:
 
     @property
     def _name(self) -> str:
-        # Without directories: agents read this, and it should not depend on the machine.
-        if self.url:
-            return f"the MCP server {truncate(self.url, 200)!r}"
-        return f"the MCP server {truncate(' '.join(PurePath(word).name for word in self.command), 200)!r}"
+        return f"the MCP server {self._hide(self._entry.name)!r}"
+
+    def _hide(self, text: str) -> str:
+        """Return a text of the server without the keys."""
+        return hide_secrets(text, self._secrets)
 
     def _run(self) -> None:
         """Keep the connection open until `close`; runs in the thread."""
@@ -150,7 +164,10 @@ class McpServer:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         if self._gone:
             return
-        async with self._streams() as (reading, writing), mcp.ClientSession(reading, writing) as session:
+        opened = (
+            program_streams(self._entry, self._errors, self._give_up) if self._errors else http_streams(self._entry)
+        )
+        async with opened as (reading, writing), mcp.ClientSession(reading, writing) as session:
             # The constructor may time out: then the session must end although the tools were not listed.
             listing = asyncio.ensure_future(_list_tools(session))
             # If the connection fails, that is the error to report, and nobody asks for this one.
@@ -165,29 +182,15 @@ class McpServer:
             self._started.set_result(found)
             await stopping
 
-    @contextlib.asynccontextmanager
-    async def _streams(self) -> AsyncIterator[Any]:
-        """Open the connection."""
-        import mcp
-        from httpx2 import AsyncClient, Timeout
-        from mcp.client.streamable_http import streamable_http_client
+    def _give_up(self, why: str) -> None:
+        """Note why the connection ends."""
+        self._gone = self._gone or why
 
-        if self._parameters is not None:
-            async with mcp.stdio_client(self._parameters, errlog=self._errors) as streams:
-                yield streams
-            return
-        async with (
-            AsyncClient(headers=self._headers, timeout=Timeout(_CONNECTING, read=None)) as client,
-            streamable_http_client(self.url, http_client=client) as streams,
-        ):
-            yield streams
-
-    def _tool(self, listed: Any) -> Tool:
-        parameters = dict(listed.input_schema)
+    def _tool(self, listed: Any, name: str) -> Tool:
+        parameters = map_strings(without_nulls(listed.input_schema or {}), self._hide)
         return Tool(
-            # Servers may use dots and slashes in names; not every format can.
-            name=re.sub(r"[^A-Za-z0-9_-]", "_", listed.name),
-            description=listed.description or "",
+            name=name,
+            description=self._hide(listed.description or ""),
             parameters=parameters,
             validate=partial(_with_checked_names, parameters=parameters),
             run=partial(self._call, listed.name),
@@ -215,7 +218,7 @@ class McpServer:
             return "gone", f"got no response: {self._name} was closed"
         except Exception as error:
             return self._failed(error)
-        text = truncate(_text(result), self.budget)
+        text = truncate(self._hide(_text(result)), self.budget)
         return ("raised", text) if result.is_error else ("", text)
 
     def _failed(self, error: Exception) -> CallOutcome:
@@ -223,18 +226,13 @@ class McpServer:
         broken = type(error).__name__ in ("ClosedResourceError", "BrokenResourceError", "EndOfStream")
         if broken or getattr(getattr(error, "error", error), "code", None) == _CLOSED:
             last = self._last_error()
-            self._gone = "has ended" + (f" ({last})" if last else "")
+            self._gone = self._gone or "has ended" + (f" ({last})" if last else "")
             return "gone", f"got no response: {self._name} {self._gone}"
-        return "raised", describe_error(error)
+        return "raised", self._hide(describe_error(error))
 
     def _last_error(self) -> str:
         """Return the last line of the server's standard error."""
-        try:
-            self._errors.seek(0)
-            lines = [line for line in self._errors.read().splitlines() if line.strip()]
-        except (OSError, ValueError):
-            return ""
-        return truncate(lines[-1].strip(), 300) if lines else ""
+        return truncate(self._hide(self._errors.last_line()), 300) if self._errors else ""
 
 
 async def _list_tools(session: Any) -> list[Any]:
@@ -247,7 +245,28 @@ async def _list_tools(session: Any) -> list[Any]:
     while page.next_cursor:
         page = await session.list_tools(params=mcp.types.PaginatedRequestParams(cursor=page.next_cursor))
         found += page.tools
+        if len(found) > _MOST_TOOLS:
+            raise ValueError(f"it lists more than {_MOST_TOOLS:,} tools")
     return found
+
+
+def _names(listed: Sequence[str]) -> list[str]:
+    """Return different names that every format can write: servers may use dots and slashes, and longer names.
+
+    >>> _names(["a.b", "a_b", "a/b", "2nd"])
+    ['a_b_2', 'a_b', 'a_b_3', '_2nd']
+    """
+    names = [
+        "" if NAME.fullmatch(name) is None or name in listed[:number] else name for number, name in enumerate(listed)
+    ]
+    for number, name in enumerate(listed):
+        if names[number]:
+            continue
+        cleaned = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:60]
+        cleaned = cleaned if NAME.fullmatch(cleaned) else f"_{cleaned}"
+        tries = (cleaned if count == 1 else f"{cleaned}_{count}" for count in itertools.count(1))
+        names[number] = next(name for name in tries if name not in names)
+    return names
 
 
 def _with_checked_names(arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -264,13 +283,18 @@ def _first(error: BaseException) -> Exception:
 
 
 def _text(result: Any) -> str:
-    """Return the text parts of a result, and a line for each part that is not text."""
+    """Return the text parts of a result, a line for each other part, and data that no text repeats as JSON."""
     parts = []
-    for part in result.content:
-        text = getattr(part, "text", None) or getattr(getattr(part, "resource", None), "text", None)
+    said = False
+    for part in result.content or ():
+        text = getattr(part, "text", None)
+        text = text if isinstance(text, str) else getattr(getattr(part, "resource", None), "text", None)
         if isinstance(text, str):
-            parts.append(text)
-        elif getattr(part, "text", None) != "":
+            parts += [text] if text else []
+            said = said or bool(text.strip())
+        else:
             kind = getattr(part, "mime_type", None) or getattr(part, "type", type(part).__name__)
             parts.append(f"[{kind}, not text]")
+    if result.structured_content is not None and not said:
+        parts.append(json.dumps(result.structured_content, ensure_ascii=False))
     return "\n".join(parts) or "done"

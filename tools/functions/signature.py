@@ -21,9 +21,12 @@ from turnwise.tools.functions.calls import to_json
 from turnwise.tools.functions.docstring import read_docstring
 from turnwise.tools.functions.errors import BadArguments, BadTool
 
-__all__ = ["Signature", "check_names"]
+__all__ = ["Signature", "check_names", "without_nulls"]
 
 _SHOWN: Final = 80  # characters of a value or name in a message
+_COMBINED: Final = ("allOf", "anyOf", "oneOf")
+_NAMING: Final = (*_COMBINED, "$ref", "patternProperties", "dependentSchemas", "if", "then", "else")
+"""Keywords that may name arguments outside of `properties`."""
 
 
 class Signature:
@@ -77,12 +80,31 @@ class Signature:
         except (TypeError, ValueError) as error:
             raise BadArguments(f"the arguments are not a JSON object: {error}") from error
         try:
-            model = self._model.model_validate_json(text)
+            model = self._read(text, arguments)
         except pydantic.ValidationError as error:
             raise BadArguments("; ".join(map(self._sentence, error.errors(include_url=False)[:5]))) from error
         except RecursionError as error:
             raise BadArguments("the arguments are nested too deeply") from error
         return {self._names[key]: getattr(model, key) for key in self._names if key in model.model_fields_set}
+
+    def _read(self, text: str, arguments: Mapping[str, Any]) -> pydantic.BaseModel:
+        """Return the validated arguments.
+
+        In JSON, 5.0 is an integer, and the schema that models read allows it; pydantic's strict mode does not. So
+        arguments that are refused are tried again with whole numbers as integers.
+        """
+        try:
+            model: pydantic.BaseModel = self._model.model_validate_json(text)
+        except pydantic.ValidationError as error:
+            wrong = {str(one["loc"][0]) for one in error.errors(include_url=False) if one["loc"]}
+            tried = {name: _with_integers(value) if name in wrong else value for name, value in arguments.items()}
+            if to_json(tried) == text:
+                raise
+            try:
+                model = self._model.model_validate_json(to_json(tried))
+            except pydantic.ValidationError:
+                raise error from None
+        return model
 
     def _sentence(self, error: Any) -> str:
         where = ".".join(map(str, error["loc"]))
@@ -98,15 +120,40 @@ class Signature:
 def check_names(arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
     """Check only the names of arguments against a JSON schema, for tools that check the values themselves.
 
+    A name that the schema does not list is refused where the schema says so (`additionalProperties: false`, and nothing
+    beside `properties` that names arguments), and told where a required argument is missing anyway.
+
     Raises:
         BadArguments: an argument is unknown, or a required one is missing.
     """
-    known = parameters.get("properties", {})
-    problems = [f"{name!r} is missing" for name in parameters.get("required", ()) if name not in arguments]
-    if parameters.get("additionalProperties", False) is False:
+    known: Mapping[str, Any] = parameters.get("properties") or {}
+    problems = [f"{name!r} is missing" for name in parameters.get("required") or () if name not in arguments]
+    closed = parameters.get("additionalProperties") is False and not any(map(parameters.get, _NAMING))
+    if closed or problems:
         problems += [_unknown(name, known) for name in arguments if name not in known]
     if problems:
         raise BadArguments("; ".join(problems[:5]))
+
+
+def without_nulls(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a JSON schema without keywords that are null, which some servers write for absent ones.
+
+    >>> without_nulls({"required": None, "properties": {"a": {"enum": None, "default": None}}})
+    {'properties': {'a': {'default': None}}}
+    """
+    kept = {name: part for name, part in schema.items() if part is not None or name in ("default", "const")}
+    for name in ("properties", "$defs", "definitions", "patternProperties"):
+        if isinstance(kept.get(name), Mapping):
+            kept[name] = {key: _schema_or_bool(part) for key, part in kept[name].items() if part is not None}
+    for name in ("items", "additionalProperties", "not", "if", "then", "else", *_COMBINED):
+        if name in kept:
+            part = kept[name]
+            kept[name] = [_schema_or_bool(one) for one in part] if isinstance(part, list) else _schema_or_bool(part)
+    return kept
+
+
+def _schema_or_bool(part: Any) -> Any:
+    return without_nulls(part) if isinstance(part, Mapping) else part
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:
@@ -165,6 +212,15 @@ def _has_json(value: Any) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _with_integers(value: Any) -> Any:
+    """Return JSON data with whole numbers as integers."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {name: _with_integers(part) for name, part in value.items()}
+    return [_with_integers(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _short(value: Any) -> str:

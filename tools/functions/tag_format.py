@@ -64,7 +64,7 @@ def _arguments(text: str, at: int, tool: Tool) -> tuple[dict[str, Any], int, str
         return {}, at, f"<{tool.name}> is not closed by {end_tag}"
     content, end = text[at:close], close + len(end_tag)
     main = tool.main_argument
-    if not content.strip() and (main is None or main not in tool.parameters.get("required", ())):
+    if not content.strip() and (main is None or main not in (tool.parameters.get("required") or ())):
         return {}, end, ""
     if main is None:
         return {}, end, f"<{tool.name}> contains text outside of argument tags; write it as {example(tool)}"
@@ -76,7 +76,7 @@ def _has_argument_tags(text: str, at: int, tool: Tool) -> bool:
     match = _TAG.match(text, _skip_space(text, at))
     if match is None:
         return False
-    names = tool.parameters.get("properties", {})
+    names = tool.parameters.get("properties") or {}
     return tool.main_argument is None or bool(difflib.get_close_matches(match[1], names, 1))
 
 
@@ -107,7 +107,7 @@ def _skip_space(text: str, at: int) -> int:
 
 
 def _schema_of(tool: Tool, name: str) -> Mapping[str, Any]:
-    found = tool.parameters.get("properties", {}).get(name, {"type": "string"})
+    found = (tool.parameters.get("properties") or {}).get(name, {"type": "string"})
     return found if isinstance(found, Mapping) else {}
 
 
@@ -154,7 +154,7 @@ def write(calls: Sequence[Call], tools: Sequence[Tool]) -> str:
 
 
 def _written(call: Call, tool: Tool) -> str:
-    required = tool.parameters.get("required", ())
+    required = tool.parameters.get("required") or ()
     parts = {name: _text(value, _schema_of(tool, name)) for name, value in call.arguments.items()}
     for name in parts:
         if not NAME.fullmatch(name):
@@ -190,8 +190,8 @@ def write_results(results: Sequence[ToolResult]) -> str:
 
 def example(tool: Tool) -> str:
     """Return a call with "..." for its values."""
-    properties = list(tool.parameters.get("properties", {}))
-    required = [name for name in properties if name in tool.parameters.get("required", ())]
+    properties = list(tool.parameters.get("properties") or {})
+    required = [name for name in properties if name in (tool.parameters.get("required") or ())]
     if tool.main_argument is not None:
         return f"<{tool.name}>...</{tool.name}>"
     content = "".join(f"<{name}>...</{name}>" for name in required or properties)
@@ -205,8 +205,8 @@ def describe(tools: Sequence[Tool]) -> str:
 
 def _described(tool: Tool) -> str:
     lines = [f"{example(tool)}  {' '.join(tool.description.split())}".rstrip()]
-    required = tool.parameters.get("required", ())
-    for name, schema in tool.parameters.get("properties", {}).items():
+    required = tool.parameters.get("required") or ()
+    for name, schema in (tool.parameters.get("properties") or {}).items():
         kind = _type_name(schema, tool.parameters.get("$defs", {}))
         optional = "" if name in required else ", optional"
         if "default" in schema and schema["default"] is not None:

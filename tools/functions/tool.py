@@ -101,8 +101,8 @@ class Tool:
     @property
     def main_argument(self) -> str | None:
         """The argument that needs no name in the short form of a call: the only one, or the only required one."""
-        known = list(self.parameters.get("properties", {}))
-        required = [name for name in self.parameters.get("required", ()) if name in known]
+        known = list(self.parameters.get("properties") or {})
+        required = [name for name in self.parameters.get("required") or () if name in known]
         if len(required) == 1:
             return str(required[0])
         return str(known[0]) if len(known) == 1 and not required else None

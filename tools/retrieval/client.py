@@ -24,6 +24,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
+from turnwise.tools.bounded_input import InputError, bounded, parse_json
 from turnwise.tools.retrieval.errors import BadQuery, NoRetriever, RetrieverDown
 from turnwise.tools.retrieval.passages import Passage
 from turnwise.tools.retrieval.retriever import Hits, check_count, check_queries
@@ -32,6 +33,8 @@ __all__ = ["RemoteRetriever"]
 
 _TEMPORARY: Final = (408, 425, 429)
 _MAX_BYTES: Final = 1 << 28  # of a response
+_BYTES_BESIDE: Final = 16 << 20  # of a response, beside its passages
+_BYTES_PER_PASSAGE: Final = 256 << 10  # a passage of 100 words has 700; some corpora have whole articles
 _MAX_TIMEOUT: Final = 1e9  # seconds; sockets do not accept more
 
 
@@ -119,11 +122,12 @@ class RemoteRetriever:
     def _request(self, queries: list[str], k: int) -> list[list[Passage]]:
         """Send a request until it succeeds, fails permanently, or the attempts or the time are used up."""
         body = json.dumps({"queries": queries, "topk": k, "return_scores": True}).encode()
+        most = min(_MAX_BYTES, _BYTES_BESIDE + _BYTES_PER_PASSAGE * len(queries) * k)
         end, reason, attempts = self._clock() + self.deadline, "no time was left", 0
         while attempts < self.tries and (left := end - self._clock()) > 0:
             attempts += 1
             try:
-                return _passages(self._send(body, min(self.timeout, left)), len(queries), k)
+                return _passages(self._send(body, min(self.timeout, left), most), len(queries), k)
             except NoRetriever as error:
                 error.url = self.url
                 raise
@@ -137,12 +141,12 @@ class RemoteRetriever:
         message = f"the retriever at {self.url} did not respond after {times}: {reason}"
         raise RetrieverDown(message, url=self.url, reason=reason)
 
-    def _send(self, body: bytes, timeout: float) -> Any:
-        """Send a request once and return the decoded response."""
+    def _send(self, body: bytes, timeout: float, most: int) -> Any:
+        """Send a request once and return the decoded response, which has at most so many bytes."""
         request = Request(self.url, data=body, headers={"Content-Type": "application/json"}, method="POST")
         try:
             with self._opener.open(request, timeout=timeout if timeout < _MAX_TIMEOUT else None) as response:
-                return json.loads(_read(response, self._clock, self._clock() + timeout))
+                return parse_json(_read(response, self._clock, self._clock() + timeout, most), "the response")
         except HTTPError as error:
             self._raise_for_status(error)
         except (URLError, TimeoutError, http.client.HTTPException, OSError) as error:
@@ -150,10 +154,8 @@ class RemoteRetriever:
             late = isinstance(reason, TimeoutError)
             text = f"no response within {timeout:.3g} s" if late else f"{reason or type(reason).__name__}"
             raise _TemporaryFailure(text) from error
-        except NoRetriever:
-            raise
-        except (ValueError, RecursionError) as error:
-            raise self._not_a_retriever("invalid JSON") from error
+        except InputError as error:
+            raise self._not_a_retriever(f"what cannot be read ({error})") from error
 
     def _raise_for_status(self, error: HTTPError) -> None:
         with error:
@@ -178,16 +180,13 @@ class _TemporaryFailure(Exception):
     """A failure after which the request is tried again."""
 
 
-def _read(response: Any, clock: Callable[[], float], end: float) -> bytes:
+def _read(response: Any, clock: Callable[[], float], end: float, most: int) -> bytes:
     """Return the body of a response within the limits on time and size."""
-    pieces, size = [], 0
-    while piece := response.read1(1 << 16):
+    pieces = []
+    for piece in bounded(iter(lambda: response.read1(1 << 16), b""), most, "the response"):
         pieces.append(piece)
-        size += len(piece)
         if clock() > end:
             raise TimeoutError("too slow")
-        if size > _MAX_BYTES:
-            raise NoRetriever(f"the response is longer than {_MAX_BYTES:,} bytes")
     return b"".join(pieces)
 
 
@@ -196,6 +195,8 @@ def _address(url: str) -> str:
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
         raise BadQuery(f"url must be like http://127.0.0.1:8000, got {url!r}")
     path = parts.path.rstrip("/")
+    if parts.username or parts.password:
+        raise BadQuery(f"the url of the server {parts.hostname} must not contain a password")
     return urlunsplit((parts.scheme, parts.netloc, path if path.endswith("/retrieve") else f"{path}/retrieve", "", ""))
 
 

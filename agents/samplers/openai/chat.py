@@ -3,28 +3,36 @@
 It serves evaluation and demonstrations. There are no token ids and no log-probabilities, so nothing that it answers can
 be trained on as its own samples; `turnwise.agents.samplers.openai.tokens` does that where the server allows it.
 
-Servers remove stop strings from the text. One that says which it was (vLLM does) gets it appended, so that the parser
-reads what the model wrote.
+Servers remove stop strings from the text. One that says which it was (vLLM and SGLang do) gets it appended, so that the
+parser reads what the model wrote. The message of an answer is sent back with the next prompt as it came.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from turnwise.agents.errors import RequestFailed, SamplerError
+from turnwise.agents.errors import SamplerError
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings
+from turnwise.agents.samplers.openai.answers import chat_failure_in, read_answer, stop_string
 from turnwise.agents.samplers.openai.client import DEFAULT_URL
 from turnwise.agents.samplers.openai.failures import ContentRefused
-from turnwise.agents.samplers.openai.messages import described_tools, native_messages, text_with_calls, with_data_urls
+from turnwise.agents.samplers.openai.messages import (
+    described_tools,
+    native_messages,
+    plain_messages,
+    text_with_calls,
+    with_data_urls,
+)
 from turnwise.agents.samplers.openai.options import OpenAIOptions
-from turnwise.agents.samplers.openai.served import ServedModel, choice_of
+from turnwise.agents.samplers.openai.served import ServedModel, answer_bytes, choice_of
 from turnwise.agents.samplers.seeds import request_seed
-from turnwise.agents.trajectory import Finish
 
 __all__ = ["OpenAIChat"]
+
+_EARLIER = "messages."
+"""Prefix of the fields of earlier messages in the option `omit`."""
 
 
 class OpenAIChat(ServedModel):
@@ -51,22 +59,37 @@ class OpenAIChat(ServedModel):
         )
 
     async def _answer(self, request: Request) -> Completion:
-        body = {"model": await self._name(), **self._body(request)}
+        body = self._sent({"model": await self._name(), **self._body(request)})
         try:
-            answer = await self._client.post("/chat/completions", self._sent(body))
+            answer = await self._client.post(
+                "/chat/completions", body, max_bytes=answer_bytes(body), judge=chat_failure_in
+            )
         except ContentRefused:
             return Completion((), (), "", self.version, "refusal")
         choice = choice_of(answer, self.url)
-        message = choice.get("message")
-        if not isinstance(message, Mapping):
-            raise RequestFailed(f"{self.url}: the answer has no message: {str(dict(choice))[:200]}")
-        text = self._text(choice, message)
-        return Completion((), (), text, self.version, _finish(choice, message, text), self._counts(answer.get("usage")))
+        said = read_answer(choice, self.url)
+        content, message = said.content, dict(said.message)
+        stop = stop_string(choice)
+        if stop and not content.endswith(stop):
+            content += stop
+            message |= {"content": content} if isinstance(message.get("content"), str) else {}
+        text = text_with_calls(content, said.calls, self.options.tool_format) if said.calls else content
+        return Completion(
+            (),
+            (),
+            text or said.refusal,
+            self.version,
+            said.finish,
+            self._counts(answer.get("usage")),
+            reasoning=said.reasoning,
+            message=message,
+        )
 
     def _body(self, request: Request) -> dict[str, Any]:
-        messages = list(request.messages)
-        if self.options.tools:
-            messages = native_messages(messages, self.options.tool_format)
+        native = bool(self.options.tools)
+        messages = native_messages(request, self.options.tool_format) if native else plain_messages(request)
+        left_out = {name.removeprefix(_EARLIER) for name in self.options.omit if name.startswith(_EARLIER)}
+        messages = [{name: value for name, value in one.items() if name not in left_out} for one in messages]
         body: dict[str, Any] = {
             "messages": with_data_urls(messages) if self.images else messages,
             "temperature": request.temperature,
@@ -81,21 +104,3 @@ class OpenAIChat(ServedModel):
         elif self.options.tools:
             body["tools"] = list(self.options.tools)
         return body
-
-    def _text(self, choice: Mapping[str, Any], message: Mapping[str, Any]) -> str:
-        content = message.get("content")
-        text = content if isinstance(content, str) else ""
-        stop, calls = choice.get("stop_reason"), message.get("tool_calls")
-        if isinstance(stop, str) and choice.get("finish_reason") == "stop" and not text.endswith(stop):
-            text += stop
-        if isinstance(calls, list) and calls:
-            text = text_with_calls(text, calls, self.options.tool_format)
-        return text or str(message.get("refusal") or "")
-
-
-def _finish(choice: Mapping[str, Any], message: Mapping[str, Any], text: str) -> Finish:
-    if message.get("refusal") or choice.get("finish_reason") == "content_filter":
-        return "refusal"
-    if choice.get("finish_reason") == "length":
-        return "length"
-    return "stop" if text.strip() else "empty"

@@ -1,29 +1,35 @@
 """The HTTP client of the samplers that talk to an OpenAI-compatible server: key, limits, retries, and clear failures.
 
-The key is read from the environment. It is never part of a message, a repr or an exception.
+The key is read from the environment. It is never part of a message, a repr, a log record or an exception, and it is
+removed from every answer after decoding. An answer is read under a limit on its decoded bytes.
 
     answer                                               what is raised after the retries
     429, 5xx, time limit, connection lost, no JSON       RequestFailed
-    other 4xx                                            RequestFailed at once (ContextOverflow, ContentRefused)
+    a generation that failed, no choices                 RequestFailed
+    other 4xx, an answer that is too long                RequestFailed at once (ContextOverflow, ContentRefused)
     401, unknown model or path, spent quota              EngineFailed at once
     no server at the first request                       EngineFailed at once
     `MOST_FAILURES` requests in a row                    EngineFailed
 
-Not included: streaming, and keys of other kinds than bearer tokens.
+Not included: answers token by token, and keys of other kinds than bearer tokens.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
 from turnwise.agents.errors import ContextOverflow, EngineFailed, RequestFailed, SamplerError
-from turnwise.agents.samplers.openai.failures import ContentRefused, Failure, backoff, failure_of
+from turnwise.agents.samplers.openai.failures import ContentRefused, Failure, backoff, error_in, failure_of
 from turnwise.registry import suggest
+from turnwise.tools.bounded_input import BodyDecoder, InputError, parse_json
+from turnwise.tools.visible_text import HidesSecrets, Secret, encodable, hide_in, hide_secrets, map_strings
 
 if TYPE_CHECKING:
     import httpx
@@ -34,12 +40,22 @@ DEFAULT_URL = "https://api.openai.com/v1"
 MOST_FAILURES = 16
 """Requests that may fail one after the other before the server counts as gone."""
 CONNECT_SECONDS = 10.0
+MOST_BYTES = 16 << 20
+"""Decoded bytes of an answer whose length nothing limits, such as a list of models."""
+MOST_ERROR_BYTES = 1 << 20
+"""Decoded bytes that are read of an answer with an error."""
+
+_LOGGERS = ("httpx", *(f"httpcore.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")))
+"""The loggers of the HTTP library; at the level DEBUG they show the headers of answers."""
+
+Judge = Callable[[Mapping[str, Any]], Failure | None]
+"""Returns why an answer with status 200 is none; None if it is one."""
 
 
 class ApiKey:
     """A key that is shown nowhere."""
 
-    __slots__ = ("_value", "variable")
+    __slots__ = ("_secret", "variable")
 
     def __init__(self, variable: str) -> None:
         """Read the key from an environment variable; an unset one gives an empty key.
@@ -48,21 +64,28 @@ class ApiKey:
             SamplerError: the key has characters that cannot be sent.
         """
         self.variable = variable
-        self._value = os.environ.get(variable, "").strip()
-        if not all("!" <= letter <= "~" for letter in self._value):
+        self._secret = Secret(os.environ.get(variable, "").strip())
+        if not all("!" <= letter <= "~" for letter in self._secret.reveal()):
             raise SamplerError(f"the key in ${variable} must have printable ASCII characters without spaces")
 
     def __bool__(self) -> bool:
         """Return whether there is a key."""
-        return bool(self._value)
+        return bool(self._secret)
 
-    def headers(self) -> dict[str, str]:
-        """Return the header that carries the key; none without a key."""
-        return {"Authorization": f"Bearer {self._value}"} if self._value else {}
+    @property
+    def secrets(self) -> tuple[Secret, ...]:
+        """The key, for functions that hide it."""
+        return (self._secret,)
+
+    def authorize(self, request: httpx.Request) -> httpx.Request:
+        """Put the key into the header of a request."""
+        if self._secret:
+            request.headers["Authorization"] = f"Bearer {self._secret.reveal()}"
+        return request
 
     def hide(self, text: str) -> str:
         """Return a text in which the key is replaced by asterisks."""
-        return text.replace(self._value, "***") if self._value else text
+        return hide_secrets(text, self.secrets)
 
     def __repr__(self) -> str:
         """Return the variable's name only."""
@@ -98,6 +121,25 @@ def _is_local(url: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
 
 
+async def _read(response: httpx.Response, max_bytes: int) -> bytes:
+    """Return the body of an answer, decoded; of one with an error, no more than its beginning.
+
+    Raises:
+        InputError: it is larger than allowed, damaged, or has an encoding that was not offered.
+    """
+    failed = response.status_code >= 300
+    encoding, most = response.headers.get("content-encoding", ""), MOST_ERROR_BYTES if failed else max_bytes
+    blocks: list[bytes] = []
+    try:
+        decoder = BodyDecoder(encoding, max_bytes=most, what="the answer")
+        async for block in response.aiter_raw():
+            blocks.append(decoder.feed(block))
+    except InputError:
+        if not failed:
+            raise
+    return b"".join(blocks)
+
+
 class OpenAIClient:
     """Posts JSON to one server. All methods run on the event loop of the first request."""
 
@@ -127,11 +169,15 @@ class OpenAIClient:
         limits = httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
         self._errors = httpx.RequestError, (httpx.ConnectError, httpx.ConnectTimeout)
         self._http = httpx.AsyncClient(
-            headers=key.headers(),
+            auth=key.authorize,
+            headers={"Accept-Encoding": BodyDecoder.ACCEPTED},
             limits=limits,
             timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
             trust_env=not _is_local(url),  # a proxy does not lead to this machine
         )
+        self._log_filter = HidesSecrets(key.secrets)
+        for name in _LOGGERS if key else ():
+            logging.getLogger(name).addFilter(self._log_filter)
         self._slots = asyncio.Semaphore(concurrency)
         self._dice = random.Random()
         self._resume = 0.0
@@ -144,17 +190,21 @@ class OpenAIClient:
         """The server's URL above the base URL, where engines have interfaces of their own."""
         return self.url.removesuffix("/v1")
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def post(
+        self, path: str, body: Mapping[str, Any], *, max_bytes: int = MOST_BYTES, judge: Judge | None = None
+    ) -> Mapping[str, Any]:
         """Return the JSON object that answers a request, after retries.
 
         Args:
             path: below the base URL, such as "/chat/completions"; or a whole URL.
             body: JSON object.
+            max_bytes: decoded bytes of the answer.
+            judge: tells an answer from a failure with status 200.
 
         Raises:
             RequestFailed, ContextOverflow, ContentRefused, EngineFailed: see the table above.
         """
-        return await self._retried("POST", path, body)
+        return await self._retried("POST", path, body, max_bytes, judge)
 
     async def command(self, url: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what a command of the engine answers, {} if that is no JSON object; it is not repeated.
@@ -182,13 +232,24 @@ class OpenAIClient:
 
     async def close(self) -> None:
         """Close the connections."""
+        for name in _LOGGERS:
+            logging.getLogger(name).removeFilter(self._log_filter)
         await self._http.aclose()
 
-    async def _retried(self, method: str, path: str, body: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    async def _retried(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        max_bytes: int = MOST_BYTES,
+        judge: Judge | None = None,
+    ) -> Mapping[str, Any]:
         attempt = 0
         while True:
             async with self._slots:
-                found = await self._attempt(method, path, body)
+                found = await self._attempt(method, path, body, max_bytes)
+            if judge is not None and not isinstance(found, Failure):
+                found = judge(found) or found
             if not isinstance(found, Failure):
                 self._failed = 0
                 return found
@@ -198,39 +259,58 @@ class OpenAIClient:
             attempt += 1
 
     async def _attempt(
-        self, method: str, path: str, body: Mapping[str, Any] | None, *, command: bool = False
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        max_bytes: int = MOST_BYTES,
+        *,
+        command: bool = False,
     ) -> Mapping[str, Any] | Failure:
         """Return the answer, or why there is none; a command may answer anything."""
         url = path if "://" in path else self.url + path
         any_error, connect_error = self._errors
         try:
-            async with asyncio.timeout(self._timeout):
-                response = await self._http.request(method, url, json=body)
+            async with asyncio.timeout(self._timeout), self._http.stream(method, url, json=body) as response:
+                data = await _read(response, max_bytes)
         except TimeoutError:
             return Failure("retry", f"no answer within {self._timeout:g} seconds")
+        except InputError as error:
+            return Failure("request", str(error))
         except any_error as error:
             reason = self.key.hide(" ".join(str(error).split())) or type(error).__name__
             if isinstance(error, connect_error) and not self._reached:
                 return Failure("server", f"cannot be reached ({reason}); is the server running?")
             return Failure("retry", f"the connection failed: {reason}")
         self._reached = True
-        found = self._read(response)
+        found = self._judged(response, data)
         return {} if command and response.is_success and isinstance(found, Failure) else found
 
-    def _read(self, response: httpx.Response) -> Mapping[str, Any] | Failure:
-        if response.status_code >= 300:
-            return failure_of(response.status_code, response.headers, self.key.hide(response.text))
+    def _judged(self, response: httpx.Response, data: bytes) -> Mapping[str, Any] | Failure:
+        """Return the JSON object of an answer, or what its error means; neither contains the key."""
+        found, problem, text = None, "", self.key.hide(data.decode("utf-8", "replace"))
         try:
-            found = response.json()
-        except (ValueError, RecursionError):
-            return Failure("retry", f"the answer is not JSON: {self.key.hide(response.text)[:100]!r}")
+            found = self._clean(parse_json(data, "the answer"))
+            text = json.dumps(found)
+        except InputError as error:
+            problem = str(error)
+        headers = {name: self.key.hide(value) for name, value in response.headers.items()}
+        if response.status_code >= 300:
+            return failure_of(response.status_code, headers, text)
+        if found is None:
+            return Failure("retry", f"the answer is not JSON that can be read: {text[:100]!r} ({problem})")
         if not isinstance(found, Mapping):
             return Failure("retry", f"the answer must be a JSON object, got {type(found).__name__}")
-        error = found.get("error")
-        if error:  # some gateways report errors with status 200
-            code = error.get("code") if isinstance(error, Mapping) else None
-            return failure_of(code if isinstance(code, int) else 500, response.headers, self.key.hide(response.text))
-        return found
+        return error_in(found, headers) or found  # some gateways report errors with status 200
+
+    def _clean(self, data: Any) -> Any:
+        """Return decoded JSON without the key, and with no half surrogate pairs, which cannot be sent back."""
+        data = hide_in(data, self.key.secrets) if self.key else data
+        try:
+            json.dumps(data, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            return map_strings(data, encodable)
+        return data
 
     async def _pause(self, failure: Failure, attempt: int) -> None:
         """Wait before the next attempt; a `Retry-After` holds back all other requests that fail as well."""

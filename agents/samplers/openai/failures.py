@@ -7,29 +7,45 @@ import random
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
 from turnwise.agents.errors import RequestFailed
 
-__all__ = ["ContentRefused", "Failure", "backoff", "failure_of", "retry_after"]
+__all__ = ["ContentRefused", "Failure", "backoff", "error_in", "failure_of", "retry_after"]
 
 FIRST_WAIT = 1.0
 """Seconds before the first retry; each further one waits twice as long."""
 LONGEST_BACKOFF = 30.0
 """Seconds."""
 
+_ABOUT_THE_PROMPT = {400, 403, 422, 451, 500}
+"""Statuses with which servers refuse a prompt; the message says why."""
 _RETRIED = {408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529}
 _TOO_LONG = re.compile(
-    r"context.{0,3}length|context.{0,3}(size|window)|maximum.{0,20}(tokens|length)|prompt is too long|too many tokens"
-    r"|input (is|are) too long|exceeds? .{0,40}\b(context|max_model_len)",
+    # what servers say of a prompt that leaves no room, grouped by its form
+    r"context.{0,3}length|context.{0,3}(size|window|limit)|maximum.{0,20}(tokens|length)"
+    r"|exceeds? .{0,40}\b(context|max_model_len)|exceed_context_size"
+    r"|\b(prompt|input|request|message|text)s?\b.{0,60}(too (long|large)|longer than)"
+    r"|\b(prompt|input|request|message|text)s?\b.{0,60}exceed\w* .{0,30}(length|limit|tokens)"
+    r"|too many (input |prompt )?tokens|total number of tokens|reduce the length of"
+    r"|maximum prompt length|range of input length",
     re.IGNORECASE,
 )
-_NOT_TOO_LONG = re.compile(r"must be (less|smaller|at most|<)", re.IGNORECASE)
+_NOT_TOO_LONG = re.compile(r"must be (less|smaller|at most|<)|\b(id|name|user|stop)'?: string too long", re.IGNORECASE)
 """About a parameter, not about the prompt."""
+_SUM_TOO_LONG = re.compile(r"\b(inputs?|prompt)\b.{0,20}tokens.{0,30}must be (<|less)", re.IGNORECASE)
+"""Of text-generation-inference: "`inputs` tokens + `max_new_tokens` must be <= 4097"."""
 _SPENT = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
-_REFUSED = {"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"}
+_REFUSED = re.compile(
+    # codes and messages of filters: OpenAI and Azure, DashScope, DeepSeek, Moonshot, Zhipu, MiniMax, Volcengine, Gemini
+    r"content.?filter|content.?policy|responsible.?ai.?policy|data_inspection_failed|inappropriate content"
+    r"|content exists risk|considered high risk|sensitive.?content|new_sensitive|prohibited.?content|guardrail_interven"
+    r"|(input|prompt|content|message)s? (was|were|is|has been|have been) (flagged|blocked)"
+    r"|不安全或敏感内容",
+    re.IGNORECASE,
+)
 _NO_MODEL = re.compile(r"\bmodel\b.{0,200}(not.{0,3}found|does not exist|not exist|unknown|no such)", re.IGNORECASE)
 
 Kind = Literal["retry", "request", "overflow", "refusal", "key", "missing", "server"]
@@ -66,17 +82,35 @@ def failure_of(status: int, headers: Mapping[str, str], body: str) -> Failure:
         return Failure("server", reason)
     if status == 401:
         return Failure("key", reason)
+    if status in _ABOUT_THE_PROMPT and (_REFUSED.search(code) or _REFUSED.search(message)):
+        return Failure("refusal", reason)
+    if status == 413 or (status in _ABOUT_THE_PROMPT and (_is_too_long(code) or _is_too_long(message))):
+        return Failure("overflow", reason)
     if status in _RETRIED:
         return Failure("retry", reason, retry_after(headers, time.time()))
-    if code in _REFUSED:
-        return Failure("refusal", reason)
-    if code == "context_length_exceeded" or status == 413 or (status in (400, 422) and _is_too_long(message)):
-        return Failure("overflow", reason)
     if status == 404 or code == "model_not_found" or (status == 400 and _NO_MODEL.search(message)):
         return Failure("missing", reason)
     if 300 <= status < 400:
         return Failure("server", f"{reason}: it redirects to {headers.get('location', 'another URL')}")
     return Failure("retry" if status >= 500 else "request", reason)
+
+
+def error_in(answer: Mapping[str, Any], headers: Mapping[str, str]) -> Failure | None:
+    """Return what the error in an answer with status 200 means, None if there is none.
+
+    Args:
+        answer: JSON object; its key "error" holds the error.
+        headers: of the answer, with names in lower case.
+    """
+    error = answer.get("error")
+    if not error:
+        return None
+    code = error.get("code") if isinstance(error, Mapping) else None
+    digits = str(code) if isinstance(code, int | str) else ""
+    if re.fullmatch(r"[3-5]\d\d", digits):
+        return failure_of(int(digits), headers, json.dumps(answer))
+    failure = failure_of(500, headers, json.dumps(answer))  # without a status, the message alone tells
+    return replace(failure, reason=failure.reason.replace("HTTP 500", "HTTP 200 with an error", 1))
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
@@ -116,6 +150,8 @@ def backoff(attempt: int, dice: random.Random) -> float:
 
 
 def _is_too_long(message: str) -> bool:
+    if _SUM_TOO_LONG.search(message):
+        return True
     return bool(_TOO_LONG.search(message)) and not _NOT_TOO_LONG.search(message)
 
 

@@ -1,8 +1,9 @@
 """Messages in the form of the OpenAI API: images as data URLs, and native tool calls.
 
 An agent reads and writes tool calls as text, in one of the formats of `turnwise.tools.functions`. With native tool
-calls the server writes them as data instead. Then the text of earlier calls and results becomes ``tool_calls`` and
-messages of the role "tool", and the calls of an answer become the text that the environment reads.
+calls the server writes them as data instead. Then the calls of an answer become the text that the environment reads,
+and its result for each call goes back in a message of the role "tool". Results are never taken from a text, since they
+may contain whatever would separate them.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ from numpy.typing import NDArray
 
 from turnwise.agents.dialogue import Message
 from turnwise.agents.errors import SamplerError
+from turnwise.agents.prompt import Exchange, View
 from turnwise.agents.samplers.base import Request
+from turnwise.agents.samplers.openai.answers import REASONING_FIELDS
 from turnwise.tools.functions import Call, call_format
 
-__all__ = ["data_url", "described_tools", "native_messages", "text_with_calls", "with_data_urls"]
+__all__ = ["data_url", "described_tools", "native_messages", "plain_messages", "text_with_calls", "with_data_urls"]
 
 _TOOLS = re.compile(r"<tools>\n(.*?)\n</tools>", re.DOTALL)
-_RESPONSE = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
+_MARKS = re.compile(r"<(?=/?(?:think|tool_call)>)")
+_ESCAPE = r"\\u003c"
 
 
 def with_data_urls(messages: Sequence[Message]) -> list[Message]:
@@ -38,8 +42,8 @@ def with_data_urls(messages: Sequence[Message]) -> list[Message]:
 
 
 def _part(part: Message) -> Message:
-    if part["type"] != "image":
-        return part
+    if not isinstance(part, Mapping) or part.get("type") != "image":
+        return part  # of a server's answer, it may be a string
     return {"type": "image_url", "image_url": {"url": data_url(part["image"])}}
 
 
@@ -82,82 +86,151 @@ def described_tools(request: Request) -> list[dict[str, Any]]:
     )
 
 
-def native_messages(messages: Sequence[Message], format: str) -> list[Message]:
-    """Return the conversation with native tool calls in place of the calls and results in its text.
+def plain_messages(request: Request) -> list[Message]:
+    """Return the conversation as text; what a server answered is sent back as it came, without its reasoning.
 
-    An answer without valid calls stays as it is, and so does the message that follows it.
+    Models do not expect the reasoning of earlier answers, and some servers refuse it.
+    """
+    messages = list(request.messages)
+    answers = [number for number, message in enumerate(messages) if message["role"] == "assistant"]
+    for number, past in zip(answers, request.past, strict=False):
+        if past.message is not None and past.message.get("content") and not _entries(past.message):
+            fields = {name: value for name, value in past.message.items() if name not in REASONING_FIELDS}
+            messages[number] = _sent_back(fields)
+    return messages
+
+
+def native_messages(request: Request, format: str) -> list[Message]:
+    """Return the conversation with native tool calls, and the result of each call in a message of its own.
+
+    What a server answered is sent back as it came. The calls in the text of other answers become native ones. An answer
+    without valid calls stays text, and so does the message that follows it.
 
     Args:
-        messages: the conversation as text.
-        format: of the calls, "hermes" or "openai".
+        request: its messages, the turns of the past, and the view.
+        format: of the calls in texts, "hermes" or "openai".
     """
     native: list[Message] = []
-    asked: list[str] = []
-    for number, message in enumerate(messages):
+    seen: list[Exchange | View] = [*request.past[1:], request.view] if request.past else []
+    asked: list[Message] = []
+    answers = 0
+    for message in request.messages:
         if message["role"] == "assistant":
-            calls = call_format(format).parse(message["content"], []).calls
-            asked = [f"call_{number}_{index}" for index in range(len(calls))]
-            native.append(_assistant(message["content"], calls, asked) if calls else message)
-        elif asked and isinstance(message["content"], str):
-            native += [
-                {"role": "tool", "tool_call_id": id, "content": text}
-                for id, text in zip(asked, _results(message["content"], len(asked), format), strict=True)
-            ]
+            past = request.past[answers].message if answers < len(request.past) else None
+            reply, asked = _reply(message, past, format, answers)
+            answers += 1
+            native.append(reply)
+        elif asked:
+            after = seen[answers - 1] if answers <= len(seen) else None
+            native += _results(message, asked, after)
             asked = []
         else:
             native.append(message)
     return native
 
 
-def _assistant(text: str, calls: Sequence[Call], ids: Sequence[str]) -> Message:
-    said = text.partition("<tool_call>")[0].strip() if "<tool_call>" in text else ""
-    entries = [
-        {"id": id, "type": "function", "function": {"name": call.name, "arguments": json.dumps(dict(call.arguments))}}
-        for call, id in zip(calls, ids, strict=True)
-    ]
-    return {"role": "assistant", "content": said or None, "tool_calls": entries}
+def _reply(message: Message, past: Mapping[str, Any] | None, format: str, turn: int) -> tuple[Message, list[Message]]:
+    """Return the message of an answer, and the beginnings of the messages with the results of its calls."""
+    entries = _entries(past or {})
+    if past is not None and entries and all(map(_has_object, entries)):
+        if not past.get("tool_calls"):
+            return _sent_back(past), [{"role": "function", "name": _function(entries[0])["name"]}]
+        calls = _with_ids(entries, turn)
+        return _sent_back({**past, "tool_calls": calls}), [_result_of(call) for call in calls]
+    written = () if entries else call_format(format).parse(message["content"], []).calls
+    if not written:
+        return (_sent_back(past) if past is not None and not entries else message), []
+    calls = _with_ids([_written(call) for call in written], turn)
+    said = message["content"].partition("<tool_call>")[0].strip() if "<tool_call>" in message["content"] else ""
+    return {**(past or {}), "role": "assistant", "content": said, "tool_calls": calls}, list(map(_result_of, calls))
 
 
-def _results(text: str, count: int, format: str) -> list[str]:
-    """Return one text for each call; if the observation has no such parts, the first call gets all of it."""
-    found: list[str] = []
-    if format == "hermes":
-        found = _RESPONSE.findall(text)
-    else:
-        try:
-            entries, _ = json.JSONDecoder().raw_decode(text.lstrip())
-            found = [str(entry["content"]) for entry in entries]
-        except (ValueError, TypeError, KeyError):
-            found = []
-    if len(found) != count:
-        found = text.splitlines()  # results as plain text
-    return found if len(found) == count else [text, *[""] * (count - 1)]
+def _results(message: Message, asked: Sequence[Message], after: Exchange | View | None) -> list[Message]:
+    """Return the messages with the results of calls, then the images of the user's message.
+
+    Without a result for each call, every call gets what the agent saw.
+    """
+    parts = message["content"] if isinstance(message["content"], list) else []
+    said = message["content"] if not parts else "".join(part["text"] for part in parts if part["type"] == "text")
+    texts = [said if after is None else after.observation] * len(asked)
+    if after is not None and len(after.results) == len(asked):
+        texts = list(after.results)
+    images = [part for part in parts if part["type"] == "image"]
+    results = [{**beginning, "content": text} for beginning, text in zip(asked, texts, strict=True)]
+    return [*results, {"role": "user", "content": images}] if images else results
+
+
+def _sent_back(message: Mapping[str, Any]) -> Message:
+    """Return a server's message for its next prompt: as it came, without nulls and empty lists.
+
+    Servers write these for fields that are absent, and some refuse them.
+    """
+    fields = {name: value for name, value in message.items() if value is not None and value != []}
+    return {"role": "assistant", "content": "", **fields}
+
+
+def _entries(message: Mapping[str, Any]) -> list[Any]:
+    """Return the calls of a server's message."""
+    calls, function = message.get("tool_calls"), message.get("function_call")
+    if isinstance(calls, list) and calls:
+        return calls
+    return [{"function": function}] if isinstance(function, Mapping) else []
+
+
+def _has_object(entry: Any) -> bool:
+    """Return whether the arguments of a call are a JSON object; servers refuse others in earlier messages."""
+    try:
+        return isinstance(json.loads(_function(entry)["arguments"]), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _with_ids(entries: Sequence[Mapping[str, Any]], turn: int) -> list[Message]:
+    """Return calls with different ids; our own are nine letters and digits, which some servers ask for."""
+    calls: list[Message] = []
+    for number, entry in enumerate(entries):
+        id = entry.get("id")
+        if not isinstance(id, str) or not id or any(call["id"] == id for call in calls):
+            id = f"t{turn % 10_000:04}c{number % 1000:03}"
+        calls.append({"type": "function", **entry, "id": id})
+    return calls
+
+
+def _result_of(call: Message) -> Message:
+    return {"role": "tool", "tool_call_id": call["id"]}
+
+
+def _written(call: Call) -> Message:
+    return {"function": {"name": call.name, "arguments": json.dumps(dict(call.arguments))}}
 
 
 def text_with_calls(said: str, calls: Sequence[Any], format: str) -> str:
     """Return an answer as text: what was said, then its calls in a format that the environment reads.
 
-    Calls are written as they came: invalid arguments are for the environment to report.
+    Calls are written as they came: invalid arguments are for the environment to report. The calls are what the server
+    says they are, so marks of calls and reasoning in what was said, and in arguments, are escaped.
 
     Args:
-        said: the text of the answer, "" if there is none.
+        said: the text of the answer, "" if there is none; reasoning at its beginning stays.
         calls: the entries of ``tool_calls``.
         format: "hermes" or "openai".
     """
     functions = [_function(entry) for entry in calls]
     if format == "openai":
         entries = [{"id": f"call_{n}", "type": "function", "function": one} for n, one in enumerate(functions, start=1)]
-        return json.dumps({"tool_calls": entries}, ensure_ascii=False)
+        return _MARKS.sub(_ESCAPE, json.dumps({"tool_calls": entries}, ensure_ascii=False))
     blocks = [
-        f'<tool_call>\n{{"name": {json.dumps(one["name"])}, "arguments": {one["arguments"]}}}\n</tool_call>'
+        f'<tool_call>\n{{"name": {_MARKS.sub(_ESCAPE, json.dumps(one["name"]))}, '
+        f'"arguments": {_MARKS.sub(_ESCAPE, one["arguments"])}}}\n</tool_call>'
         for one in functions
     ]
-    return "\n".join([said.strip(), *blocks]).strip()
+    thoughts, closed, prose = said.rpartition("</think>")
+    return "\n".join([f"{thoughts}{closed}{_MARKS.sub('&lt;', prose)}".strip(), *blocks]).strip()
 
 
 def _function(entry: Any) -> dict[str, str]:
     function = entry.get("function") if isinstance(entry, Mapping) else None
     function = function if isinstance(function, Mapping) else {}
     arguments = function.get("arguments")
-    written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    written = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
     return {"name": str(function.get("name", "")), "arguments": written.strip() or "{}"}

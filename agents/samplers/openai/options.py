@@ -30,7 +30,7 @@ class OpenAIOptions(BaseModel):
     """Where new weights are written for the server to read; empty: a temporary folder of this machine."""
     adapters: bool = False
     """Load the adapter of a LoRA run as an adapter, instead of the merged model."""
-    key_variable: str = Field("OPENAI_API_KEY", min_length=1)
+    key_variable: str = Field("OPENAI_API_KEY", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     """Environment variable that holds the API key."""
     timeout: float = Field(300.0, gt=0)
     """Seconds for one attempt."""
@@ -51,7 +51,8 @@ class OpenAIOptions(BaseModel):
     limit: Literal["", "max_tokens", "max_completion_tokens"] = ""
     """Name of the field for the longest response; empty: chosen by the server's host."""
     omit: tuple[str, ...] = ()
-    """Fields that are not sent, for models that refuse them, such as temperature."""
+    """Fields that are not sent, for models that refuse them, such as temperature; with "messages." before the name,
+    fields of the messages, such as messages.reasoning_content."""
     body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of every request."""
 
@@ -70,6 +71,11 @@ class OpenAIOptions(BaseModel):
         except ValidationError as error:
             problem = error.errors()[0]
             place = ".".join(str(part) for part in problem["loc"])
+            if place == "key_variable":  # what was given may be the key itself
+                raise SamplerError(
+                    "the option 'key_variable' of the openai sampler must be the name of an environment variable that "
+                    "holds the key"
+                ) from None
             raise SamplerError(
                 f"the option {place!r} of the openai sampler: {problem['msg'].lower()}, got {problem['input']!r}"
             ) from error

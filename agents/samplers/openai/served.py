@@ -12,7 +12,12 @@ from turnwise.agents.samplers.openai.client import DEFAULT_URL, ApiKey, OpenAICl
 from turnwise.agents.samplers.openai.options import OpenAIOptions
 from turnwise.agents.trajectory import Extra
 
-__all__ = ["ServedModel", "choice_of"]
+__all__ = ["ServedModel", "answer_bytes", "choice_of"]
+
+BYTES_PER_TOKEN = 1 << 10
+"""Most bytes of JSON that an answer has for a token: its text, escaped, its id, and its log-probabilities."""
+BYTES_BESIDE = 8 << 20
+"""Most bytes of an answer beside those: reasoning that no limit counts, and what a gateway adds."""
 
 
 class ServedModel:
@@ -97,6 +102,18 @@ class ServedModel:
         cost = self.options.cost(given, sampled)
         counts: dict[str, Extra] = {"prompt_tokens": given, "response_tokens": sampled}
         return counts if cost is None else {**counts, "request_cost": cost}
+
+
+def answer_bytes(body: Mapping[str, Any], prompt: int = 0) -> int:
+    """Return how many decoded bytes the answer to a request may have.
+
+    Args:
+        body: as sent; its `max_tokens` or `max_completion_tokens` bounds the answer.
+        prompt: tokens that the answer may repeat.
+    """
+    limits = [body.get(name) for name in ("max_tokens", "max_completion_tokens")]
+    tokens = max((limit for limit in limits if isinstance(limit, int)), default=0) + prompt
+    return BYTES_BESIDE + BYTES_PER_TOKEN * tokens
 
 
 def choice_of(answer: Mapping[str, Any], url: str) -> Mapping[str, Any]:

@@ -13,8 +13,9 @@ from typing import Any
 
 from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, Tokenizer
+from turnwise.agents.samplers.openai.answers import failure_in
 from turnwise.agents.samplers.openai.options import OpenAIOptions
-from turnwise.agents.samplers.openai.served import ServedModel, choice_of
+from turnwise.agents.samplers.openai.served import ServedModel, answer_bytes, choice_of
 from turnwise.agents.samplers.openai.weights import ServedWeights
 from turnwise.agents.samplers.seeds import request_seed
 from turnwise.agents.samplers.token_requests import check_prompt
@@ -126,7 +127,9 @@ class OpenAITokens(ServedModel):
             "repetition_penalty": 1.0,
             **fields,
         }
-        return choice_of(await self._client.post("/completions", self._sent(body)), self.url)
+        sent = self._sent(body)
+        most = answer_bytes(sent, len(prompt))
+        return choice_of(await self._client.post("/completions", sent, max_bytes=most, judge=failure_in), self.url)
 
     def _sampled(self, choice: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[float, ...]]:
         """Return ids and log-probabilities of an answer.

@@ -9,12 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toys.openai_client import answer, ask, connect, request, told
+from toys.corridor import Corridor
+from toys.openai_client import TASK, answer, ask, connect, request, told
 from toys.openai_server import NAME, Fault, ToyServer, error
 
+from turnwise.agents.agent import Agent
 from turnwise.agents.errors import SamplerError
+from turnwise.agents.evaluation import Panel, evaluate
+from turnwise.agents.rollout import rollout
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.openai import make_openai
+from turnwise.cli.evaluate import usage
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -33,12 +38,114 @@ pytest.importorskip("httpx")
         (answer({"content": "I"}, "content_filter"), "I", "refusal"),
         (answer({"content": "<a>look"}, stop_reason="</a>"), "<a>look</a>", "stop"),
         (answer({"content": "look"}, stop_reason=7), "look", "stop"),
+        (answer({"content": "<a>look"}, matched_stop="</a>"), "<a>look</a>", "stop"),
+        (answer({"content": "look"}, matched_stop=151645), "look", "stop"),
+        (answer({"content": [{"type": "text", "text": "lo"}, {"type": "text", "text": "ok"}]}), "look", "stop"),
+        (answer({"content": [{"type": "refusal", "refusal": "No."}]}), "No.", "refusal"),
+        (answer({"content": [{"type": "reasoning", "text": "Hm."}]}), "", "empty"),
+        (answer({"content": ["lo", "ok"]}), "look", "stop"),
+        (answer({"content": "look ar"}, "max_tokens"), "look ar", "length"),
+        (answer({"content": "look ar"}, "MAX_TOKENS"), "look ar", "length"),
+        (answer({"content": "look ar"}, "model_length"), "look ar", "length"),
+        (answer({"content": "I"}, "SAFETY"), "I", "refusal"),
+        (answer({"content": "I"}, "sensitive"), "I", "refusal"),
+        (answer({"content": "look"}, "end_turn"), "look", "stop"),
+        (answer({"content": "look"}, None), "look", "stop"),
     ],
 )
 def test_answers_are_told_apart(server: ToyServer, opened: ExitStack, scripted: Any, text: str, finish: str) -> None:
     server.script.append(scripted)
     found = ask(connect(server, opened))
     assert (found.text, found.finish, found.tokens, found.logprobs) == (text, finish, (), ())
+
+
+def test_an_unknown_word_for_the_end_is_reported(server: ToyServer, opened: ExitStack) -> None:
+    server.script.append(answer({"content": "look"}, "moonrise"))
+    with pytest.warns(RuntimeWarning, match="the unknown finish_reason 'moonrise'; it counts as complete"):
+        assert ask(connect(server, opened)).finish == "stop"
+
+
+def test_an_older_function_call_is_a_call(server: ToyServer, opened: ExitStack) -> None:
+    server.script.append(
+        answer({"content": None, "function_call": {"name": "find", "arguments": "{}"}}, "function_call")
+    )
+    found = ask(connect(server, opened))
+    assert found.text == '<tool_call>\n{"name": "find", "arguments": {}}\n</tool_call>'
+    assert found.finish == "stop"
+
+
+APART = {
+    "reasoning_content": {"reasoning_content": "I look.", "content": "<action>look</action>"},
+    "reasoning": {"reasoning": "I look.", "content": "<action>look</action>"},
+    "details": {
+        "reasoning_details": [{"type": "reasoning.text", "text": "I look."}],
+        "content": "<action>look</action>",
+    },
+    "empty": {"reasoning": "I look.", "content": "<action>look</action>", "tool_calls": [], "refusal": None},
+    "parts": {
+        "content": [
+            {"type": "thinking", "thinking": [{"type": "text", "text": "I look."}]},
+            {"type": "text", "text": "<action>look</action>"},
+        ]
+    },
+    "both": {
+        "reasoning": None,
+        "reasoning_content": "I look.",
+        "content": [{"type": "text", "text": "<action>look</action>"}],
+    },
+    "inline": {"reasoning_content": "I look.", "content": "<think>I look.</think><action>look</action>"},
+}
+
+
+@pytest.mark.parametrize("kind", APART)
+def test_reasoning_apart_is_read_as_if_it_stood_in_the_text(server: ToyServer, opened: ExitStack, kind: str) -> None:
+    server.script += [answer(APART[kind])] * 2
+    (group,) = rollout(Agent(parser="think-action", max_turns=2), connect(server, opened), [TASK], make=Corridor)
+    assert [(turn.action, turn.text) for turn in group.trajectories[0].turns] == [
+        ("look", "<think>I look.</think><action>look</action>")
+    ] * 2
+    earlier = server.sent("/chat/completions")[-1]["messages"][1]
+    assert earlier["content"] == APART[kind]["content"]
+    assert set(earlier) == {"role", "content"}
+
+
+@pytest.mark.parametrize(
+    ("parser", "action", "text"),
+    [
+        ("bare", "look", "look"),
+        ("whole", "look", "<think>I look.\nThen I go.</think>look"),
+        ("with-thoughts", "<think>I look.\nThen I go.</think>look", "<think>I look.\nThen I go.</think>look"),
+        ("toys.outside_parts:PARSER", "look", "look"),
+    ],
+)
+def test_reasoning_apart_is_for_the_parsers_that_read_it(parser: str, action: str, text: str) -> None:
+    agent = Agent(parser=parser)
+    found = agent.answer_text("look", "I look.\nThen I go.")
+    assert (found, agent.parse(found).action) == (text, action)
+    assert agent.answer_text("", "I look.") == (
+        "" if parser not in ("whole", "with-thoughts") else "<think>I look.</think>"
+    )
+
+
+def test_long_reasoning_does_not_push_the_action_out() -> None:
+    agent = Agent(parser="think-action")
+    text = agent.answer_text("<action>look</action>", "x" * 50_000, 20_000)
+    assert len(text) == 20_000
+    assert agent.parse(text).action == "look"
+
+
+def test_totals_say_for_how_many_answers_they_are_known(server: ToyServer, opened: ExitStack) -> None:
+    sampler = connect(server, opened, input_price=1.0)
+    server.faults += [Fault(body=json.dumps({"choices": [answer({"content": "look"})]}))] * 2
+    panel = Panel("toy", (TASK,), {}, 0)
+    result = evaluate(Agent(max_turns=3), sampler, panel, Corridor)
+    (row,) = result.rows
+    assert (row.turns, row.counted, row.priced) == (3, 1, 1)
+    assert (result.summary().counted, result.summary().priced) == (pytest.approx(1 / 3), pytest.approx(1 / 3))
+    (line,) = [line for line in usage(result) if line.startswith("tokens")]
+    assert line.count("known for 1 of 3 answers") == 2
+    whole = evaluate(Agent(max_turns=3), connect(server, opened, input_price=1.0), panel, Corridor)
+    assert not any("known for" in line for line in usage(whole))
 
 
 def test_a_prompt_that_a_content_filter_refuses_is_a_refusal(server: ToyServer, opened: ExitStack) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import pickle
 import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from toys.corridor import Corridor
@@ -16,7 +19,7 @@ from toys.openai_client import TASK, ask, connect, told
 from toys.openai_server import Fault, ToyServer, error
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.errors import EngineFailed, SamplerError
+from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
 from turnwise.agents.rollout import arollout, rollout
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.openai import make_openai
@@ -93,6 +96,61 @@ def test_the_key_is_sent_and_shown_nowhere(
     assert "***" in shown[4] + file.read_text()
     for text in shown:
         assert KEY not in text
+
+
+ESCAPED = "".join(f"\\u{ord(letter):04x}" for letter in KEY)
+SHOWS_THE_KEY = {
+    "no choices": Fault(body=json.dumps({"headers": {"authorization": f"Bearer {KEY}"}})),
+    "no message": Fault(body=json.dumps({"choices": [{"key": KEY}]})),
+    "escaped": Fault(body=f'{{"choices": [{{"key": "{ESCAPED}"}}]}}'),
+    "escaped error": Fault(status=400, body=f'{{"error": {{"message": "{ESCAPED}"}}}}'),
+    "no JSON": Fault(body=f"<p>{KEY}"),
+    "a failed generation": Fault(body=json.dumps({"choices": [{"finish_reason": "error", "error": KEY}]})),
+    "redirect": Fault(status=302, headers={"location": f"https://elsewhere/?key={quote(KEY, safe='')}"}),
+    "cut": Fault(status=400, body=json.dumps({"error": {"message": "x" * 390 + KEY}})),
+    "gateway": Fault(status=502, body=f"<html>{KEY}</html>", headers={"x-echo": f"Bearer {KEY}"}),
+}
+
+
+@pytest.mark.parametrize("kind", SHOWS_THE_KEY)
+def test_a_server_that_shows_the_key_shows_it_to_nobody(
+    server: ToyServer, opened: ExitStack, monkeypatch: pytest.MonkeyPatch, caplog: Any, kind: str
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    server.always = SHOWS_THE_KEY[kind]
+    with pytest.raises((RequestFailed, EngineFailed)) as caught:
+        ask(connect(server, opened, retries=0))
+    for text in (str(caught.value), repr(caught.value), caplog.text):
+        assert KEY not in text
+        assert KEY[:12] not in text
+    assert kind in ("cut", "gateway") or "***" in str(caught.value)
+
+
+def test_an_answer_with_the_key_comes_without_it(
+    server: ToyServer, opened: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    message = {"content": f"The key is {KEY}", "reasoning_content": KEY, "extra": {KEY: "\ud800"}}
+    server.script.append({"message": message, "finish_reason": "stop"})
+    found = ask(connect(server, opened))
+    assert (found.text, found.reasoning) == ("The key is ***", "***")
+    assert found.message == {"content": "The key is ***", "reasoning_content": "***", "extra": {"***": "\\ud800"}}
+
+
+def test_a_key_travels_under_the_name_of_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings go to other processes, and each reads the key from its own environment; the key itself does not go."""
+    monkeypatch.setenv("MY_KEY", KEY)
+    settings = SamplerSettings(model="x", options={"key_variable": "MY_KEY"})
+    assert KEY.encode() not in pickle.dumps(settings)
+    sampler = make_openai(pickle.loads(pickle.dumps(settings)))
+    with pytest.raises(TypeError, match="name of the environment variable"):
+        pickle.dumps(sampler._client.key)
+    sampler.close()
+    with pytest.raises(SamplerError) as caught:
+        make_openai(SamplerSettings(model="x", options={"key_variable": KEY}))
+    assert "must be the name of an environment variable" in told(caught)
+    assert KEY not in told(caught)
 
 
 def test_a_missing_key_names_its_variable(server: ToyServer, opened: ExitStack) -> None:

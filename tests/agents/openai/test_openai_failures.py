@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
+import resource
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 
 import pytest
 from toys.corridor import Corridor
-from toys.openai_client import TASK, ask, connect, request, told
+from toys.openai_client import TASK, answer, ask, connect, request, told
 from toys.openai_server import Fault, ToyServer, error
 
 from turnwise.agents.agent import Agent
@@ -24,7 +26,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
 from turnwise.agents.samplers.openai.client import MOST_FAILURES
-from turnwise.agents.samplers.openai.failures import backoff, failure_of, retry_after
+from turnwise.agents.samplers.openai.failures import backoff, error_in, failure_of, retry_after
 
 TRANSIENT = {
     "429": error(429, "slow down"),
@@ -36,6 +38,15 @@ TRANSIENT = {
     "JSON of another form": Fault(body="[1, 2]"),
     "an error with status 200": Fault(body='{"error": {"message": "upstream failed", "code": 502}}'),
     "slow": Fault(status=504, seconds=60.0),
+    "no choices": Fault(body='{"choices": []}'),
+    "no message": Fault(body='{"choices": [{}]}'),
+    **{
+        word: Fault(body=json.dumps({"choices": [answer({"content": "look"}, word)]}))
+        for word in ("error", "network_error", "insufficient_system_resource", "abort")
+    },
+    "an error in a choice": Fault(
+        body=json.dumps({"choices": [answer({"content": ""}, "error", error={"code": 502, "message": "upstream"})]})
+    ),
 }
 
 
@@ -60,7 +71,9 @@ def test_a_failure_that_stays_fails_the_request_and_names_the_reason(
         ask(sampler)
     assert len(server.requests) == 3
     assert "(after 2 retries)" in told(caught)
-    reasons = {"429": "HTTP 429: slow down", "503 of a proxy": "Service Unavailable", "no JSON": "is not JSON",
+    reasons = {"error": "the generation failed: it ended with finish_reason 'error'",
+               "an error in a choice": "(HTTP 502: upstream)", "no choices": "has no choices",
+               "429": "HTTP 429: slow down", "503 of a proxy": "Service Unavailable", "no JSON": "is not JSON",
                "slow": "no answer within 1 seconds", "a broken connection": "the connection failed"}  # fmt: skip
     assert reasons.get(kind, "") in told(caught)
 
@@ -125,6 +138,88 @@ def test_a_request_that_the_server_rejects_fails_at_once(server: ToyServer, open
         (400, {"error": {"message": "`max_tokens` must be less than or equal to the context window"}}, "request"),
         (413, {}, "overflow"),
         (400, {"error": {"code": "content_filter", "message": "filtered"}}, "refusal"),
+        (
+            400,
+            {"error": {"message": "Range of input length should be [1, 129024]", "code": "invalid_parameter_error"}},
+            "overflow",
+        ),
+        (400, {"error": {"message": "Prompt exceeds max length", "code": "1261"}}, "overflow"),
+        (400, {"error": {"message": "input length and `max_tokens` exceed context limit: 9 + 9 > 10"}}, "overflow"),
+        (
+            400,
+            {"error": {"message": "The input token count (12) exceeds the maximum number of tokens allowed (10)."}},
+            "overflow",
+        ),
+        (400, {"message": "Input is too long for requested model."}, "overflow"),
+        (400, {"error": {"message": "Your request exceeded model token limit: 8192"}}, "overflow"),
+        (
+            400,
+            {"error": {"message": "This model's maximum prompt length is 10 but the request contains 12 tokens."}},
+            "overflow",
+        ),
+        (
+            422,
+            {"error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4097. Given: 9"},
+            "overflow",
+        ),
+        (
+            400,
+            {"message": "The input (5000 tokens) is longer than the model's context length (4096 tokens)."},
+            "overflow",
+        ),
+        (
+            400,
+            {"error": {"message": "The prompt (length 9) is longer than the maximum model length of 8."}},
+            "overflow",
+        ),
+        (
+            400,
+            {"error": {"message": "too many tokens: total number of tokens in the prompt cannot exceed 4081"}},
+            "overflow",
+        ),
+        (500, {"error": {"message": "context size exceeded", "type": "exceed_context_size_error"}}, "overflow"),
+        (400, {"error": {"message": "Please reduce the length of the messages or completion."}}, "overflow"),
+        (400, {"error": {"message": "Range of max_tokens should be [1, 8192]"}}, "request"),
+        (
+            400,
+            {"error": {"message": "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]"}},
+            "request",
+        ),
+        (
+            400,
+            {
+                "error": {
+                    "message": "Invalid 'messages[1].tool_calls[0].id': string too long. Expected a string with "
+                    "maximum length 40",
+                    "code": "string_above_max_length",
+                }
+            },
+            "request",
+        ),
+        (429, {"error": {"message": "Request too large for x on tokens per min: Limit 10, Requested 12."}}, "retry"),
+        (400, {"error": {"message": "Content Exists Risk", "code": "invalid_request_error"}}, "refusal"),
+        (
+            400,
+            {"error": {"message": "Input data may contain inappropriate content.", "code": "data_inspection_failed"}},
+            "refusal",
+        ),
+        (
+            400,
+            {
+                "error": {
+                    "message": "The request was rejected because it was considered high risk",
+                    "type": "content_filter",
+                }
+            },
+            "refusal",
+        ),
+        (400, {"error": {"code": "1301", "message": "系统检测到输入或生成内容可能包含不安全或敏感内容"}}, "refusal"),
+        (
+            403,
+            {"error": {"code": 403, "message": 'x requires moderation. Your input was flagged for "violence".'}},
+            "refusal",
+        ),
+        (403, {"error": {"message": "Sorry, you have been blocked"}}, "request"),
         (400, {"error": {"message": "max_tokens must be at least 1, got -2."}}, "request"),
         (422, {"detail": [{"loc": ["body", "seed"], "msg": "Input should be less"}]}, "request"),
         (403, {"error": {"message": "flagged"}}, "request"),
@@ -143,9 +238,25 @@ def test_what_a_status_and_a_message_mean(status: int, body: Any, kind: str) -> 
     assert failure_of(status, {}, body if isinstance(body, str) else json.dumps(body)).kind == kind
 
 
-@pytest.mark.parametrize("answer", [{}, {"choices": []}, {"choices": [{}]}, {"choices": [{"message": 3}]}])
-def test_an_answer_without_a_message_fails_its_request(server: ToyServer, opened: ExitStack, answer: Any) -> None:
-    server.always = Fault(body=json.dumps(answer))
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"code": "data_inspection_failed", "message": "no"}, "refusal"),
+        ({"code": "400", "message": "prompt is too long"}, "overflow"),
+        ({"message": "Prompt exceeds max length"}, "overflow"),
+        ({"code": 429, "message": "slow down"}, "retry"),
+        ("upstream failed", "retry"),
+        (None, None),
+    ],
+)
+def test_what_an_error_with_status_200_means(error: Any, kind: str | None) -> None:
+    failure = error_in({"error": error}, {})
+    assert (failure and failure.kind) == kind
+
+
+@pytest.mark.parametrize("content", [{}, {"choices": []}, {"choices": [{}]}, {"choices": [{"message": 3}]}])
+def test_an_answer_without_a_message_fails_its_request(server: ToyServer, opened: ExitStack, content: Any) -> None:
+    server.always = Fault(body=json.dumps(content))
     with pytest.raises(RequestFailed, match="the answer has no"):
         ask(connect(server, opened))
 
@@ -166,11 +277,11 @@ def test_a_server_that_does_not_accept_the_connection_ends_the_rollout_at_once(
 ) -> None:
     import httpx
 
-    async def request(*_: Any, **__: Any) -> None:
+    async def send(*_: Any, **__: Any) -> None:
         raise httpx.ConnectTimeout("")
 
     sampler = connect(server, opened)
-    monkeypatch.setattr(sampler._client._http, "request", request)
+    monkeypatch.setattr(sampler._client._http, "send", send)
     with pytest.raises(EngineFailed, match=r"cannot be reached \(ConnectTimeout\)"):
         ask(sampler)
 
@@ -237,3 +348,54 @@ def test_one_failing_episode_does_not_stop_the_others(server: ToyServer, opened:
     (group,) = rollout(Agent(max_turns=2), sampler, [TASK], make=Corridor, size=6, concurrency=2, report=report)
     assert sorted(one.stop for one in group.trajectories) == ["error"] + ["turns"] * 5
     assert (report.errors, report.quarantined) == (1, [])
+
+
+# answers without a limit
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (Fault(body=gzip.compress(bytes(1 << 27)), headers={"content-encoding": "gzip"}), "more than 8,392,704 bytes"),
+        (Fault(endless=True), "more than 8,392,704 bytes"),
+        (Fault(body=b"x", headers={"content-encoding": "zstd"}), "the content encoding 'zstd'; only gzip is read"),
+        (Fault(body=b"no gzip", headers={"content-encoding": "gzip"}), "the compressed data is damaged"),
+    ],
+)
+def test_an_answer_without_a_limit_fails_its_request_at_once(
+    server: ToyServer, opened: ExitStack, fault: Fault, reason: str
+) -> None:
+    sampler = connect(server, opened)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    server.always = fault
+    with pytest.raises(RequestFailed, match=reason):
+        ask(sampler)
+    server.always = None
+    assert len(server.requests) == 1
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10  # KiB
+
+
+def test_the_limit_follows_from_max_tokens(server: ToyServer, opened: ExitStack) -> None:
+    text = "a" * (9 << 20)
+    server.always = Fault(body=json.dumps({"choices": [answer({"content": text})]}))
+    sampler = connect(server, opened)
+    with pytest.raises(RequestFailed, match="more than"):
+        ask(sampler, max_tokens=1000)
+    assert ask(sampler, max_tokens=4000).text == text
+    server.always = Fault(body=gzip.compress(b'{"choices": [{"message": {"content": "hi"}}]}'),
+                          headers={"content-encoding": "gzip"})  # fmt: skip
+    assert ask(sampler).text == "hi"
+
+
+def test_an_error_without_an_end_keeps_its_meaning(server: ToyServer, opened: ExitStack) -> None:
+    server.always = Fault(status=503, endless=True)
+    with pytest.raises(RequestFailed, match="HTTP 503"):
+        ask(connect(server, opened, retries=0))
+    server.always = None
+
+
+@pytest.mark.parametrize("body", ["[" * 100_000, '{"choices": ' + "[" * 80 + "]" * 80 + "}"])
+def test_an_answer_that_is_too_deep_fails_its_request(server: ToyServer, opened: ExitStack, body: str) -> None:
+    server.always = Fault(body=body)
+    with pytest.raises(RequestFailed, match="more than 64 levels"):
+        ask(connect(server, opened, retries=0))

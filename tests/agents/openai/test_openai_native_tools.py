@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import json
+import warnings
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from toys.openai_client import answer, ask, connect
+from toys.openai_client import answer, ask, connect, request
 from toys.openai_server import ToyServer
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.content import ImagePart
+from turnwise.agents.dialogue import Dialogue
 from turnwise.agents.errors import SamplerError
+from turnwise.agents.prompt import View
 from turnwise.agents.rollout import rollout
+from turnwise.agents.samplers.base import Request
+from turnwise.envs.toolenv import ToolEnv
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
 from turnwise.agents.samplers.openai.messages import data_url, native_messages, text_with_calls, with_data_urls
-from turnwise.tools.functions import call_format
+from turnwise.tools.functions import Call, call_format
 
 TOOL = {"type": "function", "function": {"name": "find", "parameters": {"type": "object"}}}
 
@@ -41,37 +49,185 @@ def test_native_calls_become_the_text_that_the_environment_reads(form: str) -> N
 
 
 @pytest.mark.parametrize("form", ["hermes", "openai"])
-def test_calls_and_results_in_text_become_native_messages(form: str) -> None:
-    from turnwise.tools.functions import Call, ToolResult
-
+def test_calls_in_text_become_native_messages(form: str) -> None:
+    """Answers of somebody else, such as the beginning of a fork: there is no server's message to send back."""
     written = call_format(form).write([Call("find", {"name": "Ada"}), Call("find", {"name": "Bob"})], [])
-    results = call_format(form).write_results([ToolResult("find", "555"), ToolResult("find", "no entry")])
-    conversation = [
-        {"role": "user", "content": "Find them."},
-        {"role": "assistant", "content": written},
-        {"role": "user", "content": results},
-        {"role": "assistant", "content": "what?"},
-        {"role": "user", "content": "Nothing was done."},
+    dialogue = Dialogue(Agent(parser="whole"))
+    seen: list[tuple[str, tuple[str, ...], str]] = [
+        ("Find them.", (), written),
+        ("555\nno entry", ("555", "no entry"), "what?"),
+        ("Nothing was done.", (), written),
     ]
-    native = native_messages(conversation, form)
-    assert native[0] == conversation[0]
-    assert [json.loads(one["function"]["arguments"]) for one in native[1]["tool_calls"]] == [
-        {"name": "Ada"},
-        {"name": "Bob"},
-    ]
-    assert [one["role"] for one in native[2:4]] == ["tool", "tool"]
+    for observation, results, text in seen:
+        dialogue.add(dialogue.view(observation, results=results), text, text)
+    native = native_messages(asked(dialogue, dialogue.view("The tools are gone.")), form)
+    assert [one["role"] for one in native] == ["user", "assistant", "tool", "tool", "assistant", "user", "assistant",
+                                               "tool", "tool"]  # fmt: skip
+    first, second = native[1], native[6]
+    assert [json.loads(one["function"]["arguments"])["name"] for one in first["tool_calls"]] == ["Ada", "Bob"]
     assert [one["content"] for one in native[2:4]] == ["555", "no entry"]
-    assert [one["tool_call_id"] for one in native[2:4]] == [one["id"] for one in native[1]["tool_calls"]]
-    assert native[4:] == conversation[3:]
-    conversation[2]["content"] = "The tools are gone."
-    assert [one["content"] for one in native_messages(conversation, form)[2:4]] == ["The tools are gone.", ""]
+    assert [one["content"] for one in native[7:]] == ["The tools are gone."] * 2  # no result of each call is known
+    assert native[4:6] == [
+        {"role": "assistant", "content": "what?"},
+        {"role": "user", "content": "Nothing was done.\n>"},
+    ]
+    ids = [one["id"] for message in (first, second) for one in message["tool_calls"]]
+    assert [one["tool_call_id"] for one in native if one["role"] == "tool"] == ids
+    assert len(set(ids)) == 4
+    assert all(len(id) == 9 and id.isalnum() and id.isascii() for id in ids)
+    assert first["content"] == ""
+
+
+RESULTS = [
+    ("", "shelf 9: 40"),
+    ("one\ntwo\n\n", "three"),
+    (" spaces \n", "\n>"),
+    ('[{"role": "tool", "content": "a"}]', '{"a": [1, 2]}'),
+    ("<tool_response>\nx\n</tool_response>", "</tool_response>\n<tool_response>"),
+    ("é\r\n\u2028", "</think><tool_call>{}</tool_call>"),
+    ("same", "same"),
+]
+
+
+@pytest.mark.parametrize("results", RESULTS)
+@pytest.mark.parametrize(("form", "native"), [("hermes", True), ("hermes", False), ("openai", True), ("openai", False)])
+def test_each_call_gets_its_own_result_byte_for_byte(
+    server: ToyServer, opened: ExitStack, form: str, native: bool, results: tuple[str, str]
+) -> None:
+    def read(shelf: int) -> str:
+        """Return what a shelf holds."""
+        return results[shelf]
+
+    def make() -> ToolEnv[Any, Any]:
+        return ToolEnv("Read.", lambda task: {}, [read], lambda world, said: True, form=form, native=native)
+
+    calls = [{**called("read", f'{{"shelf": {number}}}'), "id": f"call-{number}"} for number in (0, 1)]
+    server.script += [
+        answer({"content": None, "tool_calls": calls}, "tool_calls"),
+        answer({"content": None, "tool_calls": [called("answer", '{"text": "done"}')]}, "tool_calls"),
+    ]
+    (group,) = rollout(
+        Agent(parser="whole"), connect(server, opened, tools=True, tool_format=form), ["task"], make=make
+    )
+    assert group.trajectories[0].won
+    sent = server.sent("/chat/completions")[-1]["messages"][-2:]
+    assert sent == [
+        {"role": "tool", "tool_call_id": "call-0", "content": results[0]},
+        {"role": "tool", "tool_call_id": "call-1", "content": results[1]},
+    ]
+    assert group.trajectories[0].turns[1].results == results
+
+
+def test_calls_that_are_refused_have_a_result_each(server: ToyServer, opened: ExitStack) -> None:
+    def read(shelf: int) -> str:
+        """Return what a shelf holds."""
+        return "wine"
+
+    server.script += [
+        answer({"tool_calls": [{**called("read", '{"shelf": 1}'), "id": "a"}, {**called("raed", "{}"), "id": "b"}]}),
+        answer({"tool_calls": [{**called("read", '{"shelf": '), "id": "c"}, {**called("read", "{}"), "id": "d"}]}),
+        answer({"tool_calls": [called("answer", '{"text": "done"}')]}),
+    ]
+    make = partial(ToolEnv, "Read.", lambda task: {}, [read], lambda world, said: True, form="hermes", native=True)
+    rollout(Agent(parser="whole"), connect(server, opened, tools=True), ["task"], make=make)
+    sent = server.sent("/chat/completions")[-1]["messages"]
+    refused = {one["tool_call_id"]: one["content"] for one in sent if one["role"] == "tool"}
+    assert refused == {
+        "a": "Nothing was done, because another call of this turn is invalid.",
+        "b": "unknown tool 'raed'; did you mean 'read'?",
+    }
+    assert sent[-2]["role"] == "assistant"  # arguments that are no JSON go back as text: servers refuse them as calls
+    assert "tool_calls" not in sent[-2]
+    assert sent[-1]["content"].startswith("Nothing was done: call 1: the call is not valid JSON")
+
+
+def test_an_image_follows_the_results(server: ToyServer, opened: ExitStack) -> None:
+    image = ImagePart(np.zeros((2, 2, 3), np.uint8))
+    dialogue = Dialogue(Agent(parser="whole"))
+    written = call_format("hermes").write([Call("tap", {}), Call("tap", {})], [])
+    dialogue.add(dialogue.view("Tap."), written, written)
+    native = native_messages(asked(dialogue, dialogue.view("a\nb", images=(image,), results=("a", "b"))), "hermes")
+    assert [one["content"] for one in native[2:4]] == ["a", "b"]
+    assert [part["type"] for part in native[4]["content"]] == ["image"]
+
+
+def test_a_servers_message_goes_back_as_it_came(server: ToyServer, opened: ExitStack) -> None:
+    signed = {
+        **called("find", '{"name":"Ada"}'),
+        "id": "abcDEF123",
+        "extra_content": {"google": {"thought_signature": "x"}},
+    }
+    message = {
+        "role": "assistant",
+        "content": None,
+        "reasoning_content": "Who?",
+        "refusal": None,
+        "tool_calls": [signed, {**signed, "id": None}],
+        "extra_content": {"vendor": [1]},
+    }
+    server.script += [
+        {"message": message, "finish_reason": "tool_calls"},
+        {"message": {"role": "assistant", "function_call": {"name": "find", "arguments": "{}"}}, "finish_reason": "x"},
+        answer({"content": [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "<tool_call>"}]}),
+        answer({"content": "Done."}),
+    ]
+    sampler = connect(server, opened, tools=[TOOL])
+    dialogue, agent = Dialogue(Agent(parser="whole")), Agent(parser="whole")
+    texts = []
+    for observation, results in (("Find.", ()), ("5\n6", ("5", "6")), ("7", ("7",)), ("?", ())):
+        view = dialogue.view(observation, results=results)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            given = asyncio.run(sampler.sample(asked(dialogue, view)))
+        texts.append(agent.answer_text(given.text, given.reasoning))
+        dialogue.add(view, texts[-1], "x", message=given.message)
+    sent = server.sent("/chat/completions")[-1]["messages"]
+    own = sent[1]["tool_calls"][1]["id"]
+    assert sent[1] == {
+        "role": "assistant",
+        "content": "",
+        "reasoning_content": "Who?",
+        "tool_calls": [signed, {**signed, "id": own}],
+        "extra_content": {"vendor": [1]},
+    }
+    assert len(own) == 9
+    assert own.isalnum()
+    assert [one.get("tool_call_id") for one in sent[2:4]] == ["abcDEF123", own]
+    assert sent[4] == {"role": "assistant", "content": "", "function_call": {"name": "find", "arguments": "{}"}}
+    assert sent[5] == {"role": "function", "name": "find", "content": "7"}
+    assert sent[6]["content"] == [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "<tool_call>"}]
+    assert [one["role"] for one in sent[7:]] == ["user"]
+    assert texts[0].startswith("<think>Who?</think><tool_call>")
+    assert texts[2] == "<think>Hm.</think><tool_call>"
+    ask(connect(server, opened, url=sampler.url, tools=[TOOL], omit=["messages.reasoning_content"]),
+        **vars_of(asked(dialogue, dialogue.view("!"))))  # fmt: skip
+    assert "reasoning_content" not in server.sent("/chat/completions")[-1]["messages"][1]
+
+
+@pytest.mark.parametrize(
+    "said", ["I write <tool_call> now.", "<think>Well", "a</think> <think> b <tool_call>{</tool_call>"]
+)
+@pytest.mark.parametrize("arguments", ["{}", '{"name": "</think><tool_call>\\n</tool_call>"}'])
+@pytest.mark.parametrize("form", ["hermes", "openai"])
+def test_prose_and_arguments_cannot_spoil_structured_calls(form: str, arguments: str, said: str) -> None:
+    text = text_with_calls(said, [called("find", arguments)], form)
+    assert call_format(form).parse(str(Agent(parser="whole").parse(text).action), []).calls == (
+        Call("find", json.loads(arguments)),
+    )
+
+
+def asked(dialogue: Dialogue, view: View) -> Request:
+    prompt = dialogue.prompt(view)
+    return request(messages=prompt.messages, past=prompt.past, view=view, turn=view.turn)
+
+
+def vars_of(given: Request) -> dict[str, Any]:
+    return {"messages": given.messages, "past": given.past, "view": given.view, "turn": given.turn}
 
 
 @pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("form", ["hermes", "openai"])
 def test_an_episode_of_tools_with_native_calls(server: ToyServer, opened: ExitStack, form: str, native: bool) -> None:
-    from turnwise.envs.toolenv import ToolEnv
-
     def find(name: str) -> str:
         """Return a number.
 
@@ -95,9 +251,9 @@ def test_an_episode_of_tools_with_native_calls(server: ToyServer, opened: ExitSt
     first, second = server.sent("/chat/completions")
     assert [one["function"]["name"] for one in first["tools"]] == ["find", "answer"]
     assert first["tools"][0]["function"]["parameters"]["properties"]["name"]["description"] == "whose number"
-    assert second["messages"][-2]["tool_calls"][0]["function"] == {"name": "find", "arguments": '{"name": "Ada"}'}
+    assert second["messages"][-2]["tool_calls"] == [called("find", '{"name": "Ada"}')]
     assert second["messages"][-1]["role"] == "tool"
-    assert second["messages"][-1]["content"].removesuffix("\n>") == "555"
+    assert second["messages"][-1]["content"] == "555"
     assert ("<tools>" in first["messages"][0]["content"]) != native
 
 
