@@ -10,6 +10,8 @@ import pytest
 
 from turnwise.envs import make
 from turnwise.envs.android.elements import folded
+from turnwise.envs.android.phone import Phone
+from turnwise.envs.android.shell import run
 from turnwise.envs.android.tasks.answers import is_right
 from turnwise.envs.android.tasks.effects import Answer, FileIs, InsertRow
 from turnwise.envs.android.tasks.judge import content, judge
@@ -265,6 +267,18 @@ def test_what_is_new_may_belong_to_what_was_made_anew(name: str, package: str, t
 
 def test_a_row_deleted_and_added_again_is_not_deleted() -> None:
     assert not played("ClockDeleteAlarm", lambda phone, p: again(phone, *ALARMS, p["id"])).won
+
+
+def test_the_keyboard_of_a_client_is_no_side_effect() -> None:
+    """A client over adb chooses the keyboard with which it types."""
+    phone, keyboard = Phone(3), "com.github.uiautomator/.AdbKeyboard"
+    before = content(phone)
+    for command in (f"ime enable {keyboard}", f"ime set {keyboard}"):
+        assert run(phone, command).code == 0
+    assert phone.setting("default_input_method", "secure") == keyboard
+    assert judge(before, content(phone), []).won
+    phone.set_setting("location_mode", "0", "secure")
+    assert not judge(before, content(phone), []).won
 
 
 # Answers
