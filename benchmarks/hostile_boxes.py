@@ -85,6 +85,15 @@ CASES: Final[dict[str, Callable[[Box], None]]] = {
         "import os\nfor n in range(2000):\n    open(f'f{n}', 'w'); os.chmod(f'f{n}', 0)\n"
         "    try: os.utime(f'f{n}', (-2**62, 2**62))\n    except (OSError, OverflowError): pass"
     ),
+    "locks": run(
+        "import fcntl, os, struct\nfile = os.open(os.path.realpath('/bin/sh'), os.O_RDONLY)\n"
+        "for n in range(200_000):\n    record = struct.pack('hhlliq', fcntl.F_RDLCK, 0, 2 * n, 1, 0, 0)\n"
+        "    for command in (fcntl.F_SETLK, 37):\n        try: fcntl.fcntl(file, command, record)\n"
+        "        except OSError: pass"
+    ),
+    "terminals": run("import os, time\nfor n in range(3): os.fork()\nwhile True:\n    try: os.openpty()\n"
+                     "    except OSError: time.sleep(0.01)"),
+    "timer of a session": call("import signal, time\nsignal.setitimer(signal.ITIMER_REAL, 0); time.sleep(60)"),
 }  # fmt: skip
 
 

@@ -195,7 +195,7 @@ def show_hostile(found: dict[str, dict[str, HostCost]]) -> dict[str, Any]:
             table.add_column(title, justify="left" if title in ("", "error") else "right")
         for name, cost in costs.items():
             benign = costs[
-                "benign session" if "session" in name or "answer" in name or "value" in name else "benign run"
+                "benign session" if any(word in name for word in ("session", "answer", "value")) else "benign run"
             ]
             ratio = [
                 f"{cost.memory / max(benign.memory, 1 << 20):.1f}",

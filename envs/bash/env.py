@@ -28,7 +28,7 @@ from turnwise.tools.sandbox import BACKENDS, Limits, SandboxError, start
 
 __all__ = ["LOOK", "REWARDS", "BashEnv"]
 
-REWARDS: Final = ("whole", "partial")
+REWARDS: Final = ("whole", "partial", "gain")
 LOOK: Final = "ls -lR"
 """First command of the expert."""
 _HELP: Final = f"You are in a shell, in the folder {ROOT}. Actions: a command, submit, submit ANSWER."
@@ -47,8 +47,9 @@ class BashEnv(SavableEnv):
     Args:
         split: "train" or "held_out"; the splits share no folder name.
         level: size and difficulty: a preset of `BashLevel`, a text such as "small+depth=3", or a `BashLevel`.
-        reward: reward of the submission: "whole" is 1 if everything is right, else 0; "partial" is InterCode's reward
-            (see `grading`).
+        reward: reward of the submission: "whole" is 1 if everything is right, else 0; "partial" is InterCode's reward,
+            most of which doing nothing earns; "gain" is what that is above doing nothing, scaled to [0, 1] (see
+            `grading`).
         budget: maximum length of a command's output in characters; longer output loses its middle.
         sandbox: "auto", "bwrap", "landlock" or "docker".
         image: Docker image.
@@ -81,7 +82,7 @@ class BashEnv(SavableEnv):
         super().__init__(render_mode)
         self._split = choice("split", split, SPLITS)
         self._level = BashLevel.of(level)
-        self._partial = choice("reward", reward, REWARDS) == "partial"
+        self._reward = choice("reward", reward, REWARDS)
         self._budget = integer("budget", budget, 100, of="characters")
         choice("sandbox", sandbox, ("auto", *BACKENDS))
         seconds = number("seconds", seconds, 0.1, 600)
@@ -196,11 +197,10 @@ class BashEnv(SavableEnv):
     def _score(self) -> float:
         if self._grade is None:
             return 0.0
-        return self._grade.partial if self._partial else float(self._grade.won)
+        return {"partial": self._grade.partial, "gain": self._grade.gain}.get(self._reward, float(self._grade.won))
 
     def snapshot_arguments(self) -> dict[str, Any]:
-        reward = "partial" if self._partial else "whole"
-        return {"split": self._split, "level": self._level.text, "reward": reward, "budget": self._budget}
+        return {"split": self._split, "level": self._level.text, "reward": self._reward, "budget": self._budget}
 
     def save_episode(self) -> dict[str, Any]:
         return {

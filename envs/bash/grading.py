@@ -11,6 +11,8 @@ may be added. Folders are compared only if the task asks for them.
 n: number of paths changed by only one of agent and reference. h: fraction of the paths changed by both that are right,
 1 if there are none. a: similarity of the answers, 1 if there is no question.
 
+`BashGrade.gain` is the part of the way from that reward for doing nothing to 1: 0 for doing nothing, and for less.
+
 Source: InterCode (Yang et al. 2023, arXiv:2306.14898), `bash_env.py`. Differences: the submitted answer is compared,
 not the last output; the similarity is the cosine of word counts, without TF-IDF weights; nothing is rounded; the value
 is 1 exactly when the task is solved.
@@ -48,16 +50,23 @@ class BashGrade:
         wrong: paths whose final state is wrong, sorted.
         answered: whether the answer is right; True if the task asks no question.
         partial: InterCode's reward, in [0.01, 1].
+        idle: InterCode's reward for doing nothing and giving no answer.
     """
 
     wrong: tuple[str, ...]
     answered: bool
     partial: float
+    idle: float
 
     @property
     def won(self) -> bool:
         """Whether files and answer are all right."""
         return self.answered and not self.wrong
+
+    @property
+    def gain(self) -> float:
+        """What the reward is above that for doing nothing, in [0, 1]; 1 exactly when the task is solved."""
+        return max(0.0, self.partial - self.idle) / (1 - self.idle)
 
 
 def grade(task: BashTask, tree: Mapping[str, FileNode], answer: str) -> BashGrade:
@@ -65,15 +74,20 @@ def grade(task: BashTask, tree: Mapping[str, FileNode], answer: str) -> BashGrad
     paths = sorted(task.after.keys() | tree.keys() | task.before.keys())
     wrong = tuple(path for path in paths if not _right(task, path, tree.get(path)))
     answered = not task.answer or same_answer(answer, task.answer)
-    if not wrong and answered:
-        return BashGrade(wrong, answered, 1.0)
+    partial = 1.0 if answered and not wrong else _partial(task, tree, answer)
+    return BashGrade(wrong, answered, partial, _partial(task, task.before, ""))
+
+
+def _partial(task: BashTask, tree: Mapping[str, FileNode], answer: str) -> float:
+    """Return InterCode's reward for files and an answer that are not all right."""
+    paths = task.after.keys() | tree.keys() | task.before.keys()
     ours = {path for path in paths if _differ(task, task.before.get(path), tree.get(path))}
     theirs = {path for path in paths if _differ(task, task.before.get(path), task.after.get(path))}
     both = ours & theirs
-    share = sum(path not in wrong for path in both) / len(both) if both else 1.0
-    alike = 1.0 if answered else min(0.99, _similarity(answer, task.answer))
-    score = 0.01 + 0.33 * (1 - math.erf(len(ours ^ theirs))) + 0.33 * share + 0.33 * alike
-    return BashGrade(wrong, answered, min(score, 0.99))
+    share = sum(_right(task, path, tree.get(path)) for path in both) / len(both) if both else 1.0
+    right = not task.answer or same_answer(answer, task.answer)
+    alike = 1.0 if right else min(0.99, _similarity(answer, task.answer))
+    return min(0.99, 0.01 + 0.33 * (1 - math.erf(len(ours ^ theirs))) + 0.33 * share + 0.33 * alike)
 
 
 def _differ(task: BashTask, one: FileNode | None, other: FileNode | None) -> bool:

@@ -8,7 +8,7 @@ are compared.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+import json
 from typing import Any, Final
 
 from turnwise.envs.code.grades import LATE, CaseResult, shorten
@@ -17,7 +17,7 @@ from turnwise.envs.code.task import CallTest, module_of
 from turnwise.tools.sandbox import UntrustedData
 from turnwise.tools.sandbox.untrusted_frames import FrameLimits, decode_frame
 
-__all__ = ["compare", "requests"]
+__all__ = ["compare", "request"]
 
 _DEPTH: Final = 3 * DEEPEST + 8  # objects and arrays of JSON that a value of that depth needs
 _ITEMS: Final = 4 * MOST
@@ -25,19 +25,11 @@ _LONGER: Final = 32  # bytes of an answer for each character of the expected val
 _SHORT: Final = 32_768  # bytes of an answer that is read in any case
 
 
-def requests(main: str, calls: Sequence[CallTest], seconds: float) -> list[dict[str, Any]]:
-    """Return the requests of `candidate_runner.batch`, one for each call; `seconds` limits each."""
-    return [
-        {
-            "do": "call",
-            "module": module_of(main),
-            "name": call.name,
-            "alone": True,
-            "arguments": encode([list(ast.literal_eval(call.arguments)), ast.literal_eval(call.keywords)], refuse),
-            "seconds": seconds,
-        }
-        for call in calls
-    ]
+def request(main: str, call: CallTest) -> str:
+    """Return the request of a call, for `CandidateProcess.ask`."""
+    arguments = [list(ast.literal_eval(call.arguments)), ast.literal_eval(call.keywords)]
+    what = {"do": "call", "module": module_of(main), "name": call.name, "alone": True}
+    return json.dumps({**what, "arguments": encode(arguments, refuse)})
 
 
 def compare(call: CallTest, line: bytes | None, silence: str) -> CaseResult:

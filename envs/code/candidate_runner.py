@@ -2,8 +2,9 @@
 
 Its source is sent to the sandbox (after that of `serialization`) and runs in the same process as the candidate, which
 can manipulate it. That gains nothing: only arguments come in and values go out; expected values and grades are never
-here. All imports of this module are resolved before the candidate's folder is on the path, so that a file named
-`json.py`, of the task or of the agent, is what the candidate imports and not what this module uses.
+here, and the time of a call is taken by the host (see `candidate_process`). All imports of this module are resolved
+before the candidate's folder is on the path, so that a file named `json.py`, of the task or of the agent, is what the
+candidate imports and not what this module uses.
 """
 
 from __future__ import annotations
@@ -108,6 +109,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
             value = encode(_do(request), _other, None if whole else _stays)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
+        if "alone" in request:
+            things.clear()  # nothing asks for them
         return {"v": value}
     except BaseException as error:
         names = [kind.__name__ for kind in type(error).__mro__]
@@ -123,11 +126,15 @@ def serve(text: str, seconds: float) -> str:
     return RawText(json.dumps(answer({**json.loads(text), "seconds": seconds})))
 
 
-def enter_folder() -> None:
-    """Let the candidate import its own modules, also those named like one of Python's that is already loaded here.
+def prepare() -> None:
+    """Discard the candidate's own output, and let it import its own modules.
 
-    Builtin and frozen modules stay: no file replaces them in any Python program.
+    That includes those named like one of Python's that is already loaded here. Builtin and frozen modules stay: no file
+    replaces them in any Python program.
     """
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in (1, 2):
+        os.dup2(nowhere, number)
     folder = os.getcwd()
     for name in {entry.partition(".")[0] for entry in os.listdir(folder)}:
         fixed = name in sys.builtin_module_names or name in ("__main__", "encodings", "importlib")
@@ -137,21 +144,3 @@ def enter_folder() -> None:
             del sys.modules[loaded]
     sys.path.insert(0, folder)
     importlib.invalidate_caches()
-
-
-def batch() -> None:
-    """Answer the JSON list of requests on standard input, in order, one line each.
-
-    The candidate's own output is discarded.
-    """
-    requests = json.loads(sys.stdin.buffer.read())
-    answers = os.fdopen(os.dup(1), "w")
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for number in range(3):
-        os.dup2(nowhere, number)
-    enter_folder()
-    for request in requests:
-        answers.write(json.dumps(answer(request)) + "\n")
-        answers.flush()
-        things.clear()
-    os._exit(0)  # skip exit handlers of the candidate

@@ -12,19 +12,18 @@ Not included: comparing running times, and tests that pass functions or other li
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.resources import files as resources
-from itertools import zip_longest
 from typing import Final
 
-from turnwise.envs.code.call_tests import compare, requests
-from turnwise.envs.code.grades import GRADES, LATE, LOST, TOO_LONG, CaseResult, CodeGrade, shorten, weight, why
-from turnwise.envs.code.script_relay import GRACE, ScriptOver, ScriptRelay
+from turnwise.envs.code.call_tests import compare, request
+from turnwise.envs.code.candidate_process import CandidateProcess
+from turnwise.envs.code.grades import GRADES, LATE, LOST, TOO_LONG, CaseResult, CodeGrade, shorten, weight
+from turnwise.envs.code.script_relay import ScriptOver, ScriptRelay
 from turnwise.envs.code.task import CallTest, CodeTest, ScriptTest, StdioTest, digest, module_of, names_of
-from turnwise.tools.sandbox import Box, BoxLost, Limits
+from turnwise.tools.sandbox import Box, BoxLost, Limits, PythonSession
 
 __all__ = ["GRADES", "LIMITS", "CaseResult", "CodeGrade", "CodeGrader"]
 
@@ -37,6 +36,7 @@ _DRIVERS: Final = {
 }
 _ISOLATED: Final = ("-I", "-B")  # neither the environment nor the user's or the current folder add modules
 _PROGRAM: Final = ("-E", "-s", "-B")  # the same, but a program finds the modules beside it
+_START: Final = 1.0  # seconds in which the interpreter of a program starts
 _NO_PACKAGES: Final = ("-S",)  # without site packages, the interpreter starts faster
 
 
@@ -97,7 +97,7 @@ class CodeGrader:
         found: tuple[CaseResult, ...]
         late = False
         with self._filled(files.items()) as box:
-            called = iter(self._call(box, main, calls, until) if calls else ())
+            called = iter(list(self._called(box, main, calls, until)) if calls else ())
             for test in tests:
                 if isinstance(test, CallTest):
                     one = next(called)
@@ -118,15 +118,16 @@ class CodeGrader:
                 fresh.put(path, text)
             yield fresh
 
-    def _call(self, box: Box, main: str, calls: Sequence[CallTest], until: float) -> Iterator[CaseResult]:
-        driver = [box.python, *_ISOLATED, *self.words, "-c", f"{_driver('candidate_runner')}\nbatch()"]
-        asked = json.dumps(requests(main, calls, self.seconds))
-        result = box.run(driver, asked, timeout=min(box.limits.wall, 10 * self.seconds))
-        silence = LATE if result.stop in ("timeout", "cpu") else f"the program ended ({why(result.stop)})"
-        lines = result.stdout_bytes.split(b"\n", len(calls))[:-1]  # what follows is no answer
-        for call, line in zip_longest(calls, lines):
-            late = time.monotonic() > until + GRACE
-            yield CaseResult(call.text, False, LATE) if late else compare(call, line, silence)
+    def _called(self, box: Box, main: str, calls: Sequence[CallTest], until: float) -> Iterator[CaseResult]:
+        with box.session(isolated=True, packages=not self.words) as session:
+            candidate = self._candidate(box, session, until)
+            for call in calls:
+                reply = candidate.ask(request(main, call))
+                silence = LATE if reply.late else reply.lost or "the program gave no answer"
+                yield compare(call, None if reply.lost else reply.text.encode(), silence)
+
+    def _candidate(self, box: Box, session: PythonSession, until: float) -> CandidateProcess:
+        return CandidateProcess(session, _driver("candidate_runner"), self.seconds, until, box.limits.output)
 
     def _exchange(self, box: Box, main: str, test: StdioTest, until: float) -> tuple[tuple[CaseResult, ...], bool]:
         name = names_of(test)[0]
@@ -134,7 +135,7 @@ class CodeGrader:
         if left <= 0:
             return (CaseResult(name, False, LATE),), True
         program = [box.python, *_PROGRAM, *self.words, main]
-        result = box.run(program, test.stdin, timeout=min(left, self.seconds + GRACE))
+        result = box.run(program, test.stdin, timeout=min(left, self.seconds + _START))
         if result.stop in ("timeout", "cpu"):
             return (CaseResult(name, False, LATE),), True
         if not result.ok:
@@ -155,14 +156,14 @@ class CodeGrader:
             "module": module_of(main),
             "own": sorted({module_of(main), *test.own} - {module_of(path) for path, _ in test.beside}),
         }
-        relay = ScriptRelay(_driver, self.seconds, until, box.limits.output)
+        relay = ScriptRelay(_driver("script_runner"), until)
         try:
             with (
                 self._filled(test.beside) as test_box,
                 test_box.session(isolated=True) as tests,
-                box.session(isolated=True) as candidate,
+                box.session(isolated=True) as session,
             ):
-                found = relay.run(tests, candidate, order)
+                found = relay.run(tests, self._candidate(box, session, until), order)
         except ScriptOver as error:
             return tuple(CaseResult(name, False, str(error)) for name in names), str(error) == TOO_LONG
         failed = any(not passed for name, (passed, _) in found.items() if name not in names)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-from turnwise.envs.code.grades import STOPPED, TOO_LONG, why
+from turnwise.envs.code.candidate_process import CandidateProcess
+from turnwise.envs.code.grades import STOPPED, TOO_LONG
 from turnwise.envs.code.task import BadTask
 from turnwise.tools.sandbox import PythonSession, UntrustedData
 from turnwise.tools.sandbox.untrusted_frames import FrameLimits, decode_frame
 
-__all__ = ["GRACE", "ScriptOver", "ScriptRelay"]
+__all__ = ["ScriptOver", "ScriptRelay"]
 
-GRACE: Final = 1.0  # seconds of a call beyond its limit, which the candidate's own process enforces first
 _MOST: Final = 4 << 20  # characters of a message of the tests' sandbox
 _LIMITS: Final = FrameLimits(bytes=_MOST, depth=4, items=200_000, text=_MOST)
 
@@ -31,18 +31,16 @@ class ScriptRelay:
     """Forwards calls from a test script to the candidate, and answers back, until the script finishes.
 
     Args:
-        driver: returns the source of a driver by its name.
-        seconds: time limit of a call.
+        driver: source of `script_runner`.
         until: `time.monotonic()` at which the script is stopped.
-        most: maximum length of an answer in characters.
     """
 
-    def __init__(self, driver: Callable[[str], str], seconds: float, until: float, most: int) -> None:
-        self.driver, self.seconds, self.until, self.most = driver, seconds, until, most
+    def __init__(self, driver: str, until: float) -> None:
+        self.driver, self.until = driver, until
         self.late = False
 
     def run(
-        self, tests: PythonSession, candidate: PythonSession, order: Mapping[str, Any]
+        self, tests: PythonSession, candidate: CandidateProcess, order: Mapping[str, Any]
     ) -> dict[str, tuple[bool, str]]:
         """Return the results of a test script, name -> (passed, what went wrong).
 
@@ -50,25 +48,15 @@ class ScriptRelay:
             ScriptOver: the script did not finish.
             BadTask: the script is not valid, whatever the candidate does.
         """
-        self._load(tests, self.driver("script_runner"))
-        self._load(candidate, f"{self.driver('candidate_runner')}\nenter_folder()")
+        self._load(tests, self.driver)
         message = self._say(tests, f"begin({json.dumps(order)!r})")
         while "ask" in message:
-            text, lost = self._asked(candidate, str(message["ask"]))
-            message = self._say(tests, f"go_on({text!r}, {lost!r})")
+            reply = candidate.ask(str(message["ask"]))
+            message = self._say(tests, f"go_on({reply.text!r}, {reply.lost!r})")
         if "broken" in message:
             raise BadTask(f"the tests cannot be run: {message['broken']}")
-        self.late = self.late or message.get("late") is True
+        self.late = candidate.late or message.get("late") is True
         return _verdicts(message.get("done"))
-
-    def _asked(self, candidate: PythonSession, request: str) -> tuple[str, str]:
-        """Return the candidate's answer, and why the candidate is lost ("" if it is not)."""
-        seconds = min(self.seconds, self._left())
-        answer = candidate.run(f"serve({request!r}, {seconds!r})", timeout=min(self._left(), self.seconds + GRACE))
-        if answer.restarted or answer.stop != "exit":
-            self.late = self.late or answer.stop in ("timeout", "cpu")
-            return "", f"the program ended ({why(answer.stop)})"
-        return answer.value if len(answer.value) <= self.most and answer.value.isascii() else "", ""
 
     def _load(self, session: PythonSession, source: str) -> None:
         answer = session.run(source, timeout=self._left())

@@ -307,6 +307,18 @@ def test_every_call_of_the_table_has_a_class() -> None:
         assert len(numbers) == len(set(numbers)) > 300
     kinds = {row[3] for row in rows}
     assert kinds == {
-        *("free", "never", "attributes", "lasting", "memory", "times", "modes", "priority", "absent", "socket"),
+        *(
+            "free",
+            "never",
+            "attributes",
+            "locks",
+            "lasting",
+            "memory",
+            "times",
+            "modes",
+            "priority",
+            "absent",
+            "socket",
+        ),
         "checked",
     }

@@ -90,7 +90,7 @@ class Replayed(Channel):
 
 
 def replayed(said: bytes) -> SessionResult:
-    return PythonSession(lambda _: Replayed(said), "python3", LIMITS).run("1")
+    return PythonSession(lambda _: Replayed(said), ["python3"], LIMITS).run("1")
 
 
 @pytest.mark.parametrize("name", ANSWERS)
@@ -243,7 +243,7 @@ def test_it_could_be_ignored_from_inside(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_short_limits_of_a_call() -> None:
     """The clock outside decides, at every limit."""
-    late = PythonSession(lambda _: Slow(answer(value="1")), "python3", Limits())
+    late = PythonSession(lambda _: Slow(answer(value="1")), ["python3"], Limits())
     result = late.run("1", timeout=0.05)
     assert (result.stop, result.value) == ("timeout", "1")
 

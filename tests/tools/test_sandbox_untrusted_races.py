@@ -58,12 +58,6 @@ while True:
 for n in range(150): os.makedirs(f"many/{n}/{n}", exist_ok=True)
 for n in range(150): os.rmdir(f"many/{n}/{n}"); os.rmdir(f"many/{n}")
 """,
-    "a lease": """
-import fcntl
-with open("file", "a") as file:
-    fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-    time.sleep(60)
-""",
     "modes": """
 os.makedirs("m/n", exist_ok=True)
 os.chmod("m", 0); os.chmod("m", 0o700); os.chmod("m/n", 0)
@@ -91,7 +85,7 @@ def box(request: pytest.FixtureRequest) -> Iterator[Box]:
 
 def pairs() -> list[object]:
     """Every attack on every back end; those that take long with Docker are left to the slow tests."""
-    quick = ("a pipe for a file", "a lease")
+    quick = ("a pipe for a file",)
     return [
         pytest.param(backend, attack, marks=[pytest.mark.slow] if backend == "docker" and attack not in quick else [])
         for backend in ALL

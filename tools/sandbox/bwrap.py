@@ -2,7 +2,8 @@
 
 Programs see /usr, their Python interpreter and a few files of /etc, all read-only, their own process ids, their own
 /proc and an empty network. They can write to /work, /tmp and /dev/shm, which are part of the box's storage, and nowhere
-else: bubblewrap's root and /dev would otherwise be host memory without a limit.
+else: bubblewrap's root and /dev would otherwise be host memory without a limit. They get no terminals, of which the
+machine has a few thousand for all.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def arguments(
         args += ["--ro-bind-try", path, path] if os.path.exists(path) else []
     for name in ("passwd", "group"):
         args += ["--ro-bind", f"{storage}/{name}", f"/etc/{name}"]
-    args += ["--proc", "/proc", "--dev", "/dev"]
+    args += ["--proc", "/proc", "--dev", "/dev", "--ro-bind", f"{storage}/{EMPTY_FOLDER}", "/dev/pts"]
     for name, target in (("shm", "/dev/shm"), ("work", WORK), ("tmp", "/tmp")):
         args += ["--bind", f"{storage}/{name}", target]
     for source, target in readable:  # after /tmp, since they may be below it

@@ -40,6 +40,7 @@ from turnwise.tools.sandbox.untrusted_headers import KEPT_BITS
 from turnwise.tools.sandbox.untrusted_trees import TreeChanged
 
 _LABEL: Final = "turnwise.sandbox"
+_NO_TERMINALS: Final = "ro,size=4k,nr_inodes=1"  # the machine has a few thousand for all
 _OWN_PROCESSES: Final = container_init.PROCESSES + 4  # of the container itself: with a run's shell and timeout
 _END: Final = 5.0  # seconds for killed programs to end, before everything in the container is killed
 _RUN: Final = 'ulimit -S -t {cpu}; ulimit -H -t {hard}; ulimit -v {memory}; timeout -s KILL {seconds} "$@"; exit $?'
@@ -74,11 +75,7 @@ _REPLACE_FILES: Final = (
     "empty /tmp && empty /dev/shm && empty /work && touch /work /tmp && "
     "umask 0 && exec tar -x -p -f - -C /work"  # busybox takes -p, and applies the mask all the same
 )
-_ALONE: Final = (  # who holds a lease on a file, and so makes readers wait, must not only be stopped
-    "kill -STOP -1 2>/dev/null; "
-    'while read -r _ kind _; do [ "$kind" = LEASE ] && kill -9 -1; done </proc/locks 2>/dev/null; '
-    "({script}); code=$?; kill -CONT -1 2>/dev/null; exit $code"
-)
+_ALONE: Final = "kill -STOP -1 2>/dev/null; ({script}); code=$?; kill -CONT -1 2>/dev/null; exit $code"
 _OWN_TIMEOUT: Final = 30.0  # seconds for our own commands in the container
 _FILE_TIMEOUT: Final = 10.0  # seconds for writing or reading one file
 
@@ -226,7 +223,7 @@ class DockerBox(Box):
         host = self.api.create_host_config(
             network_mode="host" if limits.network else "none",
             read_only=True,
-            tmpfs={"/work": tmpfs, "/tmp": tmpfs},
+            tmpfs={"/work": tmpfs, "/tmp": tmpfs, "/dev/pts": _NO_TERMINALS},
             shm_size=min(limits.disk, 16 * MB),
             cap_drop=["ALL"],
             cap_add=["KILL"],  # for the first processes alone: programs have no capability

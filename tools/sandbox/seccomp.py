@@ -7,6 +7,8 @@ A line of the table is a name, its numbers on x86-64 and aarch64, and one of the
                 need: memory of other processes, keys, namespaces, mounts, bpf, io_uring and asynchronous I/O contexts,
                 inotify and fanotify, performance counters, the clock, modules
     attributes  extended attributes: they would survive in directories, and landlock does not cover them
+    locks       locks of whole files: they lie on the inode, and boxes share those of read-only files, devices,
+                namespaces and event descriptors; fails with ENOSYS, as where a file system has no locks
     lasting     System V and POSIX objects, which outlive a program without its own IPC namespace
     memory      memory files, which count as neither address space nor disk
     times       times of files, which anyone who may write a file can change
@@ -14,7 +16,10 @@ A line of the table is a name, its numbers on x86-64 and aarch64, and one of the
     priority    priorities of processes
     absent      its flags are behind a pointer, where a filter cannot read them; it fails with ENOSYS, so that the C
                 library uses the older call
-    socket, checked   depends on the arguments
+    socket, checked   depends on the arguments. Of fcntl, the commands in `_FCNTL` are allowed. Record locks, which have
+                the same inodes, succeed and lock nothing, since SQLite needs them. Refused with the others are
+                F_NOTIFY, which is an older inotify, leases, which hold up those who open the file, and locks of open
+                file descriptions, which /proc/locks shows to all boxes
 
 Calls that are not in the table, newer ones for example, fail with ENOSYS. Calls of another architecture (32-bit calls
 on x86-64) kill the process.
@@ -35,7 +40,18 @@ from typing import Any, Final, Literal, NamedTuple
 from turnwise.tools.sandbox import kernel
 
 CallClass = Literal[
-    "free", "never", "attributes", "lasting", "memory", "times", "modes", "priority", "absent", "socket", "checked"
+    "free",
+    "never",
+    "attributes",
+    "locks",
+    "lasting",
+    "memory",
+    "times",
+    "modes",
+    "priority",
+    "absent",
+    "socket",
+    "checked",
 ]
 _Line = tuple[int, int, int, int]  # of a filter: code, jump if true, jump if false, operand
 
@@ -43,6 +59,13 @@ _ARCHITECTURES: Final = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _NAMESPACES: Final = 0x7E020080  # every CLONE_NEW* flag that clone() knows: ns, cgroup, uts, ipc, user, pid, net, time
 _TMPFILE: Final = 0x400000  # the bit of O_TMPFILE that is not O_DIRECTORY
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
+_RECORD_LOCKS: Final = (6, 7)  # F_SETLK and F_SETLKW
+_FCNTL: Final = (
+    *range(6),  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK
+    *(8, 9, 10, 11, 15, 16, 17),  # owner and signal of a descriptor: its own processes, by user id or namespace
+    *(1025, 1027, 1028),  # F_GETLEASE, F_DUPFD_QUERY, F_CREATED_QUERY
+    *range(1030, 1036),  # F_DUPFD_CLOEXEC, F_SETPIPE_SZ, F_GETPIPE_SZ, F_ADD_SEALS, F_GET_SEALS, F_GET_RW_HINT
+)
 _ALLOW: Final = 0x7FFF0000
 _KILL: Final = 0x80000000
 _ERRNO: Final = 0x00050000
@@ -78,7 +101,7 @@ class CallPolicy:
             return errno.EPERM
         if kind == "attributes":
             return errno.EOPNOTSUPP
-        if kind == "absent":
+        if kind in ("absent", "locks"):
             return errno.ENOSYS
         if kind == "times":
             return None if self.path_bound else 0  # copying and unpacking goes on, with the time of now
@@ -155,6 +178,12 @@ def _argument_checks(policy: CallPolicy) -> dict[str, list[_Line]]:
         "prlimit64": [(_LOAD, 0, 0, _ARGUMENT[0]), (_EQUAL, 1, 0, 0), refuse, allow],
         "clone": [(_LOAD, 0, 0, _ARGUMENT[0]), (_ANYBIT, 0, 1, _NAMESPACES), refuse, allow],
         "socketpair": [(_LOAD, 0, 0, _ARGUMENT[0]), (_EQUAL, 1, 0, _UNIX), refuse, allow],
+        "fcntl": [
+            (_LOAD, 0, 0, _ARGUMENT[1]),
+            *(line for command in _FCNTL for line in ((_EQUAL, 0, 1, command), allow)),
+            *(line for command in _RECORD_LOCKS for line in ((_EQUAL, 0, 1, command), (_RETURN, 0, 0, _ERRNO))),
+            refuse,
+        ],
     }
     if policy.sockets:
         lines: list[_Line] = [(_LOAD, 0, 0, _ARGUMENT[0])]
@@ -178,7 +207,7 @@ def docker_profile(policy: CallPolicy) -> str:
     names: dict[int | None, list[str]] = {}
     for name, call in sorted(_table().items()):
         names.setdefault(policy.error(call.kind), []).append(name)
-    checked = {"clone", "socket", "socketpair"}
+    checked = {"clone", "fcntl", "socket", "socketpair"}
     rules: list[dict[str, Any]] = [
         {"names": refused, "action": "SCMP_ACT_ERRNO", "errnoRet": error}
         for error, refused in names.items()
@@ -187,6 +216,10 @@ def docker_profile(policy: CallPolicy) -> str:
     rules.append({"names": [name for name in names[None] if name not in checked], "action": "SCMP_ACT_ALLOW"})
     rules.append(_docker_rule("clone", {"index": 0, "value": _NAMESPACES, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}))
     rules.append(_docker_rule("socketpair", {"index": 0, "value": _UNIX, "op": "SCMP_CMP_EQ"}))
+    rules += [_docker_rule("fcntl", {"index": 1, "value": command, "op": "SCMP_CMP_EQ"}) for command in _FCNTL]
+    for command in _RECORD_LOCKS:
+        rule = _docker_rule("fcntl", {"index": 1, "value": command, "op": "SCMP_CMP_EQ"})
+        rules.append({**rule, "action": "SCMP_ACT_ERRNO", "errnoRet": 0})
     for family, protocol in policy.families():
         only = [] if protocol is None else [{"index": 2, "value": protocol, "op": "SCMP_CMP_EQ"}]
         rules.append(_docker_rule("socket", {"index": 0, "value": family, "op": "SCMP_CMP_EQ"}, *only))

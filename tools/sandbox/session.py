@@ -15,7 +15,7 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from types import TracebackType
@@ -71,18 +71,15 @@ class PythonSession:
 
     Args:
         start: runs a command in the box and returns its channel.
-        python: path of the interpreter in the box.
+        python: the interpreter in the box and its options.
         limits: of the box.
-        isolated: whether neither the environment nor the user's or the box's directory add modules.
     """
 
-    def __init__(
-        self, start: Callable[[list[str]], Channel], python: str, limits: Limits, isolated: bool = False
-    ) -> None:
+    def __init__(self, start: Callable[[list[str]], Channel], python: Sequence[str], limits: Limits) -> None:
         self.limits = limits
         self.closed = False
         self._answers = FrameLimits(16 * limits.output + (1 << 20), 1, 8, 24, limits.output + 100)
-        self._start, self._python = start, [python, *(("-I", "-B") if isolated else ())]
+        self._start, self._python = start, python
         self._lock = threading.Lock()
         self._channel: Channel | None = None
         self._buffer, self._calls = bytearray(), 0

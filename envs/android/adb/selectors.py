@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any, Final
 
 from turnwise.tools.android.node import Node
 
-__all__ = ["NotFound", "describe", "find_all", "find_one"]
+__all__ = ["NotFound", "Selector", "child", "describe", "find_all", "find_one"]
+
+Selector = dict[str, Any] | str
+"""What a client means by an element: a dict, or the name of a child that it was given before (see `child`)."""
 
 
 class NotFound(LookupError):
@@ -28,8 +32,16 @@ _FLAGS: Final = {
 }
 
 
-def find_all(root: Node, selector: dict[str, Any]) -> list[Node]:
-    """Return the elements that a selector matches, in the order of the screen."""
+def find_all(root: Node, selector: Selector) -> list[Node]:
+    """Return the elements that a selector matches, in the order of the screen.
+
+    Raises:
+        ValueError: the selector is a name that `child` has not made.
+    """
+    if isinstance(selector, str):
+        selector = json.loads(selector)
+        if not isinstance(selector, dict):
+            raise ValueError("a selector is an object, or the name of one")
     found = [node for node in root.walk() if _matches(node, selector)]
     if "index" in selector:
         found = [node for node in found if _index(root, node) == selector["index"]]
@@ -57,7 +69,23 @@ def _index(root: Node, node: Node) -> int:
     return next((at for at, other in enumerate(_siblings(root, node)) if other is node), 0)
 
 
-def find_one(root: Node, selector: dict[str, Any]) -> Node:
+def child(selector: Selector, pattern: dict[str, Any], at: int | None = None) -> str:
+    """Return a name for the element at a place among those below an element that match a pattern; None: for all.
+
+    The name is the selector of that element, in JSON: like the elements of uiautomator, it means what is at that place
+    when it is used.
+    """
+    outer = json.loads(selector) if isinstance(selector, str) else dict(selector)
+    relations, inner = list(outer.get("childOrSibling", [])), list(outer.get("childOrSiblingSelector", []))
+    if inner:
+        inner[-1] = {"instance": 0, **inner[-1]}
+    else:
+        outer = {"instance": 0, **outer}
+    relations, inner = [*relations, "child"], [*inner, {**pattern, **({} if at is None else {"instance": at})}]
+    return json.dumps({**outer, "childOrSibling": relations, "childOrSiblingSelector": inner})
+
+
+def find_one(root: Node, selector: Selector) -> Node:
     """Return the first element that a selector matches.
 
     Raises:

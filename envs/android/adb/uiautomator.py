@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from turnwise.envs.android.adb.connection import AdbStream, StreamClosed
-from turnwise.envs.android.adb.selectors import NotFound, describe, find_all, find_one
+from turnwise.envs.android.adb.selectors import NotFound, Selector, child, describe, find_all, find_one
 from turnwise.envs.android.phone.keys import KEY_CODES
 from turnwise.envs.android.phone.phone import Phone
 from turnwise.tools.android.node import Node
@@ -21,6 +21,8 @@ __all__ = ["PORT", "call_method", "serve_http"]
 
 PORT: Final = 9008
 _MOST: Final = 8 << 20
+_MOST_SCROLLS: Final = 100
+_STEP: Final = 5  # milliseconds of a step of a swipe
 _KEYS: Final = {
     **{"home": 3, "back": 4, "left": 21, "right": 22, "up": 19, "down": 20, "center": 23, "menu": 82, "search": 84},
     **{"enter": 66, "delete": 67, "del": 67, "recent": 187, "volume_up": 24, "volume_down": 25, "power": 26},
@@ -115,7 +117,7 @@ def _dump(phone: Phone, *_: Any) -> str:
 
 
 def _click(phone: Phone, where: Any, *rest: Any) -> bool:
-    if isinstance(where, dict):
+    if isinstance(where, dict | str):
         x, y = find_one(phone.tree(), where).center
         phone.tap(x, y)
         return True
@@ -127,7 +129,7 @@ def _click(phone: Phone, where: Any, *rest: Any) -> bool:
     return True
 
 
-def _long_click(phone: Phone, selector: dict[str, Any], *_: Any) -> bool:
+def _long_click(phone: Phone, selector: Selector, *_: Any) -> bool:
     phone.long_press(*find_one(phone.tree(), selector).center)
     return True
 
@@ -140,11 +142,18 @@ def _event(phone: Phone, action: int, x: float, y: float, *_: Any) -> bool:
 
 
 def _swipe(phone: Phone, *args: Any) -> bool:
-    if isinstance(args[0], dict):
+    if isinstance(args[0], dict | str):
         node = find_one(phone.tree(), args[0])
         return _swipe_inside(phone, node, str(args[1]))
     x1, y1, x2, y2 = (int(value) for value in args[:4])
-    phone.swipe(x1, y1, x2, y2, 5 * int(args[4]) if len(args) > 4 else 300)
+    phone.swipe(x1, y1, x2, y2, _STEP * int(args[4]) if len(args) > 4 else 300)
+    return True
+
+
+def _swipe_points(phone: Phone, points: list[int], steps: int = 5) -> bool:
+    """A finger that passes points: what counts is where it goes down and up, and for how long."""
+    pairs = [(int(x), int(y)) for x, y in zip(points[::2], points[1::2], strict=True)]
+    phone.swipe(*pairs[0], *pairs[-1], _STEP * int(steps) * max(1, len(pairs) - 1))
     return True
 
 
@@ -161,31 +170,31 @@ def _swipe_inside(phone: Phone, node: Node, direction: str) -> bool:
     return True
 
 
-def _exist(phone: Phone, selector: dict[str, Any], *_: Any) -> bool:
+def _exist(phone: Phone, selector: Selector, *_: Any) -> bool:
     return bool(find_all(phone.tree(), selector))
 
 
-def _gone(phone: Phone, selector: dict[str, Any], *_: Any) -> bool:
+def _gone(phone: Phone, selector: Selector, *_: Any) -> bool:
     return not find_all(phone.tree(), selector)
 
 
-def _count(phone: Phone, selector: dict[str, Any]) -> int:
+def _count(phone: Phone, selector: Selector) -> int:
     return len(find_all(phone.tree(), selector))
 
 
-def _info(phone: Phone, selector: dict[str, Any]) -> dict[str, Any]:
+def _info(phone: Phone, selector: Selector) -> dict[str, Any]:
     return describe(find_one(phone.tree(), selector))
 
 
-def _infos(phone: Phone, selector: dict[str, Any]) -> list[dict[str, Any]]:
+def _infos(phone: Phone, selector: Selector) -> list[dict[str, Any]]:
     return [describe(node) for node in find_all(phone.tree(), selector)]
 
 
-def _text(phone: Phone, selector: dict[str, Any]) -> str:
+def _text(phone: Phone, selector: Selector) -> str:
     return find_one(phone.tree(), selector).text
 
 
-def _clear(phone: Phone, selector: dict[str, Any] | None = None) -> bool:
+def _clear(phone: Phone, selector: Selector | None = None) -> bool:
     if selector is not None:
         phone.tap(*find_one(phone.tree(), selector).center)
     phone.key(KEY_CODES["CTRL_LEFT"], KEY_CODES["A"])
@@ -193,7 +202,7 @@ def _clear(phone: Phone, selector: dict[str, Any] | None = None) -> bool:
     return True
 
 
-def _set_text(phone: Phone, selector: dict[str, Any], text: str) -> bool:
+def _set_text(phone: Phone, selector: Selector, text: str) -> bool:
     _clear(phone, selector)
     phone.text(str(text))
     return True
@@ -252,7 +261,7 @@ def _orientation(phone: Phone, name: str) -> bool:
     return True
 
 
-def _scroll(phone: Phone, selector: dict[str, Any], forward: bool) -> bool:
+def _scroll(phone: Phone, selector: Selector, forward: bool) -> bool:
     """Scroll by most of the height, and return whether that changed the screen."""
     node = find_one(phone.tree(), selector)
     before, middle, span = phone.xml(), node.center, (node.bottom - node.top) // 3
@@ -261,30 +270,30 @@ def _scroll(phone: Phone, selector: dict[str, Any], forward: bool) -> bool:
     return phone.xml() != before
 
 
-def _scroll_forward(phone: Phone, selector: dict[str, Any], *_: Any) -> bool:
+def _scroll_forward(phone: Phone, selector: Selector, *_: Any) -> bool:
     return _scroll(phone, selector, True)
 
 
-def _scroll_backward(phone: Phone, selector: dict[str, Any], *_: Any) -> bool:
+def _scroll_backward(phone: Phone, selector: Selector, *_: Any) -> bool:
     return _scroll(phone, selector, False)
 
 
-def _scroll_end(phone: Phone, selector: dict[str, Any], *_: Any) -> bool:
+def _scroll_end(phone: Phone, selector: Selector, *_: Any) -> bool:
     return _scroll_until(phone, selector, True)
 
 
-def _scroll_start(phone: Phone, selector: dict[str, Any], *_: Any) -> bool:
+def _scroll_start(phone: Phone, selector: Selector, *_: Any) -> bool:
     return _scroll_until(phone, selector, False)
 
 
-def _scroll_until(phone: Phone, selector: dict[str, Any], forward: bool) -> bool:
-    for _ in range(100):
+def _scroll_until(phone: Phone, selector: Selector, forward: bool) -> bool:
+    for _ in range(_MOST_SCROLLS):
         if not _scroll(phone, selector, forward):
             break
     return True
 
 
-def _scroll_to(phone: Phone, selector: dict[str, Any], wanted: dict[str, Any], *_: Any) -> bool:
+def _scroll_to(phone: Phone, selector: Selector, wanted: Selector, *_: Any) -> bool:
     _scroll_until(phone, selector, False)
     while not find_all(phone.tree(), wanted):
         if not _scroll(phone, selector, True):
@@ -292,15 +301,47 @@ def _scroll_to(phone: Phone, selector: dict[str, Any], wanted: dict[str, Any], *
     return True
 
 
-def _drag(phone: Phone, selector: dict[str, Any], to: Any, *rest: Any) -> bool:
+def _child_by_text(phone: Phone, selector: Selector, pattern: dict[str, Any], text: str, scroll: bool = True) -> str:
+    return _child_by(phone, selector, pattern, lambda node: node.text == text, scroll)
+
+
+def _child_by_description(
+    phone: Phone, selector: Selector, pattern: dict[str, Any], text: str, scroll: bool = True
+) -> str:
+    return _child_by(phone, selector, pattern, lambda node: node.description == text, scroll)
+
+
+def _child_by(
+    phone: Phone, selector: Selector, pattern: dict[str, Any], holds: Callable[[Node], bool], scroll: bool
+) -> str:
+    """Return the name of the child that holds, itself or below, what is looked for; scroll for it where one can."""
+    scroll = scroll and find_one(phone.tree(), selector).scrollable
+    if scroll:
+        _scroll_until(phone, selector, False)
+    for _ in range(_MOST_SCROLLS):
+        for at, node in enumerate(find_all(phone.tree(), child(selector, pattern))):
+            if any(holds(below) for below in node.walk()):
+                return child(selector, pattern, at)
+        if not scroll or not _scroll(phone, selector, True):
+            break
+    raise NotFound(f"no child matches {pattern} with that text")
+
+
+def _child_by_instance(phone: Phone, selector: Selector, pattern: dict[str, Any], at: int) -> str:
+    name = child(selector, pattern, int(at))
+    find_one(phone.tree(), name)
+    return name
+
+
+def _drag(phone: Phone, selector: Selector, to: Any, *rest: Any) -> bool:
     """Drag an element to another one, or to a point."""
     tree = phone.tree()
-    x, y = find_one(tree, to).center if isinstance(to, dict) else (int(to), int(rest[0]))
+    x, y = find_one(tree, to).center if isinstance(to, dict | str) else (int(to), int(rest[0]))
     phone.swipe(*find_one(tree, selector).center, x, y)
     return True
 
 
-def _two_fingers(phone: Phone, selector: dict[str, Any], *_: Any) -> bool:
+def _two_fingers(phone: Phone, selector: Selector, *_: Any) -> bool:
     """Two fingers on an element change nothing: no app here answers to more than one."""
     find_one(phone.tree(), selector)
     return True
@@ -311,6 +352,9 @@ def _nothing(phone: Phone, *_: Any) -> None:
 
 
 _METHODS: Final[dict[str, Callable[..., Any]]] = {
+    "childByDescription": _child_by_description,
+    "childByInstance": _child_by_instance,
+    "childByText": _child_by_text,
     "clearInputText": _clear,
     "clearLastToast": _nothing,
     "clearLastTraversedText": _nothing,
@@ -353,6 +397,7 @@ _METHODS: Final[dict[str, Callable[..., Any]]] = {
     "setText": _set_text,
     "sleep": _sleep,
     "swipe": _swipe,
+    "swipePoints": _swipe_points,
     "takeScreenshot": _screenshot,
     "waitForExists": _exist,
     "waitUntilGone": _gone,

@@ -18,9 +18,9 @@ from urllib.parse import parse_qsl, unquote
 
 from turnwise.envs.android.phone.app import Action, App
 from turnwise.envs.android.phone.handlers import do
-from turnwise.envs.android.phone.phone import Phone, UnknownApp
+from turnwise.envs.android.phone.phone import HOME, Phone, UnknownApp
 
-__all__ = ["Intent", "NoActivity", "broadcast", "start_activity"]
+__all__ = ["Intent", "NoActivity", "answering", "broadcast", "start_activity"]
 
 _MAIN: Final = "android.intent.action.MAIN"
 _HOME_CATEGORY: Final = "android.intent.category.HOME"
@@ -70,6 +70,23 @@ def start_activity(phone: Phone, intent: Intent) -> str:
         phone.run(do(answer, **_arguments(answer, intent)), app.package, frame=phone.frame)
     phone.log("ActivityTaskManager", f"Displayed {app.component}")
     return app.component
+
+
+def answering(phone: Phone, intent: Intent) -> list[App]:
+    """Return the apps with an activity for an intent, the one that would be started first."""
+    if intent.category == _HOME_CATEGORY:
+        return [phone.apps[HOME]]
+    try:
+        first, answer = _find(phone, intent)
+    except NoActivity:
+        first, answer = None, ""
+    named = [app for app in phone.apps.values() if intent.package in ("", app.package)]
+    if intent.component or (first is not None and not answer):
+        return [first] if first is not None else []
+    if intent.action == _MAIN:
+        return [app for app in named if not app.hidden]
+    every = [app for app in named if _answer(app, intent, exact=False)]
+    return [first, *(app for app in every if app is not first)] if first is not None else every
 
 
 def broadcast(phone: Phone, intent: Intent) -> list[str]:

@@ -14,7 +14,10 @@ from turnwise.envs.android.phone.handlers import Do
 from turnwise.envs.android.phone.tables import Table, Value
 
 __all__ = [
+    "CURRENT_KEYBOARD",
+    "ENABLED_KEYBOARDS",
     "HOME",
+    "OWN_KEYBOARD",
     "AppPage",
     "Event",
     "File",
@@ -28,6 +31,11 @@ __all__ = [
 
 HOME: Final = "com.android.launcher3"
 """The package of the home screen."""
+OWN_KEYBOARD: Final = "com.android.inputmethod/.Keyboard"
+CURRENT_KEYBOARD: Final = "default_input_method"
+"""The secure setting that says which keyboard is in use."""
+ENABLED_KEYBOARDS: Final = "enabled_input_methods"
+"""The secure setting that lists those which may be; not set: only the phone's own."""
 
 Settings = Mapping[str, Mapping[str, str]]
 
@@ -179,7 +187,7 @@ _SETTINGS: Final[dict[str, dict[str, str]]] = {
     },
     "secure": {
         "android_id": "5d1f0c2ab9e47736",
-        "default_input_method": "com.android.inputmethod/.Keyboard",
+        CURRENT_KEYBOARD: OWN_KEYBOARD,
         "flashlight_enabled": "0",
         "location_mode": "3",
         "night_display_activated": "0",

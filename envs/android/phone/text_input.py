@@ -12,11 +12,23 @@ from turnwise.envs.android.phone.keyboard import KEYBOARD_MODE
 from turnwise.envs.android.phone.parts import field_text
 from turnwise.envs.android.phone.widgets import Text, TextField
 
-__all__ = ["delete", "edit", "enter", "index_at", "insert", "move", "press_soft_key", "reveal", "select_word"]
+__all__ = [
+    "delete",
+    "edit",
+    "editor_action",
+    "enter",
+    "index_at",
+    "insert",
+    "move",
+    "press_soft_key",
+    "reveal",
+    "select_word",
+]
 
 Phone = Any  # the class of that name in `phone`, which imports this module
 
 _MARGIN: Final = 40  # pixels around a field that is scrolled into view
+_NEXT, _PREVIOUS = 5, 7  # of EditorInfo.IME_ACTION_*
 _ALLOWED: Final = {"number": frozenset("0123456789.,-"), "phone": frozenset("0123456789+-*#() ,;")}
 
 
@@ -95,8 +107,35 @@ def next_field(phone: Phone, field: TextField | None = None) -> None:
     if after >= len(fields):
         phone.change_page(replace(phone.page, keyboard=False))
         return
-    end = len(field_text(phone.page.values, fields[after]))
-    page = replace(phone.page, focus=fields[after].key, selection=(end, end), keyboard=True, toolbar=False)
+    _focus(phone, fields[after])
+
+
+def editor_action(phone: Phone, code: int) -> None:
+    """Do what the key of a keyboard at the lower right does, by Android's number: go, search, send, next, done, ..."""
+    field = focused(phone)
+    if field is None:
+        return
+    if code == _NEXT:
+        next_field(phone, field)
+    elif code == _PREVIOUS:
+        previous_field(phone, field)
+    elif field.on_submit:
+        enter(phone)
+    else:
+        phone.change_page(replace(phone.page, keyboard=False))
+
+
+def previous_field(phone: Phone, field: TextField) -> None:
+    """Move the focus to the text field above; from the first one, nowhere."""
+    keys = [other.key for other in text_fields(phone.frame.window)]
+    before = keys.index(field.key) - 1
+    if before >= 0:
+        _focus(phone, text_fields(phone.frame.window)[before])
+
+
+def _focus(phone: Phone, field: TextField) -> None:
+    end = len(field_text(phone.page.values, field))
+    page = replace(phone.page, focus=field.key, selection=(end, end), keyboard=True, toolbar=False)
     phone.change_page(page)
     reveal(phone)
 

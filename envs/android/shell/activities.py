@@ -1,14 +1,14 @@
-"""`am` and `monkey`: starting and stopping apps, broadcasts, the clipboard of Clipper, the text of ADB keyboard."""
+"""`am` and `monkey`: starting and stopping apps, broadcasts, the clipboard of Clipper, the text of keyboards."""
 
 from __future__ import annotations
 
-import base64
 import random
 from typing import Any, Final
 
 from turnwise.envs.android.phone.intents import Intent, NoActivity, broadcast, start_activity
 from turnwise.envs.android.phone.phone import HOME, UnknownApp
 from turnwise.envs.android.shell.command import CommandCall, CommandError, CommandFunction, number
+from turnwise.envs.android.shell.keyboards import take_broadcast
 
 _FLAGS: Final = frozenset(("-W", "-S", "-D", "-N", "-R", "--activity-clear-top", "--activity-single-top"))
 _WITH_VALUE: Final = frozenset(("-f", "--user", "--windowingMode", "--display", "--stream", "--receiver-permission"))
@@ -20,7 +20,7 @@ _LISTS: Final = {
 }
 
 
-def _parse(args: list[str]) -> tuple[Intent, set[str]]:
+def parse_intent(args: list[str]) -> tuple[Intent, set[str]]:
     """Return the intent that the arguments of `am` describe, and the other options."""
     args = list(args)
     extras: dict[str, Any] = {}
@@ -72,7 +72,7 @@ def am(call: CommandCall) -> int | None:
 
 
 def _start(call: CommandCall, args: list[str]) -> int:
-    intent, options = _parse(args)
+    intent, options = parse_intent(args)
     call.print(f"Starting: {intent}")
     try:
         if "-S" in options and intent.component:
@@ -89,7 +89,7 @@ def _start(call: CommandCall, args: list[str]) -> int:
 
 
 def _broadcast(call: CommandCall, args: list[str]) -> None:
-    intent, _ = _parse(args)
+    intent, _ = parse_intent(args)
     call.print(f"Broadcasting: {intent}")
     phone, action, extras = call.phone, intent.action, intent.extras
     if action == "clipper.get":
@@ -99,22 +99,16 @@ def _broadcast(call: CommandCall, args: list[str]) -> None:
         phone.change(clipboard=str(extras.get("text", "")))
         call.print('Broadcast completed: result=-1, data="Text is copied into clipboard."')
         return
-    if action in ("ADB_INPUT_TEXT", "ADB_INPUT_B64"):
-        phone.text(_typed(action, str(extras.get("msg", ""))))
-    elif action == "android.intent.action.CLOSE_SYSTEM_DIALOGS":
+    if result := take_broadcast(phone, intent):
+        call.print(f"Broadcast completed: {result}")
+        return
+    if action == "android.intent.action.CLOSE_SYSTEM_DIALOGS":
         phone.change(windows=())
     elif action == "android.intent.action.AIRPLANE_MODE":
         phone.set_setting("airplane_mode_on", str(int(bool(extras.get("state")))), "global")
     else:
         broadcast(phone, intent)
     call.print("Broadcast completed: result=0")
-
-
-def _typed(action: str, text: str) -> str:
-    try:
-        return base64.b64decode(text, validate=True).decode() if action == "ADB_INPUT_B64" else text
-    except ValueError:
-        raise CommandError("Error: msg must be UTF-8 in base64", 255) from None
 
 
 def _stop(call: CommandCall, args: list[str]) -> None:

@@ -8,7 +8,8 @@ from turnwise.envs.android.phone.keys import KEY_CODES
 from turnwise.envs.android.shell.command import CommandCall, CommandError, CommandFunction, number
 
 _SOURCES: Final = frozenset(("touchscreen", "keyboard", "mouse", "dpad", "stylus", "trackball", "touchpad", "default"))
-_LONG: Final = 1000  # milliseconds of a long press
+_LONG_PRESS: Final = 500  # milliseconds of a long press of a key
+_OWN_LONG_PRESS: Final = tuple(KEY_CODES[name] for name in ("POWER", "HOME", "APP_SWITCH"))
 _OLD_NAMES: Final = {"ENTER": 66, "NUMPAD_ENTER": 160, "SEARCH": 84, "CALL": 5, "ENDCALL": 6, "VOLUME_MUTE": 164}
 
 
@@ -73,13 +74,31 @@ def key_code(name: str) -> int:
 
 
 def _keys(call: CommandCall, args: list[str]) -> None:
-    codes = [key_code(arg) for arg in args if not arg.startswith("--")]
+    args, times, long = list(args), 1, False
+    while args and args[0].startswith("--"):
+        option = args.pop(0)
+        if option in ("--duration", "--delay"):
+            value = number(call, args.pop(0)) if args else 0
+            long = long or (option == "--duration" and value >= _LONG_PRESS)
+        elif option in ("--longpress", "--doubletap", "--async"):
+            times = 2 if option == "--doubletap" else times
+            long = long or option == "--longpress"
+        else:
+            raise CommandError(f"Error: Invalid arguments for command: keyevent\nunknown option: {option}", 255)
+    codes = [key_code(arg) for arg in args]
     if not codes:
         raise CommandError("Error: Insufficient arguments for command: keyevent", 255)
     for code in codes:
+        for _ in range(times):
+            _press(call, code, long)
+
+
+def _press(call: CommandCall, code: int, long: bool) -> None:
+    """Press a key; where a device opens its power menu or its assistant, which are not here, nothing happens."""
+    if not long or code not in _OWN_LONG_PRESS:
         call.phone.key(code)
-        if "--doubletap" in args:
-            call.phone.key(code)
+    elif code == KEY_CODES["POWER"] and not call.phone.state.screen_on:
+        call.phone.key(KEY_CODES["WAKEUP"])
 
 
 def _combination(call: CommandCall, args: list[str]) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from turnwise.envs.android.phone.app import App, Context
+from turnwise.envs.android.phone.intents import answering
 from turnwise.envs.android.phone.tables import empty_tables
+from turnwise.envs.android.shell.activities import parse_intent
 from turnwise.envs.android.shell.command import CommandCall, CommandError, CommandFunction
 
 _ALIASES: Final = {
@@ -109,6 +111,48 @@ def _permit(call: CommandCall, args: list[str], granted: bool) -> None:
     call.phone.grant(app.package, args[1], granted)
 
 
+def _query(call: CommandCall, args: list[str]) -> None:
+    """Print the activities for an intent."""
+    found, options = _answering(call, args)
+    if "--components" in options:
+        for app in found:
+            call.print(app.component)
+        return
+    call.print(f"{len(found)} activities found:" if found else "No activities found")
+    for at, app in enumerate(found):
+        call.print(f"  Activity #{at}:")
+        _print_activity(call, app, options, "    ")
+
+
+def _resolve(call: CommandCall, args: list[str]) -> None:
+    """Print the activity that `am start` would start."""
+    found, options = _answering(call, args)
+    if not found:
+        call.print("No activity found")
+    elif "--components" in options:
+        call.print(found[0].component)
+    else:
+        _print_activity(call, found[0], options, "")
+
+
+def _answering(call: CommandCall, args: list[str]) -> tuple[list[App], set[str]]:
+    if "--query-flags" in args:
+        at = args.index("--query-flags")
+        args = args[:at] + args[at + 2 :]
+    intent, options = parse_intent(args)
+    return answering(call.phone, intent), options
+
+
+def _print_activity(call: CommandCall, app: App, options: set[str], indent: str) -> None:
+    call.print(f"{indent}priority=0 preferredOrder=0 match=0x108000 specificIndex=-1 isDefault=true")
+    if "--brief" in options:
+        call.print(f"{indent}{app.component}")
+        return
+    name = app.package + app.activity if app.activity.startswith(".") else app.activity
+    call.print(f"{indent}ActivityInfo:\n{indent}  name={name}\n{indent}  packageName={app.package}")
+    call.print(f"{indent}  enabled=true exported=true directBootAware=false")
+
+
 def _install(call: CommandCall, args: list[str]) -> int:
     call.print(f"Failure [INSTALL_FAILED_NO_MATCHING_ABIS: {REFUSED}]")
     return 1
@@ -129,6 +173,9 @@ _ACTIONS: Final = {
     "clear": clear,
     "grant": _grant,
     "revoke": _revoke,
+    "query-activities": _query,
+    "query-intent-activities": _query,
+    "resolve-activity": _resolve,
     "install": _install,
     "install-create": _install,
     "install-write": _install,

@@ -18,6 +18,7 @@ FAMILIES: Final = (
     "files",
     "filters",
     "inputs",
+    "keyboards",
     "packages",
     "properties",
     "screen",

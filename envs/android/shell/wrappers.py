@@ -7,6 +7,7 @@ from typing import Final
 
 from turnwise.envs.android.shell.activities import am
 from turnwise.envs.android.shell.command import CommandCall, CommandError, CommandFunction, number
+from turnwise.envs.android.shell.keyboards import ime
 from turnwise.envs.android.shell.packages import pm
 from turnwise.envs.android.shell.settings import settings
 
@@ -105,11 +106,12 @@ def run_words(call: CommandCall) -> int:
 
 
 def cmd(call: CommandCall) -> int | None:
-    """Talk to a service: package, activity, settings, statusbar, uimode, wifi, notification, ..."""
+    """Talk to a service: package, activity, settings, input_method, statusbar, uimode, wifi, ..."""
     service, *rest = call.args or [""]
-    if service in ("package", "activity", "settings"):
+    services = {"package": pm, "activity": am, "settings": settings, "input_method": ime}
+    if service in services:
         call.args = rest
-        return {"package": pm, "activity": am, "settings": settings}[service](call)
+        return services[service](call)
     action = " ".join(rest)
     switches = {
         ("wifi", "set-wifi-enabled enabled"): ("wifi_on", "1"),
@@ -177,12 +179,6 @@ def which(call: CommandCall) -> int:
     return int(bool(missing))
 
 
-def ime(call: CommandCall) -> None:
-    """Print the keyboard; there is one."""
-    if call.args[:1] == ["list"]:
-        call.print(call.phone.setting("default_input_method", "secure"))
-
-
 def nothing(call: CommandCall) -> None:
     """Accept what changes nothing on this phone."""
 
@@ -208,7 +204,6 @@ COMMANDS: Final[dict[str, CommandFunction]] = {
     "env": run_words,
     "exec": run_words,
     "false": false,
-    "ime": ime,
     "nohup": run_words,
     "pidof": pidof,
     "printf": printf,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
-from itertools import product
 from typing import Any, Final
 
 from turnwise.envs.android.tasks.effects import Answer
@@ -12,7 +13,10 @@ from turnwise.envs.android.tasks.effects import Answer
 __all__ = ["KINDS", "is_right", "read_date", "read_number", "read_time"]
 
 KINDS: Final = ("text", "number", "date", "time", "choice", "list")
-_NUMBER: Final = re.compile(r"[-+]?\d[\d,\u00a0 ]*(?:\.\d+)?|[-+]?\.\d+")
+_GROUPS: Final = r"\d{1,3}(?:,\d{3}){1,9}|\d{1,2}(?:,\d{2}){1,9},\d{3}|\d{1,3}(?:[\u00a0 ]\d{3}){1,9}"
+_NUMBER: Final = re.compile(
+    rf"(?P<whole>[-+]?(?:{_GROUPS}|\d+)(?!\d)|[-+]?(?=\.\d))(?:\.(?P<point>\d+)|,(?P<comma>\d{{1,2}})(?![\d,]))?"
+)
 _DATES: Final = ("%Y-%m-%d", "%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y", "%d.%m.%Y", "%Y/%m/%d")
 _TIMES: Final = ("%H:%M", "%I:%M %p", "%I.%M %p", "%I:%M%p", "%I.%M%p", "%I %p", "%I%p", "%H.%M", "%H:%M:%S")
 _LEAD: Final = re.compile(r"^(?:the (?:answer|result|date|time|number) is|(?:it|that|this) is|it['\u2019]s):? ")
@@ -21,6 +25,8 @@ _NUMERALS: Final = (
     *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
 )
 _NAMED_NUMBER: Final = re.compile(rf"(?:there (?:is|are) )?({'|'.join(_NUMERALS)})")
+_AND: Final = re.compile(r"\band\b")
+_Items = tuple[tuple[str, int], ...]  # items of a list and their numbers
 _WEEKDAY: Final = re.compile(r"^(mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?,?\s+(?:the\s+)?", re.IGNORECASE)
 _ENDS: Final = " \t\n\r.,;:!?'\"\u201c\u201d\u2018\u2019`*"
 
@@ -75,36 +81,52 @@ def _plain(text: str) -> str:
 def _is_list(wanted: list[str], text: str) -> bool:
     """Return whether a text lists these items in any order: each "and" is a part of an item, or stands before one."""
     text = "\n".join(re.sub(r"^\s*(?:[-*\u2022]|\d+[.)])\s+", "", line) for line in text.splitlines())
-    parts = re.split(r"\band\b", text)
-    inside = sum(len(re.findall(r"\band\b", item)) for item in wanted)
-    if len(parts) - 1 > inside + len(wanted) - 1:
-        return False
-    return any(
-        sorted(_items("".join(word for pair in zip(parts, (*between, ""), strict=True) for word in pair))) == wanted
-        for between in product(("and", ","), repeat=len(parts) - 1)
-    )
+    lengths = {1, *(1 + len(_AND.findall(item)) for item in wanted)}
+    open_items = {tuple(sorted(Counter(wanted).items()))}  # what may still be to come: several only if items overlap
+    for part in re.split(r"[,;\n]", text):
+        open_items = _after(_AND.split(part), lengths, open_items)
+        if not open_items:
+            return False
+    return () in open_items
 
 
-def _items(text: str) -> list[str]:
-    return [plain for part in re.split(r"[,;\n]", text) if (plain := _plain(part))]
+def _after(words: list[str], lengths: set[int], open_items: set[_Items]) -> set[_Items]:
+    """Return what may be to come after words between which there was "and": each run of them is one item."""
+    states: list[set[_Items]] = [open_items, *(set() for _ in words)]
+    for start in range(len(words)):
+        for length in lengths:
+            if states[start] and start + length <= len(words):
+                item = _plain("and".join(words[start : start + length]))
+                states[start + length].update(states[start] if not item else _without(states[start], item))
+    return states[-1]
+
+
+def _without(open_items: set[_Items], item: str) -> Iterator[_Items]:
+    for items in open_items:
+        counts = Counter(dict(items))
+        if counts[item]:
+            yield tuple(sorted((counts - Counter([item])).items()))
 
 
 def read_number(text: str) -> float | None:
     """Return the only number in a text, or None if there is none or more than one.
 
+    Commas and spaces group digits by three, as in 12,000.
+
     >>> read_number("It is 1,250.50."), read_number("7,02"), read_number("six"), read_number("3 of 4")
     (1250.5, 7.02, 6.0, None)
+    >>> read_number("12 000"), read_number("1 2"), read_number("1, 2")
+    (12000.0, None, None)
     """
-    found = _NUMBER.findall(text)
-    if not found:
+    numbers = list(_NUMBER.finditer(text))
+    if not numbers:
         named = _NAMED_NUMBER.fullmatch(_bare(text).casefold())
         return float(_NUMERALS.index(named[1])) if named else None
-    if len(found) != 1:
+    if len(numbers) != 1:
         return None
-    digits = re.sub(r"[\u00a0 ]", "", found[0])
-    if re.fullmatch(r"[-+]?\d+,\d{1,2}", digits):  # a decimal comma
-        return float(digits.replace(",", "."))
-    return float(digits.replace(",", ""))
+    whole, point, comma = numbers[0].group("whole", "point", "comma")
+    digits = re.sub(r"[,\u00a0 ]", "", whole)
+    return float(f"{digits}.{point or comma or 0}")
 
 
 def _read_date_near(text: str, near: date | None) -> date | None:

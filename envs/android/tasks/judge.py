@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from turnwise.envs.android.phone.forms import form_values
 from turnwise.envs.android.phone.phone import Phone
+from turnwise.envs.android.phone.state import CURRENT_KEYBOARD, ENABLED_KEYBOARDS
 from turnwise.envs.android.tasks.answers import is_right
 from turnwise.envs.android.tasks.effects import (
     Above,
@@ -28,6 +29,8 @@ from turnwise.envs.android.tasks.effects import (
     Shown,
     UpdateRow,
 )
+
+_KEYBOARDS: Final = (CURRENT_KEYBOARD, ENABLED_KEYBOARDS)  # with which clients type, and no app shows them
 
 __all__ = ["Content", "Difference", "Verdict", "content", "judge", "same_value"]
 
@@ -233,7 +236,7 @@ def _changed_settings(
         old, new = before.get(space, {}), after.get(space, {})
         if old is not new:
             for name in {**old, **new}:
-                if old.get(name) != new.get(name):
+                if old.get(name) != new.get(name) and name not in _KEYBOARDS:
                     yield (space, name), new.get(name)
 
 

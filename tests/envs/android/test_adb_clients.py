@@ -126,6 +126,57 @@ def test_uiautomator2_flings_pinches_and_drags(u2):
     assert u2(text="Display").info["bounds"]["top"] < before
 
 
+def test_uiautomator2_types_with_its_keyboard(u2, server):
+    u2.app_start("org.turnwise.contacts")
+    u2(description="Create contact").click()
+    u2(description="First name").click()
+    u2.send_keys("Ada Ö 😀")
+    assert u2.current_ime() == "com.github.uiautomator/.AdbKeyboard"
+    u2.send_action("next")
+    u2.send_keys("Lovelace")
+    u2.send_action("previous")
+    u2.clear_text()
+    u2.send_keys("Grace")
+    with server.paused() as phone:
+        assert (phone.tree().find("First name").text, phone.tree().find("Last name").text) == ("Grace", "Lovelace")
+        assert phone.frame.page.keyboard is False, "send_keys closes it"
+    u2(description="Phone").click()
+    assert "mInputShown=true" in u2.shell("dumpsys input_method").output
+    u2.hide_keyboard()
+    assert "mInputShown=false" in u2.shell("dumpsys input_method").output
+    u2.set_input_ime(False)
+    assert u2.current_ime() == "com.android.inputmethod/.Keyboard"
+
+
+def test_uiautomator2_finds_children_and_swipes_along_points(u2):
+    u2.app_start("com.android.settings")
+    rows = u2(scrollable=True)
+    about = rows.child_by_text("About phone", clickable=True)
+    assert about.exists
+    assert about.info["clickable"]
+    with pytest.raises(Exception, match="UiObjectNotFound"):
+        rows.child_by_text("Nobody", clickable=True)
+    rows.fling.toBeginning()
+    assert rows.child_by_instance(0, clickable=True).info["bounds"] == rows.child(clickable=True)[0].info["bounds"]
+    before = u2(text="Display").info["bounds"]["top"]
+    u2.swipe_points([(540, 1500), (700, 1200), (540, 1000)], 0.2)
+    assert u2(text="Display").info["bounds"]["top"] < before
+    about = rows.child_by_text("About phone", clickable=True)
+    about.click()
+    assert u2(text="Android version").exists
+
+
+def test_uiautomator2_presses_long(u2, server):
+    u2.app_start("org.turnwise.contacts")
+    for key in ("power", "home", "app_switch"):
+        u2.long_press(key)
+        assert u2.info["screenOn"]
+        assert u2.app_current()["package"] == "org.turnwise.contacts"
+    u2.screen_off()
+    u2.long_press("power")
+    assert u2.info["screenOn"]
+
+
 def test_uiautomator2_is_told_what_is_not_there(u2):
     import uiautomator2
 

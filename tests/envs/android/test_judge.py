@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 from turnwise.envs import make
 from turnwise.envs.android.elements import folded
+from turnwise.envs.android.phone import Phone
+from turnwise.envs.android.shell import run
 from turnwise.envs.android.tasks.answers import is_right
 from turnwise.envs.android.tasks.effects import Answer, FileIs, InsertRow
 from turnwise.envs.android.tasks.judge import content, judge
@@ -266,8 +269,21 @@ def test_a_row_deleted_and_added_again_is_not_deleted() -> None:
     assert not played("ClockDeleteAlarm", lambda phone, p: again(phone, *ALARMS, p["id"])).won
 
 
+def test_the_keyboard_of_a_client_is_no_side_effect() -> None:
+    """A client over adb chooses the keyboard with which it types."""
+    phone, keyboard = Phone(3), "com.github.uiautomator/.AdbKeyboard"
+    before = content(phone)
+    for command in (f"ime enable {keyboard}", f"ime set {keyboard}"):
+        assert run(phone, command).code == 0
+    assert phone.setting("default_input_method", "secure") == keyboard
+    assert judge(before, content(phone), []).won
+    phone.set_setting("location_mode", "0", "secure")
+    assert not judge(before, content(phone), []).won
+
+
 # Answers
 
+MANY = tuple(f"item {number:02}" for number in range(40))
 WRITTEN = [
     ("time", "17:30", "It is 17:30."),
     ("time", "17:30", "at 5.30 pm"),
@@ -282,6 +298,14 @@ WRITTEN = [
     ("list", ("Milk", "Tea", "Jam"), "1. Milk\n2. Tea\n3. Jam"),
     ("number", 7.02, "7,02"),
     ("number", 1250, "EUR 1,250"),
+    ("number", 12000, "12 000 m"),
+    ("number", 1234567.5, "1,234,567.50"),
+    ("number", 1250.5, "1 250,5"),
+    ("number", -0.5, "-.5"),
+    ("number", 150000, "1,50,000"),
+    ("list", MANY, " and ".join(MANY)),
+    ("list", MANY, " and ".join(reversed(MANY))),
+    ("list", ("a and b", "a", "b", "b and a"), "a and b and a and b and a and b"),
     ("number", 6, "There are six."),
     ("number", 0, "Zero"),
     ("text", "Ana Berg", "The answer is: Ana Berg"),
@@ -307,6 +331,17 @@ def test_answers_are_read_as_people_write_them(kind: str, value: Any, given: str
         ("list", ("Milk", "Tea"), "Milk, Tea and Jam"),
         ("list", ("Milk and Tea",), "Milk, Tea"),
         ("list", ("Milk", "Tea"), "milk and " * 20_000),
+        ("list", MANY, " and ".join((*MANY[:-1], "other"))),
+        ("list", ("a and b", "a", "b"), "a and b and a and a"),
+        ("number", 12, "1 2"),
+        ("number", 12, "1, 2"),
+        ("number", 1.2, "1, 2"),
+        ("number", 123, "1,2,3"),
+        ("number", 345, "3 4 5"),
+        ("number", 12345, "1,2345"),
+        ("number", 12345, "12 34 5"),
+        ("number", 12000, "12 000 7"),
+        ("number", 1, "1,00" * 30_000),
         ("number", 6, "six or seven"),
         ("number", 1, "one hundred"),
         ("number", 1, "thirty-one"),
@@ -320,6 +355,15 @@ def test_answers_are_read_as_people_write_them(kind: str, value: Any, given: str
 )
 def test_other_answers_are_wrong(kind: str, value: Any, given: str) -> None:
     assert not is_right(Answer(kind, value), given)
+
+
+def test_a_long_list_is_read_in_a_moment() -> None:
+    """Each "and" may be a part of an item: trying all ways takes twice as long with each further one."""
+    items = tuple(f"{number} and {number}" for number in range(30))
+    begin = time.process_time()
+    for given in (" and ".join(items), " and ".join([*items[1:], "other"]), "0 and " * 20_000, "and " * 20_000):
+        assert is_right(Answer("list", items), given) == (given == " and ".join(items))
+    assert time.process_time() - begin < 2
 
 
 @pytest.mark.parametrize("waits", [0, 3])

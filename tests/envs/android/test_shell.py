@@ -14,6 +14,10 @@ from turnwise.envs.android.shell import InputNeeded, run, run_text
 from turnwise.envs.android.shell.table import command_names
 from turnwise.tools.android import parse_xml
 
+AWAKE = "dumpsys power | grep -o Awake"
+UI = "com.github.uiautomator/.AdbKeyboard"
+IME = "settings get secure default_input_method"
+OWN = "com.android.inputmethod/.Keyboard"
 CONTACTS_DB = "/data/data/org.turnwise.contacts/databases/contacts.db"
 
 
@@ -68,6 +72,11 @@ def test_lines_of_sh_print_what_sh_prints(phone, command, printed):
         ("date 99999999", 1, "bad date '99999999'"),
         ("wm size 10x10", 255, "the screen of this phone has one size"),
         ("reboot", 1, "does not reboot"),
+        ("input keyevent --long 26", 255, "unknown option: --long"),
+        (f"ime set {UI}", 255, f"Unknown input method {UI} cannot be selected for user #0"),
+        ("ime enable org.nobody/.Keys", 255, "Unknown input method org.nobody/.Keys cannot be enabled for user #0"),
+        ("ime set", 255, "Error: ime list"),
+        ("am broadcast -a ADB_INPUT_B64 --es msg 0", 255, "must be UTF-8 in base64"),
         ("content query --uri content://nope", 1, "Could not find provider: content://nope"),
         (f"sqlite3 {CONTACTS_DB} 'SELECT * FROM nope'", 1, "no such table: nope"),
         (f"sqlite3 {CONTACTS_DB} \"ATTACH '/tmp/x' AS y\"", 1, "not authorized"),
@@ -79,6 +88,47 @@ def test_what_goes_wrong_is_said_with_an_exit_code(phone, command, code, message
     result = run(phone, command)
     assert result.code == code
     assert message in result.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [
+        (f"input keyevent --longpress KEYCODE_POWER; {AWAKE}", "Awake\n"),
+        (f"input keyevent --duration 900 26; {AWAKE}", "Awake\n"),
+        (f"input keyevent --duration 90 26; {AWAKE}", ""),
+        (f"input keyevent --longpress 223; {AWAKE}; input keyevent --longpress POWER; {AWAKE}", "Awake\n"),
+        (f"ime list -s; ime list -a -s | grep -c {UI}", f"{OWN}\n1\n"),
+        (f"ime enable {UI} >/dev/null; ime set {UI}; {IME}", f"Input method {UI} selected for user #0\n{UI}\n"),
+        (f"cmd input_method enable {UI}; ime list -s | tail -1", f"Input method {UI}: now enabled for user #0\n{UI}\n"),
+        (f"ime enable {UI} >/dev/null; ime set {UI} >/dev/null; ime disable {UI} >/dev/null; {IME}", f"{OWN}\n"),
+        (
+            f"ime enable {UI} >/dev/null; ime set {UI} >/dev/null; ime reset >/dev/null; {IME}; ime list -s",
+            f"{OWN}\n" * 2,
+        ),
+        ("am broadcast -a ADB_KEYBOARD_HIDE | tail -1", "Broadcast completed: result=0\n"),
+        ("cmd package resolve-activity --brief com.android.settings | tail -n 1", "com.android.settings/.Settings\n"),
+        ("pm resolve-activity --brief -a android.intent.action.VIEW -d nope:x", "No activity found\n"),
+        ("pm query-activities -a android.intent.action.VIEW -d nope:x", "No activities found\n"),
+        (
+            "cmd package query-activities --components -a android.intent.action.DIAL -d tel:1",
+            "org.turnwise.dialer/.Dialer\n",
+        ),
+        (
+            "cmd package query-activities --brief -a android.intent.action.MAIN -c android.intent.category.LAUNCHER"
+            " --query-flags 0 org.turnwise.contacts | tail -n 1",
+            "    org.turnwise.contacts/.MainActivity\n",
+        ),
+    ],
+)
+def test_keys_keyboards_and_activities_over_adb(phone, command, printed):
+    result = run(phone, command)
+    assert result.stdout.decode() == printed
+    assert result.stderr == b""
+
+
+def test_a_drawer_is_listed_by_the_activities_of_the_launcher(phone):
+    listed = run_text(phone, "pm query-activities --components -a android.intent.action.MAIN")[0].splitlines()
+    assert sorted(listed) == sorted(app.component for app in phone.apps.values() if not app.hidden)
 
 
 def test_an_endless_query_ends(phone):

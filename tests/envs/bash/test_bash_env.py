@@ -253,6 +253,17 @@ def test_partial_pays_shares_and_whole_does_not() -> None:
         assert not info["won"]
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_doing_nothing_gains_nothing(family: str) -> None:
+    """InterCode's reward pays most for it, in every family: what doing something pays more is another form."""
+    for reward, low, high in (("partial", 0.67, 0.73), ("gain", 0.0, 0.0)):
+        env = BashEnv(level=f"small+families={family}", reward=reward)
+        for task in env.list_tasks(3):
+            env.reset(options={"task": task})
+            paid = env.step("submit")[1]
+            assert low <= paid == env.get_info(True)["score"] <= high
+
+
 def test_a_right_answer_alone_wins_a_question() -> None:
     env = BashEnv(level="tiny")
     env.reset(options={"task": COUNT})

@@ -87,6 +87,23 @@ def test_shares_are_intercodes(tree: FileTree, answer: str, share: float) -> Non
     assert grade(TASK, tree, answer).partial == pytest.approx(share)
 
 
+IDLE = 0.01 + 0.33 * (1 - math.erf(2)) + 0.33
+
+
+@pytest.mark.parametrize(
+    ("tree", "answer", "gain"),
+    [
+        (TASK.before, "", 0.0),
+        (TASK.before, "7", 0.33 / (1 - IDLE)),
+        (but(c_txt=None), "7", (0.01 + 0.33 * ONE + 0.33 + 0.33 - IDLE) / (1 - IDLE)),
+        (but(c_txt=file("old\n"), d__a_txt=file(""), d__b_txt=None), "", 0.0),  # harm done
+        (but(), "7", 1.0),
+    ],
+)
+def test_the_gain_begins_at_doing_nothing(tree: FileTree, answer: str, gain: float) -> None:
+    assert grade(TASK, tree, answer).gain == pytest.approx(gain)
+
+
 def test_folders_count_where_they_were_asked_for() -> None:
     task = small_task(after=with_folders({**TASK.before, "new/inner": folder()}), answer="")
     assert grade(task, task.after, "").won

@@ -151,7 +151,7 @@ class Dying:
                 box.close()
                 raise self.error("the container is gone")
 
-            box.run = dead  # type: ignore[method-assign,assignment]
+            box.run = box.session = dead  # type: ignore[method-assign,assignment]
         return box
 
 
