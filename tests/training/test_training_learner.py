@@ -71,6 +71,75 @@ def test_a_model_with_more_than_a_projection_is_computed_whole():
     assert TokenScorer(capped)(batch)[0][0].item() == pytest.approx(wanted.item(), rel=1e-9)
 
 
+AFTER = {
+    "cap": lambda logits: 30.0 * torch.tanh(logits / 30.0),
+    "wide cap": lambda logits: 1000.0 * torch.tanh(logits / 1000.0),
+    "scale": lambda logits: logits * 1.001,
+    "mask": lambda logits: logits.index_fill(-1, torch.tensor([0]), -math.inf),
+    "shift": lambda logits: logits + 1e-3,
+}
+
+
+@pytest.mark.parametrize("after", AFTER.values(), ids=AFTER)
+@pytest.mark.parametrize("size", [1e-6, 0.0, 1.0])
+def test_what_a_model_does_to_its_logits_is_seen_however_small_they_are_at_the_start(after, size):
+    """The logits are tiny when the scorer is made, and grow as the model is trained."""
+
+    class Capped(type(tiny_llama())):
+        def forward(self, *args, **kwargs):
+            out = super().forward(*args, **kwargs)
+            out.logits = after(out.logits)
+            return out
+
+    _, _, batch = _made()
+    batch.tokens[batch.tokens == 0] = 1
+    model = tiny_llama()
+    grown = model.lm_head.weight.detach().clone() * 200
+    model.__class__ = Capped
+    with torch.no_grad():
+        model.lm_head.weight.mul_(size)
+    scorer = TokenScorer(model)
+    with torch.no_grad():
+        model.lm_head.weight.copy_(grown)
+        found, _ = scorer(batch)
+        hidden = model.model(input_ids=torch.from_numpy(batch.tokens)).last_hidden_state
+    rows, columns = np.nonzero(batch.mask)
+    logits = after(hidden[rows, columns - 1] @ grown.T).numpy()
+    top = logits.max(1)
+    wanted = logits[np.arange(len(rows)), batch.tokens[batch.mask]] - top - np.log(np.exp(logits.T - top).sum(0))
+    np.testing.assert_allclose(found.numpy(), wanted, atol=1e-6)
+    np.testing.assert_allclose(scorer.score(batch).logprobs[batch.mask], wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("config", ["Gemma2", "Cohere", "Granite", "Llama", "Qwen2"])
+def test_logits_are_those_of_a_forward_pass_in_every_architecture_with_a_cap_or_a_scale(config):
+    transformers = pytest.importorskip("transformers")
+    sizes = {"vocab_size": 23, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "head_dim": 8,
+             "num_attention_heads": 2, "num_key_value_heads": 2, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}  # fmt: skip
+    torch.manual_seed(0)
+    kind = getattr(transformers, f"{config}ForCausalLM")
+    model = kind(getattr(transformers, f"{config}Config")(**sizes)).double().eval()
+    scorer = TokenScorer(model)
+    with torch.no_grad():
+        model.get_output_embeddings().weight.mul_(300.0)
+    _, _, batch = _made()
+    with torch.no_grad():
+        logits = model(input_ids=torch.from_numpy(batch.tokens)).logits.log_softmax(-1)
+    rows, columns = np.nonzero(batch.mask)
+    wanted = logits[rows, columns - 1, batch.tokens[batch.mask]].numpy()
+    np.testing.assert_allclose(scorer.score(batch).logprobs[batch.mask], wanted, atol=1e-5)
+
+
+def test_a_head_that_only_projects_is_computed_for_the_tokens_alone():
+    """Otherwise every learner would compute the logits of all prompts as well."""
+    model, counted = tiny_llama(), []
+    scorer = TokenScorer(model)
+    model.lm_head.register_forward_hook(lambda _, arguments, output: counted.append(output.shape[:-1].numel()))
+    _, _, batch = _made()
+    scorer(batch)
+    assert sum(counted) == batch.mask.sum()
+
+
 @pytest.mark.parametrize("most", [1, 2, 6])
 def test_the_number_of_optimizer_steps_is_fixed(most):
     _, _, batch = _made(groups=3, size=4, most=most)
