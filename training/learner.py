@@ -150,9 +150,11 @@ class Learner:
 
         Raises:
             ValueError: the objective needs a reference that the batch lacks.
+            ConfigError: a row is longer than the model's position encoding allows.
             NotEnoughMemory: memory runs out even with one sequence per micro-batch.
         """
         started = time.perf_counter()
+        self._scorer.check_lengths(batch.lengths)
         self.model.eval()
         meter = UpdateMeter(plan.version)
         parts = [batch.rows(index) for index in split_minibatches(batch, plan.updates, plan.seed)]

@@ -12,7 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from turnwise.agents.rotary import rotary_limit
 from turnwise.training.batch import Batch, deal, micro_batches
+from turnwise.training.errors import ConfigError
 from turnwise.training.model_inputs import packed, padded, require_packable
 from turnwise.training.out_of_memory import MicroBatchLimit, OutOfMemoryOnRank, out_of_memory
 from turnwise.training.recomputation import layers_of, recomputing
@@ -92,6 +94,7 @@ class TokenScorer:
         self.packing = packing
         self.limit = MicroBatchLimit() if limit is None else limit
         self._inner = inner_model(self.model)
+        self._longest = rotary_limit(self._inner.config)
         self._bfloat16 = bfloat16
         self._layers = layers_of(self.model) if checkpointing else []
         with torch.no_grad(), self._precision():
@@ -104,6 +107,19 @@ class TokenScorer:
         """The device of the model."""
         device: torch.device = next(iter(self.model.parameters())).device
         return device
+
+    def check_lengths(self, lengths: NDArray[np.int64]) -> None:
+        """Refuse rows with which the log-probabilities of others would change.
+
+        Args:
+            lengths: int64 [B], tokens of the rows.
+
+        Raises:
+            ConfigError: a row is longer than the model's rotary factors allow.
+        """
+        limit = self._longest
+        if limit is not None and lengths.max(initial=0) > limit.tokens:
+            raise ConfigError(f"a row has {lengths.max()} tokens, but {limit.sentence()}; use shorter rows")
 
     def micro_batches(self, lengths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:
         """Return this rank's micro-batches of at most `budget` tokens, which include padding unless rows are packed.
@@ -168,6 +184,9 @@ class TokenScorer:
 
         Returns:
             Two float tensors [M], nats; both carry gradient as requested and as torch's grad mode allows.
+
+        Raises:
+            ConfigError: a row is longer than the model's position encoding allows.
         """
         if not len(batch) and self.ranks is not None:
             chosen, spread = self(_PLACEHOLDER, temperature=temperature, entropy=entropy)
@@ -176,6 +195,7 @@ class TokenScorer:
         return chosen, spread
 
     def _compute(self, batch: Batch, temperature: float, entropy: bool) -> tuple[Tensor, Tensor]:
+        self.check_lengths(batch.lengths)
         recompute = self._layers and torch.is_grad_enabled()
         with self._precision(), recomputing(self._layers) if recompute else nullcontext():
             inputs = packed(batch, self.device) if self.packing else padded(batch, self.device)
