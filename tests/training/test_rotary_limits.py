@@ -143,7 +143,9 @@ def test_rows_within_the_limit_do_not_depend_on_the_batch_and_longer_ones_are_re
         moved = model(input_ids=torch.from_numpy(long.tokens)).logits[0, :15].log_softmax(-1)
         apart = model(input_ids=torch.from_numpy(long.tokens[:1, :15])).logits[0].log_softmax(-1)
         assert (moved - apart).abs().max() > 0.01  # what nobody would see
-        with pytest.raises(ConfigError, match=r"a row has 65 tokens, but the position encoding .*\(longrope\).* than 32"):
+        with pytest.raises(
+            ConfigError, match=r"a row has 65 tokens, but the position encoding .*\(longrope\).* than 32"
+        ):
             scorer.score(long)
     learner = Learner(model, None)
     with pytest.raises(ConfigError, match="a row has 33 tokens"):
