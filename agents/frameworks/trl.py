@@ -35,7 +35,9 @@ def rollout_function(
     """Return a `rollout_func` for GRPOTrainer that plays one episode for every prompt, which is the id of a task.
 
     It samples with a sampler of turnwise, by default from the trainer's own module, and not with TRL's generation or
-    its vLLM. The temperature is the trainer's, since its loss uses that one. Its result also has the lists `episode_reward` (None for an episode that failed), `turn_rewards`, `states` and
+    its vLLM. The temperature is the trainer's, since its loss uses that one.
+
+    Its result also has the lists `episode_reward` (None for an episode that failed), `turn_rewards`, `states` and
     `valid`, one entry per episode, which TRL passes to reward functions.
 
     Args:

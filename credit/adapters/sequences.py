@@ -55,8 +55,8 @@ def from_sequences(
     seen_row, start, place = runs(mask & active[:, None])
     seen = np.bincount(seen_row, minlength=len(mask))
     lists = [turn_rewards, *columns.values()]
-    turns = np.array([count or _unseen(lists, row) * on for row, (count, on) in enumerate(zip(seen, active, strict=True))],
-                     dtype=np.int64)  # fmt: skip
+    turns = np.array([number or _unseen(lists, row) for row, number in enumerate(seen.tolist())], dtype=np.int64)
+    turns = np.where(active, turns, 0)
     place = unseen_turns(place, turns, seen)
     row = np.repeat(np.arange(len(mask)), turns)
     table: dict[str, Any] = {
@@ -82,7 +82,7 @@ def from_sequences(
         table["reward"] = _at_the_end(numbers_of("rewards", rewards, (len(mask),)), row)
     elif token_level_rewards is not None:
         paid = numbers_of("token_level_rewards", token_level_rewards, mask.shape)
-        earned = _up_to_the_next(np.where(active[:, None], paid, 0.0), seen_row, start)
+        earned = _up_to_the_next(np.where(seen[:, None] > 0, paid, 0.0), seen_row, start)
         table["reward"] = _at_the_end(np.where(seen, 0.0, paid.sum(axis=1)), row)
         table["reward"][seen[row] > 0] = earned
     else:
@@ -99,7 +99,9 @@ def from_sequences(
 def _unseen(lists: list[Any], row: int) -> int:
     """The number of turns of a row without trained tokens: that of its values, or one."""
     for values in lists:
-        value = plain(values[row]) if values is not None and len(values) > row else None
+        if not hasattr(values, "__len__") or isinstance(values, str | dict) or len(values) <= row:
+            continue  # `column_of` refuses it by name
+        value = plain(values[row])
         if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim):
             return len(value)
     return 1

@@ -2,14 +2,12 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 
-from turnwise.credit import Advantages, BadTable, Steps, gigpo, grpo, mt_grpo, rloo, tempo
-from turnwise.credit.adapters import from_frame, from_sequences, from_trl, from_verl, turn_advantages, with_advantages
+from turnwise.credit import Advantages, BadTable, Steps, gigpo, grpo, rloo, tempo
+from turnwise.credit.adapters import from_frame, from_sequences, from_trl, from_verl, with_advantages
 from turnwise.credit.adapters.packed import runs
 
 # Two tasks; in the first, a wins in two turns and b loses in one. Rows in no order, padding on the right.

@@ -3,11 +3,10 @@
 import copy
 import warnings
 
+import peft
 import pytest
 import torch
 from test_lora_runs import IDS, TEXTS, make_run, save_base
-
-peft = pytest.importorskip("peft")
 
 from turnwise.agents.errors import ModelError, SamplerError
 from turnwise.agents.lora_folders import attach, save_adapter
@@ -122,7 +121,8 @@ def test_whatever_an_adapter_changes_is_in_the_merged_model_and_in_its_folder(ba
 
 
 BEYOND = {name: MEMBERS[name] for name in ("whole output layer", "whole embedding", "norm", "rows", "DoRA")}
-BEYOND |= {"biases": {"target_modules": ["q_proj"], "bias": "all"}, "own bias": {"target_modules": ["q_proj"], "lora_bias": True}}  # fmt: skip
+BEYOND["biases"] = {"target_modules": ["q_proj"], "bias": "all"}
+BEYOND["own bias"] = {"target_modules": ["q_proj"], "lora_bias": True}
 
 
 @pytest.mark.parametrize("options", BEYOND.values(), ids=BEYOND)
@@ -134,7 +134,7 @@ def test_what_is_more_than_lora_is_neither_written_nor_copied_nor_loaded_into_en
         lambda: copy_model(model, torch.device("cpu"), torch.float32),
         lambda: list(named_tensors(model)),
     ):
-        with pytest.raises(SamplerError, match="only plain LoRA adapters .* and this one has"):
+        with pytest.raises(SamplerError, match=r"only plain LoRA adapters .* and this one has"):
             use()
     assert not list((tmp_path / "adapter").iterdir())
     folder = written(model, tmp_path / "theirs")
@@ -165,7 +165,7 @@ def test_one_of_two_layers_that_share_their_weights_is_not_trained_alone(options
 
 def test_targets_of_a_run_are_checked_before_anything_is_trained(tied, untied, tmp_path):
     options = LoraOptions.of({"rank": 4, "targets": ["q_proj", "lm_head"]})
-    with pytest.raises(ConfigError, match="policy.lora.targets: the model's embedding and output layer share"):
+    with pytest.raises(ConfigError, match=r"policy\.lora\.targets: the model's embedding and output layer share"):
         add_adapter(load_model(tied), options)
     assert hasattr(add_adapter(load_model(untied), options).get_base_model().lm_head, "base_layer")
     run = make_run(tmp_path / "run", tied, 'policy.lora.targets=["q_proj","lm_head"]')

@@ -114,8 +114,8 @@ def test_what_a_model_does_to_its_logits_is_seen_however_small_they_are_at_the_s
 @pytest.mark.parametrize("config", ["Gemma2", "Cohere", "Granite", "Llama", "Qwen2"])
 def test_logits_are_those_of_a_forward_pass_in_every_architecture_with_a_cap_or_a_scale(config):
     transformers = pytest.importorskip("transformers")
-    sizes = {"vocab_size": 23, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "head_dim": 8,
-             "num_attention_heads": 2, "num_key_value_heads": 2, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}  # fmt: skip
+    sizes = {"vocab_size": 23, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "head_dim": 8}
+    sizes |= {"num_attention_heads": 2, "num_key_value_heads": 2, "pad_token_id": 0, "bos_token_id": 1}
     torch.manual_seed(0)
     kind = getattr(transformers, f"{config}ForCausalLM")
     model = kind(getattr(transformers, f"{config}Config")(**sizes)).double().eval()
