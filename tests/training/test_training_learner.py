@@ -7,14 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from training_helpers import play, random_advantages, tiny_llama
+from training_helpers import play, random_advantages, tiny_llama, trajectory, turn
 
+from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.training.batch import pack
 from turnwise.training.errors import TrainingError
 from turnwise.training.gradient import UpdatePlan
 from turnwise.training.learner import Learner, split_minibatches
 from turnwise.training.logprobs import TokenScorer
+from turnwise.training.metrics import sampled_entropy
 from turnwise.training.objectives import Objective
 from turnwise.training.optimizers import learning_rate, make_optimizer
 from turnwise.training.turn_tables import steps_of
@@ -370,3 +372,35 @@ def test_a_process_that_is_killed_ends_the_update_with_a_sentence():
     model.model.register_forward_pre_hook(forward)
     with pytest.raises(TrainingError, match="one of the 2 processes of an update ended: killed by SIGKILL"):
         learner_of(model).update(batch, Objective(), UpdatePlan(processes=2))
+
+
+def test_the_sampled_entropy_is_that_of_all_tokens_whatever_the_update_computes():
+    """A model's own samples: the mean of -log p estimates the entropy, and the update's mean is over fewer tokens."""
+    model, rng = tiny_llama(), np.random.default_rng(0)
+    with torch.no_grad():
+        groups = [Group("t", tuple(trajectory(sampled_by(model, rng), name=f"t#{k}@0") for k in range(60)))]
+    batch = pack(groups)
+    signal = np.arange(len(batch.turns)) % 3 == 0
+    learner = learner_of(model)
+    half = pack(groups, Advantages.of(steps_of(groups), signal.astype(float)))
+    stats = learner_of(copy.deepcopy(model)).update(half, Objective(), UpdatePlan(updates=2))
+    exact = learner.score(batch).entropy[batch.mask]
+    noise = batch.old[batch.mask].std() / np.sqrt(len(exact))
+    assert sampled_entropy(groups) == pytest.approx(exact.mean(), abs=4 * noise)
+    rows = half.rows_with_signal()
+    assert stats["computed_share"] == pytest.approx(half.mask[rows].sum() / half.mask.sum())
+    assert 0.3 < stats["computed_share"] < 0.4
+    whole = learner.update(batch, Objective(), UpdatePlan())
+    assert whole["computed_share"] == 1.0
+    assert whole["entropy"] == pytest.approx(exact.mean(), rel=1e-6)
+
+
+def sampled_by(model, rng):
+    """One turn of ten tokens that a model samples after a random prompt."""
+    ids = [int(token) for token in rng.integers(0, 23, 3)]
+    logprobs = []
+    for _ in range(10):
+        p = model(input_ids=torch.tensor([ids])).logits[0, -1].softmax(-1).numpy()
+        ids.append(int(rng.choice(23, p=p / p.sum())))
+        logprobs.append(float(np.log(p[ids[-1]])))
+    return [turn(ids[:3], ids[3:], logprobs=tuple(logprobs))]
