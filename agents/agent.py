@@ -39,6 +39,11 @@ class Agent:
     temperature: float = 1.0
     """0: always the most likely token."""
     top_p: float = 1.0
+    """Only the fewest most probable tokens that have this probability together are sampled; 1: all."""
+    top_k: int = 0
+    """Only so many of the most probable tokens are sampled; 0: all."""
+    min_p: float = 0.0
+    """Only tokens at least this many times as probable as the most probable one are sampled; 0: all."""
     stop: tuple[str, ...] = ()
     """Strings that end a response."""
     chat: Tokenizer | None = None
@@ -55,13 +60,17 @@ class Agent:
             value = getattr(self, name)
             if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
                 raise AgentError(f"{name} must be an integer >= 1, got {value!r}")
-        for name in ("temperature", "top_p"):
+        for name in ("temperature", "top_p", "min_p"):
             if not isinstance(getattr(self, name), Real):
                 raise AgentError(f"{name} must be a number, got {getattr(self, name)!r}")
         if not self.temperature >= 0:
             raise AgentError(f"temperature must be >= 0, got {self.temperature}")
         if not 0 < self.top_p <= 1:
             raise AgentError(f"top_p must be in (0, 1], got {self.top_p}")
+        if not isinstance(self.top_k, Integral) or isinstance(self.top_k, bool) or self.top_k < 0:
+            raise AgentError(f"top_k must be an integer >= 0, got {self.top_k!r}")
+        if not 0 <= self.min_p <= 1:
+            raise AgentError(f"min_p must be in [0, 1], got {self.min_p}")
         if isinstance(self.stop, str) or not all(isinstance(one, str) for one in self.stop):
             raise AgentError(f"stop must be a tuple of strings, got {self.stop!r}")
         if self.chat is not None and getattr(self.chat, "chat_template", None):

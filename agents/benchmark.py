@@ -242,5 +242,6 @@ def agent_settings(agent: Agent) -> dict[str, Any]:
         "max_tokens": agent.max_tokens,
         "temperature": agent.temperature,
         "top_p": agent.top_p,
+        **{name: getattr(agent, name) for name in ("top_k", "min_p") if getattr(agent, name)},
         "stop": list(agent.stop),
     }

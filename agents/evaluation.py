@@ -361,6 +361,7 @@ def evaluate(
         "max_tokens": agent.max_tokens,
         "temperature": agent.temperature,
         "top_p": agent.top_p,
+        **{name: getattr(agent, name) for name in ("top_k", "min_p") if getattr(agent, name)},
         "version": sampler.version,
     }
     return EvaluationResult(panel, rows, name, report.seconds, settings, memory_use())

@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.agents.errors import ModelError
-from turnwise.agents.samplers.weights import has_adapter
+from turnwise.agents.errors import ModelError, SamplerError
+from turnwise.agents.samplers.weights import has_adapter, require_plain_adapter, shared_embedding
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -107,7 +107,8 @@ def attach(model: Any, folder: str | Path, *, trainable: bool = False) -> Any:
         trainable: whether the adapter requires gradient.
 
     Raises:
-        ModelError: the adapter belongs to another base, or it cannot be read.
+        ModelError: the adapter belongs to another base, it cannot be read, or it is to be trained and is more than
+            LoRA.
     """
     path, base = Path(folder), base_of(folder)
     found = fingerprint(model)
@@ -123,12 +124,37 @@ def attach(model: Any, folder: str | Path, *, trainable: bool = False) -> Any:
     except Exception as error:  # safetensors, json, torch and peft each raise their own exceptions
         first = str(error).strip().splitlines()[0] if str(error).strip() else "no further word"
         raise ModelError(f"the adapter in {path} does not fit the model: {type(error).__name__}: {first}") from error
+    if trainable:
+        try:
+            require_plain_adapter(adapted)
+        except SamplerError as error:
+            raise ModelError(f"the adapter in {path} cannot be trained: {error}") from error
     return adapted.eval()
 
 
 def merge(model: Any) -> Any:
-    """Return the model inside a peft model with its adapter added to the weights, W + scaling * B A, in place."""
+    """Return the model inside a peft model with its adapter added to the weights, W + scaling * B A, in place.
+
+    If embedding and output layer shared their weights and the adapter changes one of them, they are untied for good:
+    each has its own weights, and the configuration says so.
+    """
+    _untie(model)
     return model.merge_and_unload().eval()
+
+
+def _untie(model: Any) -> None:
+    import torch
+
+    shared = shared_embedding(model)
+    if not any(hasattr(layer, "base_layer") or hasattr(layer, "modules_to_save") for layer in shared.values()):
+        return
+    base = model.get_base_model()
+    own = base.get_output_embeddings()
+    while hasattr(own, "base_layer") or hasattr(own, "original_module"):
+        own = own.base_layer if hasattr(own, "base_layer") else own.original_module
+    own.weight = torch.nn.Parameter(own.weight.detach().clone(), requires_grad=False)
+    for config in (base.config, base.config.get_text_config()):
+        config.tie_word_embeddings = False
 
 
 def adapter_tensors(model: Any) -> dict[str, Tensor]:
@@ -144,9 +170,12 @@ def save_adapter(model: Any, folder: str | Path) -> None:
         folder: existing files are overwritten.
 
     Raises:
+        SamplerError: the adapter is more than the matrices of LoRA, which alone are written.
         OSError: the folder cannot be written.
     """
     from safetensors.torch import save_file
+
+    require_plain_adapter(model)
 
     path, config = Path(folder), copy.copy(model.peft_config["default"])
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in adapter_tensors(model).items()}

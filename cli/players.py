@@ -336,6 +336,8 @@ class Advisor:
             view=view,
             temperature=agent.temperature,
             top_p=agent.top_p,
+            top_k=agent.top_k,
+            min_p=agent.min_p,
             max_tokens=agent.max_tokens,
             stop=agent.stop,
             past=prompt.past,

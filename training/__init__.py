@@ -31,7 +31,7 @@ _LAZY = {
     "UpdatePlan": "gradient",
     "imitate": "imitation",
     "pack": "batch",
-    "steps_of": "steps",
+    "steps_of": "turn_tables",
     "train": "loop",
 }
 

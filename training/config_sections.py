@@ -85,7 +85,9 @@ class AgentSection(Section):
     temperature: float = Field(
         default=1.0, gt=0, description="Sampling temperature in training; the loss uses the same distribution."
     )
-    top_p: float = Field(default=1.0, gt=0, le=1, description="Nucleus sampling in training; 1: off.")
+    top_p: float = Field(
+        default=1.0, gt=0, le=1, description="Nucleus sampling; 1: off, as training needs it (train.steps > 0)."
+    )
     stop: list[str] = Field(
         default=[], description='Stop strings; the answer includes the one that ended it. ["\\n"] for base models.'
     )

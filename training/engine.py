@@ -39,6 +39,8 @@ class RunEngine:
         self._sampler: Sampler | None = None
         self._probe: EngineProbe | None = None
         self._loaded: dict[str, float] = {}
+        self.shared = False
+        """Whether the sampler computes with the learner's own module; known once it is open."""
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -51,7 +53,8 @@ class RunEngine:
         """The sampler; it is opened when it is first used, so that the warm start is saved even if that fails."""
         if self._sampler is None:
             self._sampler = open_sampler(self.prepared, self.learner)
-            if not shares_module(self._sampler, self.learner.weights()):
+            self.shared = shares_module(self._sampler, self.learner.weights())
+            if not self.shared:
                 self._probe = self._make_probe()
         return self._sampler
 

@@ -7,6 +7,7 @@ from typing import Any
 from turnwise.agents.agent import Agent
 from turnwise.agents.dialogue import Dialogue
 from turnwise.agents.env_pool import EnvFailure, EnvPool
+from turnwise.agents.rotary import rotary_limit
 from turnwise.agents.tokenization import Tokenizer
 from turnwise.training.errors import ConfigError
 from turnwise.training.setup import PreparedRun
@@ -27,6 +28,11 @@ def check_context(prepared: PreparedRun, tokenizer: Tokenizer, config: Any) -> N
     positions = getattr(config.get_text_config(), "max_position_embeddings", None)
     if positions is not None and context > positions:
         raise ConfigError(f"policy.context is {context}, but the model has only {positions} positions")
+    limit = rotary_limit(config)
+    if limit is not None and context > limit.tokens:
+        raise ConfigError(
+            f"policy.context is {context}, but {limit.sentence()}; set policy.context to at most {limit.tokens}"
+        )
     with EnvPool(prepared.make, prepared.deadline) as pool:
         prompts = first_prompts(prepared.agent(tokenizer), tokenizer, pool, prepared.tasks, prepared.seed_for("probe"))
     shortest = min(map(len, prompts), default=0)

@@ -142,17 +142,20 @@ class Learner:
             plan: number of steps, micro-batches, learning rates.
 
         Returns:
-            loss, grad_norm, entropy (nats, over the computed tokens), clip_fraction, ratio, old_kl, kl (nats),
-            correction and llds where they are part of the loss, gap (mean |sampled - recomputed| log-probability
-            before the first step, nats, of tokens that these weights sampled) and gap_max where there are such tokens,
-            updates, skipped (mini-batches that were not finite),
-            without_signal (mini-batches without an advantage), tokens (computed, without padding), seconds, lr.
+            loss, grad_norm, entropy (nats), clip_fraction, ratio, old_kl, kl (nats), correction and llds where they are
+            part of the loss; the means are over the computed tokens, without rows that have no advantage;
+            computed_share (these tokens, of all in the mask), gap (mean |sampled - recomputed| log-probability before
+            the first step, nats, of tokens that these weights sampled) and gap_max where there are such tokens,
+            updates, skipped (mini-batches that were not finite), without_signal (mini-batches without an advantage),
+            tokens (computed, without padding), seconds, lr.
 
         Raises:
             ValueError: the objective needs a reference that the batch lacks.
+            ConfigError: a row is longer than the model's position encoding allows.
             NotEnoughMemory: memory runs out even with one sequence per micro-batch.
         """
         started = time.perf_counter()
+        self._scorer.check_lengths(batch.lengths)
         self.model.eval()
         meter = UpdateMeter(plan.version)
         parts = [batch.rows(index) for index in split_minibatches(batch, plan.updates, plan.seed)]
@@ -178,7 +181,8 @@ class Learner:
                 own.include(other)
             meter = own
         rate = float(self.optimizer.param_groups[0]["lr"])
-        return meter.stats() | {"seconds": time.perf_counter() - started, "lr": rate}
+        share = meter.sums.get("tokens", 0.0) / max(1, int(batch.mask.sum()))
+        return meter.stats() | {"computed_share": share, "seconds": time.perf_counter() - started, "lr": rate}
 
     def on_all_ranks(
         self, function: Callable[..., T], *args: Any, here: Mapping[str, Any] | None = None, **kwargs: Any

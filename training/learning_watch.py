@@ -1,4 +1,4 @@
-"""Warnings about a run that does not learn: zero-variance groups, and success that falls."""
+"""Warnings about a run that does not learn: zero-variance groups, success that falls, samples of another policy."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,6 +7,8 @@ from turnwise.training.events import Reporter
 
 FALL = 0.5
 """Share of its best success at which a run is warned about."""
+SHARED_GAP = {"float32": 0.01, "bfloat16": 0.1}
+"""Mean gap in nats above which a sampler that shares the learner's module is warned about, by the type it has."""
 WORTH_WARNING = 0.1
 """Success below which a fall is noise."""
 
@@ -44,6 +46,25 @@ class LearningWatch:
             "fewer optimizer steps (train.updates) may help",
         )
         self._best = max(self._best, values["success"])
+
+    def after_shared(self, step: int, values: Mapping[str, float], dtype: str) -> None:
+        """Warn if sampler and learner differ though they compute with one module, where only rounding may differ.
+
+        Args:
+            step: number of the iteration.
+            values: its metrics: gap where there is one, clip_fraction.
+            dtype: in which they compute.
+        """
+        gap = values.get("gap", 0.0)
+        self._warn(
+            "gap",
+            gap > SHARED_GAP[dtype],
+            step,
+            f"the log-probabilities of sampler and learner differ by {gap:.3g} nats on average before the first "
+            f"optimizer step ({values.get('clip_fraction', 0.0):.0%} of the tokens were clipped), though both compute "
+            f"with the same module and rounding explains {SHARED_GAP[dtype]:g}: one of them computes other tokens, "
+            "positions or distributions; `turnwise audit` names the turns",
+        )
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""

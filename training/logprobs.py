@@ -12,7 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from turnwise.agents.rotary import rotary_limit
 from turnwise.training.batch import Batch, deal, micro_batches
+from turnwise.training.errors import ConfigError
 from turnwise.training.model_inputs import packed, padded, require_packable
 from turnwise.training.out_of_memory import MicroBatchLimit, OutOfMemoryOnRank, out_of_memory
 from turnwise.training.recomputation import layers_of, recomputing
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from turnwise.training.ranks import Ranks
 
 T = TypeVar("T")
+
+WIDEST: Final = 1e4
+"""Largest logit of the ramp that shows what a model does after its output layer."""
 
 CausalLM = Any
 """A causal language model of transformers, which has no types."""
@@ -89,6 +94,7 @@ class TokenScorer:
         self.packing = packing
         self.limit = MicroBatchLimit() if limit is None else limit
         self._inner = inner_model(self.model)
+        self._longest = rotary_limit(self._inner.config)
         self._bfloat16 = bfloat16
         self._layers = layers_of(self.model) if checkpointing else []
         with torch.no_grad(), self._precision():
@@ -101,6 +107,19 @@ class TokenScorer:
         """The device of the model."""
         device: torch.device = next(iter(self.model.parameters())).device
         return device
+
+    def check_lengths(self, lengths: NDArray[np.int64]) -> None:
+        """Refuse rows with which the log-probabilities of others would change.
+
+        Args:
+            lengths: int64 [B], tokens of the rows.
+
+        Raises:
+            ConfigError: a row is longer than the model's rotary factors allow.
+        """
+        limit = self._longest
+        if limit is not None and lengths.max(initial=0) > limit.tokens:
+            raise ConfigError(f"a row has {lengths.max()} tokens, but {limit.sentence()}; use shorter rows")
 
     def micro_batches(self, lengths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:
         """Return this rank's micro-batches of at most `budget` tokens, which include padding unless rows are packed.
@@ -165,6 +184,9 @@ class TokenScorer:
 
         Returns:
             Two float tensors [M], nats; both carry gradient as requested and as torch's grad mode allows.
+
+        Raises:
+            ConfigError: a row is longer than the model's position encoding allows.
         """
         if not len(batch) and self.ranks is not None:
             chosen, spread = self(_PLACEHOLDER, temperature=temperature, entropy=entropy)
@@ -173,6 +195,7 @@ class TokenScorer:
         return chosen, spread
 
     def _compute(self, batch: Batch, temperature: float, entropy: bool) -> tuple[Tensor, Tensor]:
+        self.check_lengths(batch.lengths)
         recompute = self._layers and torch.is_grad_enabled()
         with self._precision(), recomputing(self._layers) if recompute else nullcontext():
             inputs = packed(batch, self.device) if self.packing else padded(batch, self.device)
@@ -230,11 +253,31 @@ def inner_model(model: CausalLM) -> CausalLM:
 
 
 def _head_is_a_projection(model: CausalLM) -> bool:
-    """Compare the model's logits of two tokens with the output embedding of its last hidden state."""
+    """Return whether a model's logits are the output layer's, and its input the last hidden state, on two tokens.
+
+    In the place of the output layer's own outputs the model gets a ramp up to `WIDEST`: a cap, a scale or a mask after
+    the layer shows in it, however small the logits of the weights at hand are.
+    """
     head: Any = model.get_output_embeddings()
     body: Any = getattr(model, "base_model", model)
     if head is None or body is model:
         return False
+    hidden: list[Tensor] = []
+    ramps: list[Tensor] = []
+
+    def replace_output(_: Any, arguments: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        hidden.extend(arguments)
+        values = torch.linspace(-WIDEST, WIDEST, output.numel(), device=output.device)
+        ramps.append(values.view(output.shape).to(output.dtype))
+        return ramps[-1]
+
     probe = torch.tensor([[1, 2]], device=next(iter(model.parameters())).device)
-    whole = model(input_ids=probe, use_cache=False).logits
-    return torch.allclose(head(body(input_ids=probe, use_cache=False).last_hidden_state), whole, atol=1e-4)
+    handle = head.register_forward_hook(replace_output)
+    try:
+        logits = model(input_ids=probe, use_cache=False).logits
+    finally:
+        handle.remove()
+    last = body(input_ids=probe, use_cache=False).last_hidden_state
+    if len(ramps) != 1 or len(hidden) != 1 or ramps[0].shape != logits.shape or hidden[0].shape != last.shape:
+        return False
+    return torch.equal(logits.double(), ramps[0].double()) and torch.allclose(hidden[0], last, atol=1e-4)

@@ -37,7 +37,7 @@ from turnwise.training.gradient import UpdatePlan
 from turnwise.training.learner import Learner
 from turnwise.training.learning_watch import LearningWatch
 from turnwise.training.logprobs import Scores
-from turnwise.training.metrics import credit_metrics, group_metrics, play_metrics
+from turnwise.training.metrics import credit_metrics, group_metrics, play_metrics, sampled_entropy
 from turnwise.training.objectives import Objective
 from turnwise.training.optimizers import learning_rate
 from turnwise.training.recovery import Recovery, find_restart, open_metrics, restore_learner
@@ -320,6 +320,7 @@ class TrainingLoop:
         renamed = {f"update_{key}" if key in {"tokens", "seconds"} else key: value for key, value in stats.items()}
         values = {
             **play_metrics(groups),
+            "sampled_entropy": sampled_entropy(groups),
             **credit_metrics(advantages),
             **group_metrics(steps, advantages),
             **renamed,
@@ -332,6 +333,8 @@ class TrainingLoop:
         }
         self.report.event("train", self.step, **values)
         self._watch.after(self.step, values)
+        if self.engine.shared:
+            self._watch.after_shared(self.step, stats, self.config.policy.dtype)
 
 
 def _announce(prepared: PreparedRun, report: Reporter, policy: ModelFolder | None) -> None:

@@ -13,7 +13,9 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
+from turnwise.agents.errors import SamplerError
 from turnwise.agents.lora_folders import adapter_tensors, import_peft, quiet_peft
+from turnwise.agents.samplers.weights import require_plain_adapter
 from turnwise.registry import suggest
 from turnwise.training.batch import Batch
 from turnwise.training.errors import ConfigError
@@ -63,7 +65,8 @@ def add_adapter(model: Any, options: LoraOptions, *, base: str = "", revision: s
         revision: of the model, on the Hub.
 
     Raises:
-        ConfigError: no matrix of the model has a name in `targets`.
+        ConfigError: no matrix of the model has a name in `targets`, or one that has shares its weights with the
+            embedding.
         ModelError: peft is not installed.
     """
     peft = import_peft()
@@ -77,6 +80,10 @@ def add_adapter(model: Any, options: LoraOptions, *, base: str = "", revision: s
     )
     with quiet_peft():
         adapted = peft.get_peft_model(model, config).eval()
+    try:
+        require_plain_adapter(adapted)
+    except SamplerError as error:
+        raise ConfigError(f"policy.lora.targets: {error}") from error
     config.base_model_name_or_path, config.revision = base or None, revision or None
     return adapted
 

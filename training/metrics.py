@@ -120,6 +120,17 @@ def play_metrics(groups: Sequence[Group]) -> dict[str, float]:
     }
 
 
+def sampled_entropy(groups: Sequence[Group]) -> float:
+    """Return the mean of -log p over all sampled tokens of finished episodes, nats; 0 without tokens.
+
+    It estimates the mean entropy of the distributions that the tokens were drawn from, whatever a credit rule makes of
+    them.
+    """
+    turns = (turn for group in groups for trajectory in group.finished for turn in trajectory.turns)
+    logprobs = [value for turn in turns for value in turn.logprobs]
+    return math.fsum(-value for value in logprobs) / max(1, len(logprobs))
+
+
 def repeated_turns(trajectory: Trajectory) -> int:
     """Return the number of turns that repeat an earlier action in the same state."""
     seen: set[tuple[str, str]] = set()

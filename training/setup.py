@@ -39,6 +39,7 @@ from turnwise.training.errors import ConfigError, TrainingError
 from turnwise.training.lora import LoraOptions
 from turnwise.training.objectives import Objective, objectives
 from turnwise.training.policy import check_sizes, device_of
+from turnwise.training.sampled_distribution import check_distribution
 from turnwise.training.threads import use_threads
 from turnwise.training.token_advantages import AppliedTransform
 from turnwise.training.turn_tables import COLUMNS
@@ -130,6 +131,7 @@ def prepare(run: Run) -> PreparedRun:
     use_threads(run.threads)
     agent = agent_maker(run)
     agent(None)  # fails on a wrong option
+    check_distribution(run)
     env_id = run.env.id
     make = maker(env_id, **run.env.kwargs)
     _check_policy(run)
@@ -293,17 +295,8 @@ def list_tasks(make: MakeEnv, count: int | None, seed: int) -> tuple[str, ...]:
 
 
 def agent_maker(run: Run) -> Callable[[Any], Agent]:
-    """Return a function that makes the run's agent for a tokenizer (None for players without one).
-
-    Raises:
-        ConfigError: the agent samples from another distribution than the loss uses.
-    """
+    """Return a function that makes the run's agent for a tokenizer (None for players without one)."""
     section = run.agent
-    if section.top_p < 1 and run.objective.old == "sampled":
-        raise ConfigError(
-            "agent.top_p < 1 samples from a truncated distribution, while the loss uses the full one: set "
-            'objective.old to "recomputed", or agent.top_p to 1'
-        )
     options = section.model_dump(exclude={"chat"})
     chat = chat_with_tools(section.chat, run.env.id, run.env.kwargs)
     return lambda tokenizer: Agent.from_options(**options, **chat_fields(chat, tokenizer))

@@ -15,13 +15,17 @@ from torch.utils.checkpoint import checkpoint
 CHUNK = 2**25
 """Largest number of logits (tokens x vocabulary) that is computed at once: 128 MiB in float32."""
 
+LOWEST = -1e4
+"""Log-probability below which p, and with it p log p, is 0 in every floating type; -inf itself would give 0 * inf."""
+
 
 def token_logprobs(
     hidden: Tensor, head: Any, tokens: Tensor, *, temperature: float = 1.0, entropy: bool = False, chunk: int = CHUNK
 ) -> tuple[Tensor, Tensor]:
     """Return the log-probability of each token, and the entropy of the distribution that it was drawn from.
 
-    log p = log softmax(head(hidden) / temperature)[token].
+    log p = log softmax(head(hidden) / temperature)[token]. A token with a logit of -inf has p = 0, and adds nothing to
+    the entropy.
 
     Args:
         hidden: float [M, H], hidden states of the positions before the tokens.
@@ -63,10 +67,10 @@ def logprobs_of(
         logits = logits.float()
     normalised = torch.log_softmax(logits if temperature == 1.0 else logits / temperature, dim=-1)
     chosen = normalised.gather(-1, tokens[:, None])[:, 0]
-    with torch.set_grad_enabled(entropy and torch.is_grad_enabled()):
-        source = normalised if entropy else normalised.detach()
-        spread = -(source.exp() * source).sum(-1)
-    return chosen, spread
+    if entropy and torch.is_grad_enabled():
+        return chosen, -(normalised.exp() * normalised.clamp(min=LOWEST)).sum(-1)
+    source = normalised.detach()
+    return chosen, -source.exp().mul_(source.clamp(min=LOWEST)).sum(-1)
 
 
 class _InChunks(torch.autograd.Function):
@@ -89,7 +93,7 @@ class _InChunks(torch.autograd.Function):
                 norm[cut] = logits.logsumexp(-1)
                 logits -= norm[cut, None]
                 chosen[cut] = logits.gather(-1, tokens[cut, None])[:, 0]
-                spread[cut] = -(logits.exp().mul_(logits)).sum(-1)
+                spread[cut] = -(logits.exp().mul_(logits.clamp_(min=LOWEST))).sum(-1)
         ctx.save_for_backward(hidden, weight, bias, tokens, norm, spread)
         ctx.temperature, ctx.rows = temperature, rows
         ctx.set_materialize_grads(False)
@@ -115,6 +119,7 @@ class _InChunks(torch.autograd.Function):
             if of_spread is None:
                 slope *= -of_chosen[cut, None]
             else:
+                logits.clamp_(min=LOWEST)
                 slope *= logits.add_(spread[cut, None]).mul_(-of_spread[cut, None]).sub_(of_chosen[cut, None])
             del logits
             slope.scatter_add_(1, tokens[cut, None], of_chosen[cut, None])

@@ -45,12 +45,15 @@ class InspectSampler:
         """Return the model's answer.
 
         Raises:
-            RequestFailed: the model reported an error.
+            RequestFailed: the model reported an error, or the agent samples in a way that inspect has not.
         """
+        if request.min_p:
+            raise RequestFailed("inspect's models have no min_p: leave it out of the agent")
         config = self._library.GenerateConfig(
             max_tokens=request.max_tokens,
             temperature=request.temperature,
             top_p=request.top_p,
+            top_k=request.top_k or None,
             stop_seqs=list(request.stop) or None,
         )
         output = await self._library.get_model().generate(self.messages(request), config=config)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from turnwise.agents.agent import Agent
@@ -33,18 +34,26 @@ def rollout_function(
 ) -> RolloutFunction:
     """Return a `rollout_func` for GRPOTrainer that plays one episode for every prompt, which is the id of a task.
 
+    It samples with a sampler of turnwise, by default from the trainer's own module, and not with TRL's generation or
+    its vLLM. The temperature is the trainer's, since its loss uses that one.
+
     Its result also has the lists `episode_reward` (None for an episode that failed), `turn_rewards`, `states` and
     `valid`, one entry per episode, which TRL passes to reward functions.
 
     Args:
         make: makes an environment.
-        agent: writes the prompts; they must extend each other, as those of the prompt builder `conversation` do.
+        agent: writes the prompts; they must extend each other, as those of the prompt builder `conversation` do. Its
+            temperature is 1 (the trainer's is used) or the trainer's, and it does not truncate the distribution.
         sampler: name of a sampler that takes the trainer's model.
         concurrency: most episodes at once.
         deadline: seconds for each reset and step of an environment; None: no limit.
+
+    Raises:
+        AgentError: while it plays: agent and trainer describe other distributions, or prompts do not extend each other.
     """
 
     def play(prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
+        player = _as_trained(agent, trainer)
         model = trainer.accelerator.unwrap_model(trainer.model)
         tokenizer = trainer.processing_class
         training, version = model.training, trainer.state.global_step
@@ -52,7 +61,7 @@ def rollout_function(
         model_sampler = SAMPLERS.get(sampler)(settings)
         try:
             groups = rollout(
-                agent, model_sampler, prompts, make=make, seed=version, concurrency=concurrency, deadline=deadline
+                player, model_sampler, prompts, make=make, seed=version, concurrency=concurrency, deadline=deadline
             )
         finally:
             model_sampler.close()
@@ -61,6 +70,26 @@ def rollout_function(
         return {name: [row[name] for row in rows] for name in rows[0]}
 
     return play
+
+
+def _as_trained(agent: Agent, trainer: Any) -> Agent:
+    """Return the agent with the trainer's temperature, if both sample from the distribution that the loss uses."""
+    temperature = float(getattr(trainer, "temperature", agent.temperature))
+    if agent.temperature not in (1.0, temperature):
+        raise AgentError(
+            f"the agent samples at temperature {agent.temperature:g}, but the trainer's loss uses {temperature:g}: set "
+            "the temperature of GRPOConfig, and leave out that of the agent"
+        )
+    off = {"top_p": (1.0, None), "top_k": (0, -1, None), "min_p": (0.0, None), "repetition_penalty": (1.0, None)}
+    for owner, name in ((agent, "agent"), (trainer, "GRPOConfig")):
+        for key, values in off.items():
+            value = getattr(owner, key, None)
+            if value not in values:
+                raise AgentError(
+                    f"{key} = {value} of {name} changes what is sampled, while the trainer's loss uses the whole "
+                    f"distribution: leave it at {values[0]:g}"
+                )
+    return replace(agent, temperature=temperature)
 
 
 def episode_reward(episode_reward: Sequence[float | None], **_: Any) -> list[float | None]:

@@ -56,11 +56,18 @@ class Request:
     """What the agent sees, for samplers that are not language models."""
     temperature: float = 1.0
     top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
     max_tokens: int = 32
     stop: tuple[str, ...] = ()
     """Strings that end the response once it contains one of them."""
     past: tuple[Exchange, ...] = ()
     """The earlier turns of a conversation, one for each answer in ``messages``, for samplers without a tokenizer."""
+
+    @property
+    def truncated(self) -> bool:
+        """Whether some tokens are never sampled, however probable the model finds them."""
+        return self.top_p < 1 or self.top_k > 0 or self.min_p > 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,11 @@ def check_sampling(request: Request, *, most_temperature: float = float("inf")) 
     Raises:
         SamplerError: it says which range was expected.
     """
+    if request.top_k < 0 or not 0 <= request.min_p <= 1:
+        raise SamplerError(
+            f"episode {request.episode}: top_k must be >= 0 and 0 <= min_p <= 1, got {request.top_k} and "
+            f"{request.min_p}"
+        )
     if request.max_tokens < 1 or not 0 <= request.temperature <= most_temperature or not 0 < request.top_p <= 1:
         limit = "temperature >= 0" if most_temperature == float("inf") else f"0 <= temperature <= {most_temperature:g}"
         raise SamplerError(

@@ -12,7 +12,7 @@ from turnwise.agents.errors import SamplerError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["has_adapter", "named_tensors", "one_name_each"]
+__all__ = ["has_adapter", "named_tensors", "one_name_each", "require_plain_adapter", "shared_embedding"]
 
 _LORA = ".base_layer."
 
@@ -20,6 +20,61 @@ _LORA = ".base_layer."
 def has_adapter(module: Any) -> bool:
     """Return whether a module is wrapped by peft, with a LoRA adapter around frozen weights."""
     return bool(getattr(module, "peft_config", None))
+
+
+_BEYOND = {
+    "use_dora": "weights of another length (DoRA)",
+    "lora_bias": "biases of its own",
+    "modules_to_save": "whole modules",
+    "trainable_token_indices": "rows of the embedding",
+    "alora_invocation_tokens": "tokens that switch it on",
+    "layer_replication": "replicated layers",
+}
+"""Options of peft with which an adapter is more than matrices B A, and what it then has."""
+
+
+def require_plain_adapter(module: Any) -> None:
+    """Check that the adapters of a peft model are B A beside matrices that nothing else uses.
+
+    Raises:
+        SamplerError: an adapter is more than that, or lies on one of the two layers that share their weights.
+    """
+    for config in module.peft_config.values():
+        kind = getattr(config.peft_type, "value", config.peft_type)
+        beyond = [text for name, text in _BEYOND.items() if getattr(config, name, None)]
+        beyond += ["biases of the model"] if getattr(config, "bias", "none") != "none" else []
+        if kind != "LORA" or beyond:
+            what = f"has {' and '.join(beyond)} beside its matrices" if beyond else f"is of the type {kind}"
+            raise SamplerError(f"only plain LoRA adapters can be trained and loaded into engines, and this one {what}")
+    for name, layer in shared_embedding(module).items():
+        if hasattr(layer, "base_layer"):
+            raise SamplerError(
+                f"the model's embedding and output layer share their weights, so an adapter on {name} alone cannot be "
+                "added to them; leave it out of the targets"
+            )
+
+
+def shared_embedding(module: Any) -> dict[str, Any]:
+    """Return embedding and output layer of a model by name if they share their weights (tied); else nothing.
+
+    Args:
+        module: of transformers, or a peft model; a layer with an adapter is returned with it.
+    """
+    base = module.get_base_model() if has_adapter(module) else module
+    layers = base.get_input_embeddings(), base.get_output_embeddings()
+    weights = [getattr(_without_adapter(layer), "weight", None) for layer in layers]
+    if weights[0] is None or weights[0] is not weights[1]:
+        return {}
+    return {name: layer for name, layer in base.named_modules() if any(layer is one for one in layers)}
+
+
+def _without_adapter(layer: Any) -> Any:
+    """Return the model's own layer inside what peft has put around it."""
+    while True:
+        inner = getattr(layer, "base_layer", None) or getattr(layer, "original_module", None)
+        if inner is None:
+            return layer
+        layer = inner
 
 
 def named_tensors(weights: Any) -> Iterator[tuple[str, torch.Tensor]]:
@@ -31,7 +86,7 @@ def named_tensors(weights: Any) -> Iterator[tuple[str, torch.Tensor]]:
         weights: a torch module, a mapping of names to tensors, or the path of a Hugging Face folder with safetensors.
 
     Raises:
-        SamplerError: the folder has no safetensors, or the weights are of another type.
+        SamplerError: the folder has no safetensors, the weights are of another type, or an adapter cannot be merged.
     """
     if isinstance(weights, Path):
         yield from _of_folder(weights)
@@ -78,6 +133,7 @@ def _of_folder(folder: Path) -> Iterator[tuple[str, torch.Tensor]]:
 
 def _merged(module: Any) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the tensors of the model inside a peft module, each adapted matrix with its adapter added."""
+    require_plain_adapter(module)
     base = module.get_base_model()
     parts = dict(base.named_modules())
     for name, tensor in base.state_dict().items():

@@ -87,6 +87,18 @@ def averages(value: Floats, place: Ints, count: int) -> Floats:
     return total / np.maximum(np.bincount(place[mine], minlength=count), 1)
 
 
+def unseen_turns(place: Ints, turns: Ints, seen: Ints) -> Ints:
+    """Return the turn of each token where some rows have turns without trained tokens, int64 [B, L].
+
+    Args:
+        place: int64 [B, L], the run number of each token, or -1.
+        turns: int64 [B], how many turns each row has.
+        seen: int64 [B], how many of them have tokens: all or none.
+    """
+    missing = np.cumsum(np.where(seen == 0, turns, 0))
+    return np.where(place >= 0, place + missing[:, None], -1)
+
+
 def runs(mask: Bools) -> tuple[Ints, Ints, Ints]:
     """Return the unbroken runs of True in each row: row and start, int64 [R] each, and run number, int64 [B, L].
 

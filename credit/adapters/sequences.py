@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from turnwise.credit.adapters.arrays import column_of, mask_of, numbers_of
-from turnwise.credit.adapters.packed import PackedSteps, averages, runs
+from turnwise.credit.adapters.packed import PackedSteps, averages, runs, unseen_turns
 from turnwise.credit.errors import BadTable
 from turnwise.credit.numerics import group_sums
 from turnwise.credit.steps import Floats, Ints, Steps
@@ -25,6 +25,9 @@ def from_sequences(
     **columns: Any,
 ) -> PackedSteps:
     """Return the turns of a batch with one row per trajectory; every unbroken run of trained tokens is a turn.
+
+    A row without trained tokens, such as an empty or a masked answer, still counts in its group: it has one turn, or as
+    many as it has values.
 
         >>> packed = from_sequences(uid=["g", "g"], response_mask=[[1, 0, 1], [1, 1, 0]], rewards=[1.0, 0.0])
         >>> packed.steps.turn.tolist(), packed.steps.reward.tolist(), packed.place.tolist()
@@ -49,14 +52,13 @@ def from_sequences(
     active = np.ones(len(mask), dtype=np.bool_)
     if active_masks is not None:
         active = mask_of("active_masks", np.reshape(plain(active_masks), (-1, 1)), rows=len(mask))[:, 0]
-    silent = np.flatnonzero(active & ~mask.any(axis=1))
-    if len(silent):
-        raise BadTable(
-            f"row {silent[0]} of response_mask ({len(silent)} rows in all) has no trained token, so no turn "
-            "can have its reward; mark such rows as inactive"
-        )
-    row, start, place = runs(mask & active[:, None])
-    turns = np.bincount(row, minlength=len(mask))
+    seen_row, start, place = runs(mask & active[:, None])
+    seen = np.bincount(seen_row, minlength=len(mask))
+    lists = [turn_rewards, *columns.values()]
+    turns = np.array([number or _unseen(lists, row) for row, number in enumerate(seen.tolist())], dtype=np.int64)
+    turns = np.where(active, turns, 0)
+    place = unseen_turns(place, turns, seen)
+    row = np.repeat(np.arange(len(mask)), turns)
     table: dict[str, Any] = {
         "trajectory": row,
         "turn": np.arange(len(row)) - (np.cumsum(turns) - turns)[row],
@@ -80,7 +82,9 @@ def from_sequences(
         table["reward"] = _at_the_end(numbers_of("rewards", rewards, (len(mask),)), row)
     elif token_level_rewards is not None:
         paid = numbers_of("token_level_rewards", token_level_rewards, mask.shape)
-        table["reward"] = _up_to_the_next(np.where(active[:, None], paid, 0.0), row, start)
+        earned = _up_to_the_next(np.where(seen[:, None] > 0, paid, 0.0), seen_row, start)
+        table["reward"] = _at_the_end(np.where(seen, 0.0, paid.sum(axis=1)), row)
+        table["reward"][seen[row] > 0] = earned
     else:
         table["reward"] = per_turn("turn_rewards", turn_rewards, turns, active)
     for name, source, value in (("logprob", "old_log_probs", old_log_probs), ("entropy", "entropys", entropys)):
@@ -90,6 +94,17 @@ def from_sequences(
         if value is not None:
             table[name] = per_turn(name, value, turns, active)
     return PackedSteps(Steps.from_columns(**table), place)
+
+
+def _unseen(lists: list[Any], row: int) -> int:
+    """The number of turns of a row without trained tokens: that of its values, or one."""
+    for values in lists:
+        if not hasattr(values, "__len__") or isinstance(values, str | dict) or len(values) <= row:
+            continue  # `column_of` refuses it by name
+        value = plain(values[row])
+        if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim):
+            return len(value)
+    return 1
 
 
 def per_turn(name: str, values: Any, turns: Ints, active: Any) -> list[Any]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from turnwise.credit.adapters.arrays import column_of, mask_of
-from turnwise.credit.adapters.packed import PackedSteps, runs
+from turnwise.credit.adapters.packed import PackedSteps, runs, unseen_turns
 from turnwise.credit.errors import BadTable
 from turnwise.credit.key_codes import freeze
 from turnwise.credit.steps import Bools, Floats, Ints, Steps
@@ -47,7 +47,7 @@ def from_trl(
         BadTable: arguments do not fit together; the message names the argument and the row.
     """
     count = len(column_of("prompts", prompts, len(prompts)))
-    group = _groups(prompts, count, num_generations)
+    group = groups_of_prompts(prompts, num_generations)
     spoken = [_turns(row, prompt, text) for row, (prompt, text) in
               enumerate(zip(prompts, column_of("completions", completions, count), strict=True))]  # fmt: skip
     turns = np.asarray([len(found) for found in spoken], dtype=np.int64)
@@ -71,8 +71,17 @@ def from_trl(
     return PackedSteps(Steps.from_columns(**table), place)
 
 
-def _groups(prompts: Any, count: int, size: int) -> Ints:
-    """The group of each completion; all of a group have the same prompt."""
+def groups_of_prompts(prompts: Any, size: int) -> Ints:
+    """Return the group of each completion, int64 [B]: `size` consecutive completions of one prompt.
+
+    Args:
+        prompts: [B], of any type.
+        size: completions of a group.
+
+    Raises:
+        BadTable: the prompts of a group differ, or the last group is incomplete.
+    """
+    count = len(prompts)
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1 or count % size:
         raise BadTable(f"num_generations must divide the number of completions, {count}, got {size!r}")
     keys = [freeze(prompt) for prompt in prompts]
@@ -136,5 +145,4 @@ def _places(completion_mask: Any, turns: Ints) -> Ints:
             f"row {first} of completion_mask has {found[first]} runs of tokens, but {turns[first]} assistant turns "
             f"({len(wrong)} such rows)"
         )
-    missing = np.cumsum(np.where(found == 0, turns, 0))
-    return np.where(place >= 0, place + missing[:, None], -1)
+    return unseen_turns(place, turns, found)

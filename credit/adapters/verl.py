@@ -41,7 +41,8 @@ def from_verl(
         traj_uid: [B], id of the trajectory.
         response_mask: bool [B, L], the trained tokens of each response.
         rewards: float [B], the reward of the turn itself. Exactly one of this and the next is given.
-        token_level_rewards: float [B, L]; a turn's reward is their sum. Note that verl-agent puts the score of the
+        token_level_rewards: float [B, L]; a turn's reward is their sum over its trained tokens. What verl pays for an
+            empty response lies outside the mask, and is that row's reward. Note that verl-agent puts the score of the
             whole episode on each of its rows; pass its `rewards` instead.
         anchor_obs: [B], observations of any type, for the column `state`.
         is_action_valid: bool [B].
@@ -84,7 +85,8 @@ def _rewards(rewards: Any, token_level_rewards: Any, mask: Bools) -> Floats:
         raise BadTable("pass exactly one of rewards [B] and token_level_rewards [B, L]")
     if rewards is not None:
         return numbers_of("rewards", rewards, (len(mask),))
-    total: Floats = numbers_of("token_level_rewards", token_level_rewards, mask.shape).sum(axis=1)
+    counted = mask | ~mask.any(axis=1, keepdims=True)
+    total: Floats = numbers_of("token_level_rewards", token_level_rewards, mask.shape, inside=counted).sum(axis=1)
     return total
 
 

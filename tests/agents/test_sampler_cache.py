@@ -536,3 +536,22 @@ def test_a_model_folder_is_sampled_from_by_name(tmp_path):
     assert_equal(serve(sampler, asked), serve(plain, asked))
     with pytest.raises(SamplerError, match="needs a model: transformers:PATH"):
         TransformersSampler.from_settings(SamplerSettings())
+
+
+def test_a_model_that_excludes_tokens_keeps_its_cache():
+    """Some models give the unused rows of their output layer a logit of -inf."""
+
+    class Excluding(type(make())):
+        def forward(self, *args, **kwargs):
+            out = super().forward(*args, **kwargs)
+            out.logits = out.logits.index_fill(-1, torch.tensor([3, 4]), -torch.inf)
+            return out
+
+    model = make()
+    model.__class__ = Excluding
+    sampler = sampler_of(model)
+    assert sampler.uncached_reason is None
+    asked = [request(ids(9, k), f"e{k}", max_tokens=20) for k in range(3)]
+    answers = serve(sampler, *asked)
+    assert_equal(answers, serve(uncached(model), *asked))
+    assert not {3, 4} & {token for answer in answers for token in answer.tokens}

@@ -2,14 +2,12 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 
-from turnwise.credit import Advantages, BadTable, Steps, gigpo, grpo, mt_grpo, rloo, tempo
-from turnwise.credit.adapters import from_frame, from_sequences, from_trl, from_verl, turn_advantages, with_advantages
+from turnwise.credit import Advantages, BadTable, Steps, gigpo, grpo, rloo, tempo
+from turnwise.credit.adapters import from_frame, from_sequences, from_trl, from_verl, with_advantages
 from turnwise.credit.adapters.packed import runs
 
 # Two tasks; in the first, a wins in two turns and b loses in one. Rows in no order, padding on the right.
@@ -57,11 +55,31 @@ def test_the_published_figures_come_out_of_the_trainers_own_arrays(case):
     assert packed.gather(found) == pytest.approx(case["expected"]["advantage"], rel=1e-4, abs=1e-4)
 
 
-def test_rewards_on_tokens_are_summed_over_the_row():
-    on_tokens = np.zeros((5, 3))
-    on_tokens[:, 0], on_tokens[:, 2] = VERL["rewards"] + 1, -1.0
+def test_rewards_on_tokens_are_summed_over_the_trained_tokens_of_the_row():
+    mask, rng = VERL["response_mask"].astype(bool), np.random.default_rng(0)
+    on_tokens = np.where(mask, rng.normal(size=mask.shape), 100.0)
     packed = from_verl(**{**VERL, "rewards": None, "token_level_rewards": on_tokens})
-    assert packed.steps.reward.tolist() == VERL["rewards"].tolist()
+    wanted = [
+        sum(value for value, inside in zip(*row, strict=True) if inside) for row in zip(on_tokens, mask, strict=True)
+    ]
+    assert packed.steps.reward.tolist() == pytest.approx(wanted, abs=1e-12)
+    on_tokens[~mask] = np.nan  # what lies there is nobody's
+    again = from_verl(**{**VERL, "rewards": None, "token_level_rewards": on_tokens})
+    assert again.steps.reward.tolist() == packed.steps.reward.tolist()
+
+
+def test_an_empty_response_has_the_reward_that_was_paid_for_it():
+    """verl writes the reward at the last token of a response, which is the last column where there is none."""
+    mask, paid = [[1, 1, 0], [0, 0, 0], [1, 0, 0]], [[0, 1.0, 9.0], [0, 0, -1.0], [0.5, 9.0, 9.0]]
+    verl = from_verl(uid=[0] * 3, traj_uid=[0, 1, 2], response_mask=mask, token_level_rewards=paid)
+    assert verl.steps.reward.tolist() == [1.0, -1.0, 0.5]
+    wanted = pytest.approx(np.array([[1.25, 1.25, 0.0], [0.0] * 3, [0.5, 0.0, 0.0]]))  # minus the mean of the others
+    assert verl.tokens(rloo(verl.steps)) == wanted
+    paid = [[0, 1.0, 0.0], [0, 0, -1.0], [0.5, 0.0, 0.0]]
+    rows = from_sequences(uid=[0] * 3, response_mask=mask, token_level_rewards=paid)
+    assert rows.steps.reward.tolist() == [1.0, -1.0, 0.5]
+    assert rows.steps.column("tokens").tolist() == [2, 0, 1]
+    assert rows.tokens(rloo(rows.steps)) == wanted
 
 
 def test_without_turns_the_order_of_rows_is_time():
@@ -218,12 +236,33 @@ def test_columns_of_conversations_are_lists_a_row_or_one_value():
     ({"rewards": [0, 0], "turn_rewards": [[0, 0], [0, 0, 0]]}, "got rewards and turn_rewards"),
     ({"turn_rewards": [[0.0], [0, 0, 0]]}, "row 0 of turn_rewards has 1 values, but 2 turns"),
     ({"rewards": [0, 0], "state": [["s", "t"], ["s"]]}, "row 1 of state has 1 values, but 3 turns"),
-    ({"rewards": [0, 0], "response_mask": [[0, 0], [1, 1]]}, "row 0 of response_mask .* has no trained token"),
+    ({"turn_rewards": [[0, 0], [0]], "response_mask": [[0, 0], [1, 1]], "state": [["s"], ["s"]]},
+     "row 0 of state has 1 values, but 2 turns"),
     ({"rewards": [0, 0], "stat": [1, 1]}, "did you mean 'state'"),
 ])  # fmt: skip
 def test_conversations_that_do_not_fit_are_refused_by_name(change, said):
     with pytest.raises(BadTable, match=said):
         from_sequences(**{**TALK, **change})
+
+
+@pytest.mark.parametrize("silent", [[1], [0], [0, 2], [1, 2, 3], [0, 1, 2, 3]])
+def test_a_row_without_trained_tokens_counts_in_its_group_and_shifts_nobody(silent):
+    mask, outcome = np.array([[1, 0, 1], [1, 1, 0], [0, 1, 1], [1, 0, 0]]), [1.0, 1.0, 0.0, 0.0]
+    mask[silent] = 0
+    packed = from_sequences(uid=[0] * 4, response_mask=mask, rewards=outcome)
+    found = packed.tokens(grpo(packed.steps, scale="none"))
+    wanted = (np.array(outcome) - 0.5)[:, None] * mask  # the mean of all four, whoever is trained
+    assert found.tolist() == wanted.tolist()
+    by_turn = [[0.0, 1.0], [2.0], [3.0], [4.0]]
+    packed = from_sequences(uid=[0] * 4, response_mask=mask, turn_rewards=by_turn, state=[["s", "t"], "s", "s", "s"])
+    assert packed.steps.reward.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert packed.steps.trajectory.tolist() == [0, 0, 1, 2, 3]
+    assert packed.steps.turn.tolist() == [0, 1, 0, 0, 0]
+    numbers = packed.spread(np.arange(1.0, 6.0))
+    assert numbers.tolist() == (mask * np.array([[1, 0, 2], [3, 3, 0], [0, 4, 4], [5, 0, 0]])).tolist()
+    inactive = np.array([row not in silent for row in range(4)])
+    packed = from_sequences(uid=[0] * 4, response_mask=mask, rewards=outcome, active_masks=inactive)
+    assert len(packed.steps) == sum(2 if row == 0 else 1 for row in range(4) if row not in silent)
 
 
 # --- TRL's lists -----------------------------------------------------------------------------------------------------
@@ -385,30 +424,3 @@ def test_masks_that_a_trainer_has_boxed():
     assert packed.place.tolist() == wanted.place.tolist()
     with pytest.raises(BadTable, match="active_masks must be True or False everywhere"):
         from_verl(**VERL, active_masks=np.array([True, None, True, True, True], dtype=object))
-
-
-def test_a_trainer_of_trl_gets_an_advantage_for_every_turn() -> None:
-    torch = pytest.importorskip("torch")
-    mask = torch.tensor([[1, 0, 1], [1, 1, 1]])
-
-    class Base:
-        num_generations, reward_weights = 2, torch.tensor([1.0, 2.0])
-        accelerator, model = SimpleNamespace(process_index=0), SimpleNamespace(training=True)
-
-        def _calculate_rewards(self) -> Any:
-            return torch.tensor([[1.0, 0.5], [0.0, float("nan")]])
-
-        def _generate_and_score_completions(self, inputs: list[Any]) -> dict[str, Any]:
-            self._calculate_rewards()
-            return {"completion_mask": mask, "advantages": torch.zeros(len(inputs))}
-
-    trainer = type("Trainer", (turn_advantages(mt_grpo), Base), {})()
-    advantages = trainer._generate_and_score_completions([{}, {}])["advantages"]
-    packed = from_sequences(uid=[0, 0], response_mask=mask, rewards=[2.0, 0.0])
-    assert advantages.dtype == torch.float32
-    assert advantages.tolist() == pytest.approx(packed.tokens(mt_grpo(packed.steps)))
-    assert advantages[0, 2] > 0 > advantages[1, 0]
-    by_turn = [{"turn_rewards": [0.0, 1.0], "states": ["a", "b"]}, {"turn_rewards": [0.5], "states": ["a"]}]
-    advantages = trainer._generate_and_score_completions(by_turn)["advantages"]
-    packed = from_sequences(uid=[0, 0], response_mask=mask, turn_rewards=[[0.0, 1.0], [0.5]], state=[["a", "b"], ["a"]])
-    assert advantages.numpy() == pytest.approx(packed.tokens(mt_grpo(packed.steps)), abs=1e-6)

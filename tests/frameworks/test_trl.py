@@ -26,18 +26,18 @@ from turnwise.credit import Steps, gigpo
 from turnwise.training.policy import build_policy
 
 HOUSEHOLD = partial(turnwise.envs.make, "turnwise/Household-v0", level="tiny")
-CPU = {"report_to": "none", "use_cpu": True, "logging_steps": 1, "disable_tqdm": True}
+QUIET = {"logging_steps": 1, "disable_tqdm": True}
 
 
 @pytest.fixture
-def on_cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The documented configuration on a CPU, in a folder of its own."""
+def as_printed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The documented configuration, which runs on a CPU, in a folder of its own and with a log."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(trl, "GRPOConfig", partial(trl.GRPOConfig, **CPU))
+    monkeypatch.setattr(trl, "GRPOConfig", partial(trl.GRPOConfig, **QUIET))
 
 
 def test_the_documented_trainer_gives_every_turn_the_advantage_of_the_rule(
-    on_cpu: None, monkeypatch: pytest.MonkeyPatch
+    as_printed: None, monkeypatch: pytest.MonkeyPatch
 ):
     batches: list[dict[str, Any]] = []
     rollouts: list[dict[str, Any]] = []
@@ -105,6 +105,7 @@ class FakeTrainer:
         self.model, self.processing_class = model, tokenizer
         self.accelerator = type("Accelerator", (), {"unwrap_model": staticmethod(lambda model: model)})
         self.state = type("State", (), {"global_step": 3})
+        self.temperature, self.top_p, self.top_k, self.min_p, self.repetition_penalty = 1.0, 1.0, 0, None, 1.0
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +140,45 @@ def test_a_completion_is_an_episode_with_the_log_probabilities_of_its_own_tokens
     assert played["states"][0][0] == played["states"][1][0]
 
 
+@pytest.mark.parametrize("own", [1.0, 0.5])
+def test_episodes_are_sampled_at_the_temperature_of_the_trainers_loss(policy: tuple[Any, Any], own: float):
+    model, _ = policy
+    trainer = FakeTrainer(*policy)
+    trainer.temperature = 0.5
+    played = rollout_function(HOUSEHOLD, Agent(max_turns=2, max_tokens=6, temperature=own))(
+        HOUSEHOLD().unwrapped.task_ids(1), trainer
+    )
+    prompt, completion = played["prompt_ids"][0], played["completion_ids"][0]
+    with torch.no_grad():
+        logits = model(torch.tensor([prompt + completion])).logits[0].double().numpy()
+    for place, (token, sampled) in enumerate(zip(completion, played["env_mask"][0], strict=True)):
+        if sampled:
+            row = logits[len(prompt) + place - 1] / 0.5
+            wanted = row[token] - np.log(np.exp(row - row.max()).sum()) - row.max()
+            assert played["logprobs"][0][place] == pytest.approx(wanted, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "changes", "said"),
+    [
+        ({"temperature": 0.5}, {}, "samples at temperature 0.5, but the trainer's loss uses 1: set the temperature of"),
+        ({"temperature": 0.5}, {"temperature": 0.7}, "samples at temperature 0.5, but the trainer's loss uses 0.7"),
+        ({"top_p": 0.9}, {}, "top_p = 0.9 of agent changes what is sampled"),
+        ({}, {"top_p": 0.9}, "top_p = 0.9 of GRPOConfig changes what is sampled"),
+        ({}, {"top_k": 20}, "top_k = 20 of GRPOConfig"),
+        ({}, {"min_p": 0.1}, "min_p = 0.1 of GRPOConfig"),
+        ({}, {"repetition_penalty": 1.1}, "repetition_penalty = 1.1 of GRPOConfig"),
+    ],
+)
+def test_another_distribution_than_that_of_the_loss_is_refused(
+    policy: tuple[Any, Any], options: dict[str, float], changes: dict[str, float], said: str
+):
+    trainer = FakeTrainer(*policy)
+    vars(trainer).update(changes)
+    with pytest.raises(AgentError, match=said):
+        rollout_function(HOUSEHOLD, Agent(**options))(["train/tiny/000000"], trainer)
+
+
 def test_an_episode_that_fails_has_no_reward_and_takes_no_other_down(policy: tuple[Any, Any]):
     tasks = [HOUSEHOLD().unwrapped.task_ids(1)[0], "no such task"]
     played = rollout_function(HOUSEHOLD, Agent(max_turns=2, max_tokens=4))(tasks, FakeTrainer(*policy))
@@ -165,7 +205,7 @@ def tool_policy() -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def test_the_documented_trainer_acts_through_the_tool(on_cpu: None, monkeypatch: pytest.MonkeyPatch):
+def test_the_documented_trainer_acts_through_the_tool(as_printed: None, monkeypatch: pytest.MonkeyPatch):
     model, tokenizer = tool_policy()
     call = '<tool_call>\n{"name": "act", "arguments": {"action": "go to sink 1"}}\n</tool_call><|im_end|>'
     ids = tokenizer(call, add_special_tokens=False)["input_ids"]

@@ -39,6 +39,12 @@ assert expected.abs().sum() > 0 and (expected[mask == 0] == 0).all()
 assert len({tuple(row) for row in expected.tolist()}) == 4
 grpo = compute_advantage(batch, adv_estimator="grpo").batch["advantages"]
 assert not torch.equal(grpo, expected)
+mask[3] = 0  # an empty response: verl's reward managers then write to the last column
+rewards[3] = torch.tensor([0, 0, 0, 0, 3.0])
+batch.batch["response_mask"], batch.batch["token_level_rewards"] = mask, rewards
+found = compute_advantage(batch, adv_estimator="turnwise").batch["advantages"]
+assert (found[3] == 0).all() and torch.isfinite(found).all()
+assert found[2, 0] < 0 < expected[2, 0], found  # its turn earned less than the mean of both
 print("ok")
 """
 

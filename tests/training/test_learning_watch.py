@@ -31,6 +31,37 @@ def watched(*iterations):
     return report.events
 
 
+def test_a_gap_that_no_rounding_explains_is_warned_about_where_one_module_computes_both():
+    report = Recorded()
+    watch = LearningWatch(report)
+    for step, (gap, dtype) in enumerate(
+        [(1e-5, "float32"), (0.07, "float32"), (0.07, "float32"), (0.05, "bfloat16"), (0.2, "bfloat16")], start=1
+    ):
+        watch.after_shared(step, {"gap": gap, "clip_fraction": 0.08}, dtype)
+    watch.after_shared(9, {}, "float32")  # nothing was computed
+    assert [(phase, step) for phase, step, _ in report.events] == [("warning", 2), ("warning", 5)]
+    assert "differ by 0.07 nats on average before the first optimizer step (8% of the tokens" in report.events[0][2]
+
+
+@pytest.mark.parametrize("moved", [0.0, 0.05])
+def test_a_run_warns_if_its_sampler_is_not_its_learner(tmp_path, monkeypatch, moved):
+    """The sampler's log-probabilities are those of another temperature, as no probe would see."""
+    from turnwise.agents.samplers.transformers import sampler
+
+    draw = sampler.sample_tokens
+
+    def warmer(logits, temperature, *args, **kwargs):
+        return draw(logits, [value + moved for value in temperature], *args, **kwargs)
+
+    monkeypatch.setattr(sampler, "sample_tokens", warmer)
+    train(make_run(tmp_path / "run", "train.steps=1", "agent.temperature=0.3", "evaluation.episodes=0"))
+    events = lines(tmp_path / "run")
+    said = [event["text"] for event in events if event["phase"] == "warning" and "same module" in event["text"]]
+    gap = next(event["gap"] for event in events if event["phase"] == "train")
+    assert len(said) == bool(moved)
+    assert (gap > 0.01) == bool(moved)
+
+
 def test_groups_without_variance_are_warned_about_once_until_they_are_over():
     events = watched((1.0, 0.0), (1.0, 0.0), (0.5, 0.1), (1.0, 1.0))
     assert [(phase, step) for phase, step, _ in events] == [("warning", 1), ("warning", 4)]

@@ -7,14 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from training_helpers import play, random_advantages, tiny_llama
+from training_helpers import play, random_advantages, tiny_llama, trajectory, turn
 
+from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.training.batch import pack
 from turnwise.training.errors import TrainingError
 from turnwise.training.gradient import UpdatePlan
 from turnwise.training.learner import Learner, split_minibatches
 from turnwise.training.logprobs import TokenScorer
+from turnwise.training.metrics import sampled_entropy
 from turnwise.training.objectives import Objective
 from turnwise.training.optimizers import learning_rate, make_optimizer
 from turnwise.training.turn_tables import steps_of
@@ -69,6 +71,75 @@ def test_a_model_with_more_than_a_projection_is_computed_whole():
     row, column = (int(i[0]) for i in np.nonzero(batch.mask))
     wanted = torch.log_softmax(logits[row, column - 1], -1)[batch.tokens[row, column]]
     assert TokenScorer(capped)(batch)[0][0].item() == pytest.approx(wanted.item(), rel=1e-9)
+
+
+AFTER = {
+    "cap": lambda logits: 30.0 * torch.tanh(logits / 30.0),
+    "wide cap": lambda logits: 1000.0 * torch.tanh(logits / 1000.0),
+    "scale": lambda logits: logits * 1.001,
+    "mask": lambda logits: logits.index_fill(-1, torch.tensor([0]), -math.inf),
+    "shift": lambda logits: logits + 1e-3,
+}
+
+
+@pytest.mark.parametrize("after", AFTER.values(), ids=AFTER)
+@pytest.mark.parametrize("size", [1e-6, 0.0, 1.0])
+def test_what_a_model_does_to_its_logits_is_seen_however_small_they_are_at_the_start(after, size):
+    """The logits are tiny when the scorer is made, and grow as the model is trained."""
+
+    class Capped(type(tiny_llama())):
+        def forward(self, *args, **kwargs):
+            out = super().forward(*args, **kwargs)
+            out.logits = after(out.logits)
+            return out
+
+    _, _, batch = _made()
+    batch.tokens[batch.tokens == 0] = 1
+    model = tiny_llama()
+    grown = model.lm_head.weight.detach().clone() * 200
+    model.__class__ = Capped
+    with torch.no_grad():
+        model.lm_head.weight.mul_(size)
+    scorer = TokenScorer(model)
+    with torch.no_grad():
+        model.lm_head.weight.copy_(grown)
+        found, _ = scorer(batch)
+        hidden = model.model(input_ids=torch.from_numpy(batch.tokens)).last_hidden_state
+    rows, columns = np.nonzero(batch.mask)
+    logits = after(hidden[rows, columns - 1] @ grown.T).numpy()
+    top = logits.max(1)
+    wanted = logits[np.arange(len(rows)), batch.tokens[batch.mask]] - top - np.log(np.exp(logits.T - top).sum(0))
+    np.testing.assert_allclose(found.numpy(), wanted, atol=1e-6)
+    np.testing.assert_allclose(scorer.score(batch).logprobs[batch.mask], wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("config", ["Gemma2", "Cohere", "Granite", "Llama", "Qwen2"])
+def test_logits_are_those_of_a_forward_pass_in_every_architecture_with_a_cap_or_a_scale(config):
+    transformers = pytest.importorskip("transformers")
+    sizes = {"vocab_size": 23, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "head_dim": 8}
+    sizes |= {"num_attention_heads": 2, "num_key_value_heads": 2, "pad_token_id": 0, "bos_token_id": 1}
+    torch.manual_seed(0)
+    kind = getattr(transformers, f"{config}ForCausalLM")
+    model = kind(getattr(transformers, f"{config}Config")(**sizes)).double().eval()
+    scorer = TokenScorer(model)
+    with torch.no_grad():
+        model.get_output_embeddings().weight.mul_(300.0)
+    _, _, batch = _made()
+    with torch.no_grad():
+        logits = model(input_ids=torch.from_numpy(batch.tokens)).logits.log_softmax(-1)
+    rows, columns = np.nonzero(batch.mask)
+    wanted = logits[rows, columns - 1, batch.tokens[batch.mask]].numpy()
+    np.testing.assert_allclose(scorer.score(batch).logprobs[batch.mask], wanted, atol=1e-5)
+
+
+def test_a_head_that_only_projects_is_computed_for_the_tokens_alone():
+    """Otherwise every learner would compute the logits of all prompts as well."""
+    model, counted = tiny_llama(), []
+    scorer = TokenScorer(model)
+    model.lm_head.register_forward_hook(lambda _, arguments, output: counted.append(output.shape[:-1].numel()))
+    _, _, batch = _made()
+    scorer(batch)
+    assert sum(counted) == batch.mask.sum()
 
 
 @pytest.mark.parametrize("most", [1, 2, 6])
@@ -301,3 +372,35 @@ def test_a_process_that_is_killed_ends_the_update_with_a_sentence():
     model.model.register_forward_pre_hook(forward)
     with pytest.raises(TrainingError, match="one of the 2 processes of an update ended: killed by SIGKILL"):
         learner_of(model).update(batch, Objective(), UpdatePlan(processes=2))
+
+
+def test_the_sampled_entropy_is_that_of_all_tokens_whatever_the_update_computes():
+    """A model's own samples: the mean of -log p estimates the entropy, and the update's mean is over fewer tokens."""
+    model, rng = tiny_llama(), np.random.default_rng(0)
+    with torch.no_grad():
+        groups = [Group("t", tuple(trajectory(sampled_by(model, rng), name=f"t#{k}@0") for k in range(60)))]
+    batch = pack(groups)
+    signal = np.arange(len(batch.turns)) % 3 == 0
+    learner = learner_of(model)
+    half = pack(groups, Advantages.of(steps_of(groups), signal.astype(float)))
+    stats = learner_of(copy.deepcopy(model)).update(half, Objective(), UpdatePlan(updates=2))
+    exact = learner.score(batch).entropy[batch.mask]
+    noise = batch.old[batch.mask].std() / np.sqrt(len(exact))
+    assert sampled_entropy(groups) == pytest.approx(exact.mean(), abs=4 * noise)
+    rows = half.rows_with_signal()
+    assert stats["computed_share"] == pytest.approx(half.mask[rows].sum() / half.mask.sum())
+    assert 0.3 < stats["computed_share"] < 0.4
+    whole = learner.update(batch, Objective(), UpdatePlan())
+    assert whole["computed_share"] == 1.0
+    assert whole["entropy"] == pytest.approx(exact.mean(), rel=1e-6)
+
+
+def sampled_by(model, rng):
+    """One turn of ten tokens that a model samples after a random prompt."""
+    ids = [int(token) for token in rng.integers(0, 23, 3)]
+    logprobs = []
+    for _ in range(10):
+        p = model(input_ids=torch.tensor([ids])).logits[0, -1].softmax(-1).numpy()
+        ids.append(int(rng.choice(23, p=p / p.sum())))
+        logprobs.append(float(np.log(p[ids[-1]])))
+    return [turn(ids[:3], ids[3:], logprobs=tuple(logprobs))]

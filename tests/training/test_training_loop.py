@@ -391,7 +391,13 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path):
         (["sampler.options.compile=true", "policy.device=cpu"], "compile needs a CUDA device"),
         (["sampler.engine=openai", "sampler.options={tokens=true, retries=-1}"], "'retries'.*got -1"),
         (["sampler.engine=openai", "sampler.options.tokens=true", "sampler.url=localhost:1"], "like http://"),
-        (["agent.top_p=0.9"], "objective.old to .recomputed"),
+        (["agent.top_p=0.9"], "agent.top_p = 0.9 samples from a truncated distribution.* set agent.top_p to 1 for"),
+        (["agent.top_p=0.9", 'objective.old="recomputed"'], "agent.top_p = 0.9 samples from a truncated"),
+        (["agent.top_k=20"], "agent.top_k"),  # no key of a run: `turnwise eval` has it
+        (
+            ["sampler.engine=openai", "sampler.options={tokens=true, body={top_k=20}, omit=['temperature']}"],
+            "sampler.options changes temperature, top_k of the requests",
+        ),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_written(tmp_path, overrides, message):
@@ -399,6 +405,10 @@ def test_what_cannot_be_is_said_before_anything_is_written(tmp_path, overrides, 
         train(make_run(tmp_path / "run", *overrides))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_trains_on_no_samples_may_truncate_them(tmp_path):
+    assert prepare(make_run(tmp_path / "run", "agent.top_p=0.9", "train.steps=0")).agent(None).top_p == 0.9
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):

@@ -18,6 +18,7 @@ from turnwise.training.metrics import (
     play_metrics,
     read_events,
     repeated_turns,
+    sampled_entropy,
 )
 
 
@@ -48,6 +49,9 @@ def test_play_by_hand():
         "loops": pytest.approx(2 / 6),
     }
     assert [repeated_turns(one) for one in (won, lost)] == [1, 1]
+    told = [value for one in (won, lost) for turn in one.turns for value in turn.logprobs]  # not of the failed episode
+    assert sampled_entropy([Group("t", (won, lost)), Group("u", (failed,))]) == pytest.approx(-np.mean(told))
+    assert sampled_entropy([]) == 0.0
 
 
 def of(values, *more, **named):

@@ -97,6 +97,8 @@ class OpenAIChat(ServedModel):
             "seed": request_seed(request.seed, request.turn),
             self._limit: request.max_tokens,
         }
+        # not in the API of OpenAI: a server that has them, such as vLLM, gets them only where they are set
+        body |= {name: value for name in ("top_k", "min_p") if (value := getattr(request, name))}
         if request.stop:
             body["stop"] = list(request.stop)
         if self.options.tools is True:

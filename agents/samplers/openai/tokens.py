@@ -93,7 +93,7 @@ class OpenAITokens(ServedModel):
             self._running -= 1
 
     async def _answer(self, request: Request) -> Completion:
-        if request.temperature not in (0.0, 1.0) or request.top_p < 1:
+        if request.temperature not in (0.0, 1.0) or request.truncated:
             await self._require_processed_logprobs(request.prompt)
         choice = await self._complete(
             request.prompt,
@@ -102,6 +102,8 @@ class OpenAITokens(ServedModel):
             ),
             temperature=request.temperature,
             top_p=request.top_p,
+            top_k=request.top_k,
+            min_p=request.min_p,
             seed=request_seed(request.seed, request.turn),
             stop=list(request.stop),
         )

@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+from turnwise.agents.rotary import rotary_limit
+
 GROWTH = 1.5
 """Factor by which the blocks grow."""
 
@@ -225,10 +227,9 @@ def unsupported_reason(config: Any, context: int, attention: str) -> str | None:
     other = kinds - {"full_attention", "sliding_attention", "chunked_attention"}
     if other:
         return f"it has layers of type {', '.join(sorted(other))}"
-    rope = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None) or {}
-    kind = rope.get("rope_type", rope.get("type")) if isinstance(rope, dict) else None
-    if kind in ("dynamic", "longrope"):
-        return f"its position encoding ({kind}) depends on the longest sequence of the batch"
+    limit = rotary_limit(config)
+    if limit is not None and context > limit.tokens:
+        return f"its position encoding ({limit.kind}) depends on the longest sequence beyond {limit.tokens} tokens"
     return None
 
 

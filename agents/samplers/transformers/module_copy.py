@@ -10,7 +10,7 @@ import torch
 
 from turnwise.agents.errors import SamplerError
 from turnwise.agents.lora_folders import merge
-from turnwise.agents.samplers.weights import has_adapter, named_tensors
+from turnwise.agents.samplers.weights import has_adapter, named_tensors, require_plain_adapter
 
 
 def copy_model(model: Any, device: torch.device, dtype: torch.dtype) -> Any:
@@ -22,7 +22,12 @@ def copy_model(model: Any, device: torch.device, dtype: torch.dtype) -> Any:
         model: a transformers model, or one wrapped by peft.
         device: of the copy.
         dtype: of its floating-point parameters.
+
+    Raises:
+        SamplerError: an adapter cannot be merged.
     """
+    if has_adapter(model):
+        require_plain_adapter(model)
     memo: dict[int, Any] = {}
     for weight in model.parameters():
         kind = dtype if weight.is_floating_point() else weight.dtype

@@ -413,6 +413,8 @@ class TransformersSampler:
                 [item.request.temperature for item in batch],
                 [item.request.top_p for item in batch],
                 uniforms(keys, counters),
+                top_k=[item.request.top_k for item in batch],
+                min_p=[item.request.min_p for item in batch],
             )
         continuing = []
         for item, token, logprob in zip(batch, tokens, logprobs, strict=True):

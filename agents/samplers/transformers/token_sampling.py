@@ -1,10 +1,10 @@
-"""Sampling tokens from logits: temperature, nucleus, and one uniform number for each token.
+"""Sampling tokens from logits: temperature, truncation, and one uniform number for each token.
 
 The uniform numbers come from a counter-based generator: number `i` of turn `t` of an episode depends on the episode's
 seed, `t` and `i` alone. The rest of the batch changes nothing beyond floating-point rounding.
 
-Not included: top-k, min-p, repetition penalties and logit processors. With them, the distribution that was sampled
-from would differ from the one that training computes.
+Not included: repetition penalties and logit processors. With them, the distribution would depend on what was sampled
+before.
 """
 
 from __future__ import annotations
@@ -64,20 +64,30 @@ def uniforms(keys: np.ndarray, counters: np.ndarray) -> np.ndarray:
 
 
 def sample_tokens(
-    logits: torch.Tensor, temperature: Sequence[float], top_p: Sequence[float], uniform: np.ndarray
+    logits: torch.Tensor,
+    temperature: Sequence[float],
+    top_p: Sequence[float],
+    uniform: np.ndarray,
+    *,
+    top_k: Sequence[int] = (),
+    min_p: Sequence[float] = (),
 ) -> tuple[list[int], list[float]]:
     """Return one token for each row of logits, and its log-probability (nats) under the distribution drawn from.
 
-    p = softmax(logits / temperature). With top_p < 1, only the smallest set of most probable tokens whose mass reaches
-    `top_p` is kept, and p is normalised again. The token is the first whose cumulative p exceeds `uniform`. At
+    p = softmax(logits / temperature). With min_p > 0, only tokens with p >= min_p * max(p) are kept; with top_k > 0, of
+    these the `top_k` most probable ones, and all that are as probable as the last of them; p is normalised again. With
+    top_p < 1, of these the smallest set of most probable tokens whose mass reaches `top_p` is kept, and p is normalised
+    again. This is vLLM's order. The token is the first whose cumulative p exceeds `uniform`. At
     temperature 0 the token is the most probable one (the first, if several are equal), and its log-probability is the
-    model's own, at temperature 1 and without a nucleus.
+    model's own, at temperature 1 and without truncation.
 
     Args:
         logits: [B, V], any floating type; computed in float32, accumulated in float64.
         temperature: B numbers >= 0.
         top_p: B numbers in (0, 1].
         uniform: float64 [B] in [0, 1).
+        top_k: B integers >= 0; 0: all tokens. Empty: 0 for every row.
+        min_p: B numbers in [0, 1]; 0: all tokens. Empty: 0 for every row.
 
     Returns:
         B token ids and B log-probabilities.
@@ -90,6 +100,10 @@ def sample_tokens(
     if any(t != 1.0 for t in heat):
         logits = logits / torch.tensor(heat, dtype=torch.float32, device=logits.device)[:, None]
     logprobs = torch.log_softmax(logits, dim=-1)
+    few = list(zip(top_k or [0] * len(heat), min_p or [0.0] * len(heat), strict=True))
+    short = [row for row, (limits, t) in enumerate(zip(few, temperature, strict=True)) if any(limits) and t > 0]
+    if short:
+        logprobs[short] = _most_probable(logprobs[short], *zip(*[few[row] for row in short], strict=True))
     cut = [row for row, (p, t) in enumerate(zip(top_p, temperature, strict=True)) if p < 1 and t > 0]
     if cut:
         logprobs[cut] = _nucleus(logprobs[cut], torch.tensor([top_p[row] for row in cut], device=logits.device))
@@ -101,6 +115,16 @@ def sample_tokens(
     if not np.isfinite(picked).all():
         raise FloatingPointError("the model's logits are not finite")
     return tokens.tolist(), picked
+
+
+def _most_probable(logprobs: torch.Tensor, top_k: Sequence[int], min_p: Sequence[float]) -> torch.Tensor:
+    """Return the log-probabilities [B, V] of the tokens within both limits, normalised again; all others are -inf."""
+    size, device = logprobs.shape[1], logprobs.device
+    counts = torch.tensor([min(k, size) or size for k in top_k], device=device)
+    ordered = logprobs.topk(int(counts.max()), dim=-1).values
+    last = ordered.gather(1, counts[:, None] - 1)
+    floor = ordered[:, :1] + torch.tensor(min_p, dtype=torch.float64, device=device).log()[:, None]
+    return torch.log_softmax(logprobs.masked_fill((logprobs < last) | (logprobs < floor), -torch.inf), dim=-1)
 
 
 def _nucleus(logprobs: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:

@@ -224,6 +224,8 @@ class VLLMSampler:
             adapter=self._adapter,
             temperature=request.temperature,
             top_p=request.top_p,
+            top_k=request.top_k,
+            min_p=request.min_p,
             seed=request_seed(request.seed, request.turn, begun),
             max_tokens=answer.limit - begun,
             stop=list(request.stop),

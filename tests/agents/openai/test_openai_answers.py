@@ -182,6 +182,8 @@ def test_what_is_sent(server: ToyServer, opened: ExitStack) -> None:
         "stop": ["\n"],
         "reasoning_effort": "low",
     }
+    ask(sampler, seed=seed, top_k=20, min_p=0.1)
+    assert {"top_k": 20, "min_p": 0.1}.items() <= server.sent("/chat/completions")[-1].items()
     assert 0 <= first["seed"] < 2**31
     assert first["seed"] != second["seed"]
     official = make_openai(SamplerSettings(model="x"))

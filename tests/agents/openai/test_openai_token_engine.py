@@ -44,6 +44,10 @@ def test_what_a_token_engine_is_asked(server: ToyServer, opened: ExitStack) -> N
     assert (first["stop"], first["max_tokens"], second["max_tokens"]) == (["\n"], 4, 2)
     # the defaults of a model's folder must not change what is sampled from
     assert (first["top_k"], first["min_p"], first["repetition_penalty"]) == (0, 0.0, 1.0)
+    ask(sampler, prompt=(5, 6), top_k=20, min_p=0.1, top_p=0.9)
+    limited = server.sent("/completions")[-1]
+    assert (limited["top_k"], limited["min_p"], limited["top_p"]) == (20, 0.1, 0.9)
+    assert len(server.sent("/completions")) > 3  # it tried out whether log-probabilities are those of what was sampled
     with pytest.raises(SamplerError, match="the context must be <= 2048"):
         connect(server, opened, url=sampler.url, tokens=True, tokenizer=server.tokenizer, context=4096)
 
