@@ -11,6 +11,7 @@ from rich.table import Table
 
 from turnwise.cli.console import count, err, out, percent, say
 from turnwise.cli.errors import UserError, choose
+from turnwise.cli.options import Trust
 
 if TYPE_CHECKING:
     from turnwise.training.audit import AuditOptions, AuditReport, AuditResult
@@ -120,6 +121,7 @@ def audit(
         ),
     ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    trust: Trust = False,
 ) -> None:
     """Check the stored trajectories and checkpoints of a run; exit code 1 if a check fails.
 

@@ -19,7 +19,7 @@ from turnwise.cli.console import out, percent, say, warn
 from turnwise.cli.credit_picture import check_picture, most_instructive, save_picture
 from turnwise.cli.credit_settings import credit_settings
 from turnwise.cli.errors import UserError
-from turnwise.cli.options import parse_options
+from turnwise.cli.options import Trust, parse_options
 from turnwise.cli.run_folders import trajectory_file
 from turnwise.cli.show import CREDIT_HELP, ITERATION_HELP, PATH_HELP, select
 
@@ -62,6 +62,7 @@ def credit(
         str, typer.Option("--format", help="Format of the picture: full, or column (3.3 inches wide, .svg or .pdf).")
     ] = "full",
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+    trust: Trust = False,
 ) -> None:
     """Compare credit rules on stored trajectories: where each sees a difference, and where they agree.
 

@@ -3,12 +3,13 @@
 Exit codes: 0 success, 1 a failed check or a bug, 2 a mistake of the user (one sentence on standard error;
 `TURNWISE_DEBUG=1` shows the traceback), 130 Ctrl-C or SIGTERM.
 
+Modules are imported by name if the user typed the name, also from the working directory; names in files need --trust.
+
 Modules of commands import heavy packages inside their functions, so that `--help` stays instant.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
@@ -43,6 +44,7 @@ from turnwise.cli import (
 )
 from turnwise.cli.console import discard_output
 from turnwise.cli.errors import INTERRUPTED, USER_ERROR, debugging, sentence_of
+from turnwise.registry import names_from_files
 from turnwise.tools.garbage_collection import collect_garbage_less_often
 
 DESCRIPTION = (
@@ -86,7 +88,7 @@ class CommandGroup(TyperGroup):
 
     def _run(self, args: Sequence[str], prog_name: str | None, extra: dict[str, Any]) -> int:
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), names_from_files(args, folder=_working_directory()):
                 warnings.showwarning = _warn
                 result = super().main(args=args, prog_name=prog_name or "turnwise", standalone_mode=False, **extra)
         except BrokenPipeError:
@@ -100,6 +102,13 @@ class CommandGroup(TyperGroup):
         if result == INTERRUPTED:
             _complain("interrupted")
         return result if isinstance(result, int) else 0
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return ""
 
 
 def _explain(error: Exception) -> int:
@@ -181,15 +190,10 @@ app.add_typer(
 def main() -> None:
     """Run the console script `turnwise`. SIGTERM, which cluster schedulers send, and SIGHUP, when a terminal closes,
     stop it as Ctrl-C does.
-
-    Modules of the working directory are found, as by `python -m`, but after those that are installed.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup sets it
         signal.signal(signal.SIGHUP, signal.default_int_handler)
-    with contextlib.suppress(OSError):  # it may have been removed
-        if "" not in sys.path and os.getcwd() not in sys.path:
-            sys.path.append(os.getcwd())
     collect_garbage_less_often()
     app()
 

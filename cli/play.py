@@ -16,7 +16,7 @@ import typer
 
 from turnwise.cli.console import out, say
 from turnwise.cli.errors import UserError, require_writable
-from turnwise.cli.options import parse_options
+from turnwise.cli.options import Trust, parse_options
 from turnwise.cli.play_session import PlaySession, complete, meaning, parse_count
 from turnwise.registry import suggest
 
@@ -294,6 +294,7 @@ def play(
             metavar="FILE", help="Append finished episodes to this file, as demonstrations (.jsonl, .jsonl.gz)."
         ),
     ] = None,
+    trust: Trust = False,
 ) -> None:
     """Play an environment yourself in the terminal (`:help` lists the commands)."""
     from turnwise.agents.trajectory_files import check_suffix

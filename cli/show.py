@@ -21,7 +21,7 @@ from rich.text import Text
 from turnwise.cli.console import out
 from turnwise.cli.credit_settings import CreditSettings, credit_settings
 from turnwise.cli.errors import UserError
-from turnwise.cli.options import parse_options
+from turnwise.cli.options import Trust, parse_options
 from turnwise.cli.run_folders import trajectory_file
 from turnwise.registry import suggest
 
@@ -211,6 +211,7 @@ def show(
     iteration: Annotated[int | None, typer.Option(min=0, help=ITERATION_HELP)] = None,
     limit: Annotated[int, typer.Option(min=1, help="Show at most this many groups.")] = 3,
     states: Annotated[int, typer.Option(min=0, help="Show at most this many shared states of a group.")] = 8,
+    trust: Trust = False,
 ) -> None:
     """Print stored trajectories with the advantage of every turn.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -110,13 +109,10 @@ def imported(path: str) -> Callable[..., Any]:
     Raises:
         UserError: it cannot be imported, or is not callable.
     """
-    sys.path.insert(0, "")
     try:
         found = load(path, "function")
     except (CannotLoad, ValueError, SystemExit) as error:  # a module may call sys.exit while it is imported
         raise UserError(f"--function must be an importable module:name, got {path!r}: {error!r}.") from error
-    finally:
-        sys.path.remove("")
     if not callable(found):
         raise UserError(f"--function {path} must be a function, got {type(found).__name__}.")
     return found  # type: ignore[no-any-return]

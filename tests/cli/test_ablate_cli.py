@@ -153,7 +153,7 @@ def test_arms_begin_with_the_same_weights_and_end_as_plain_training_does(
 
 def test_every_arm_is_a_run_like_any_other(finished: tuple[Path, str, str], turnwise: Any, tmp_path: Path) -> None:
     folder, _, _ = finished
-    said = turnwise("eval", folder / "grpo/seed-0", "--episodes", 4, "--output", tmp_path / "again.json")
+    said = turnwise("eval", folder / "grpo/seed-0", "--trust", "--episodes", 4, "--output", tmp_path / "again.json")
     assert said.code == 0, said.err
     said = turnwise("compare", tmp_path / "again.json", folder / "gigpo-w-0.5/seed-0/after.json")
     assert said.code == 0, said.err
