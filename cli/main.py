@@ -14,6 +14,7 @@ import os
 import re
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -42,7 +43,7 @@ from turnwise.cli import (
     train,
     verify,
 )
-from turnwise.cli.console import discard_output
+from turnwise.cli.console import complain, discard_output, print_exception, say, visible_logs
 from turnwise.cli.errors import INTERRUPTED, USER_ERROR, debugging, sentence_of
 from turnwise.registry import names_from_files
 from turnwise.tools.garbage_collection import collect_garbage_less_often
@@ -88,19 +89,19 @@ class CommandGroup(TyperGroup):
 
     def _run(self, args: Sequence[str], prog_name: str | None, extra: dict[str, Any]) -> int:
         try:
-            with warnings.catch_warnings(), names_from_files(args, folder=_working_directory()):
+            with warnings.catch_warnings(), visible_logs(), names_from_files(args, folder=_working_directory()):
                 warnings.showwarning = _warn
                 result = super().main(args=args, prog_name=prog_name or "turnwise", standalone_mode=False, **extra)
         except BrokenPipeError:
             discard_output()
             return USER_ERROR
         except (KeyboardInterrupt, typer.Abort):
-            _complain("interrupted")
+            complain("interrupted")
             return INTERRUPTED
         except Exception as error:
             return _explain(error)
         if result == INTERRUPTED:
-            _complain("interrupted")
+            complain("interrupted")
         return result if isinstance(result, int) else 0
 
 
@@ -118,29 +119,25 @@ def _explain(error: Exception) -> int:
         raise error
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command shows its help
-        print(sentence)
+        say(sentence)
         return USER_ERROR
     where = f" See `{context.command_path} --help`." if context is not None else ""
     end = "" if sentence.endswith((".", "?")) else "."
-    _complain(f"{sentence}{end}{where}" if where else sentence)
+    complain(f"{sentence}{end}{where}" if where else sentence)
     return USER_ERROR
-
-
-def _complain(sentence: str) -> None:
-    print(f"turnwise: {sentence}", file=sys.stderr)
 
 
 def _warn(message: Warning | str, category: type[Warning], filename: str, *_: Any, **__: Any) -> None:
     """Show a warning as a sentence; `TURNWISE_DEBUG=1` adds where it was raised."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(message))  # some libraries colour their warnings
-    _complain(f"warning: {text}{f' ({category.__name__}, {filename})' if debugging() else ''}")
+    complain(f"warning: {text}{f' ({category.__name__}, {filename})' if debugging() else ''}")
 
 
 def _version(wanted: bool) -> None:
     if wanted:
         import turnwise
 
-        typer.echo(f"turnwise {turnwise.__version__}")
+        say(f"turnwise {turnwise.__version__}")
         raise typer.Exit
 
 
@@ -194,8 +191,15 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup sets it
         signal.signal(signal.SIGHUP, signal.default_int_handler)
+    threading.excepthook = lambda failed: print_exception(
+        failed.exc_type, failed.exc_value or failed.exc_type(), failed.exc_traceback
+    )
     collect_garbage_less_often()
-    app()
+    try:
+        app()
+    except Exception as error:  # a bug; typer would replace sys.excepthook
+        print_exception(type(error), error, error.__traceback__)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,13 @@ Trust = Annotated[
 """The option of a command that reads files which others may have written."""
 
 
+Names = Annotated[
+    list[str] | None,
+    typer.Option("--name", metavar="HOST", help="Another name under which clients reach the server (repeatable)."),
+]
+"""Further names of this machine, for `turnwise.tools.request_guard`."""
+
+
 def parse_options(words: Sequence[str] | None) -> dict[str, Any]:
     """Return the options of `key=value ...` in the order given; values are parsed as in a run's file.
 

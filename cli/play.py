@@ -19,6 +19,7 @@ from turnwise.cli.errors import UserError, require_writable
 from turnwise.cli.options import Trust, parse_options
 from turnwise.cli.play_session import PlaySession, complete, meaning, parse_count
 from turnwise.registry import suggest
+from turnwise.tools.visible_text import escaped
 
 if TYPE_CHECKING:
     from turnwise.cli.players import Advisor
@@ -262,7 +263,8 @@ def _use_readline(console: PlayConsole) -> None:
         return
 
     def completer(text: str, state: int) -> str | None:
-        words = list(console.commands) if text.startswith(":") else complete(text, console.session.admissible)
+        admissible = [action for action in console.session.admissible if action == escaped(action, keep="")]
+        words = list(console.commands) if text.startswith(":") else complete(text, admissible)
         found = [word for word in words if word.lower().startswith(text.lower())]
         return found[state] if state < len(found) else None
 

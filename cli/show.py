@@ -7,7 +7,6 @@ trajectories of one task in the file, so a file with one trajectory per task sho
 from __future__ import annotations
 
 import itertools
-import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from turnwise.cli.errors import UserError
 from turnwise.cli.options import Trust, parse_options
 from turnwise.cli.run_folders import trajectory_file
 from turnwise.registry import suggest
+from turnwise.tools.visible_text import escaped
 
 if TYPE_CHECKING:
     from turnwise.agents.trajectory import Group, Trajectory, Turn
@@ -92,8 +92,7 @@ def _signed(value: float) -> Text:
 
 
 def _short(text: str, width: int = _TEXT_WIDTH) -> str:
-    plain = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", text)  # a model may write what a terminal would obey
-    return textwrap.shorten(plain, width, placeholder=" ...") or "(nothing)"
+    return textwrap.shorten(escaped(text), width, placeholder=" ...") or "(nothing)"
 
 
 def _next_text(row: CreditedTurn) -> str:

@@ -6,7 +6,6 @@ case cannot be read; else 0. Every case is counted in some line.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from turnwise.cli.console import say, warn
+from turnwise.cli.console import say, say_json, warn
 from turnwise.cli.errors import USER_ERROR, UserError, sentence_of
 from turnwise.registry import CannotLoad, load, suggest
 
@@ -55,7 +54,7 @@ def verify(
             unread[path] = f"{path.name} is not checked: {sentence_of(error)}"
     if as_json:
         errors = [{"file": str(path), "error": text} for path, text in unread.items()]
-        say(json.dumps([_as_json(path, found) for path, found in results.items()] + errors, indent=1))
+        say_json([_as_json(path, found) for path, found in results.items()] + errors)
     else:
         for path, found in results.items():
             _print(path, found)
