@@ -33,6 +33,8 @@ JSON: Final = "application/json"
 MAX_BODY: Final = 4 << 20
 """Bytes of a request, unless the application says otherwise."""
 
+_DRAINED: Final = 32 << 20
+"""Bytes of a refused body that are read and dropped, since a client that still sends would not see the answer."""
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[\w.-]+)(?::\d{1,5})?", re.ASCII)
 _WITHOUT_BODY: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _FROM_HERE: Final = frozenset({"same-origin", "none"})
@@ -98,7 +100,9 @@ def refusal(rules: RequestRules, method: str, headers: Iterable[tuple[str, str]]
     if len(hosts) != 1 or not _is_here(rules, hosts[0]):
         allowed = ", ".join(["127.0.0.1", "localhost", *sorted(rules.names)])
         return Refusal(403, f"this server answers requests to {allowed} only, by the header Host")
-    if any(origin not in (f"http://{hosts[0]}", f"https://{hosts[0]}") for origin in origins):
+    own = [f"http://{hosts[0]}", f"https://{hosts[0]}"]
+    own += ["null"] if sites == ["same-origin"] else []  # a form of a page that hides its address (Referrer-Policy)
+    if any(origin not in own for origin in origins):
         return Refusal(403, "this server answers its own pages only, and no page of another site (Origin)")
     if any(site not in _FROM_HERE for site in sites):
         return Refusal(403, "this server answers its own pages only: type or copy its address (Sec-Fetch-Site)")
@@ -154,26 +158,22 @@ class RequestGuard:
             else:
                 await send({"type": "websocket.close", "code": 1008, "reason": refused.sentence})
             return
-        body = None if refused is not None else await self._body(receive)
-        if isinstance(body, bytes):
-            await self.app(scope, _after(body, receive), send)
-        elif refused is not None or body is not None:
-            await _answer(send, refused or _too_large(self.rules))
-
-    async def _body(self, receive: Receive) -> bytes | Refusal | None:
-        """Return the body; why it is refused; or None if the client has gone."""
         pieces: list[bytes] = []
         size, more = 0, True
-        while more:
+        while more and size <= max(self.rules.max_body, _DRAINED):
             message = await receive()
             if message["type"] == "http.disconnect":
-                return None
-            pieces.append(message.get("body", b""))
-            size += len(pieces[-1])
-            more = message.get("more_body", False)
+                return
+            piece = message.get("body", b"")
+            size, more = size + len(piece), message.get("more_body", False)
             if size > self.rules.max_body:
-                return _too_large(self.rules)
-        return b"".join(pieces)
+                refused = refused or _too_large(self.rules)
+            if refused is None:
+                pieces.append(piece)
+        if refused is None:
+            await self.app(scope, _after(b"".join(pieces), receive), send)
+        else:
+            await _answer(send, refused)
 
 
 class LocalRequestGuard(RequestGuard):
