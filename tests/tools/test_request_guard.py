@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import socket
 import statistics
 import threading
 import time
@@ -308,3 +310,23 @@ def test_a_large_request_leaves_the_others_their_turn() -> None:
     assert len(waits) > 20
     assert statistics.median(waits) < 0.5
     assert max(waits) < whole[0] / 4
+
+
+def test_a_page_speaks_no_adb_and_no_console(tmp_path: Path) -> None:
+    """The body of a request to their ports would else be read as commands."""
+    from turnwise.envs.android.adb.server import AdbServer
+    from turnwise.envs.android.phone import Phone
+
+    phone = Phone(seed=0)
+    with AdbServer(phone, console_port=0) as server:
+        for port in (server.port, server.console_port):
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as page:
+                body = b"rotate\nrotate\n"
+                head = f"POST / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: {len(body)}\r\n\r\n"
+                page.sendall(head.encode() + body)
+                answer = b""
+                with contextlib.suppress(ConnectionResetError):
+                    while piece := page.recv(4096):
+                        answer += piece
+            assert b"unknown command" not in answer
+    assert phone.rotation == 0
