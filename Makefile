@@ -86,7 +86,7 @@ check: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p turnwise
-	$(BIN)/python -m pytest -q tests/test_layers.py
+	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_guards.py
 
 # The scripts of the report's page have their types in comments, which TypeScript checks; npm installs it.
 check-page:

@@ -183,10 +183,8 @@ def _user_folder() -> Iterator[None]:
     finally:
         with _lock:
             _searching -= 1
-            if folder and _searching == 0:
-                sys.path.reverse()  # the last one is ours
-                sys.path.remove(folder)
-                sys.path.reverse()
+            if folder in sys.path and _searching == 0:
+                del sys.path[len(sys.path) - 1 - sys.path[::-1].index(folder)]  # the last one is ours
 
 
 def import_typed(module: str) -> ModuleType:
