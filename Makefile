@@ -21,6 +21,10 @@ ifndef GPU
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 endif
 
+# setuptools announces every editable installation in ten lines.
+$(STAMP) $(DEMO_STAMP) $(VLLM_STAMP) $(FRAMEWORKS_STAMP): export PYTHONWARNINGS := ignore:Editable installation
+SAY = @echo "installing $(1) into $(2) ($(3)); pip is silent until it is done"
+
 .PHONY: demo test test-slow test-vllm test-frameworks check check-page install links bench clean
 
 install: $(STAMP) links
@@ -29,6 +33,7 @@ $(STAMP): EXTRA = dev
 $(DEMO_STAMP): EXTRA = train
 $(STAMP) $(DEMO_STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"turnwise needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}; try make PYTHON=python3.12")'
+	$(call SAY,turnwise[$(EXTRA)],$(VENV),this takes minutes, most of them for torch)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRA)]"
@@ -54,6 +59,7 @@ test-vllm: $(VLLM_STAMP)
 	$(VLLM_VENV)/bin/python -m pytest -q -m vllm $$(grep -rl "mark\.vllm" tests --include="test_*.py")
 
 $(VLLM_STAMP): pyproject.toml constraints.txt
+	$(call SAY,vLLM,$(VLLM_VENV),this takes many minutes)
 	test -x $(VLLM_VENV)/bin/python || $(PYTHON) -m venv $(VLLM_VENV)
 	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check torch
 	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
@@ -66,6 +72,7 @@ test-frameworks: $(FRAMEWORKS_STAMP)
 	$(FRAMEWORKS_VENV)/bin/python -m pytest -q -n 2 -m frameworks tests/frameworks
 
 $(FRAMEWORKS_STAMP): pyproject.toml constraints.txt constraints-frameworks.txt
+	$(call SAY,the other frameworks,$(FRAMEWORKS_VENV),this takes many minutes)
 	test -x $(FRAMEWORKS_VENV)/bin/python || $(PYTHON) -m venv $(FRAMEWORKS_VENV)
 	$(FRAMEWORKS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-frameworks.txt \
 		-e ".[train,openenv,mcp]" trl "verifiers[openenv]" inspect-ai pytest pytest-xdist hypothesis
@@ -79,7 +86,7 @@ check: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p turnwise
-	$(BIN)/python -m pytest -q tests/test_layers.py
+	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_guards.py
 
 # The scripts of the report's page have their types in comments, which TypeScript checks; npm installs it.
 check-page:

@@ -22,6 +22,7 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from turnwise.agents.json_files import validated
 from turnwise.envs import make as make_env
 from turnwise.envs.errors import UnknownEnv, UnknownOption
 from turnwise.envs.registration import find
-from turnwise.registry import suggest
+from turnwise.registry import Untrusted, suggest
 
 __all__ = ["PinnedPanel", "Suite", "SuitePanel", "Unavailable", "digest", "pin"]
 
@@ -167,7 +168,8 @@ def _check_panel(panel: SuitePanel, names: list[str], path: Path) -> None:
     except AgentError as error:
         raise EvaluationError(f"{where}: {error}") from error
     try:
-        find(panel.env)
+        with suppress(Untrusted):  # the panel is unavailable, and the others can be played
+            find(panel.env)
     except UnknownEnv as error:
         if not isinstance(error.__cause__, ImportError):  # a package that is not installed makes a panel unavailable
             raise EvaluationError(f"{where}: {error}") from error

@@ -21,6 +21,8 @@ from turnwise.cli.ablation_report import markdown, save_figure, terminal_table
 from turnwise.cli.ablation_summary import summarise
 from turnwise.cli.console import duration, out, percent, say, warn
 from turnwise.cli.errors import INTERRUPTED, UserError
+from turnwise.cli.file_options import require_safe_run
+from turnwise.cli.options import Trust
 from turnwise.cli.train import load_run
 
 if TYPE_CHECKING:
@@ -188,7 +190,10 @@ def _planned(file: Path, words: Sequence[str], output: Path | None) -> Ablation:
     if file.is_dir():
         if (words or output is not None) and (file / PLAN).is_file():
             raise UserError(f"{file} is an ablation folder and continues unchanged: remove the other arguments")
-        return read_plan(file)
+        there = read_plan(file)
+        for run in [there.warm_start(there.seeds[0]), *(there.run(arm, there.seeds[0]) for arm in there.arms)]:
+            require_safe_run(run)
+        return there
     fixed = [word for word in words if not is_axis(word)]
     axes = {SHORT.get(key := word.partition("=")[0].strip(), key) for word in words if is_axis(word)}
     both = [word for word in fixed if word.partition("=")[0].strip() in axes]
@@ -214,6 +219,7 @@ def ablate(
     summary: Annotated[
         bool, typer.Option("--summary", help="Train nothing: relate the gains in all these ablation folders.")
     ] = False,
+    trust: Trust = False,
 ) -> None:
     """Train several variants ("arms") of a run with several seeds, and compare them.
 

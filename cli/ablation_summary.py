@@ -51,6 +51,8 @@ def summarise(folders: Sequence[Path], output: Path | None) -> None:
         TrainingError: a folder holds no ablation.
     """
     from turnwise.agents.json_files import write_json, write_text
+    from turnwise.credit import CreditError
+    from turnwise.registry import is_untrusted
     from turnwise.training.ablation import read_plan
     from turnwise.training.ablation_results import FIRST, ablation_results
     from turnwise.training.ablation_summary import summary
@@ -60,7 +62,13 @@ def summarise(folders: Sequence[Path], output: Path | None) -> None:
 
     def agreement(name: str, arm: str, seed: int) -> float | None:
         status.update(f"advantages of {name}, {arm}, seed {seed}")
-        return credit_agreement(plans[name], next(one for one in plans[name].arms if one.name == arm), seed, FIRST)
+        try:
+            return credit_agreement(plans[name], next(one for one in plans[name].arms if one.name == arm), seed, FIRST)
+        except CreditError as error:
+            if not is_untrusted(error):
+                raise
+            warn(f"no agreement of {name}, {arm}, seed {seed}: {error}")
+            return None
 
     with err().status("reading") as status:
         found = summary({name: ablation_results(plan) for name, plan in plans.items()}, agreement)

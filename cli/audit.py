@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from turnwise.cli.console import count, err, out, percent, say
+from turnwise.cli.console import count, err, out, percent, say, say_json
 from turnwise.cli.errors import UserError, choose
+from turnwise.cli.options import Trust
 
 if TYPE_CHECKING:
     from turnwise.training.audit import AuditOptions, AuditReport, AuditResult
@@ -120,6 +120,7 @@ def audit(
         ),
     ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    trust: Trust = False,
 ) -> None:
     """Check the stored trajectories and checkpoints of a run; exit code 1 if a check fails.
 
@@ -132,7 +133,7 @@ def audit(
         raise UserError(f"{path} {'is a file' if path.exists() else 'does not exist'}; expected a run folder")
     report = run_audit(path, AuditOptions(iteration, limit, tuple(checkpoint or ()), scores, device, dtype, bound))
     if as_json:
-        typer.echo(json.dumps(report.as_json(), indent=2))
+        say_json(report.as_json(), indent=2)
     else:
         print_report(report)
     if not report.passed:

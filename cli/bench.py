@@ -18,9 +18,10 @@ from turnwise.cli.command_line import command, without_password
 from turnwise.cli.console import duration, say, warn
 from turnwise.cli.errors import UserError
 from turnwise.cli.evaluate import EpisodeCounter
-from turnwise.cli.options import parse_options
+from turnwise.cli.file_options import require_safe_env
+from turnwise.cli.options import Trust, parse_options
 from turnwise.cli.players import AGENT_PREFIX, DTYPES, SAMPLER_PREFIX, ModelOptions, take_options
-from turnwise.registry import suggest
+from turnwise.registry import Untrusted, suggest
 
 if TYPE_CHECKING:
     from turnwise.agents.benchmark import BenchmarkFolder
@@ -79,6 +80,7 @@ def bench(
             help="Maximum number of episodes in a sampling batch. Default: the run's.",
         ),
     ] = 0,
+    trust: Trust = False,
 ) -> None:
     """Play the fixed panels of a suite, and write success with intervals, tokens, seconds and cost (a "card").
 
@@ -184,6 +186,7 @@ class Benchmark:
 
         label = f"[{number}/{len(self.suite.panels)}] {spec.name}"
         try:
+            _check(spec)
             player = self._load(spec)
             result = self._play(player, pin(spec), label)
         except Unavailable as error:
@@ -286,13 +289,30 @@ class Benchmark:
         }
 
 
+def _check(spec: SuitePanel) -> None:
+    """Check what the suite's file hands to an environment.
+
+    Raises:
+        Unavailable: something needs --trust.
+    """
+    from turnwise.agents.suite import Unavailable
+    from turnwise.envs import EnvError
+
+    try:
+        require_safe_env(spec.env, {**spec.kwargs, **spec.files})
+    except Untrusted as error:
+        raise Unavailable(str(error)) from error
+    except EnvError:
+        return  # loading the player says so
+
+
 def _demonstrators(*panels: SuitePanel) -> list[str]:
     """Return the names of the demonstrators of the panels' environments, of those that can be imported here."""
     from turnwise.envs import EnvError, demonstrators
 
     found: list[str] = []
     for env in {panel.env: None for panel in panels}:
-        with suppress(EnvError):
+        with suppress(EnvError, Untrusted):
             found += [name for name in demonstrators(env) if name not in found]
     return found
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from turnwise.cli.console import out, percent, say
+from turnwise.cli.console import out, percent, say, say_json
 from turnwise.cli.errors import UserError
 from turnwise.cli.evaluate import describe_kwargs, rate_row
 
@@ -33,7 +33,7 @@ def compare(
         raise UserError(f"{first if cards[0] else second} is a card, and the other file is not")
     content = _compare_cards(first, second, as_json) if cards[0] else _compare_results(first, second, as_json)
     if as_json:
-        typer.echo(json.dumps(content, indent=1))
+        say_json(content)
 
 
 def _is_card(path: Path) -> bool:

@@ -1,15 +1,29 @@
 """Output: consoles for standard output and standard error, and how numbers are written.
 
+Everything that a command prints goes through here. Texts of models, task files, servers and libraries may hold what a
+terminal would obey: a new title, the clipboard, a cursor that moves over other lines. The consoles write it as escapes;
+only their own styles reach the terminal.
+
 Without a terminal nothing is coloured and no line is wrapped, so the output of every command can be piped. Consoles are
 created on each use, so that tests can replace the streams.
 """
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from turnwise.tools.visible_text import escaped
 
 _PIPE_WIDTH = 200
 
@@ -22,8 +36,16 @@ def piped(*, stderr: bool = False) -> bool:
     )
 
 
-class _PipeConsole(Console):
-    """A console that leaves it to the command what a closed pipe means; rich would exit."""
+class VisibleConsole(Console):
+    """A console that prints control characters of texts as escapes, in tables and panels too.
+
+    It leaves it to the command what a closed pipe means; rich would exit.
+    """
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield the segments of something to print; those with rich's own commands to the terminal stay."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=escaped(segment.text))
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError("standard output was closed")
@@ -31,11 +53,11 @@ class _PipeConsole(Console):
 
 def _make(*, stderr: bool) -> Console:
     width = _PIPE_WIDTH if piped(stderr=stderr) else None
-    return _PipeConsole(stderr=stderr, markup=False, highlight=False, width=width)
+    return VisibleConsole(stderr=stderr, markup=False, emoji=False, highlight=False, width=width)
 
 
 def out() -> Console:
-    """Return the console on standard output, without markup, so that brackets in a game's text are kept."""
+    """Return the console on standard output, without markup and emoji codes, so that a game's text is kept."""
     return _make(stderr=False)
 
 
@@ -52,6 +74,45 @@ def say(text: str = "", style: str = "") -> None:
 def warn(text: str) -> None:
     """Print a line on standard error."""
     err().print(text, style="yellow", soft_wrap=True)
+
+
+def say_json(value: Any, *, indent: int = 1) -> None:
+    """Print a value as JSON in ASCII on standard output."""
+    text = json.dumps(value, indent=indent).replace("\x7f", "\\u007f")  # the one control character that JSON leaves
+    out().print(text, soft_wrap=True)
+
+
+def complain(text: str) -> None:
+    """Print an error or a warning as one sentence on standard error."""
+    err().print(f"turnwise: {text}", soft_wrap=True)
+
+
+def print_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print a traceback on standard error; its message may hold the text of a model."""
+    err().print("".join(traceback.format_exception(kind, error, trace)).rstrip("\n"), soft_wrap=True)
+
+
+class _VisibleRecord(logging.LogRecord):
+    """A record of a log, of turnwise or any library, whose texts hold no control characters."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.exc_info and self.exc_info[0] is not None:
+            self.exc_text = escaped("".join(traceback.format_exception(*self.exc_info)).rstrip("\n"))
+
+    def getMessage(self) -> str:
+        return escaped(super().getMessage())
+
+
+@contextmanager
+def visible_logs() -> Iterator[None]:
+    """In this block, write control characters as escapes in the logs of turnwise and of libraries."""
+    before = logging.getLogRecordFactory()
+    logging.setLogRecordFactory(_VisibleRecord)
+    try:
+        yield
+    finally:
+        logging.setLogRecordFactory(before)
 
 
 def discard_output() -> None:

@@ -5,7 +5,6 @@ Advantages are computed here from the file; they are not stored with the traject
 
 from __future__ import annotations
 
-import json
 import shlex
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -15,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from turnwise.cli.console import out, percent, say, warn
+from turnwise.cli.console import out, percent, say, say_json, warn
 from turnwise.cli.credit_picture import check_picture, most_instructive, save_picture
 from turnwise.cli.credit_settings import credit_settings
 from turnwise.cli.errors import UserError
-from turnwise.cli.options import parse_options
+from turnwise.cli.options import Trust, parse_options
 from turnwise.cli.run_folders import trajectory_file
 from turnwise.cli.show import CREDIT_HELP, ITERATION_HELP, PATH_HELP, select
 
@@ -62,6 +61,7 @@ def credit(
         str, typer.Option("--format", help="Format of the picture: full, or column (3.3 inches wide, .svg or .pdf).")
     ] = "full",
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+    trust: Trust = False,
 ) -> None:
     """Compare credit rules on stored trajectories: where each sees a difference, and where they agree.
 
@@ -85,7 +85,7 @@ def credit(
     if picture is not None:  # before printing, so that `| head` does not prevent it
         save_picture(picture, form, groups, number, comparison, settings.anchor)
     if as_json:
-        say(json.dumps({"file": str(file), "settings": settings.as_dict(), **comparison.as_dict()}, indent=1))
+        say_json({"file": str(file), "settings": settings.as_dict(), **comparison.as_dict()})
         return
     _print(comparison, [str(file), *settings.describe()], settings.anchor)
     if picture is None:

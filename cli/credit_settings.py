@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from turnwise.cli.console import warn
 from turnwise.cli.errors import UserError, choose
+from turnwise.cli.file_options import refused_credit_options
 from turnwise.cli.run_folders import run_of
-from turnwise.registry import suggest
+from turnwise.registry import Untrusted, is_untrusted, suggest
 
 if TYPE_CHECKING:
     from turnwise.credit import Advantages, CreditRule, Steps
@@ -56,6 +58,8 @@ def credit_settings(
 ) -> CreditSettings:
     """Return the rules to apply to a file.
 
+    What the run's file names and may not name without `--trust`, a rule or an option, is left out with a warning.
+
     Args:
         file: stored trajectories, or anything else in a run folder.
         rules: names separated by commas, as typed; None: the run's rule together with `default`.
@@ -72,20 +76,59 @@ def credit_settings(
     run = run_of(file)
     trained = {} if run is None else dict(run.credit.options)
     if rules is None:
-        rules = f"{run.credit.method},{default}" if run is not None else default or "gigpo"
-    names = list(dict.fromkeys(name.strip() for name in rules.split(",") if name.strip()))
-    if not names:
+        own = [] if run is None else _permitted(run.credit.method)
+        names = list(dict.fromkeys([*own, *_names(default)])) or ["gigpo"]
+    elif not (names := _names(rules)):
         raise UserError("--credit needs at least one name; `turnwise list credit` shows them")
     chosen = anchor or ("state" if run is None else run.credit.anchor)
     known = {name: get(name) for name in names}
     _require_known(words, known)
-    options = {name: _options_for(rule, {**trained, **words}) for name, rule in known.items()}
+    bound = {name: _bound(rule, trained, words) for name, rule in known.items()}
     return CreditSettings(
-        {name: get(name, **options[name]) for name in names},
-        options,
+        {name: rule for name, (rule, _) in bound.items()},
+        {name: options for name, (_, options) in bound.items()},
         cast("Anchor", choose("anchor", chosen, ("state", "observation", "history"))),
         "of no run" if run is None else f"of the run {run.name}",
     )
+
+
+def _names(text: str) -> list[str]:
+    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def _permitted(name: str) -> list[str]:
+    """Return the name of the run's rule, if its code may be run."""
+    from turnwise.credit import CreditError, get
+
+    try:
+        get(name)
+    except CreditError as error:
+        if not is_untrusted(error):
+            raise
+        warn(f"left out: {error}")
+        return []
+    return [name]
+
+
+def _bound(
+    rule: CreditRule, trained: Mapping[str, Any], words: Mapping[str, Any]
+) -> tuple[CreditRule, Mapping[str, Any]]:
+    """Return a rule with those of the run's options, and of those typed, that it has; and these options."""
+    from turnwise.credit import CreditError, get
+
+    try:
+        options = _options_for(rule, {**trained, **words})
+        of_run = {key: value for key, value in options.items() if key not in words}
+        base = [get(str(options.get("base", rule.options["base"])))] if "base_options" in rule.options else []
+        if refused := refused_credit_options([rule, *base], of_run):
+            raise Untrusted(f"{rule.name} is of another package, and {', '.join(refused)} may name a file")
+        return get(rule.name, **options), options
+    except (CreditError, Untrusted) as error:
+        if not trained or not is_untrusted(error):
+            raise
+        warn(f"the run's options of {rule.name} are left out, which --trust would use: {error}")
+    options = _options_for(rule, words)
+    return get(rule.name, **options), options
 
 
 def _require_known(words: Mapping[str, Any], rules: Mapping[str, CreditRule]) -> None:

@@ -14,7 +14,8 @@ from rich.text import Text
 
 from turnwise.cli.console import count, duration, err, memory, out, percent, say, warn
 from turnwise.cli.errors import UserError, require_writable
-from turnwise.cli.options import parse_options
+from turnwise.cli.file_options import require_safe_env
+from turnwise.cli.options import Trust, parse_options
 from turnwise.cli.players import DTYPES, ModelOptions
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def _panel_of(
             raise UserError(
                 f"{file} is a panel with {has}; leave out {', '.join(other)}, or name another file for a new panel"
             )
+        require_safe_env(panel.env, panel.kwargs, given)
         return panel
     choice = chosen()
     panel = make_panel(choice.env_id, choice.kwargs, episodes, seed)
@@ -293,6 +295,7 @@ def evaluate(
             help="Maximum number of episodes in a sampling batch. Default: the run's.",
         ),
     ] = 0,
+    trust: Trust = False,
 ) -> None:
     """Play a fixed panel of tasks, and print the success rate with its interval."""
     from turnwise.agents.errors import EngineFailed

@@ -3,16 +3,18 @@
 Exit codes: 0 success, 1 a failed check or a bug, 2 a mistake of the user (one sentence on standard error;
 `TURNWISE_DEBUG=1` shows the traceback), 130 Ctrl-C or SIGTERM.
 
+Modules are imported by name if the user typed the name, also from the working directory; names in files need --trust.
+
 Modules of commands import heavy packages inside their functions, so that `--help` stays instant.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -41,8 +43,9 @@ from turnwise.cli import (
     train,
     verify,
 )
-from turnwise.cli.console import discard_output
+from turnwise.cli.console import complain, discard_output, print_exception, say, visible_logs
 from turnwise.cli.errors import INTERRUPTED, USER_ERROR, debugging, sentence_of
+from turnwise.registry import names_from_files
 from turnwise.tools.garbage_collection import collect_garbage_less_often
 
 DESCRIPTION = (
@@ -86,20 +89,27 @@ class CommandGroup(TyperGroup):
 
     def _run(self, args: Sequence[str], prog_name: str | None, extra: dict[str, Any]) -> int:
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), visible_logs(), names_from_files(args, folder=_working_directory()):
                 warnings.showwarning = _warn
                 result = super().main(args=args, prog_name=prog_name or "turnwise", standalone_mode=False, **extra)
         except BrokenPipeError:
             discard_output()
             return USER_ERROR
         except (KeyboardInterrupt, typer.Abort):
-            _complain("interrupted")
+            complain("interrupted")
             return INTERRUPTED
         except Exception as error:
             return _explain(error)
         if result == INTERRUPTED:
-            _complain("interrupted")
+            complain("interrupted")
         return result if isinstance(result, int) else 0
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return ""
 
 
 def _explain(error: Exception) -> int:
@@ -109,29 +119,25 @@ def _explain(error: Exception) -> int:
         raise error
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command shows its help
-        print(sentence)
+        say(sentence)
         return USER_ERROR
     where = f" See `{context.command_path} --help`." if context is not None else ""
     end = "" if sentence.endswith((".", "?")) else "."
-    _complain(f"{sentence}{end}{where}" if where else sentence)
+    complain(f"{sentence}{end}{where}" if where else sentence)
     return USER_ERROR
-
-
-def _complain(sentence: str) -> None:
-    print(f"turnwise: {sentence}", file=sys.stderr)
 
 
 def _warn(message: Warning | str, category: type[Warning], filename: str, *_: Any, **__: Any) -> None:
     """Show a warning as a sentence; `TURNWISE_DEBUG=1` adds where it was raised."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(message))  # some libraries colour their warnings
-    _complain(f"warning: {text}{f' ({category.__name__}, {filename})' if debugging() else ''}")
+    complain(f"warning: {text}{f' ({category.__name__}, {filename})' if debugging() else ''}")
 
 
 def _version(wanted: bool) -> None:
     if wanted:
         import turnwise
 
-        typer.echo(f"turnwise {turnwise.__version__}")
+        say(f"turnwise {turnwise.__version__}")
         raise typer.Exit
 
 
@@ -181,17 +187,19 @@ app.add_typer(
 def main() -> None:
     """Run the console script `turnwise`. SIGTERM, which cluster schedulers send, and SIGHUP, when a terminal closes,
     stop it as Ctrl-C does.
-
-    Modules of the working directory are found, as by `python -m`, but after those that are installed.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup sets it
         signal.signal(signal.SIGHUP, signal.default_int_handler)
-    with contextlib.suppress(OSError):  # it may have been removed
-        if "" not in sys.path and os.getcwd() not in sys.path:
-            sys.path.append(os.getcwd())
+    threading.excepthook = lambda failed: print_exception(
+        failed.exc_type, failed.exc_value or failed.exc_type(), failed.exc_traceback
+    )
     collect_garbage_less_often()
-    app()
+    try:
+        app()
+    except Exception as error:  # a bug; typer would replace sys.excepthook
+        print_exception(type(error), error, error.__traceback__)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ def _training(folder: Path, dtype: str, options: dict[str, Any], *, tokens: int,
     from turnwise.training.memory import OPTIMIZER_BYTES, MemoryNeeds, estimate
 
     choose("optimizer", str(options["optimizer"]), OPTIMIZER_BYTES)
-    config = transformers_library().AutoConfig.from_pretrained(folder, local_files_only=True)
+    config = transformers_library().AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     computed = "float32" if dtype == "float32" else "bfloat16"
     found = estimate(config, MemoryNeeds(tokens=tokens, length=length, dtype=computed, **options))
     return {**{name: _gib(size) for name, size in found.parts.items() if size}, "together": _gib(found.total)}

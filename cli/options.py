@@ -1,11 +1,38 @@
-"""`key=value` options of the command line, and the options that credit rules take from a run."""
+"""`key=value` options of the command line, and `--trust`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from turnwise.cli.errors import UserError
+from turnwise.registry import trust_names
+
+
+def _trust(wanted: bool) -> None:
+    if wanted:
+        trust_names()
+
+
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        callback=_trust,
+        is_eager=True,
+        help="Run code that the files name (module:attribute), and connect to what they name.",
+    ),
+]
+"""The option of a command that reads files which others may have written."""
+
+
+Names = Annotated[
+    list[str] | None,
+    typer.Option("--name", metavar="HOST", help="Another name under which clients reach the server (repeatable)."),
+]
+"""Further names of this machine, for `turnwise.tools.request_guard`."""
 
 
 def parse_options(words: Sequence[str] | None) -> dict[str, Any]:

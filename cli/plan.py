@@ -10,6 +10,7 @@ from rich.table import Table
 
 from turnwise.cli.console import count, duration, out, say
 from turnwise.cli.errors import UserError
+from turnwise.cli.options import Trust
 from turnwise.cli.train import load_run
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def plan(
         Path | None,
         typer.Option(help="Run folder with episodes of typical length. Default: the longest episodes allowed."),
     ] = None,
+    trust: Trust = False,
 ) -> None:
     """Estimate memory, seconds per iteration, and whether the sampler or the learner idles."""
     from turnwise.training.config_effects import check_effects
@@ -63,7 +65,7 @@ def _config(run: Run) -> object:
         sizes = run.policy.model_dump(include={"vocab", "hidden", "layers", "heads", "context"})
         return policy_config(**sizes)
     folder = find_model(run.policy.path, weights=False).path
-    return transformers_library().AutoConfig.from_pretrained(folder, local_files_only=True)
+    return transformers_library().AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 
 
 def _episodes(run: Run, like: Path | None) -> EpisodeLengths:

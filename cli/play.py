@@ -16,9 +16,10 @@ import typer
 
 from turnwise.cli.console import out, say
 from turnwise.cli.errors import UserError, require_writable
-from turnwise.cli.options import parse_options
+from turnwise.cli.options import Trust, parse_options
 from turnwise.cli.play_session import PlaySession, complete, meaning, parse_count
 from turnwise.registry import suggest
+from turnwise.tools.visible_text import escaped
 
 if TYPE_CHECKING:
     from turnwise.cli.players import Advisor
@@ -262,7 +263,8 @@ def _use_readline(console: PlayConsole) -> None:
         return
 
     def completer(text: str, state: int) -> str | None:
-        words = list(console.commands) if text.startswith(":") else complete(text, console.session.admissible)
+        admissible = [action for action in console.session.admissible if action == escaped(action, keep="")]
+        words = list(console.commands) if text.startswith(":") else complete(text, admissible)
         found = [word for word in words if word.lower().startswith(text.lower())]
         return found[state] if state < len(found) else None
 
@@ -294,6 +296,7 @@ def play(
             metavar="FILE", help="Append finished episodes to this file, as demonstrations (.jsonl, .jsonl.gz)."
         ),
     ] = None,
+    trust: Trust = False,
 ) -> None:
     """Play an environment yourself in the terminal (`:help` lists the commands)."""
     from turnwise.agents.trajectory_files import check_suffix

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnwise.cli.errors import UserError, choose
+from turnwise.cli.file_options import require_safe_env
 from turnwise.cli.play_session import PlaySession
 from turnwise.cli.run_folders import find_checkpoint, run_of
 from turnwise.registry import suggest
@@ -101,6 +102,7 @@ def choose_env(env_id: str | None, options: Mapping[str, Any], policy: str | Non
     checkpoint is evaluated, and the options override its arguments.
 
     Raises:
+        Untrusted: the run names code, or sets an option, that needs --trust.
         UserError: there is neither an id nor a checkpoint with a run.
     """
     if env_id is not None:
@@ -111,6 +113,7 @@ def choose_env(env_id: str | None, options: Mapping[str, Any], policy: str | Non
 
         choices = suggest("", env_ids(variants=False))
         raise UserError(f"expected the id of an environment, because no run determines it{choices}")
+    require_safe_env(run.env.id, run.evaluation_kwargs(), options)
     return EnvChoice(run.env.id, {**run.evaluation_kwargs(), **options}, run)
 
 

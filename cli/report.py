@@ -9,6 +9,7 @@ import typer
 
 from turnwise.cli.console import say, warn
 from turnwise.cli.errors import UserError, require_writable
+from turnwise.cli.options import Trust
 from turnwise.cli.run_report.settings import RULES
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def report(
     megabytes: Annotated[
         float, typer.Option(min=0.1, max=1000, help="Maximum size of the file, in MB. Turns beyond it are left out.")
     ] = 19.0,
+    trust: Trust = False,
 ) -> None:
     """Write a run, a benchmark or an ablation as one HTML file: curves, every turn, failures, comparisons."""
     from turnwise.agents.trajectory_files import read_trajectories

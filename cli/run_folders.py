@@ -101,4 +101,8 @@ def trajectory_file(path: Path, iteration: int | None = None) -> Path:
 
 def resume_command(folder: Path) -> str:
     """Return the command that continues the run in a folder."""
-    return shlex.join(["turnwise", "train", str(folder), "--resume"])
+    from turnwise.cli.file_options import needs_trust
+
+    run = run_of(folder)
+    trust = ["--trust"] if run is not None and needs_trust(run) else []
+    return shlex.join(["turnwise", "train", str(folder), "--resume", *trust])

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from turnwise.cli.console import out, say, warn
 from turnwise.cli.errors import UserError, require_writable
+from turnwise.cli.options import Names
 from turnwise.cli.serve_env import env
 from turnwise.cli.serve_model import serve_model
 from turnwise.cli.serve_phone import phone
@@ -41,6 +42,7 @@ def shop(
     human: Annotated[Path | None, typer.Argument(help="Its file of human instructions.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 chooses a free port.")] = 3000,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines.")] = "127.0.0.1",
+    name: Names = None,
     level: Annotated[
         str | None, typer.Option(help="Generated catalogue: tiny, small (default), medium, large, or adjusted.")
     ] = None,
@@ -77,7 +79,7 @@ def shop(
         source = env.source
         site = create_app(source.shop, source, on_purchase=None if save is None else _saver(env, save))
         _announce(url_of(opened), source)
-        serve_forever(site, opened)
+        serve_forever(site, opened, names=name or ())
     finally:
         opened.close()
     say("closed")
@@ -143,6 +145,7 @@ def search(
     index: Annotated[str, typer.Option(help="bm25 (words), dense (meaning) or hybrid (both).")] = "bm25",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 chooses a free port.")] = 8000,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines.")] = "127.0.0.1",
+    name: Names = None,
     topk: Annotated[
         int, typer.Option(min=1, help="Passages per query, unless the request asks for another number.")
     ] = 3,
@@ -172,9 +175,9 @@ def search(
         service = create_app(library, topk=topk, about=f"{corpus.name}, {index}")
         _open_for_queries(url_of(sockets[0]), library, index)
         if workers == 1:
-            serve_forever(service, sockets[0])
+            serve_forever(service, sockets[0], names=name or ())
         else:
-            serve_with_workers(service, sockets, report=warn)
+            serve_with_workers(service, sockets, report=warn, names=name or ())
     except BadCorpus as error:
         # What Python's callers are advised to do has another name here.
         raise UserError(str(error).replace("strict=False", "--skip")) from error

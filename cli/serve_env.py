@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from turnwise.cli.console import out, say
-from turnwise.cli.options import parse_options
+from turnwise.cli.options import Names, parse_options
 
 
 def env(
@@ -20,6 +20,7 @@ def env(
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 chooses a free port.")] = 8000,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines.")] = "127.0.0.1",
+    name: Names = None,
     sessions: Annotated[
         int, typer.Option(min=1, help="Maximum number of clients, each with its own environment.")
     ] = 64,
@@ -45,7 +46,7 @@ def env(
             Text(f"{env_id} for up to {sessions} clients at once; Ctrl-C ends", style="dim"),
         ]
         out().print(Panel(Text("\n").join(lines), title="The environment is open", expand=False, padding=(0, 2)))
-        serve_forever(app, opened, websockets=True)
+        serve_forever(app, opened, websockets=True, names=name or ())
     finally:
         opened.close()
     say("closed")

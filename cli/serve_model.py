@@ -14,6 +14,7 @@ import typer
 from turnwise.cli.console import say, warn
 from turnwise.cli.options import parse_options
 
+GUARD = "turnwise.tools.request_guard.LocalRequestGuard"
 MODULE = "vllm.entrypoints.openai.api_server"
 
 
@@ -51,6 +52,7 @@ def serve_model(
     own = {"host": host, "port": port, "served_model_name": name, "disable_uvicorn_access_log": True}
     environment = {"VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "WARNING", **os.environ}
     if _is_loopback(host):
+        own |= {"middleware": GUARD, "allowed_origins": []}  # no web page may use it
         environment |= {"VLLM_SERVER_DEV_MODE": "1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}
     else:
         warn(f"{host} is open to other machines, so the server takes no new weights")

@@ -7,7 +7,6 @@ trajectories of one task in the file, so a file with one trajectory per task sho
 from __future__ import annotations
 
 import itertools
-import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,9 +20,10 @@ from rich.text import Text
 from turnwise.cli.console import out
 from turnwise.cli.credit_settings import CreditSettings, credit_settings
 from turnwise.cli.errors import UserError
-from turnwise.cli.options import parse_options
+from turnwise.cli.options import Trust, parse_options
 from turnwise.cli.run_folders import trajectory_file
 from turnwise.registry import suggest
+from turnwise.tools.visible_text import escaped
 
 if TYPE_CHECKING:
     from turnwise.agents.trajectory import Group, Trajectory, Turn
@@ -92,8 +92,7 @@ def _signed(value: float) -> Text:
 
 
 def _short(text: str, width: int = _TEXT_WIDTH) -> str:
-    plain = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", text)  # a model may write what a terminal would obey
-    return textwrap.shorten(plain, width, placeholder=" ...") or "(nothing)"
+    return textwrap.shorten(escaped(text), width, placeholder=" ...") or "(nothing)"
 
 
 def _next_text(row: CreditedTurn) -> str:
@@ -211,6 +210,7 @@ def show(
     iteration: Annotated[int | None, typer.Option(min=0, help=ITERATION_HELP)] = None,
     limit: Annotated[int, typer.Option(min=1, help="Show at most this many groups.")] = 3,
     states: Annotated[int, typer.Option(min=0, help="Show at most this many shared states of a group.")] = 8,
+    trust: Trust = False,
 ) -> None:
     """Print stored trajectories with the advantage of every turn.
 

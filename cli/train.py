@@ -12,9 +12,12 @@ import typer
 from turnwise.cli.command_line import command
 from turnwise.cli.console import discard_output, say, warn
 from turnwise.cli.errors import INTERRUPTED, UserError
+from turnwise.cli.file_options import require_safe_run
+from turnwise.cli.options import Trust
 from turnwise.cli.progress import Progress, start_line
 from turnwise.cli.ranks import begun_here, note_begin, started_with_others, train_with_others
 from turnwise.cli.run_folders import COMMANDS, RUN_FILE, resume_command
+from turnwise.registry import trust_names
 
 if TYPE_CHECKING:
     from turnwise.training.config import Run
@@ -38,6 +41,7 @@ def load_run(path: Path, words: Sequence[str], output: Path | None) -> Run:
         return _existing(path, overrides, output or path)
     if not path.is_file():
         raise UserError(f"{path} does not exist; expected a TOML file or a run folder")
+    trust_names()  # a run's file is the user's own program, as a script is
     if output is not None:
         overrides.append(f"output={_quoted(str(output))}")
     return Run.load(path, overrides)
@@ -51,6 +55,7 @@ def _existing(folder: Path, overrides: Sequence[str], output: Path) -> Run:
     table = there.model_dump(exclude_defaults=True)
     if there.train.asynchronous:  # the objective that is the default without it was chosen here
         table.setdefault("objective", {}).update(name=there.objective.name, old=there.objective.old)
+    require_safe_run(there, overrides)
     return Run.parse(table, [*overrides, f"output={_quoted(str(output))}"], source=str(folder / RUN_FILE))
 
 
@@ -132,6 +137,7 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint.")] = False,
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results.")] = None,
+    trust: Trust = False,
 ) -> None:
     """Train an agent: imitation and reinforcement learning as configured in the run's file."""
 

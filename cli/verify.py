@@ -6,16 +6,14 @@ case cannot be read; else 0. Every case is counted in some line.
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from turnwise.cli.console import say, warn
+from turnwise.cli.console import say, say_json, warn
 from turnwise.cli.errors import USER_ERROR, UserError, sentence_of
 from turnwise.registry import CannotLoad, load, suggest
 
@@ -56,7 +54,7 @@ def verify(
             unread[path] = f"{path.name} is not checked: {sentence_of(error)}"
     if as_json:
         errors = [{"file": str(path), "error": text} for path, text in unread.items()]
-        say(json.dumps([_as_json(path, found) for path, found in results.items()] + errors, indent=1))
+        say_json([_as_json(path, found) for path, found in results.items()] + errors)
     else:
         for path, found in results.items():
             _print(path, found)
@@ -110,13 +108,10 @@ def imported(path: str) -> Callable[..., Any]:
     Raises:
         UserError: it cannot be imported, or is not callable.
     """
-    sys.path.insert(0, "")
     try:
         found = load(path, "function")
     except (CannotLoad, ValueError, SystemExit) as error:  # a module may call sys.exit while it is imported
         raise UserError(f"--function must be an importable module:name, got {path!r}: {error!r}.") from error
-    finally:
-        sys.path.remove("")
     if not callable(found):
         raise UserError(f"--function {path} must be a function, got {type(found).__name__}.")
     return found  # type: ignore[no-any-return]

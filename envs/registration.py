@@ -12,7 +12,6 @@ enforces the order.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
@@ -28,7 +27,7 @@ from gymnasium.envs.registration import EnvSpec, WrapperSpec
 from turnwise.envs.errors import EnvError, UnknownEnv, UnknownOption
 from turnwise.envs.info import Demonstrator
 from turnwise.envs.miniwob.catalogue import task_names
-from turnwise.registry import suggest
+from turnwise.registry import import_registered, import_typed, require_trust, suggest
 
 __all__ = [
     "GROUP",
@@ -200,11 +199,13 @@ def find(id: str) -> EnvSpec:
 
     Raises:
         UnknownEnv: there is none; the message suggests a similar id.
+        Untrusted: a file names the module (see `turnwise.registry.names_from_files`).
     """
     module, _, name = id.rpartition(":")
     if module:
+        require_trust(id, "environment")
         try:
-            importlib.import_module(module)
+            import_typed(module)
         except ImportError as error:
             raise UnknownEnv(f"unknown environment {id!r}: module {module!r} cannot be imported ({error})") from error
     if name not in gymnasium.registry:
@@ -324,7 +325,7 @@ def _creator(spec: EnvSpec) -> Any:
         return creator
     module, _, attribute = creator.partition(":")
     try:
-        return getattr(importlib.import_module(module), attribute)
+        return getattr(import_registered(module), attribute)
     except (ImportError, AttributeError) as error:
         raise EnvError(f"{spec.id} cannot be made: {spec.entry_point!r} cannot be imported ({error})") from error
 

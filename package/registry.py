@@ -10,23 +10,52 @@ Every registry finds an item in the same three ways:
      └─ UnknownName             nobody offers the name; the message suggests a near one
     ImportError
      └─ CannotLoad              the name is known, but its module cannot be imported or lacks the attribute
+         └─ Untrusted           the name comes from a file that may not name modules
+
+The third way runs code, so a program that reads files of others must not follow it: inside of `names_from_files`, only
+names that the user typed are imported. `turnwise` runs every command so; a Python program decides for itself.
 
 It needs the standard library only, so that `turnwise.credit` can be used with numpy alone.
 """
 
 from __future__ import annotations
 
+import os
+import re
+import sys
+import threading
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
 from operator import attrgetter
+from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-__all__ = ["CannotLoad", "Registry", "UnknownName", "suggest"]
+__all__ = [
+    "CannotLoad",
+    "ImportRules",
+    "Registry",
+    "UnknownName",
+    "Untrusted",
+    "adopt_import_rules",
+    "import_registered",
+    "import_rules",
+    "import_typed",
+    "is_untrusted",
+    "names_from_files",
+    "require_trust",
+    "suggest",
+    "trust_names",
+    "trusted",
+]
 
 T = TypeVar("T")
+_SEPARATORS = re.compile(r"[\s,;=\"'\[\]{}()]+")
+"""What stands between names on a command line: `--credit gigpo,mine:rule`, `credit.method="mine:rule"`."""
 
 
 class UnknownName(LookupError):
@@ -35,6 +64,156 @@ class UnknownName(LookupError):
 
 class CannotLoad(ImportError):
     """The name is known, but its object cannot be imported."""
+
+
+class Untrusted(CannotLoad):
+    """A file names code, or hands options to code of other packages, and the user has not said that it may."""
+
+
+@dataclass(frozen=True)
+class ImportRules:
+    """Which names of modules may be imported, and where modules are looked for.
+
+    Attributes:
+        everything: whether any name may be imported.
+        typed: the names that may be imported if not.
+        folder: searched after `sys.path`, while such a name is imported; "": none.
+        used: whether a module of that folder has been imported.
+        path: `sys.path`, where the rules are sent to another process.
+    """
+
+    everything: bool = True
+    typed: frozenset[str] = frozenset()
+    folder: str = ""
+    used: bool = False
+    path: tuple[str, ...] = ()
+
+
+# Of the process and not of a context, since threads of servers and environments would start without it.
+_rules = ImportRules()
+_searching = 0
+_lock = threading.RLock()
+
+
+@contextmanager
+def names_from_files(typed: Iterable[str] = (), *, folder: str | os.PathLike[str] = "") -> Iterator[None]:
+    """In this block, import no module because a file names it: registered and installed names are found, others not.
+
+    It holds for all threads of the process, and for the child processes that turnwise starts in it.
+
+    Args:
+        typed: words of a command line, whose names may be imported.
+        folder: searched for modules after `sys.path`, while such a name is imported, and in child processes that
+            receive an object of a module in it; "": none.
+
+    >>> with names_from_files(["--credit", "mine,os.path:sep"]):
+    ...     Registry("item", group="example.items").get("os.path:sep")
+    ...     Registry("item", group="example.items").get("os.path:join")
+    Traceback (most recent call last):
+    ...
+    turnwise.registry.Untrusted: the item 'os.path:join' is code that a file names; --trust lets it run
+    """
+    global _rules
+    before = _rules
+    names = frozenset(name for word in typed for name in (word, *_SEPARATORS.split(word)) if ":" in name)
+    _rules = ImportRules(False, names, os.fspath(folder))
+    try:
+        yield
+    finally:
+        _rules = before
+
+
+def trust_names() -> None:
+    """Let files name modules until the end of the block of `names_from_files`: the user trusts the files."""
+    global _rules
+    _rules = replace(_rules, everything=True)
+
+
+def trusted() -> bool:
+    """Return whether files may name modules, and hand options to any code."""
+    return _rules.everything
+
+
+def require_trust(name: str, kind: str) -> None:
+    """Check that a "module:attribute" may be imported.
+
+    Args:
+        name: as it was typed or read.
+        kind: what it is, for the message.
+
+    Raises:
+        Untrusted: it was not typed, and files may not name modules.
+    """
+    if not _rules.everything and name not in _rules.typed:
+        raise Untrusted(f"the {kind} {name!r} is code that a file names; --trust lets it run")
+
+
+def is_untrusted(error: BaseException) -> bool:
+    """Return whether an error, or one that it was raised from, is an `Untrusted`."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, Untrusted):
+        cause = cause.__cause__
+    return cause is not None
+
+
+def import_rules() -> ImportRules:
+    """Return the rules of this process, for `adopt_import_rules` in another one."""
+    return replace(_rules, path=tuple(os.path.abspath(place) for place in sys.path))
+
+
+def adopt_import_rules(rules: ImportRules) -> None:
+    """Import in this process what that of the rules may import, and find modules where it finds them."""
+    global _rules
+    _rules = rules
+    places = (*rules.path, rules.folder) if rules.used else rules.path
+    sys.path += [place for place in dict.fromkeys(places) if place not in sys.path]
+
+
+@contextmanager
+def _user_folder() -> Iterator[None]:
+    """In this block, find modules of the user's folder after those of `sys.path`."""
+    global _searching
+    folder = _rules.folder
+    with _lock:
+        if folder and _searching == 0:
+            sys.path.append(folder)
+        _searching += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _searching -= 1
+            if folder in sys.path and _searching == 0:
+                del sys.path[len(sys.path) - 1 - sys.path[::-1].index(folder)]  # the last one is ours
+
+
+def import_typed(module: str) -> ModuleType:
+    """Return a module that the user named; those in the user's folder are found too (see `names_from_files`).
+
+    Raises:
+        Exception: whatever importing it raises.
+    """
+    global _rules
+    with _user_folder():
+        imported = import_module(module)
+    file = getattr(imported, "__file__", None)
+    if _rules.folder and file and os.path.realpath(file).startswith(os.path.join(os.path.realpath(_rules.folder), "")):
+        _rules = replace(_rules, used=True)
+    return imported
+
+
+def import_registered(module: str) -> ModuleType:
+    """Return a module that a package named, which may be one that the user named before.
+
+    Raises:
+        Exception: whatever importing it raises.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if not _rules.used or not _is_missing(module, error):
+            raise
+        return import_typed(module)
 
 
 class Registry(Generic[T]):
@@ -107,15 +286,19 @@ class Registry(Generic[T]):
         Raises:
             UnknownName: nobody offers it; the message suggests a near name.
             CannotLoad: its module cannot be imported, or has no such attribute.
+            Untrusted: a file names the module (see `names_from_files`).
             TypeError: what was loaded is not an item of this kind.
         """
         if name in self._items:
             return self._items[name]
-        reference = self._lazy.get(name) or self._entry_point(name) or (name if ":" in name else None)
-        if reference is None:
+        registered = self._lazy.get(name) or self._entry_point(name)
+        if registered is None and ":" not in name:
             raise UnknownName(f"unknown {self.kind} {name!r}{suggest(name, self.names())}")
+        if registered is None:
+            require_trust(name, self.kind)
+        reference = registered or name
         try:
-            return self._adapt(name, load(reference, self.kind))
+            return self._adapt(name, load(reference, self.kind, registered=registered is not None))
         except CannotLoad as error:
             module = reference.partition(":")[0]
             if name in self.names() or not _is_missing(module, error.__cause__) or not _near(module, self.names()):
@@ -136,15 +319,20 @@ def _near(name: str, known: Iterable[str]) -> list[str]:
     return get_close_matches(name, list(known), n=1)
 
 
-def load(reference: str, kind: str) -> Any:
+def load(reference: str, kind: str, *, registered: bool = False) -> Any:
     """Return the object that "module:attribute" names.
+
+    Args:
+        reference: the name.
+        kind: what it is, for messages.
+        registered: whether a package named it, and not the user.
 
     Raises:
         CannotLoad: the module cannot be imported, or has no such attribute.
     """
     module, _, attribute = reference.partition(":")
     try:
-        return attrgetter(attribute)(import_module(module))
+        return attrgetter(attribute)((import_registered if registered else import_typed)(module))
     except Exception as error:  # importing runs code of others, which may raise anything
         raise CannotLoad(f"the {kind} {reference!r} cannot be loaded: {type(error).__name__}: {error}") from error
 

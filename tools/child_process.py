@@ -21,6 +21,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
+from turnwise.registry import ImportRules, adopt_import_rules, import_rules
 from turnwise.tools.garbage_collection import collect_garbage_less_often
 
 __all__ = ["CallFailed", "ChildProcess", "ProcessDied", "answer_bytes", "call_bytes", "result_of", "run_call"]
@@ -77,7 +78,7 @@ class ChildProcess:
         context = multiprocessing.get_context(start_method)
         self.pipe, theirs = context.Pipe()
         self._process: Any = context.Process(  # type: ignore[attr-defined]
-            target=_begin, args=(target, theirs, *args), name=name, daemon=daemon
+            target=_begin, args=(import_rules(), target, theirs, *args), name=name, daemon=daemon
         )
         self._lock = threading.Lock()  # of the decision who reaps the process
         self._process.start()
@@ -128,8 +129,9 @@ def _kill_group(process: Any, ended: bool) -> None:
         process.kill()
 
 
-def _begin(target: Callable[..., None], pipe: Connection, *args: Any) -> None:
+def _begin(rules: ImportRules, target: Callable[..., None], pipe: Connection, *args: Any) -> None:
     """Run in the child: leave the parent's session, watch the parent, and call the target."""
+    adopt_import_rules(rules)
     with contextlib.suppress(OSError, AttributeError):
         os.setsid()
     threading.Thread(target=_end_with_parent, name="turnwise-parent", daemon=True).start()

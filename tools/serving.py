@@ -4,6 +4,9 @@
     ├── PortInUse      the port is taken, reserved or invalid, or the host is not this machine
     └── NotServing     the server did not start in time
 
+Every application is behind `turnwise.tools.request_guard`. It may set `app.state.content_types` and
+`app.state.max_body`, of the bodies that it takes.
+
 Not included: authentication, encryption, several processes.
 """
 
@@ -11,10 +14,12 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Thread
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from turnwise.tools.request_guard import JSON, MAX_BODY, App, RequestGuard, rules_for
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -91,19 +96,20 @@ def require_packages() -> None:
         raise ImportError(_MISSING) from missing
 
 
-def serve_forever(app: FastAPI, opened: socket.socket, *, websockets: bool = False) -> None:
+def serve_forever(app: FastAPI, opened: socket.socket, *, websockets: bool = False, names: Sequence[str] = ()) -> None:
     """Serve until Ctrl-C.
 
     Args:
         app: the application.
         opened: a socket from `listen`; closed in the end.
+        names: further names of this machine, under which clients may reach it.
         websockets: whether the application has websockets and functions to call at its start and end.
 
     Raises:
         ImportError: uvicorn is not installed.
     """
     try:
-        _server(app, websockets).run(sockets=[opened])
+        _server(app, opened, websockets, names).run(sockets=[opened])
     except KeyboardInterrupt:  # uvicorn shuts down, then raises the signal again
         pass
     finally:
@@ -127,7 +133,7 @@ def serve_in_thread(app: FastAPI, host: str = "127.0.0.1", port: int = 0, *, web
     """
     opened = listen(host, port)
     try:
-        server = _server(app, websockets)
+        server = _server(app, opened, websockets, ())
         thread = Thread(target=server.run, kwargs={"sockets": [opened]}, name="server", daemon=True)
         thread.start()
         _wait_for_start(server, thread)
@@ -155,23 +161,32 @@ def _wait_for_start(server: Server, thread: Thread) -> None:
         time.sleep(0.005)
 
 
-def _server(app: FastAPI, websockets: bool) -> Server:
+def _server(app: FastAPI, opened: socket.socket, websockets: bool, names: Sequence[str]) -> Server:
     try:
         import uvicorn
     except ImportError as missing:
         raise ImportError(_MISSING) from missing
+    state = getattr(app, "state", None)
+    rules = rules_for(
+        opened.getsockname()[0],
+        names,
+        content_types=getattr(state, "content_types", (JSON,)),
+        max_body=getattr(state, "max_body", MAX_BODY),
+    )
+    guarded: Any = RequestGuard(cast(App, app), rules)
     server = uvicorn.Server(
         uvicorn.Config(
-            app,
+            guarded,
             log_level="error",
             access_log=False,
             lifespan="on" if websockets else "off",
             server_header=False,
             ws="auto" if websockets else "none",
+            ws_max_size=MAX_BODY,
             timeout_keep_alive=_KEEP_ALIVE,
             timeout_graceful_shutdown=2,
         )
     )
-    if hasattr(app, "state"):  # an application of starlette
+    if state is not None:  # an application of starlette
         app.state.closing = lambda: server.should_exit  # for answers without an end, which must stop then
     return server

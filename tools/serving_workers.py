@@ -16,7 +16,8 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from threading import Thread
@@ -56,7 +57,11 @@ def listen_for_workers(workers: int, host: str = "127.0.0.1", port: int = 0) -> 
 
 
 def serve_with_workers(
-    app: FastAPI, opened: list[socket.socket], *, report: Callable[[str], None] = lambda message: None
+    app: FastAPI,
+    opened: list[socket.socket],
+    *,
+    report: Callable[[str], None] = lambda message: None,
+    names: Sequence[str] = (),
 ) -> None:
     """Serve with a process for each socket until Ctrl-C or SIGTERM; none of them is left then.
 
@@ -64,6 +69,7 @@ def serve_with_workers(
         app: the application.
         opened: from `listen_for_workers`; closed in the end.
         report: called with a sentence when a process died.
+        names: see `serve_forever`.
 
     Raises:
         WorkersFailed: more than five processes died within a minute.
@@ -71,8 +77,9 @@ def serve_with_workers(
     before = signal.signal(signal.SIGTERM, _interrupt)
     running: list[BaseProcess] = []
     try:
-        running += [_start(app, one) for one in opened]
-        _supervise(app, opened, running, report)
+        start = partial(_start, app, names)
+        running += [start(one) for one in opened]
+        _supervise(start, opened, running, report)
     except KeyboardInterrupt:
         pass
     finally:
@@ -84,7 +91,10 @@ def serve_with_workers(
 
 
 def _supervise(
-    app: FastAPI, opened: list[socket.socket], running: list[BaseProcess], report: Callable[[str], None]
+    start: Callable[[socket.socket], BaseProcess],
+    opened: list[socket.socket],
+    running: list[BaseProcess],
+    report: Callable[[str], None],
 ) -> None:
     """Replace processes that die."""
     deaths: list[float] = []
@@ -100,11 +110,13 @@ def _supervise(
                     f"{len(deaths)} workers died within a minute, the last one with exit code {process.exitcode}"
                 )
             report(f"worker {number + 1} died with exit code {process.exitcode}; another one takes its place")
-            running[number] = _start(app, opened[number])
+            running[number] = start(opened[number])
 
 
-def _start(app: FastAPI, opened: socket.socket) -> BaseProcess:
-    process = multiprocessing.get_context("fork").Process(target=_work, args=(app, opened, os.getpid()), daemon=True)
+def _start(app: FastAPI, names: Sequence[str], opened: socket.socket) -> BaseProcess:
+    process = multiprocessing.get_context("fork").Process(
+        target=_work, args=(app, names, opened, os.getpid()), daemon=True
+    )
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)  # or the new process might leave this code as its parent
     try:
         process.start()
@@ -113,12 +125,12 @@ def _start(app: FastAPI, opened: socket.socket) -> BaseProcess:
     return process
 
 
-def _work(app: FastAPI, opened: socket.socket, parent: int) -> None:
+def _work(app: FastAPI, names: Sequence[str], opened: socket.socket, parent: int) -> None:
     """Serve in its own process until it is asked to stop, or its parent is gone."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDS)
     Thread(target=_watch, args=(parent,), daemon=True).start()
-    serve_forever(app, opened)
+    serve_forever(app, opened, names=names)
 
 
 def _watch(parent: int) -> None:

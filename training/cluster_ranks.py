@@ -6,7 +6,6 @@ else differs from ranks under torchrun (`turnwise.training.ranks`).
 
 import os
 import socket
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +14,7 @@ import torch
 
 from turnwise.agents.cluster.connection import Cluster
 from turnwise.agents.cluster.function_actor import FunctionActor
+from turnwise.registry import import_rules
 from turnwise.training.cluster import cluster_settings
 from turnwise.training.config import Run
 from turnwise.training.policy import device_of
@@ -42,7 +42,7 @@ def cluster_ranks(run: Run) -> Iterator[Leader]:
         cluster.reserve_workers(others, "cluster.learners", gpus)
         shared = {"MASTER_ADDR": cluster.address, "MASTER_PORT": str(_free_port()), "WORLD_SIZE": str(others + 1)}
         for rank in range(1, others + 1):
-            actor = cluster.start_worker(FunctionActor, sys.path, calls=1, gpus=gpus)
+            actor = cluster.start_worker(FunctionActor, import_rules(), calls=1, gpus=gpus)
             actor.run.remote(SERVE, {**shared, **_place(rank)}, run.model_dump())
             actors.append(actor)
         with _environment({**shared, **_place(0)}):

@@ -15,9 +15,10 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any, TextIO
 
+from turnwise.registry import ImportRules, adopt_import_rules, import_rules
 from turnwise.tools.garbage_collection import collect_garbage_less_often
 
 PATIENCE = 90.0
@@ -34,7 +35,8 @@ def main() -> None:
     send = _channel()
     try:
         job = json.loads(sys.stdin.readline())
-        sys.path += [place for place in job["path"] if place not in sys.path]
+        imports = job["imports"]
+        adopt_import_rules(ImportRules(**imports | {"typed": frozenset(imports["typed"])}))
         threading.Thread(target=_follow_parent, daemon=True).start()
         _train(job["run"], send)
     except KeyboardInterrupt:
@@ -127,7 +129,8 @@ def job(table: dict[str, Any]) -> str:
     Args:
         table: the run, as `Run.parse` accepts it.
     """
-    return json.dumps({"run": table, "path": [str(Path(place).resolve()) for place in sys.path if place]}) + "\n"
+    rules = asdict(import_rules())
+    return json.dumps({"run": table, "imports": rules | {"typed": sorted(rules["typed"])}}) + "\n"
 
 
 if __name__ == "__main__":

@@ -7,8 +7,7 @@ text. An exception that leaves this process is one of `turnwise.agents.errors`.
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -26,6 +25,7 @@ from turnwise.agents.samplers.base import (
     Sleeps,
     Tokenizer,
 )
+from turnwise.registry import ImportRules, adopt_import_rules
 
 __all__ = ["EngineFacts", "EngineHost"]
 
@@ -46,9 +46,9 @@ class EngineFacts:
 class EngineHost:
     """The class of the Ray actor of an engine; `open` makes its sampler."""
 
-    def __init__(self, path: Sequence[str]) -> None:
+    def __init__(self, rules: ImportRules) -> None:
         """Find modules where the driver finds them, as far as this node has the folders: samplers of the user's own."""
-        sys.path += [folder for folder in path if folder not in sys.path]
+        adopt_import_rules(rules)
         self._opened: Sampler | None = None
         self._chunks: dict[int, WeightChunk] = {}
         self._running: dict[str, asyncio.Event] = {}

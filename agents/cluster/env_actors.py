@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-import sys
 import threading
-from collections.abc import Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from functools import partial
@@ -19,6 +17,7 @@ from typing import Any
 from turnwise.agents.cluster.connection import ActorLost, Cluster, ClusterSettings
 from turnwise.agents.env_processes import EnvProcesses
 from turnwise.envs.host import new_host
+from turnwise.registry import ImportRules, adopt_import_rules, import_rules
 from turnwise.tools.child_process import CallFailed, ProcessDied, answer_bytes, call_bytes
 from turnwise.tools.concurrent_process import ConcurrentProcess
 from turnwise.tools.deadlines import DeadlinePassed
@@ -68,9 +67,9 @@ class EnvActors(EnvProcesses):
 class EnvActor:
     """The class of the actor: a process with an `EnvHost`, on the actor's node."""
 
-    def __init__(self, path: Sequence[str], threads: bool) -> None:
+    def __init__(self, rules: ImportRules, threads: bool) -> None:
         """Find modules where the driver finds them, as far as this node has the folders, and start the process."""
-        sys.path += [folder for folder in path if folder not in sys.path]
+        adopt_import_rules(rules)
         self._process = ConcurrentProcess(new_host, threads=threads, name="turnwise-environments")
 
     async def call(self, lane: int, seconds: float | None, arguments: bytes) -> tuple[bytes, int]:
@@ -106,7 +105,7 @@ class _ActorProcess:
 
     def __init__(self, cluster: Cluster, threads: bool) -> None:
         self._cluster = cluster
-        self._actor = cluster.start_worker(EnvActor, sys.path, threads)
+        self._actor = cluster.start_worker(EnvActor, import_rules(), threads)
         self._lock = threading.Lock()
         self.late = self._memory = 0
         self.ready = self.ended = False

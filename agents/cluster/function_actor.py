@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
+
+from turnwise.registry import ImportRules, adopt_import_rules
 
 __all__ = ["FunctionActor"]
 
@@ -14,9 +15,9 @@ __all__ = ["FunctionActor"]
 class FunctionActor:
     """The class of the actor."""
 
-    def __init__(self, path: Sequence[str]) -> None:
+    def __init__(self, rules: ImportRules) -> None:
         """Find modules where the driver finds them, as far as this node has the folders."""
-        sys.path += [folder for folder in path if folder not in sys.path]
+        adopt_import_rules(rules)
 
     def run(self, name: str, variables: Mapping[str, str], *arguments: Any) -> Any:
         """Return the result of a function.

@@ -12,7 +12,6 @@ Not included: engines that draw on the environment's expert, which stays with th
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import nullcontext
@@ -28,6 +27,7 @@ from turnwise.agents.cluster.weight_chunks import CHUNK, split_weights
 from turnwise.agents.errors import AgentError, EngineFailed, RequestFailed, SamplerError
 from turnwise.agents.samplers.background import BackgroundLoop
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, Tokenizer
+from turnwise.registry import import_rules
 
 __all__ = ["ClusterSampler"]
 
@@ -386,7 +386,7 @@ class ClusterSampler:
 
     async def _start(self, engine: Engine) -> EngineFacts:
         """Start the process of an engine, and make it ready with the current weights."""
-        actor = self._cluster.start(EngineHost, engine.number, sys.path)
+        actor = self._cluster.start(EngineHost, engine.number, import_rules())
         try:
             facts: EngineFacts = await self._ask(actor.open.remote(self._name, self._settings), START_SECONDS)
             await self._until(lambda: not self._splitting)

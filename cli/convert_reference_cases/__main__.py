@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from turnwise.cli.console import warn
 from turnwise.cli.convert_reference_cases.common import UnreadableCase
 from turnwise.cli.convert_reference_cases.losses import batch_of, loss_cases
 from turnwise.cli.convert_reference_cases.named import named_cases
@@ -72,18 +73,18 @@ def _compact(value: Any) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Convert a file and return the exit code."""
     if len(arguments) != 2:
-        print("usage: python -m turnwise.cli.convert_reference_cases OLD.json NEW.json", file=sys.stderr)
+        warn("usage: python -m turnwise.cli.convert_reference_cases OLD.json NEW.json")
         return 2
     old, new = map(Path, arguments)
     try:
         content, left_out = convert(json.loads(old.read_text(encoding="utf-8")))
         new.write_text(as_text(content), encoding="utf-8")
     except (OSError, ValueError, UserError) as error:
-        print(f"{old}: {sentence_of(error) or error}", file=sys.stderr)
+        warn(f"{old}: {sentence_of(error) or error}")
         return 2
     for line in left_out:
-        print(f"left out: {line}", file=sys.stderr)
-    print(f"{len(content['cases'])} cases in {new}", file=sys.stderr)
+        warn(f"left out: {line}")
+    warn(f"{len(content['cases'])} cases in {new}")
     return 1 if left_out else 0
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from turnwise.cli.errors import UserError
+from turnwise.cli.file_options import require_safe_env
 from turnwise.cli.run_report import iterations
 from turnwise.cli.run_report.ablation_data import AblationData, is_ablation
 from turnwise.cli.run_report.benchmark_data import BenchmarkData, card_file, is_benchmark
@@ -109,8 +110,10 @@ class ReportData:
 
         Raises:
             UserError: the environment is not known, or has no screens.
+            Untrusted: the folder names code, or sets an option, that needs --trust.
         """
         env_id, kwargs = self.sources()[prefix].environment(number)
+        require_safe_env(env_id, kwargs)
         with closing(ScreenReplay(env_id, kwargs)) as replay:
             return replay.pictures(self.read(number, prefix), most)
 

@@ -1,8 +1,7 @@
 """A live report on this machine: the page, what is new since a revision, and the turns of an iteration on request.
 
-It listens on 127.0.0.1 only, answers only requests that were addressed to this machine by name (so that no other web
-site can read it through a changed name server), and reads only the folder that it was started for: a request holds
-numbers, never a path.
+It listens on 127.0.0.1 only, keeps other web sites away (`turnwise.tools.request_guard`), and reads only the folder
+that it was started for: a request holds numbers, never a path.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnwise.cli.run_report import iterations
 from turnwise.cli.run_report.html import page
+from turnwise.tools.request_guard import refusal, rules_for
 
 if TYPE_CHECKING:
     from turnwise.cli.run_report.report_data import ReportData
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 _CHUNK = re.compile(r"/(\d{1,4}:)?(turns|tokens)/(\d{1,9})(?:/(\d{1,9}))?")
 _NEWS = re.compile(r"/news\?since=(\d{1,9})")
-_NAME = re.compile(r"(127\.0\.0\.1|localhost)(:\d+)?")
+_RULES = rules_for(HOST)
 
 
 class LiveServer:
@@ -73,8 +73,9 @@ class LiveServer:
         """Answer one request."""
         kind, content = "text/plain; charset=utf-8", b"not found\n"
         status = 404
-        if _NAME.fullmatch(request.headers.get("Host", "")) is None:
-            status, content = 403, b"this report is only for its own machine\n"
+        headers = [(name.lower(), value) for name, value in request.headers.items()]
+        if refused := refusal(_RULES, request.command, headers):
+            status, content = refused.status, f"{refused.sentence}\n".encode()
         elif request.path == "/":
             status, kind, content = 200, "text/html; charset=utf-8", self._page()
         elif found := _NEWS.fullmatch(request.path):

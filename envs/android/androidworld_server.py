@@ -75,7 +75,7 @@ def create_app(
     make()  # a wrong argument is refused now
     phones = AndroidWorldPhones(make, sessions, idle)
     app = FastAPI(title="turnwise androidworld", docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.phones = phones
+    app.state.phones, app.state.max_body = phones, _MAX_BODY
 
     def respond(status: int, content: Any) -> Response:
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
@@ -88,7 +88,7 @@ def create_app(
     def endpoint(handler: _Handler) -> Callable[[Request], Any]:
         async def respond_to(request: Request) -> Response:
             try:
-                session, body = _session(request), await _body(request)
+                session, body = _session(request), await request.body()
                 return respond(200, await run_in_threadpool(answer, handler, session, request.query_params, body))
             except Refused as error:
                 return respond(error.status, {"detail": str(error)})
@@ -121,16 +121,6 @@ def _session(request: Request) -> str:
     if len(name) > _MAX_SESSION:
         raise Refused(f"the header {SESSION_HEADER} has at most {_MAX_SESSION} characters, got {len(name)}")
     return name
-
-
-async def _body(request: Request) -> bytes:
-    pieces, size = [], 0
-    async for piece in request.stream():
-        pieces.append(piece)
-        size += len(piece)
-        if size > _MAX_BODY:
-            raise Refused(f"a request has at most {_MAX_BODY:,} bytes", 413)
-    return b"".join(pieces)
 
 
 def _text(query: Query, name: str, default: str | None = None) -> str:

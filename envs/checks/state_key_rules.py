@@ -114,7 +114,10 @@ def _over_fine(explorer: Explorer, task: str | None, one: ReachedState, other: R
     """Return the failure that only the keys of two states differ."""
     refused = other.moment.info.get(VALID) is False and other.prefix[:-1] == one.prefix
     between = ", separated only by an invalid action," if refused else ""
-    what = f"the keys {cut(one.moment.key)} and {cut(other.moment.key)}{between} belong to states that {how}"
+    what = (
+        f"the keys {cut(one.moment.key)} and {cut(other.moment.key)}{between} belong to states that {how}; if keys are "
+        f"meant to hold what the agent has read, set metadata[{KNOWLEDGE_IN_STATE!r}] = True in the class"
+    )
     claim = "assert a[-1][4]['state'] == b[-1][4]['state']  # nothing was found that tells a from b"
     return RuleFailed(what, _pair_script(explorer, task, claim, a=one.prefix, b=other.prefix))
 

@@ -153,11 +153,11 @@ def test_arms_begin_with_the_same_weights_and_end_as_plain_training_does(
 
 def test_every_arm_is_a_run_like_any_other(finished: tuple[Path, str, str], turnwise: Any, tmp_path: Path) -> None:
     folder, _, _ = finished
-    said = turnwise("eval", folder / "grpo/seed-0", "--episodes", 4, "--output", tmp_path / "again.json")
+    said = turnwise("eval", folder / "grpo/seed-0", "--trust", "--episodes", 4, "--output", tmp_path / "again.json")
     assert said.code == 0, said.err
     said = turnwise("compare", tmp_path / "again.json", folder / "gigpo-w-0.5/seed-0/after.json")
     assert said.code == 0, said.err
-    assert turnwise("train", folder / "grpo/seed-0", "--resume").code == 0
+    assert turnwise("train", folder / "grpo/seed-0", "--resume", "--trust").code == 0
 
 
 def test_what_is_written_says_what_was_found(finished: tuple[Path, str, str]) -> None:
@@ -194,7 +194,7 @@ def test_another_configuration_in_the_same_folder_is_refused(
 def test_a_folder_goes_on_as_it_was_begun(finished: tuple[Path, str, str], turnwise: Any) -> None:
     folder, _, _ = finished
     before = json.loads((folder / "results.json").read_text())
-    said = turnwise("ablate", folder)
+    said = turnwise("ablate", folder, "--trust")
     assert said.code == 0, said.err
     assert "started" not in said.out
     after = json.loads((folder / "results.json").read_text())

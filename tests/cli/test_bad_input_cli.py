@@ -296,5 +296,5 @@ def test_what_a_model_wrote_does_not_control_the_terminal(turnwise: Call, traine
     turns = tuple(dataclasses.replace(turn, action="\x1b[2Jgo\x9d0;owned\x07 east") for turn in episode.turns)
     (tmp_path / "t.jsonl").write_text(to_json(dataclasses.replace(episode, turns=turns)) + "\n")
     said = turnwise("show", tmp_path / "t.jsonl").out
-    assert "[2Jgo 0;owned east" in said
+    assert r"\x1b[2Jgo\x9d0;owned\x07 east" in said
     assert not set("\x1b\x9d\x07") & set(said)

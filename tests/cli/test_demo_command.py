@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -81,12 +82,31 @@ def test_a_second_run_in_the_same_folder_is_refused(turnwise: Call, trained: Pat
         one_sentence(turnwise("train", trained, "--resume"), "already training in")
 
 
+def copy_of_the_sources(folder: Path) -> Path:
+    skipped = shutil.ignore_patterns(".*", "tests", "docs", "runs", "build", "*.egg-info", "__pycache__")
+    shutil.copytree(Path(__file__).parents[2], folder, ignore=skipped)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("build", ["build_wheel", "build_editable"])
+def test_an_installation_prints_no_warning(tmp_path: Path, build: str) -> None:
+    """As `pip install .` and the Makefile build it."""
+    makefile = (Path(__file__).parents[2] / "Makefile").read_text(encoding="utf-8")
+    (told,) = re.findall(r"export PYTHONWARNINGS := (.*)", makefile)
+    source = copy_of_the_sources(tmp_path / "source")
+    code = f"import setuptools.build_meta as b; b.{build}({str(tmp_path)!r})"
+    env = {**os.environ, "PYTHONWARNINGS": told if build == "build_editable" else ""}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=source, env=env, check=True, capture_output=True, text=True, timeout=300
+    )
+    assert "Warning" not in done.stdout + done.stderr
+
+
 @pytest.mark.slow
 def test_the_demo_of_an_installed_wheel_has_its_settings(tmp_path: Path) -> None:
     """Built from a copy of the sources and unpacked where nothing else of the repository is."""
-    root, source, site = Path(__file__).parents[2], tmp_path / "source", tmp_path / "site"
-    skipped = shutil.ignore_patterns(".*", "tests", "runs", "build", "*.egg-info", "__pycache__")
-    shutil.copytree(root, source, ignore=skipped)
+    source, site = copy_of_the_sources(tmp_path / "source"), tmp_path / "site"
     code = f"import setuptools.build_meta as b; b.build_wheel({str(tmp_path)!r})"
     subprocess.run([sys.executable, "-c", code], cwd=source, check=True, capture_output=True, timeout=300)
     (wheel,) = tmp_path.glob("*.whl")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import re
+from pathlib import Path
 from typing import Any, ClassVar
 
 import gymnasium
@@ -99,6 +101,27 @@ def test_keys_with_knowledge_may_differ_where_the_world_does_not():
     report = check_env(Knows, tasks=2, effort=SMALL, play_expert=play_expert)
     assert report.ok
     assert outcomes(report, "skipped") == {"limit", "snapshot", "state-different"}
+
+
+def test_keys_with_undeclared_knowledge_are_told_how_to_declare_it():
+    report = check_env(CountsTurns, tasks=2, effort=SMALL)
+    assert "metadata['knowledge_in_state'] = True" in report["state-different"].detail
+
+
+def test_the_page_about_state_keys_and_the_check_agree(tmp_path, monkeypatch):
+    """The page's environment keeps the contract as printed, and the message leads to its key where that is missing."""
+    page = (Path(__file__).parents[2] / "docs/environments.md").read_text(encoding="utf-8")
+    code = next(block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "class SupportDesk" in block)
+    for name, text in (("as_printed", code), ("without", code.replace(', "knowledge_in_state": True', ""))):
+        (tmp_path / f"desk_{name}.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    import desk_as_printed  # type: ignore[import-not-found]
+    import desk_without  # type: ignore[import-not-found]
+
+    assert check_env(desk_as_printed.SupportDesk, tasks=2, effort=SMALL).ok
+    report = check_env(desk_without.SupportDesk, tasks=2, effort=SMALL)
+    assert outcomes(report, "failed") == {"state-different"}
+    assert "knowledge_in_state" in report["state-different"].detail
 
 
 class Booklet(gymnasium.Env[str, str]):

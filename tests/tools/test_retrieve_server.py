@@ -49,7 +49,8 @@ def small() -> Iterator[str]:
 
 def post(url: str, said: Any, **more: Any) -> httpx.Response:
     content = said if isinstance(said, bytes) else json.dumps(said).encode()
-    return CLIENT.post(f"{url}/retrieve", content=content, **more)
+    headers = {"Content-Type": "application/json"}
+    return CLIENT.post(f"{url}/retrieve", content=content, headers=headers, **more)
 
 
 def document(id: str) -> dict[str, str]:
@@ -241,7 +242,10 @@ def test_a_library_that_fails(error: Exception, status: int, sentence: str, capl
 def test_a_request_that_ends_early(url: str) -> None:
     host, port = url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as half:
-        half.sendall(b"POST /retrieve HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        half.sendall(
+            b"POST /retrieve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 100\r\n\r\n{"
+        )
     assert post(url, {"queries": ["grass"]}).status_code == 200
 
 

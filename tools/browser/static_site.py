@@ -12,7 +12,11 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from turnwise.tools.request_guard import refusal, rules_for
+
 __all__ = ["StaticSite", "static_site"]
+
+_RULES = rules_for("127.0.0.1")
 
 
 class _FileHandler(SimpleHTTPRequestHandler):
@@ -27,7 +31,10 @@ class _FileHandler(SimpleHTTPRequestHandler):
         return str(found) if inside and found.is_file() else str(Path(self.directory) / "\0none")
 
     def send_head(self) -> Any:
-        """Open the file, or send status 404."""
+        """Open the file, or send an error status."""
+        if refused := refusal(_RULES, self.command, [(name.lower(), value) for name, value in self.headers.items()]):
+            self.send_error(refused.status, explain=refused.sentence)
+            return None
         if self.translate_path(self.path).endswith("\0none"):
             self.send_error(404)
             return None

@@ -14,12 +14,12 @@ Not included: authentication and encryption. `turnwise.tools.serving` runs the a
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import math
-from collections.abc import Sized
+from collections.abc import Iterator, Sized
 from dataclasses import dataclass
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from turnwise.tools.retrieval.errors import BadQuery, RetrievalError, RetrieverDown
@@ -33,6 +33,9 @@ __all__ = ["RequestLimits", "create_app"]
 
 _MISSING: Final = "the server needs fastapi: pip install 'turnwise[serve]'"
 _LOG: Final = logging.getLogger(__name__)
+PART_QUERIES: Final = 128
+PART_CHARACTERS: Final = 64_000
+"""Queries, and their characters, for which a request has the library at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +96,25 @@ def create_app(
         raise ImportError(_MISSING) from missing
     service = _SearchService(library, topk, limits or RequestLimits(), about)
     app = FastAPI(title="turnwise search", docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.max_body = service.limits.size
 
     def respond(status: int, content: Any) -> Response:
         body = json.dumps(content, ensure_ascii=False, allow_nan=False).encode(errors="replace")
         return Response(body, status_code=status, media_type="application/json")
 
+    turn = asyncio.Lock()  # of the library, which is handed on in the order of arrival
+
+    async def answer(body: bytes) -> Response:
+        parsed = await run_in_threadpool(service.parse, body)
+        found: list[list[Passage]] = []
+        for queries in parsed.parts():  # others take their turns in between
+            async with turn:
+                found += await run_in_threadpool(service.find, queries, parsed.topk)
+        return await run_in_threadpool(respond, 200, service.result(found, parsed.scores))
+
     async def retrieve(request: Request) -> Response:
         try:
-            parsed = service.parse(await _body(request, service.limits.size))
-            return respond(200, await run_in_threadpool(service.search, parsed))
+            return await answer(await request.body())
         except _HttpError as error:
             return respond(error.status, {"detail": str(error)})
         except ClientDisconnect:
@@ -126,6 +139,19 @@ class _SearchRequest:
     topk: int
     scores: bool
 
+    def parts(self) -> Iterator[list[str]]:
+        """Yield the queries in order, in parts that take the library a fraction of a second."""
+        part: list[str] = []
+        size = 0
+        for query in self.queries:
+            if part and (len(part) == PART_QUERIES or size + len(query) > PART_CHARACTERS):
+                yield part
+                part, size = [], 0
+            part.append(query)
+            size += len(query)
+        if part:
+            yield part
+
 
 class _SearchService:
     """Parses and answers requests."""
@@ -134,7 +160,7 @@ class _SearchService:
         if not 1 <= topk <= limits.topk:
             raise BadQuery(f"topk must be from 1 to {limits.topk}, got {topk!r}")
         self.library, self.topk, self.limits, self.about = library, topk, limits, about
-        self._lock, self._answered = Lock(), 0
+        self._answered = 0
 
     def health(self) -> dict[str, Any]:
         size = len(self.library) if isinstance(self.library, Sized) else None
@@ -188,19 +214,21 @@ class _SearchService:
             raise _HttpError(413, f"a request may ask for {most}, got {queries:,} queries of {topk:,} documents")
         return topk
 
-    def search(self, request: _SearchRequest) -> dict[str, Any]:
-        """Return the response to a request."""
+    def find(self, queries: list[str], topk: int) -> list[list[Passage]]:
+        """Return the passages for each query."""
         try:
-            with self._lock:
-                found = self.library.find_batch(request.queries, request.topk)
+            return self.library.find_batch(queries, topk)
         except BadQuery as error:
             raise _HttpError(422, str(error)) from error
         except RetrieverDown as error:
             raise _HttpError(503, str(error)) from error
         except RetrievalError as error:
             raise _HttpError(500, str(error)) from error
+
+    def result(self, found: list[list[Passage]], scores: bool) -> dict[str, Any]:
+        """Return the response with passages for each query."""
         self._answered += len(found)
-        return {"result": [[_result(passage, request.scores) for passage in passages] for passages in found]}
+        return {"result": [[_result(passage, scores) for passage in passages] for passages in found]}
 
 
 def _result(passage: Passage, scores: bool) -> dict[str, Any]:
@@ -209,13 +237,3 @@ def _result(passage: Passage, scores: bool) -> dict[str, Any]:
     if not scores:
         return document
     return {"document": document, "score": passage.score if math.isfinite(passage.score) else 0.0}
-
-
-async def _body(request: Request, most: int) -> bytes:
-    """Return the body of a request if it is not too long."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > most:
-            raise _HttpError(413, f"a request may have at most {most:,} bytes")
-    return bytes(body)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from asyncio import StreamReader, StreamWriter
 from typing import Final
 
@@ -15,6 +16,7 @@ __all__ = ["run_console_line", "serve_console"]
 
 SMS_RECEIVED: Final = "android.provider.Telephony.SMS_RECEIVED"
 PHONE_STATE: Final = "android.intent.action.PHONE_STATE"
+_HTTP: Final = re.compile(r" HTTP/\d")
 _HELP: Final = (
     "Android console commands:\n    help\n    sms send\n    gsm call|accept|cancel|list\n    rotate\n    quit"
 )
@@ -26,7 +28,7 @@ async def serve_console(phone: Phone, reader: StreamReader, writer: StreamWriter
         writer.write(b"Android Console: a simulated phone\r\nOK\r\n")
         while line := await reader.readline():
             text = line.decode("utf-8", "replace").strip()
-            if text in ("quit", "exit"):
+            if text in ("quit", "exit") or _HTTP.search(text):  # a web page, whose body would be commands
                 break
             if text:
                 writer.write((run_console_line(phone, text).replace("\n", "\r\n") + "\r\n").encode("utf-8", "replace"))

@@ -12,9 +12,9 @@
     POST /again                    the same from the start
     POST /save                     the episode as a demonstration
 
-A POST has a JSON object as its body and answers with {"state", "result"}, or with {"detail": sentence}. Only requests
-that were addressed to this machine by name are answered, and only those of the page itself may change anything, so that
-no other web site can. Files are looked up by name in a table, never by path.
+A POST has a JSON object as its body and answers with {"state", "result"}, or with {"detail": sentence}.
+`turnwise.tools.serving` runs the application, and keeps other web sites away. Files are looked up by name in a table,
+never by path.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ _LOG: Final = logging.getLogger(__name__)
 _MAX_BODY: Final = 1 << 16
 _LOOK: Final = 0.04  # seconds between looks for something new
 _SILENCE: Final = 15.0  # seconds after which a sign of life is sent
-_HERE: Final = re.compile(r"(127\.0\.0\.1|localhost)(:\d+)?")
 _TYPES: Final = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -79,7 +78,7 @@ def create_app(player: PhonePlayer) -> FastAPI:
     except ImportError as missing:
         raise ImportError(_MISSING) from missing
     app = FastAPI(title="turnwise phone", docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.player = player
+    app.state.player, app.state.max_body = player, _MAX_BODY
     files = _files()
 
     def respond(status: int, content: bytes | Mapping[str, Any], kind: str = "application/json") -> Response:
@@ -89,11 +88,8 @@ def create_app(player: PhonePlayer) -> FastAPI:
     def guarded(answer: Callable[[Request], Any]) -> Callable[[Request], Any]:
         async def respond_to(request: Request) -> Response:
             try:
-                _check_sender(request)
                 response: Response = await answer(request)
                 return response
-            except _Refused as error:
-                return respond(error.status, {"detail": str(error)})
             except EnvError as error:
                 return respond(400, {"detail": str(error)})
             except Exception:
@@ -170,35 +166,9 @@ def _files() -> dict[str, tuple[str, bytes]]:
     return {path: (_TYPES[file.name.rpartition(".")[2]], file.read_bytes()) for path, file in found.items()}
 
 
-class _Refused(Exception):
-    """A request that is not answered."""
-
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-def _check_sender(request: Request) -> None:
-    """Refuse what another web site made the browser send."""
-    host = request.headers.get("host", "")
-    if _HERE.fullmatch(host) is None:
-        raise _Refused("this phone is only for its own machine", 403)
-    if request.method == "POST" and not request.headers.get("content-type", "").startswith("application/json"):
-        raise _Refused("the body must be JSON, with the header Content-Type: application/json", 415)
-    origin = request.headers.get("origin")
-    if origin is not None and origin != f"http://{host}":
-        raise _Refused("this phone answers only its own page", 403)
-
-
 async def _fields(request: Request) -> Mapping[str, Any]:
-    pieces, size = [], 0
-    async for piece in request.stream():
-        pieces.append(piece)
-        size += len(piece)
-        if size > _MAX_BODY:
-            raise _Refused(f"a request has at most {_MAX_BODY:,} bytes", 413)
     try:
-        fields = json.loads(b"".join(pieces) or b"{}")
+        fields = json.loads(await request.body() or b"{}")
     except (ValueError, RecursionError):
         raise NotNow("the body cannot be read as JSON") from None
     if not isinstance(fields, dict):

@@ -35,6 +35,7 @@ __all__ = ["OnPurchase", "create_app", "visit"]
 
 OnPurchase = Callable[[str, list[str] | None], None]
 
+FORM: Final = "application/x-www-form-urlencoded"
 _LARGEST_FORM: Final = 64_000  # bytes, more than the longest query when percent-encoded
 _COLOUR: Final = re.compile("[0-9a-f]{6}")
 _ROBOTS: Final = b"User-agent: *\nDisallow: /\n"
@@ -79,6 +80,7 @@ def create_app(shop: Shop, goals: Goals, *, kept: int = KEPT, on_purchase: OnPur
         return site.refuse(500, "the shop has failed; the request was valid")
 
     app.state.sessions = site.sessions
+    app.state.content_types, app.state.max_body = (FORM,), _LARGEST_FORM
     app.add_exception_handler(Exception, failed)
     app.router.default = site
     return app
@@ -233,11 +235,7 @@ def _last(request: Request) -> str:
 
 
 async def _form(request: Request) -> dict[str, str]:
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _LARGEST_FORM:
-            raise SiteError(f"a form may have at most {_LARGEST_FORM:,} bytes", 413)
+    body = await request.body()
     try:
         return dict(parse_qsl(body.decode("ascii", "replace"), max_num_fields=100))
     except ValueError as wrong:

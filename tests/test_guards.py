@@ -1,0 +1,169 @@
+"""The guards of the house, held by parsing the sources: one door for names, one console, one guard before servers.
+
+See docs/threats.md. Nothing is imported here, as in `test_layers`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("agents", "cli", "credit", "envs", "package", "tools", "training")
+
+PRINTS = re.compile(
+    r"print|(typer|click)\.(echo|secho|confirm|prompt)|rich\.print|(\w+\.)*Console|sys\.(stdout|stderr)\.write"
+    r"|(traceback|tb)\.print_\w+|logging\.basicConfig|(logging\.)?StreamHandler"
+)
+MAY_PRINT = {"cli/console.py", "training/process_worker.py"}  # the worker writes its own log file
+
+IMPORTS = re.compile(
+    r"(importlib\.)?import_module|__import__|exec|eval|runpy\.\w+|pkgutil\.resolve_name|\w+\.exec_module"
+)
+MAY_IMPORT = {
+    "package/registry.py": "the door: registered names, or names that were typed or trusted",
+    "package/__init__.py": "its own parts",
+    "training/__init__.py": "its own parts",
+    "envs/household/__init__.py": "its own parts",
+    "envs/android/registry.py": "its own parts",
+    "envs/android/shell/table.py": "its own parts",
+    "envs/android/tasks/template.py": "its own parts",
+    "agents/cluster/function_actor.py": "functions of turnwise, on another node",
+    "cli/list_command.py": "classes of registered environments",
+    "envs/code/candidate_runner.py": "runs inside of a box",
+    "envs/code/script_runner.py": "runs inside of a box",
+    "tools/sandbox/session_driver.py": "runs inside of a box",
+    "envs/code/generator/tasks.py": "programs that the generator has written",
+}
+
+SERVERS = re.compile(r"(\w+\.)?(ThreadingHTTPServer|HTTPServer|TCPServer|ThreadingTCPServer|start_server|run_simple)")
+MAY_SERVE = {
+    "envs/android/adb/server.py": "speaks adb: a connection that begins as HTTP does is ended",
+}
+
+
+def sources() -> list[Path]:
+    return sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+
+
+def calls(path: Path) -> Iterator[tuple[str, ast.Call]]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), node
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def test_everything_is_printed_through_the_console() -> None:
+    """Which writes control characters as escapes: a text of a model is never obeyed by the terminal."""
+    wrong = [
+        f"{relative(path)}:{node.lineno} {name}"
+        for path in sources()
+        if relative(path) not in MAY_PRINT
+        for name, node in calls(path)
+        if PRINTS.fullmatch(name)
+    ]
+    assert wrong == []
+
+
+def test_modules_are_imported_by_a_name_of_data_in_one_place() -> None:
+    """A name may come from a file, so it goes through `turnwise.registry`, which knows whether it may be imported."""
+    found = {
+        relative(path): f"{relative(path)}:{node.lineno} {name}"
+        for path in sources()
+        for name, node in calls(path)
+        if IMPORTS.fullmatch(name) and not (node.args and isinstance(node.args[0], ast.Constant))
+    }
+    # `from importlib import import_module as ...` would hide a call from this test
+    renamed = [
+        relative(path)
+        for path in sources()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module == "importlib"
+        for alias in node.names
+        if alias.name == "import_module" and alias.asname
+    ]
+    assert renamed == []
+    assert {file: found[file] for file in found if file not in MAY_IMPORT and not _a_literal_module(file)} == {}
+
+
+def _a_literal_module(file: str) -> bool:
+    """Whether all names that a file imports are constants of the module, as an optional package is."""
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    constants = {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name)
+    }
+    return all(
+        node.args and (isinstance(node.args[0], ast.Constant) or ast.unparse(node.args[0]) in constants)
+        for name, node in calls(ROOT / file)
+        if IMPORTS.fullmatch(name)
+    )
+
+
+def test_pickles_of_others_run_no_code() -> None:
+    """`torch.load` reads weights only, and numpy no objects."""
+    asked = {
+        "torch.load": ("weights_only", True),
+        "np.load": ("allow_pickle", False),
+        "numpy.load": ("allow_pickle", False),
+    }
+    wrong = []
+    for path in sources():
+        for name, node in calls(path):
+            needed = asked.get(name)
+            if needed is None:
+                continue
+            given = {word.arg: ast.unparse(word.value) for word in node.keywords}
+            if given.get(needed[0]) != str(needed[1]):
+                wrong.append(f"{relative(path)}:{node.lineno} {name} without {needed[0]}={needed[1]}")
+    assert wrong == []
+
+
+def test_every_server_is_behind_the_guard() -> None:
+    """uvicorn is started in `tools/serving.py` only (`test_layers`), which wraps every application."""
+    serving = (ROOT / "tools/serving.py").read_text(encoding="utf-8")
+    assert "RequestGuard(" in serving
+    for path in sources():
+        file, names = relative(path), [*_bases(path), *(name for name, _ in calls(path))]
+        if file in MAY_SERVE or not any(map(SERVERS.fullmatch, names)):
+            continue
+        assert any(name == "refusal" for name, _ in calls(path)), f"{file} serves without `request_guard.refusal`"
+
+
+def _bases(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ClassDef):
+            yield from map(ast.unparse, node.bases)
+
+
+TRUSTING = {"cli/ablate.py", "cli/audit.py", "cli/bench.py", "cli/credit.py", "cli/evaluate.py", "cli/plan.py"}
+TRUSTING |= {"cli/play.py", "cli/report.py", "cli/show.py", "cli/train.py"}
+
+
+@pytest.mark.parametrize("file", sorted(TRUSTING))
+def test_a_command_that_reads_runs_has_the_option_trust(file: str) -> None:
+    assert "trust: Trust = False" in (ROOT / file).read_text(encoding="utf-8")
+
+
+def test_every_row_of_the_table_of_threats_has_a_test() -> None:
+    """The rows about files, terminals, pages and servers name tests, which exist."""
+    page = (ROOT / "docs/threats.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/[\w/]+\.py)`", page)
+    assert len(named) >= 6
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_packaging_leaves_folders_of_data_to_package_data() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["tool"]["setuptools"]["include-package-data"] is False
