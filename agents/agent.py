@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from turnwise.agents.chat_template import ChatTemplate
 from turnwise.agents.errors import AgentError, PromptError, look_up
-from turnwise.agents.parsing import PARSERS, Parsed, Parser
+from turnwise.agents.parsing import PARSERS, Parsed, Parser, without_stop
 from turnwise.agents.prompt import PROMPTS, Conversation, PromptBuilder
 from turnwise.agents.templates import PLAIN, TEMPLATES, Template
 from turnwise.agents.tokenization import Tokenizer
@@ -106,8 +106,8 @@ class Agent:
         return cls(prompt=_builder(prompt, _template(template)), **values)
 
     def parse(self, text: str) -> Parsed:
-        """Return the action in an answer, or why there is none."""
-        return self._parser.read(text)
+        """Return the action in an answer, or why there is none; a stop string that ended it belongs to no action."""
+        return self._parser.read(without_stop(text, self.stop))
 
     def format(self, action: str) -> str:
         """Return an answer that the agent parses as the action."""

@@ -125,6 +125,7 @@ def open_sampler(prepared: PreparedRun, learner: Learner) -> Sampler:
         options=section.options,
         module=learner.weights() if shared else None,
         tokenizer=learner.tokenizer,
+        vocabulary=int(learner.model.config.get_text_config().vocab_size),
     )
     sampler = _on_cluster(run, settings) if run.cluster.address else look_up(SAMPLERS, section.engine)(settings)
     if sampler.tokenizer is None:

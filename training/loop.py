@@ -20,6 +20,7 @@ from turnwise.agents.folder_lock import locked
 from turnwise.agents.models import ModelFolder
 from turnwise.agents.rollout import RolloutReport
 from turnwise.agents.samplers.base import Sampler
+from turnwise.agents.tokenization import codec_of
 from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.steps import Steps
@@ -274,8 +275,7 @@ class TrainingLoop:
             batch = replace(batch, reference=self._scores(batch, reference=True).logprobs)
         if transform is None:
             return batch, {}
-        decode = partial(self.learner.tokenizer.decode, clean_up_tokenization_spaces=False)
-        return transform(batch, groups, decode=decode, scores=scores)
+        return transform(batch, groups, decode=codec_of(self.learner.tokenizer).decode, scores=scores)
 
     def _scores(self, batch: Batch, *, reference: bool = False) -> Scores:
         score = self.learner.score_reference if reference else self.learner.score

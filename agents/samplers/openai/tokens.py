@@ -8,7 +8,7 @@ The server must return token ids (``return_token_ids``) and log-probabilities, a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
@@ -17,7 +17,7 @@ from turnwise.agents.samplers.openai.options import OpenAIOptions
 from turnwise.agents.samplers.openai.served import ServedModel, choice_of
 from turnwise.agents.samplers.openai.weights import ServedWeights
 from turnwise.agents.samplers.seeds import request_seed
-from turnwise.agents.samplers.token_requests import check_prompt
+from turnwise.agents.samplers.token_requests import check_prompt, check_sample, stop_strings
 from turnwise.agents.tokenization import codec_of
 from turnwise.registry import suggest
 
@@ -44,7 +44,9 @@ class OpenAITokens(ServedModel):
         """
         super().__init__(settings, options)
         self.tokenizer = tokenizer
-        self._ends = codec_of(tokenizer).ends
+        self._codec = codec_of(tokenizer)
+        self._ends = self._codec.ends
+        self._vocabulary = settings.vocabulary or (len(tokenizer) if isinstance(tokenizer, Sized) else None)
         self._weights = ServedWeights(self._client, options)
         self._adapter = ""
         self._running = 0
@@ -94,22 +96,27 @@ class OpenAITokens(ServedModel):
     async def _answer(self, request: Request) -> Completion:
         if request.temperature not in (0.0, 1.0) or request.top_p < 1:
             await self._require_processed_logprobs(request.prompt)
+        most = min(request.max_tokens, (self.context or len(request.prompt) + request.max_tokens) - len(request.prompt))
+        end = request.end
         choice = await self._complete(
             request.prompt,
-            max_tokens=min(
-                request.max_tokens, (self.context or len(request.prompt) + request.max_tokens) - len(request.prompt)
-            ),
+            max_tokens=most,
             temperature=request.temperature,
             top_p=request.top_p,
             seed=request_seed(request.seed, request.turn),
-            stop=list(request.stop),
+            stop=list(stop_strings(request)),
+            stop_token_ids=sorted(end.tokens) if end is not None else [],
         )
-        tokens, logprobs = self._sampled(choice)
+        tokens, logprobs = check_sample(
+            request, *self._sampled(choice), most=most, vocabulary=self._vocabulary, engine=self.url
+        )
         reason = choice.get("finish_reason")
         if reason not in ("stop", "length"):
             raise RequestFailed(f"{self.url}: the answer ended with {reason!r} instead of 'stop' or 'length'")
-        ended = reason == "stop" and (isinstance(choice.get("stop_reason"), int) or tokens[-1] in self._ends)
-        text = self.tokenizer.decode(list(tokens[:-1] if ended else tokens))
+        ends = self._ends if reason == "stop" else frozenset()
+        if reason == "stop" and isinstance(choice.get("stop_reason"), int):
+            ends |= {tokens[-1]}
+        text = self._codec.answer(tokens, ends, end)
         return Completion(tokens, logprobs, text, self.version, reason)
 
     async def _complete(self, prompt: Sequence[int], **fields: Any) -> Mapping[str, Any]:
@@ -128,12 +135,11 @@ class OpenAITokens(ServedModel):
         }
         return choice_of(await self._client.post("/completions", self._sent(body)), self.url)
 
-    def _sampled(self, choice: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[float, ...]]:
-        """Return ids and log-probabilities of an answer.
+    def _sampled(self, choice: Mapping[str, Any]) -> tuple[list[object], list[object]]:
+        """Return ids and log-probabilities of an answer, unchecked.
 
         Raises:
             EngineFailed: the server does not return them.
-            RequestFailed: there are none, or one is not a number.
         """
         tokens, table = choice.get("token_ids"), choice.get("logprobs")
         logprobs = table.get("token_logprobs") if isinstance(table, Mapping) else None
@@ -142,9 +148,7 @@ class OpenAITokens(ServedModel):
                 f"{self.url} returns no token ids and log-probabilities; a token engine needs a server with "
                 "return_token_ids, such as vLLM"
             )
-        if not tokens or len(tokens) != len(logprobs) or not all(isinstance(one, float | int) for one in logprobs):
-            raise RequestFailed(f"{self.url}: {len(tokens)} token ids with {len(logprobs)} log-probabilities")
-        return tuple(tokens), tuple(map(float, logprobs))
+        return tokens, logprobs
 
     async def _require_processed_logprobs(self, prompt: Sequence[int]) -> None:
         """Check once that log-probabilities follow the temperature.
