@@ -30,7 +30,7 @@ class Prompt:
     """Token ids [L]; empty without a tokenizer."""
     messages: tuple[Message, ...]
     whole: bool = True
-    """Whether `ids` are complete; of a text that is far too long for the context they are a beginning that exceeds it."""
+    """Whether `ids` are complete; of a text that is far too long they are a beginning that exceeds the context."""
 
 
 class Dialogue:

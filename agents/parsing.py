@@ -28,6 +28,7 @@ MAX_ACTION_CHARS = 400
 MAX_MULTILINE_CHARS = 20_000
 """Longest action of several lines, such as a program or several tool calls."""
 
+_WORD = re.compile(r"\w")
 _TAG = re.compile(r"([<\[])/([\w.:-]+)[>\]]")
 _OPENING = {"]": "[", ")": "(", "}": "{", ">": "<"}
 
@@ -86,7 +87,9 @@ def think_action(text: str) -> Parsed:
         return Parsed(None, "there was no </think>")
     rest = rest.strip()
     if not rest.startswith("<action>"):
-        between = "there was text between </think> and <action>" if "<action>" in rest else "no <action> followed </think>"
+        between = (
+            "there was text between </think> and <action>" if "<action>" in rest else "no <action> followed </think>"
+        )
         return Parsed(None, between if rest else "nothing followed </think>")
     inside, closed, after = rest[len("<action>") :].partition("</action>")
     if "<action>" in inside or "<action>" in after:
@@ -125,7 +128,8 @@ def with_thoughts(text: str) -> Parsed:
 
 
 def without_stop(text: str, stops: Sequence[str]) -> str:
-    r"""Return the part of an answer that is read: without the stop string that ended it, and what follows that.
+    r"""Return the part of an answer that is read: without the stop string that ended it, and without what its last
+    token holds after that, in which there are no words.
 
     A stop string that closes what the answer opened (a tag, a bracket, a fence) belongs to the answer's form and stays.
 
@@ -134,10 +138,11 @@ def without_stop(text: str, stops: Sequence[str]) -> str:
     >>> without_stop("<search>Ada</search>\n", ["</search>"])
     '<search>Ada</search>'
     """
-    places = [(text.find(stop), stop) for stop in stops if stop and stop in text]
-    if not places:
+    places = [(text.rfind(stop), stop) for stop in stops if stop and stop in text]
+    endings = [(at, stop) for at, stop in places if not _WORD.search(text, at + len(stop))]
+    if not endings:
         return text
-    at, stop = min(places)
+    at, stop = min(endings)
     return text[: at + len(stop)] if _closes(stop.strip(), text[:at]) else text[:at]
 
 

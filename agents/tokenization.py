@@ -3,7 +3,7 @@
 The name of a special token inside an observation or an action is ordinary text: no environment can end a turn or start
 one. `PromptText` records which spans of a prompt are untrusted, and `TokenCodec` encodes those spans as plain words.
 
-`TokenCodec.decode` is the one place where ids become text: without the clean-up that tokenizers apply to English prose
+`exact_decoder` is the one place where ids become text: without the clean-up that tokenizers apply to English prose
 (`x != y` would become `x!= y`), since the text is executed.
 """
 
@@ -12,14 +12,17 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol, cast
 
 from turnwise.agents.trusted_text import Span
 
-__all__ = ["AnswerEnd", "TokenCodec", "Tokenizer", "codec_of"]
+__all__ = ["AnswerEnd", "TokenCodec", "Tokenizer", "answer_text", "codec_of", "exact_decoder"]
+
+Decode = Callable[[Sequence[int]], str]
+"""Returns the text of token ids."""
 
 CHARS_PER_TOKEN = 8
 """Characters for each token that fits, of which a long text is encoded first; prose has 3 to 5 in a token."""
@@ -68,7 +71,7 @@ class TokenCodec:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Find out which options and special tokens the tokenizer has."""
-        self._decode = _exact_decoder(tokenizer)
+        self.decode = exact_decoder(tokenizer)
         self._encode = cast(Callable[..., list[int]], tokenizer.encode)
         self._options: dict[str, bool] = {}
         parameters = inspect.signature(tokenizer.encode).parameters
@@ -103,9 +106,7 @@ class TokenCodec:
         trusted = list(self._trusted(text, untrusted))
         return ids if len(trusted) == sum(one in self._ids for one in ids) else self._encode_apart(text, trusted)
 
-    def encode_beginning(
-        self, text: str, untrusted: Sequence[Span], fitting: int
-    ) -> tuple[tuple[int, ...], bool]:
+    def encode_beginning(self, text: str, untrusted: Sequence[Span], fitting: int) -> tuple[tuple[int, ...], bool]:
         """Return the ids of a text, or of its beginning if that alone has more than twice as many as fit.
 
         The work therefore grows with what fits and not with the text. Ids in the first half of a beginning are those
@@ -128,10 +129,6 @@ class TokenCodec:
             size *= 2
         return self.encode(text, untrusted), True
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ids as they are: special tokens by name, and no clean-up of spaces."""
-        return self._decode(list(ids))
-
     def response(self, text: str, end: AnswerEnd | None = None) -> tuple[int, ...]:
         """Return the ids of a complete response: the text, then what ends it.
 
@@ -143,18 +140,6 @@ class TokenCodec:
             return self.encode(text + end.text, ((0, len(text)),))
         ids, last = self.encode(text, ((0, len(text)),)), self.eos if end is None else end.token
         return ids if last is None else (*ids, last)
-
-    def answer(self, ids: Sequence[int], ends: frozenset[int], end: AnswerEnd | None = None) -> str:
-        """Return the text of a response without what ended it.
-
-        Args:
-            ids: as sampled.
-            ends: ids that end a response.
-            end: how the chat template ends answers.
-        """
-        last = ends if end is None else ends | end.tokens
-        text = self.decode(ids[:-1] if ids and ids[-1] in last else ids)
-        return text if end is None or end.token is not None else text.partition(end.text)[0]
 
     def answer_end(self, followed: str, closed: str) -> AnswerEnd | None:
         """Return how a chat template ends an answer; None if it writes nothing there that could be recognized.
@@ -232,11 +217,25 @@ class TokenCodec:
         return ids + list(self._encode(text, **self._options))
 
 
-def _exact_decoder(tokenizer: Tokenizer) -> Callable[[list[int]], str]:
-    """Return a function that decodes without clean-up, with as many of its options as the tokenizer takes."""
+def answer_text(decode: Decode, ids: Sequence[int], ends: frozenset[int], end: AnswerEnd | None = None) -> str:
+    """Return the text of a response without what ended it.
+
+    Args:
+        decode: from `exact_decoder`.
+        ids: as sampled.
+        ends: ids that end a response.
+        end: how the chat template ends answers.
+    """
+    last = ends if end is None else ends | end.tokens
+    text = decode(ids[:-1] if ids and ids[-1] in last else ids)
+    return text if end is None or end.token is not None else text.partition(end.text)[0]
+
+
+def exact_decoder(tokenizer: Tokenizer) -> Decode:
+    """Return a function that gives the text of ids as they are: special tokens by name, no clean-up of spaces."""
     backend = _backend_without_cleanup(getattr(tokenizer, "backend_tokenizer", None))
     if backend is not None:
-        return lambda ids: str(backend.decode(ids, skip_special_tokens=False))
+        return lambda ids: str(backend.decode(list(ids), skip_special_tokens=False))
     decode = cast(Callable[..., str], tokenizer.decode)
     probe = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
     options: dict[str, bool] = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
@@ -245,8 +244,12 @@ def _exact_decoder(tokenizer: Tokenizer) -> Callable[[list[int]], str]:
             decode(probe, **taken)
         except (TypeError, ValueError):  # tokenizers that know no such option
             continue
-        return lambda ids: decode(ids, **taken)
-    return decode
+        return partial(_decoded, decode, taken)
+    return partial(_decoded, decode, {})
+
+
+def _decoded(decode: Callable[..., str], options: Mapping[str, bool], ids: Sequence[int]) -> str:
+    return decode(list(ids), **options)
 
 
 def _backend_without_cleanup(backend: Any) -> Any:

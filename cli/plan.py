@@ -60,7 +60,7 @@ def _config(run: Run) -> object:
         sizes = run.policy.model_dump(include={"vocab", "hidden", "layers", "heads", "context"})
         return policy_config(**sizes)
     folder = find_model(run.policy.path, weights=False).path
-    return transformers_library().AutoConfig.from_pretrained(folder, local_files_only=True)
+    return transformers_library().AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 
 
 def _episodes(run: Run, like: Path | None) -> EpisodeLengths:

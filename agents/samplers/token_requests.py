@@ -110,7 +110,7 @@ def _shown(value: object) -> str:
 
 
 def stop_strings(request: Request) -> tuple[str, ...]:
-    """Return the strings that end a response: the agent's, and the end of the chat template if it is no single token."""
+    """Return the strings that end a response: the agent's, and the chat template's end if it is no single token."""
     return request.stop if request.end is None else (*request.stop, *request.end.stop)
 
 

@@ -69,6 +69,6 @@ def _tokenizer_in(folder: Path) -> Any:
     try:
         library = transformers_library()
         with quiet(library):
-            return library.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            return library.AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception:  # transformers and tokenizers each raise their own; without a tokenizer, ids are shown
         return None

@@ -98,16 +98,17 @@ def test_what_is_written_is_read(name: str, action: str) -> None:
 
 STOPPED = [
     ("bare", ["<|im_end|>"], "go to fridge 1<|im_end|>", "go to fridge 1"),
-    ("bare", ["<|im_end|>"], "go to fridge 1<|im_end|>\n<|im_start|>", "go to fridge 1"),
+    ("bare", [" "], "go right", "go right"),
     ("bare", ["\n"], "look\n\n", "look"),
     ("bare", ["]"], "search[red mug]", "search[red mug]"),
     ("bare", ["]"], "look]", "look"),
     ("whole", ["\nObservation:"], "search: Ada\nObservation:", "search: Ada"),
     ("whole", ["</search>", "</answer>"], "<search>Ada</search>\n", "<search>Ada</search>"),
     ("whole", ["</search>"], "Ada</search>", "Ada"),
-    ("whole", ["```"], "```\nls\n```", "```"),
+    ("whole", ["\n```"], "```sh\nls\n```", "```sh\nls\n```"),
+    ("whole", ["```"], "ls\n```", "ls"),
     ("with-thoughts", ["[/CALL]"], "hm [CALL]f()[/CALL].", "hm [CALL]f()[/CALL]"),
-    ("think-action", ["</action>"], "<think>x</think><action>look</action>\n\nYou", "look"),
+    ("think-action", ["</action>"], "<think>x</think><action>look</action>.\n", "look"),
     ("think-action", ["<|end|>"], "<think>x</think><action>look</action><|end|>", "look"),
     ("bare", [""], "look", "look"),
 ]

@@ -71,8 +71,12 @@ class SentenceModel:
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         try:
             with _without_logging():
-                self._tokenizer = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
-                model = AutoModel.from_pretrained(self.folder, local_files_only=True, dtype=torch.float32)
+                self._tokenizer = AutoTokenizer.from_pretrained(
+                    self.folder, local_files_only=True, trust_remote_code=False
+                )
+                model = AutoModel.from_pretrained(
+                    self.folder, local_files_only=True, trust_remote_code=False, dtype=torch.float32
+                )
             self._model: Any = model.to(self.device).eval()
         except (OSError, ValueError, RuntimeError) as error:
             raise BadModel(f"the model in {folder} cannot be loaded: {str(error).partition(chr(10))[0]}") from error

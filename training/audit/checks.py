@@ -19,7 +19,7 @@ from turnwise.agents.dialogue import Dialogue
 from turnwise.agents.episode import storable
 from turnwise.agents.rollout_stream import QUARANTINE_ERRORS, is_replacement
 from turnwise.agents.samplers.token_requests import ROUNDING
-from turnwise.agents.tokenization import AnswerEnd, codec_of
+from turnwise.agents.tokenization import AnswerEnd, answer_text, codec_of
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.training.batch import Batch, pack
 from turnwise.training.config import Run
@@ -216,7 +216,7 @@ def _uncovered(batch: Batch, trajectory: Trajectory, how: str) -> Found:
 def wrong_texts(audited: AuditedRun, _: int, trajectory: Trajectory) -> Found:
     """Yield turns whose text is not what their ids decode to, without the end token."""
     for number, turn in enumerate(trajectory.turns):
-        text = storable(codec_of(audited.tokenizer).answer(turn.response, audited.ends, audited.end))
+        text = storable(answer_text(codec_of(audited.tokenizer).decode, turn.response, audited.ends, audited.end))
         if text != turn.text:
             at = next((k for k, (a, b) in enumerate(zip(text, turn.text, strict=False)) if a != b), None)
             at = min(len(text), len(turn.text)) if at is None else at

@@ -18,7 +18,7 @@ from turnwise.agents.samplers.openai.served import ServedModel, choice_of
 from turnwise.agents.samplers.openai.weights import ServedWeights
 from turnwise.agents.samplers.seeds import request_seed
 from turnwise.agents.samplers.token_requests import check_prompt, check_sample, stop_strings
-from turnwise.agents.tokenization import codec_of
+from turnwise.agents.tokenization import answer_text, codec_of
 from turnwise.registry import suggest
 
 __all__ = ["OpenAITokens"]
@@ -116,7 +116,7 @@ class OpenAITokens(ServedModel):
         ends = self._ends if reason == "stop" else frozenset()
         if reason == "stop" and isinstance(choice.get("stop_reason"), int):
             ends |= {tokens[-1]}
-        text = self._codec.answer(tokens, ends, end)
+        text = answer_text(self._codec.decode, tokens, ends, end)
         return Completion(tokens, logprobs, text, self.version, reason)
 
     async def _complete(self, prompt: Sequence[int], **fields: Any) -> Mapping[str, Any]:

@@ -36,7 +36,7 @@ from turnwise.agents.samplers.transformers.decoding import DecodingCounts
 from turnwise.agents.samplers.transformers.module_copy import copy_model, fill_model
 from turnwise.agents.samplers.transformers.token_sampling import sample_tokens, stream_key, uniforms
 from turnwise.agents.samplers.weights import has_adapter
-from turnwise.agents.tokenization import codec_of
+from turnwise.agents.tokenization import answer_text, exact_decoder
 from turnwise.agents.trajectory import version_switches
 
 QUIET_ROUNDS = 3
@@ -128,7 +128,7 @@ class TransformersSampler:
         if elsewhere or kind != model.dtype:
             model = copy_model(model, wanted, kind)
         self._model = model.eval()
-        self._tokenizer, self._codec = tokenizer, codec_of(tokenizer)
+        self._tokenizer, self._decode = tokenizer, exact_decoder(tokenizer)
         self._context = int(context or most or 1024)
         self._version = version
         self._concurrency = concurrency
@@ -181,7 +181,8 @@ class TransformersSampler:
 
         The answer depends on the weights and on the request, including its seed and turn, but not on the rest of the
         batch, apart from floating-point rounding. It ends with an end token, with the token that completes a stop
-        string (which text and tokens contain), with the end of the chat template, at `max_tokens`, or at the end of the context.
+        string (which text and tokens contain) or the end of the chat template, at `max_tokens`, or at the end of the
+        context.
 
         Raises:
             ContextOverflow: the prompt leaves no room for a single token.
@@ -433,7 +434,7 @@ class TransformersSampler:
         stopped = ended or self._stopped(item)
         if not stopped and len(item.tokens) < item.limit:
             return False
-        text = self._codec.answer(item.tokens, self._ends, end)
+        text = answer_text(self._decode, item.tokens, self._ends, end)
         self._decoder.pause(item.request.episode)
         self._running.pop(item.request.episode, None)
         item.future.set_result(
@@ -454,7 +455,7 @@ class TransformersSampler:
         if not stops:
             return False
         reach = 4 * max(len(stop) for stop in stops) + 4
-        tail = self._codec.decode(item.tokens[-reach:])
+        tail = self._decode(item.tokens[-reach:])
         return any(stop in tail for stop in stops)
 
     def _fail(self, error: Exception) -> None:

@@ -32,7 +32,7 @@ from turnwise.agents.samplers.weight_files import (
 )
 from turnwise.agents.samplers.weight_group import WeightSender, pieces_of
 from turnwise.agents.samplers.weights import has_adapter
-from turnwise.agents.tokenization import codec_of
+from turnwise.agents.tokenization import answer_text, exact_decoder
 from turnwise.agents.trajectory import version_switches
 
 __all__ = ["VLLMSampler"]
@@ -66,7 +66,7 @@ class VLLMSampler:
             raise SamplerError("the sampler vllm needs a model: vllm:FOLDER or vllm:ID")
         folder = find_model(settings.model).path
         self._tokenizer: Tokenizer = settings.tokenizer or load_tokenizer(folder)
-        self._codec = codec_of(self._tokenizer)
+        self._decode = exact_decoder(self._tokenizer)
         arguments = engine_arguments(settings, folder, package)
         self._rank = int(arguments.get("max_lora_rank", 16)) if arguments.get("enable_lora") else 0
         self._transfer = transfer_of(settings.options)
@@ -212,7 +212,7 @@ class VLLMSampler:
         """Sample until the answer is complete; an interruption ends a part of it."""
         while True:
             part = (await self._generate(answer)).outputs[0]
-            answer.add(part, self._version, self._ends, self._codec.decode)
+            answer.add(part, self._version, self._ends, self._decode)
             if answer.finish != "abort" or self._gate is None:
                 return  # complete, or ended by vLLM itself
             answer.held = True
@@ -246,7 +246,7 @@ class VLLMSampler:
         return Completion(
             tokens=tokens,
             logprobs=logprobs,
-            text=self._codec.answer(tokens, self._ends, request.end),
+            text=answer_text(self._decode, tokens, self._ends, request.end),
             version=answer.versions[0],
             finish="stop" if answer.finish == "stop" else "length",
             switches=version_switches(answer.versions),
