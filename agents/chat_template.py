@@ -37,6 +37,9 @@ SECONDS, MEMORY, CHARACTERS = 10, 1 << 30, 4_000_000
 _CLOCK = "strftime_now"
 """The function from which templates of transformers read the time."""
 
+_DIRECTIVES = [*(f"-{name}" for name in "dHIjmMSy"), *"aAbBcdDeFGhHIjlmMpPrRSTuUVwWxXyYzZ%"]
+"""What may follow a percent sign in a format of the time; the names with a hyphen have no leading zero."""
+
 T = TypeVar("T")
 
 Schema = Mapping[str, Any]
@@ -91,8 +94,6 @@ class ChatTemplate:
         self._tools = _schemas(self._arguments.pop(TOOLS, None))
         self.date = _day(self._arguments.pop(DATE, None))
         """What the template takes for today, if it reads the clock (see `reads_clock`)."""
-        if reads_clock(tokenizer):
-            self._arguments[_CLOCK] = datetime.combine(self.date, datetime.min.time()).strftime
         self._firsts: dict[str, list[str]] = {}
         self._fold = False
         self._before = self._after = ""
@@ -178,7 +179,7 @@ class ChatTemplate:
     def _check_arguments(self) -> None:
         text = str(getattr(self._tokenizer, "chat_template", ""))
         for name in self._arguments:
-            if name != _CLOCK and not re.search(rf"\b{re.escape(name)}\b", text):
+            if not re.search(rf"\b{re.escape(name)}\b", text):
                 raise PromptError(f"the chat template of this tokenizer has no argument {name!r}")
         if self._tools and not self._describes(str(self._tools[0]["function"]["name"])):
             raise PromptError(
@@ -196,11 +197,14 @@ class ChatTemplate:
             return False
 
     def _render(self, messages: Sequence[dict[str, str]], *, prompt: bool = True) -> str:
-        tools = {"tools": self._tools} if self._tools else {}
+        options: dict[str, Any] = {"tools": self._tools} if self._tools else {}
         try:
+            if reads_clock(self._tokenizer):
+                template = self._tokenizer.get_chat_template(None, self._tools or None)
+                options["chat_template"] = _with_date(template, self.date)
             text = str(
                 self._tokenizer.apply_chat_template(
-                    messages, tokenize=False, add_generation_prompt=prompt, **tools, **self._arguments
+                    messages, tokenize=False, add_generation_prompt=prompt, **options, **self._arguments
                 )
             )
         except MemoryError:
@@ -259,6 +263,16 @@ def chat_fields(chat: bool | Mapping[str, Any], tokenizer: Tokenizer | None) -> 
 def reads_clock(tokenizer: Tokenizer | None) -> bool:
     """Whether the chat template of a tokenizer writes the date."""
     return _CLOCK in str(getattr(tokenizer, "chat_template", None) or "")
+
+
+def _with_date(template: str, day: date) -> str:
+    """Return a chat template in which a macro of its own stands in the place of the function that tells the time.
+
+    transformers passes plain data to templates, and no functions. The line break is eaten by the block before it.
+    """
+    told = datetime.combine(day, datetime.min.time())
+    replaced = " | ".join(f"replace({'%' + name!r}, {told.strftime('%' + name)!r})" for name in _DIRECTIVES)
+    return f"{{% macro {_CLOCK}(format) %}}{{{{ format | {replaced} }}}}{{% endmacro %}}\n{template}"
 
 
 def _bounded(work: Callable[[], T]) -> T:

@@ -45,6 +45,7 @@ from turnwise.training.rollouts import Played, Rollouts, SynchronousRollouts
 from turnwise.training.setup import PreparedRun, find_policy, prepare, remarks
 from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
 from turnwise.training.state_json import from_json, to_json
+from turnwise.training.template_date import with_date
 from turnwise.training.turn_tables import steps_of
 from turnwise.training.warmstart import warm_start
 
@@ -98,6 +99,7 @@ def train(
         with cluster_ranks(run) as leader:
             return train(run, resume=resume, on_event=on_event, leader=leader)
     policy = None if resume else find_policy(run)
+    run = with_date(run, None if policy is None else policy.path)
     prepared = prepare(run)
     if leader is not None:
         prepared = replace(prepared, leader=leader, device=leader.ranks.device)

@@ -112,7 +112,7 @@ class OpenAITokens(ServedModel):
         )
         reason = choice.get("finish_reason")
         if reason not in ("stop", "length"):
-            raise RequestFailed(f"{self.url}: the answer ended with {reason!r} instead of 'stop' or 'length'")
+            raise RequestFailed(f"{self.url}: the answer ended with {reason!r:.80} instead of 'stop' or 'length'")
         ends = self._ends if reason == "stop" else frozenset()
         if reason == "stop" and isinstance(choice.get("stop_reason"), int):
             ends |= {tokens[-1]}
@@ -173,8 +173,9 @@ class OpenAITokens(ServedModel):
         """Return the log-probability of the most probable next token."""
         choice = await self._complete(prompt, max_tokens=1, temperature=temperature, top_p=1.0, seed=0)
         self._sampled(choice)
-        tops = choice["logprobs"].get("top_logprobs") or [{}]
-        return float(max(tops[0].values(), default=0.0))
+        tops = choice["logprobs"].get("top_logprobs")
+        first = tops[0] if isinstance(tops, list) and tops and isinstance(tops[0], Mapping) else {}
+        return max((float(value) for value in first.values() if isinstance(value, int | float)), default=0.0)
 
     async def _meet(self) -> None:
         """Find the model and its context, and compare the tokenizers."""
