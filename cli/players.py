@@ -316,16 +316,15 @@ class Advisor:
         agent, sampler = self.player.agent, self.player.sampler
         self._asked += 1
         episode = f"{session.task}#{self._asked}@{session.seed}"
-        dialogue = Dialogue(agent, sampler.tokenizer)
+        dialogue = Dialogue(agent, sampler.tokenizer, sampler.context)
         for past in session.turns:
             view = dialogue.view(past.observation, past.admissible)
             dialogue.add(view, agent.format(str(past.action)), past.action)
         view = dialogue.view(session.observation, session.recorder.last.admissible, free=tuple(session.free))
         prompt = dialogue.prompt(view)
         if sampler.context is not None and len(prompt.ids) + agent.max_tokens > sampler.context:
-            raise UserError(
-                f"the conversation ({len(prompt.ids)} tokens) no longer fits into the context of the agent's model"
-            )
+            size = f"{'' if prompt.whole else 'more than '}{len(prompt.ids)}"
+            raise UserError(f"the conversation ({size} tokens) no longer fits into the context of the agent's model")
         request = Request(
             episode=episode,
             turn=view.turn,
@@ -337,6 +336,7 @@ class Advisor:
             top_p=agent.top_p,
             max_tokens=agent.max_tokens,
             stop=agent.stop,
+            end=dialogue.end,
         )
         try:
             if isinstance(sampler, UsesPlanner):

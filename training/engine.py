@@ -95,7 +95,8 @@ class RunEngine:
         prepared = self.prepared
         seed = prepared.seed_for("probe")
         with EnvPool(prepared.make, prepared.deadline) as pool:
-            prompts = first_prompts(self._agent, self.learner.tokenizer, pool, prepared.tasks, seed)
+            context = prepared.run.policy.context
+            prompts = first_prompts(self._agent, self.learner.tokenizer, pool, prepared.tasks, seed, context=context)
         return EngineProbe(prompts, limit=prepared.run.sampler.gap_limit, seed=seed) if prompts else None
 
 
