@@ -1,4 +1,4 @@
-"""What the prompt of a long observation costs: seconds on the event loop and memory, encoded whole and as far as it fits.
+"""What the prompt of a long observation costs, encoded whole and as far as it fits: seconds on the event loop, memory.
 
     python benchmarks/long_observations.py [--megabytes 1 4 40] [--whole 1 4] [--context 4096] [--tokenizer FOLDER]
 

@@ -82,8 +82,8 @@ def check_sample(
         raise RequestFailed(f"{where} {len(tokens)} token ids, and at most {most} were asked for")
     ids: list[int] = []
     for token in tokens:
-        number = isinstance(token, Integral) and not isinstance(token, bool)
-        if not number or not 0 <= int(token) < (vocabulary or math.inf):  # type: ignore[call-overload]
+        integral = isinstance(token, Integral) and not isinstance(token, bool)
+        if not integral or not 0 <= int(token) < (vocabulary or math.inf):  # type: ignore[call-overload]
             limit = "an integer >= 0" if vocabulary is None else f"an integer from 0 to {vocabulary - 1}"
             raise RequestFailed(f"{where} the token id {_shown(token)}, expected {limit}")
         ids.append(int(token))  # type: ignore[call-overload]
