@@ -5,6 +5,7 @@ from datetime import date
 from pathlib import Path
 
 from turnwise.agents.chat_template import DATE, reads_clock
+from turnwise.agents.errors import ModelError
 from turnwise.agents.models import load_tokenizer
 from turnwise.training.config import Run
 
@@ -30,7 +31,11 @@ def with_date(run: Run, policy: Path | None) -> Run:
 
 
 def _today(policy: Path) -> str | None:
-    return date.today().isoformat() if reads_clock(load_tokenizer(policy)) else None
+    try:
+        tokenizer = load_tokenizer(policy)
+    except ModelError:  # the warm start says so
+        return None
+    return date.today().isoformat() if reads_clock(tokenizer) else None
 
 
 def _recorded(file: Path) -> str | None:
