@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from turnwise.agents.chat_template import ChatTemplate
 from turnwise.agents.errors import AgentError, PromptError, look_up
-from turnwise.agents.parsing import PARSERS, Parsed, Parser
+from turnwise.agents.parsing import PARSERS, Parsed, Parser, without_stop
 from turnwise.agents.prompt import PROMPTS, Conversation, PromptBuilder
 from turnwise.agents.templates import PLAIN, TEMPLATES, Template
 from turnwise.agents.tokenization import Tokenizer
@@ -115,8 +115,8 @@ class Agent:
         return cls(prompt=_builder(prompt, _template(template)), **values)
 
     def parse(self, text: str) -> Parsed:
-        """Return the action in an answer, or why there is none."""
-        return self._parser.read(text)
+        """Return the action in an answer, or why there is none; a stop string that ended it belongs to no action."""
+        return self._parser.read(without_stop(text, self.stop))
 
     def answer_text(self, text: str, reasoning: str, max_chars: int | None = None) -> str:
         """Return an answer as one text: with the reasoning before it, if its parser reads reasoning.

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.chat_template import DATE, reads_clock
 from turnwise.agents.errors import EvaluationError
 from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel, evaluate
 from turnwise.agents.folder_lock import locked
@@ -127,6 +128,14 @@ class BenchmarkFolder:
         self._save()
         return PanelEpisodes(pinned.panel, self.folder / f"{name}.jsonl")
 
+    def dated(self, pinned: PinnedPanel, agent: Agent) -> Agent:
+        """Return the agent with the date on which the panel was begun, if its chat template writes the date."""
+        panel = self._state["panels"].get(pinned.spec.name, {})
+        recorded = panel.get("identity", {}).get("settings", {}).get(DATE)
+        if recorded is None or DATE in agent.chat_options or not reads_clock(agent.chat):
+            return agent
+        return replace(agent, chat_options={**agent.chat_options, DATE: recorded})
+
     def seconds(self, panel: str) -> float:
         """Return how long a panel has been played in all calls, in seconds."""
         return float(self._state["panels"][panel]["seconds"])
@@ -195,6 +204,7 @@ def play_panel(
         Interrupted: Ctrl-C; finished episodes are stored.
         AgentError: the player cannot play this panel; finished episodes are stored.
     """
+    agent = folder.dated(pinned, agent)
     spec, settings = pinned.spec, agent_settings(agent)
     stored = folder.episodes(pinned, settings)
     clock = _Clock(folder, spec.name)
@@ -231,13 +241,14 @@ def _writer(path: Path) -> TrajectoryWriter:
 
 def agent_settings(agent: Agent) -> dict[str, Any]:
     """Return everything about an agent that can change a result, as JSON-compatible values."""
-    template = agent.prompt.template
+    template, chat = agent.prompt.template, agent.chat_template
     return {
         "prompt": type(agent.prompt).__name__.lower(),
         "history": getattr(agent.prompt, "history", None),
         "template": {name: getattr(template, name) for name in type(template).__slots__},
         "parser": agent.parser,
-        "chat_template": agent.chat_template is not None,
+        "chat_template": chat is not None,
+        **({} if chat is None or not reads_clock(agent.chat) else {DATE: str(chat.date)}),
         "max_turns": agent.max_turns,
         "max_tokens": agent.max_tokens,
         "temperature": agent.temperature,

@@ -8,6 +8,9 @@ keeps the text before, between and after the messages. Only that text is tokeniz
 Many templates of reasoning models drop the thinking of earlier turns, so a later prompt does not extend what was
 sampled. They are refused for conversations, unless `keep_history` says that the thinking stays in the prompts.
 
+A template is a program that came with a model. It is rendered in a copy of this process, under limits of time and
+memory, and what it reads as today's date is an argument, so that prompts can be built again on another day.
+
 Not included: images, and conversations with several system messages.
 """
 
@@ -15,16 +18,29 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from datetime import date, datetime
+from typing import Any, TypeVar, cast
 
 from turnwise.agents.errors import PromptError
-from turnwise.agents.tokenization import Tokenizer
+from turnwise.agents.tokenization import AnswerEnd, Tokenizer, codec_of
 from turnwise.agents.trusted_text import PromptText
+from turnwise.tools.bounded_fork import LimitExceeded, call_bounded
 
-KEEP_HISTORY, TOOLS = "keep_history", "tools"
+KEEP_HISTORY, TOOLS, DATE = "keep_history", "tools", "date"
 """The keys of `agent.chat` that are not arguments of the template."""
+
+SECONDS, MEMORY, CHARACTERS = 10, 1 << 30, 4_000_000
+"""Most CPU time (seconds) and memory (bytes) for reading a template, and most characters of a rendered prompt."""
+
+_CLOCK = "strftime_now"
+"""The function from which templates of transformers read the time."""
+
+_DIRECTIVES = [*(f"-{name}" for name in "dHIjmMSy"), *"aAbBcdDeFGhHIjlmMpPrRSTuUVwWxXyYzZ%"]
+"""What may follow a percent sign in a format of the time; the names with a hyphen have no leading zero."""
+
+T = TypeVar("T")
 
 Schema = Mapping[str, Any]
 """The JSON schema of a function, as in the OpenAI API: {"type": "function", "function": {"name": ..., ...}}."""
@@ -64,27 +80,32 @@ class ChatTemplate:
             system: whether conversations have a system message.
             appends: whether later prompts extend earlier ones; if so, the template must only ever append.
             options: arguments of the template, such as ``enable_thinking``; ``keep_history``: whether later prompts
-                append to what was sampled even where the template would drop the thinking of earlier turns; and
+                append to what was sampled even where the template would drop the thinking of earlier turns;
                 ``tools``: schemas of functions that the template describes, whose results take the place of the user's
-                later messages.
+                later messages; and ``date``, "YYYY-MM-DD": what the template takes for today, by default today.
 
         Raises:
-            PromptError: the template cannot be rendered, has no such argument, does not describe tools, or rewrites
-                earlier turns although `appends` is set.
+            PromptError: the template cannot be rendered, takes too much time or memory, has no such argument, does not
+                describe tools, or rewrites earlier turns although `appends` is set.
         """
         self._tokenizer = cast(Any, tokenizer)
         self._system, self._arguments = system, dict(options or {})
         self._keep = bool(self._arguments.pop(KEEP_HISTORY, False))
         self._tools = _schemas(self._arguments.pop(TOOLS, None))
-        self._check_arguments()
-        self._fold = system and not self._accepts_system()
+        self.date = _day(self._arguments.pop(DATE, None))
+        """What the template takes for today, if it reads the clock (see `reads_clock`)."""
+        self._firsts: dict[str, list[str]] = {}
+        self._fold = False
         self._before = self._after = ""
         self._as_json = False
         self._joint = "\n"
-        if appends:
-            self._read()
-        self.ending = self._before.lstrip() if appends else self._after_an_answer()
-        """What the template writes after an answer; it begins with the token that ends one."""
+        self._fold, self._before, self._after, self._joint, self._as_json, followed, closed = _bounded(
+            lambda: self._read(appends)
+        )
+        self.end: AnswerEnd | None = codec_of(tokenizer).answer_end(followed, closed)
+        """What the template writes at the end of an answer; None if there is nothing that could be recognized."""
+        if self.end is not None:
+            self._before = self._before.lstrip()
 
     def first(self, system: str, user: PromptText) -> PromptText:
         """Return the text from the start of the conversation to the first answer.
@@ -92,13 +113,9 @@ class ChatTemplate:
         Raises:
             PromptError: the template does not contain the user's message as given.
         """
-        said = _USERS[0]
-        if self._fold:
-            rendered = self._render(_message("user", f"{system.strip()}\n\n{said}"))
-        else:
-            head = _message("system", system.strip()) if system else []
-            rendered = self._render(head + _message("user", said))
-        parts = [PromptText(part) for part in rendered.split(said)]
+        if system not in self._firsts:
+            self._firsts[system] = _bounded(lambda: self._first(system))
+        parts = [PromptText(part) for part in self._firsts[system]]
         if len(parts) == 1:
             raise PromptError("the chat template of this tokenizer does not contain the user's message as given")
         user = user.strip()
@@ -118,7 +135,26 @@ class ChatTemplate:
         said = PromptText.joined(parts, self._joint)
         return PromptText.joined((PromptText(self._before), said, PromptText(self._after)))
 
-    def _read(self) -> None:
+    def _first(self, system: str) -> list[str]:
+        """Return what the template writes around the first message of the user, wherever that stands."""
+        said = _USERS[0]
+        if self._fold:
+            return self._render(_message("user", f"{system.strip()}\n\n{said}")).split(said)
+        head = _message("system", system.strip()) if system else []
+        return self._render(head + _message("user", said)).split(said)
+
+    def _read(self, appends: bool) -> tuple[bool, str, str, str, bool, str, str]:
+        """Return all that is known of a template: its attributes, and what follows an answer and the last answer."""
+        self._check_arguments()
+        self._fold = self._system and not self._accepts_system()
+        if appends:
+            self._read_turns()
+        followed = self._before if appends else self._after_an_answer(_USERS[1])
+        known = (self._fold, self._before, self._after, self._joint, self._as_json)
+        return *known, followed, self._after_an_answer()
+
+    def _read_turns(self) -> None:
+        """Read what stands between the turns of a conversation."""
         head = _message("system", _SYSTEM) if self._system and not self._fold else []
         base = head + _message("user", _USERS[0])
         once = self._render([*base, *self._reply(0)])
@@ -133,20 +169,21 @@ class ChatTemplate:
         thought = self._render([*base, *self._reply(0, f"<think>\n{_THOUGHT}\n</think>\n\n")])
         if (drops or _THOUGHT not in thought) and not self._keep:
             raise PromptError(_DROPS)
-        eos = getattr(self._tokenizer, "eos_token", None)
-        if eos and self._before.lstrip().startswith(eos):
-            self._before = self._before.lstrip()
         quoted = self._render([*base, *self._reply(0, after='"')])
         self._as_json = f'{_USERS[1]}\\"' in quoted
         if self._tools:
             two = self._render([*base, *self._reply(0), *_message("tool", _USERS[2])])
             self._joint = two.partition(_USERS[1])[2].partition(_USERS[2])[0] or self._joint
 
-    def _after_an_answer(self) -> str:
+    def _after_an_answer(self, following: str = "") -> str:
+        """Return what the template writes after an answer: up to the message that follows, or to the end."""
+        answer = self._reply(0) if following else self._reply(0)[:1]
         try:
-            return self._render([*_message("user", _USERS[0]), *self._reply(0)]).partition(_ANSWERS[0])[2].lstrip()
+            rendered = self._render([*_message("user", _USERS[0]), *answer], prompt=bool(following))
         except PromptError:  # a template for one question has no answers in the history
             return ""
+        after = rendered.partition(_ANSWERS[0])[2]
+        return after.partition(following)[0] if following else after
 
     def _reply(self, number: int, before: str = "", after: str = "") -> list[dict[str, str]]:
         """Return an answer and the message that follows it."""
@@ -173,16 +210,27 @@ class ChatTemplate:
         except PromptError:
             return False
 
-    def _render(self, messages: Sequence[dict[str, str]]) -> str:
-        tools = {"tools": self._tools} if self._tools else {}
+    def _render(self, messages: Sequence[dict[str, str]], *, prompt: bool = True) -> str:
+        options: dict[str, Any] = {"tools": self._tools} if self._tools else {}
         try:
-            return str(
+            if reads_clock(self._tokenizer):
+                template = self._tokenizer.get_chat_template(None, self._tools or None)
+                options["chat_template"] = _with_date(template, self.date)
+            text = str(
                 self._tokenizer.apply_chat_template(
-                    messages, tokenize=False, add_generation_prompt=True, **tools, **self._arguments
+                    messages, tokenize=False, add_generation_prompt=prompt, **options, **self._arguments
                 )
             )
+        except MemoryError:
+            raise
         except Exception as error:  # jinja's errors, and those that a template raises itself
             raise PromptError(f"the chat template of the tokenizer cannot be rendered: {error}") from error
+        if len(text) > CHARACTERS:
+            raise PromptError(
+                f"the chat template of the tokenizer writes {len(text):,} characters around a few words; at most "
+                f"{CHARACTERS:,} are allowed"
+            )
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +272,43 @@ def chat_fields(chat: bool | Mapping[str, Any], tokenizer: Tokenizer | None) -> 
     """
     options = dict(chat) if isinstance(chat, Mapping) else {}
     return {"chat": None if chat is False else tokenizer, "chat_options": options}
+
+
+def reads_clock(tokenizer: Tokenizer | None) -> bool:
+    """Whether the chat template of a tokenizer writes the date."""
+    return _CLOCK in str(getattr(tokenizer, "chat_template", None) or "")
+
+
+def _with_date(template: str, day: date) -> str:
+    """Return a chat template in which a macro of its own stands in the place of the function that tells the time.
+
+    transformers passes plain data to templates, and no functions. The line break is eaten by the block before it.
+    """
+    told = datetime.combine(day, datetime.min.time())
+    replaced = " | ".join(f"replace({'%' + name!r}, {told.strftime('%' + name)!r})" for name in _DIRECTIVES)
+    return f"{{% macro {_CLOCK}(format) %}}{{{{ format | {replaced} }}}}{{% endmacro %}}\n{template}"
+
+
+def _bounded(work: Callable[[], T]) -> T:
+    """Return the result of work that renders a template, under limits.
+
+    Raises:
+        PromptError: from the work, or it exceeds a limit.
+    """
+    try:
+        return call_bounded(work, seconds=SECONDS, memory=MEMORY)
+    except LimitExceeded as error:
+        raise PromptError(f"the chat template of the tokenizer cannot be rendered: it takes {error}") from error
+
+
+def _day(given: object) -> date:
+    """Return the date in the setting `agent.chat`; today without one."""
+    if given is None:
+        return date.today()
+    try:
+        return date.fromisoformat(str(given))
+    except ValueError:
+        raise PromptError(f"agent.chat.date must be a date such as 2026-01-31, got {given!r}") from None
 
 
 def _schemas(given: Any) -> list[dict[str, Any]]:

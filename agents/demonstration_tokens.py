@@ -18,7 +18,12 @@ __all__ = ["tokenize_trajectory"]
 
 
 def tokenize_trajectory(
-    trajectory: Trajectory, agent: Agent, tokenizer: Tokenizer, *, rewrite: bool = False
+    trajectory: Trajectory,
+    agent: Agent,
+    tokenizer: Tokenizer,
+    *,
+    rewrite: bool = False,
+    context: int | None = None,
 ) -> Trajectory:
     """Return the trajectory with ``prompt`` and ``response`` of every turn filled in, and log-probabilities of 0.
 
@@ -28,6 +33,7 @@ def tokenize_trajectory(
         tokenizer: of the policy that will imitate; its end token ends every response.
         rewrite: write an action in the form of the agent's parser if the answer does not parse as that action, for
             trajectories that were played with another parser. Other answers, and their reasoning, stay as they are.
+        context: most tokens that are used of a sequence; prompts that are far longer are encoded only in part.
 
     Raises:
         PromptError: the template lists the admissible actions, but the trajectory does not have them because it was
@@ -38,7 +44,7 @@ def tokenize_trajectory(
             f"the template lists the admissible actions, but the trajectory {trajectory.id!r} does not contain them: "
             "play the demonstrator with this template too, or use a template without a listing"
         )
-    dialogue = Dialogue(agent, tokenizer)
+    dialogue = Dialogue(agent, tokenizer, context)
     turns: list[Turn] = []
     for turn in trajectory.turns:
         view = dialogue.view(turn.observation, turn.admissible, results=turn.results)

@@ -9,7 +9,7 @@ from typing import Any
 from turnwise.agents.agent import Agent
 from turnwise.agents.content import ImagePart
 from turnwise.agents.prompt import Exchange, View
-from turnwise.agents.tokenization import Tokenizer, codec_of
+from turnwise.agents.tokenization import AnswerEnd, Tokenizer, codec_of
 from turnwise.agents.trusted_text import PromptText
 
 __all__ = ["Dialogue", "Message", "Prompt"]
@@ -29,6 +29,8 @@ class Prompt:
     ids: tuple[int, ...]
     """Token ids [L]; empty without a tokenizer."""
     messages: tuple[Message, ...]
+    whole: bool = True
+    """Whether `ids` are complete; of a text that is far too long they are a beginning that exceeds the context."""
     past: tuple[Exchange, ...] = ()
     """The turns whose answers are among the messages; empty with a tokenizer."""
 
@@ -49,20 +51,28 @@ class Dialogue:
     ['user', 'assistant', 'user']
     """
 
-    def __init__(self, agent: Agent, tokenizer: Tokenizer | None = None) -> None:
+    def __init__(self, agent: Agent, tokenizer: Tokenizer | None = None, context: int | None = None) -> None:
         """Start an empty dialogue.
 
         Args:
             agent: its prompt builder writes the messages.
             tokenizer: of the model; None leaves the token ids empty.
+            context: most tokens that can be used; prompts that are far longer are encoded only in part. None: no limit.
         """
         self.agent = agent
         self.memory: list[Exchange] = []
         self._codec = None if tokenizer is None else codec_of(tokenizer)
+        self._context = context
         system = agent.prompt.template.system.strip()
         self._messages: list[Message] = [{"role": "system", "content": system}] if system else []
         self._ids: tuple[int, ...] = ()
         self._current: tuple[View, Prompt] | None = None
+
+    @property
+    def end(self) -> AnswerEnd | None:
+        """What the chat template writes at the end of an answer; None without one, or without a tokenizer."""
+        chat = self.agent.chat_template
+        return None if chat is None or self._codec is None else chat.end
 
     def view(
         self,
@@ -85,7 +95,8 @@ class Dialogue:
         text = self.agent.prompt.message(self.memory, view)
         user: Message = {"role": "user", "content": _content(text.text.strip(), view.images)}
         past = tuple(self.memory) if self._codec is None and self.agent.prompt.appends else ()
-        prompt = Prompt(self._encode(text, view.results), (*self._messages, user), past)
+        ids, whole = self._encode(text, view.results)
+        prompt = Prompt(ids, (*self._messages, user), whole, past)
         self._current = (view, prompt)
         return prompt
 
@@ -119,27 +130,33 @@ class Dialogue:
 
     def _response(self, text: str) -> tuple[int, ...]:
         """Return the ids of an answer that was not sampled."""
-        codec, chat, stop = self._codec, self.agent.chat_template, self.agent.stop
+        codec, stop = self._codec, self.agent.stop
         if codec is None:
             return ()
-        if chat is None and stop:
+        if self.agent.chat_template is None and stop:
             whole = text if text.endswith(stop) else text + stop[0]
             return codec.encode(whole, ((0, len(whole)),))
-        return codec.response(text, None if chat is None else codec.leading(chat.ending))
+        return codec.response(text, self.end)
 
     def _after_stop(self, text: PromptText) -> PromptText:
-        """Return the text without the stop string at its start if the last answer ended with it."""
+        """Return the text without the stop string, or template's end, at its start if the last answer ended with it."""
         assert self._codec is not None
-        if not self.agent.stop or not self._ids:
+        stops = [stop for stop in (*(self.end.stop if self.end else ()), *self.agent.stop) if stop]
+        if not stops or not self._ids:
             return text
-        tail = self._codec.decode(self._ids[-STOP_TOKENS:])
-        return next((text.removeprefix(stop) for stop in self.agent.stop if stop and tail.endswith(stop)), text)
+        tail = self._codec.decode(self._ids[-max(STOP_TOKENS, *(4 * len(stop) for stop in stops)) :])
+        last = self._codec.decode(self._ids[-1:])
+        for stop in stops:
+            _, ended, more = tail.rpartition(stop)  # the last token may hold more than the end of the stop string
+            if ended and len(more) < max(1, len(last)) and text.text.startswith(stop + more):
+                return text.removeprefix(stop + more)
+        return text
 
-    def _encode(self, text: PromptText, results: Sequence[str]) -> tuple[int, ...]:
-        """Return the ids of the whole prompt that ends with this user message, or with these results of tools."""
+    def _encode(self, text: PromptText, results: Sequence[str]) -> tuple[tuple[int, ...], bool]:
+        """Return the ids of the prompt that ends with this message or these results, and whether they are complete."""
         codec, chat = self._codec, self.agent.chat_template
         if codec is None:
-            return ()
+            return (), True
         extends = self.agent.prompt.appends and bool(self.memory)
         if chat is not None:
             system = self.agent.prompt.template.system
@@ -148,12 +165,15 @@ class Dialogue:
             text = PromptText(self.agent.prompt.template.system) + text
         if extends:
             text = self._after_stop(text)
-        ids = codec.encode(text.text, text.untrusted)
+        if self._context is None:
+            ids, whole = codec.encode(text.text, text.untrusted), True
+        else:
+            ids, whole = codec.encode_beginning(text.text, text.untrusted, self._context - len(self._ids))
         if not extends:
-            return ids if chat is not None else codec.start + ids  # a chat template writes its own beginning
-        if self._ids and ids and self._ids[-1] == ids[0] and ids[0] in codec.ends:
+            return (ids if chat is not None else codec.start + ids), whole  # a chat template writes its own beginning
+        if self._ids and ids and self._ids[-1] == ids[0] and codec.is_special(ids[0]):
             ids = ids[1:]  # the end token that was sampled, which chat templates write as well
-        return (*self._ids, *ids)
+        return (*self._ids, *ids), whole
 
 
 def _content(text: str, images: Sequence[ImagePart]) -> str | list[Message]:

@@ -68,7 +68,7 @@ class Episode:
     def __init__(self, agent: Agent, sampler: Sampler, worker: EnvWorker, spec: EpisodeSpec) -> None:
         """Prepare the episode; `play` plays it."""
         self.agent, self.sampler, self.worker, self.spec = agent, sampler, worker, spec
-        self.dialogue = Dialogue(agent, sampler.tokenizer)
+        self.dialogue = Dialogue(agent, sampler.tokenizer, sampler.context)
         self.turns: list[Turn] = []
         self.observation = ""
         self.images: tuple[ImagePart, ...] = ()
@@ -142,8 +142,9 @@ class Episode:
         context, wanted = self.sampler.context, self.agent.max_tokens
         if context is None or len(prompt.ids) + wanted <= context:
             return True
+        size = f"{'' if prompt.whole else 'more than '}{len(prompt.ids)}"
         self.error = (
-            f"turn {view.turn}: a prompt of {len(prompt.ids)} tokens and a response of up to {wanted} do not fit into "
+            f"turn {view.turn}: a prompt of {size} tokens and a response of up to {wanted} do not fit into "
             f"the model's context of {context}"
         )
         return False
@@ -205,6 +206,7 @@ class Episode:
             max_tokens=agent.max_tokens,
             stop=agent.stop,
             past=prompt.past,
+            end=self.dialogue.end,
         )
 
     def _trajectory(self, stop: Stop, seconds: float) -> Trajectory:

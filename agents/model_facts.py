@@ -6,13 +6,37 @@ Not included: the memory for training, which `turnwise.training.memory` estimate
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from turnwise.agents.chat_template import TemplateFacts, template_facts
-from turnwise.agents.errors import ModelError
-from turnwise.agents.models import ModelFolder, load_tokenizer, model_config, quiet, transformers_library
+from turnwise.agents.chat_template import ChatTemplate, TemplateFacts, template_facts
+from turnwise.agents.errors import ModelError, PromptError
+from turnwise.agents.models import (
+    ModelFolder,
+    end_tokens_of,
+    load_tokenizer,
+    model_config,
+    quiet,
+    transformers_library,
+)
+from turnwise.agents.tokenization import Tokenizer, exact_decoder
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerEndFact:
+    """One thing that ends an answer.
+
+    Attributes:
+        text: how it is written.
+        token: its id; None for a text of several tokens.
+        source: where it is written: "chat template", "tokenizer" or "generation configuration".
+    """
+
+    text: str
+    token: int | None
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +55,7 @@ class ModelFacts:
         tokens: entries of the tokenizer.
         context: most tokens of prompt and response; None if the configuration does not say.
         template: what its chat template does; None without one.
+        ends: what ends an answer to the chat template, and where that is written.
     """
 
     architecture: str
@@ -44,6 +69,7 @@ class ModelFacts:
     tokens: int
     context: int | None
     template: TemplateFacts | None
+    ends: tuple[AnswerEndFact, ...]
 
     def weight_bytes(self, dtype: str) -> int:
         """Return the size of the weights in memory."""
@@ -78,7 +104,25 @@ def model_facts(folder: ModelFolder) -> ModelFacts:
         tokens=len(tokenizer),
         context=config.get("max_position_embeddings"),
         template=template_facts(tokenizer) if getattr(tokenizer, "chat_template", None) else None,
+        ends=answer_ends(folder.path, tokenizer),
     )
+
+
+def answer_ends(folder: Path, tokenizer: Tokenizer) -> tuple[AnswerEndFact, ...]:
+    """Return what ends an answer: the end of the chat template, and the end tokens of tokenizer and configuration."""
+    decode = exact_decoder(tokenizer)
+    ends: list[AnswerEndFact] = []
+    if getattr(tokenizer, "chat_template", None):
+        try:
+            end = ChatTemplate(tokenizer, system=False, appends=False).end
+        except PromptError:
+            end = None
+        if end is not None:
+            ends.append(AnswerEndFact(end.text, end.token, "chat template"))
+    for token in end_tokens_of(folder, tokenizer):
+        source = "tokenizer" if token == tokenizer.eos_token_id else "generation configuration"
+        ends.append(AnswerEndFact(decode([token]), token, source))
+    return tuple(ends)
 
 
 def _without_weights(folder: ModelFolder) -> Any:
@@ -88,8 +132,10 @@ def _without_weights(folder: ModelFolder) -> Any:
 
     try:
         with quiet(transformers), torch.device("meta"):
-            config = transformers.AutoConfig.from_pretrained(folder.path, local_files_only=True)
-            network = transformers.AutoModelForCausalLM.from_config(config)
+            config = transformers.AutoConfig.from_pretrained(
+                folder.path, local_files_only=True, trust_remote_code=False
+            )
+            network = transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=False)
             network.tie_weights()
             return network
     except Exception as error:  # of transformers and of the model's own code

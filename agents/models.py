@@ -103,7 +103,12 @@ def load_model(
     try:
         with quiet(transformers):
             model, report = transformers.AutoModelForCausalLM.from_pretrained(
-                path, local_files_only=True, dtype=wanted, output_loading_info=True, **options
+                path,
+                local_files_only=True,
+                trust_remote_code=False,
+                dtype=wanted,
+                output_loading_info=True,
+                **options,
             )
     except Exception as error:  # safetensors, json, torch and transformers each raise their own exceptions
         raise ModelError(f"{path} could not be read as a causal language model: {_first_line(error)}") from error
@@ -131,7 +136,7 @@ def load_tokenizer(folder: str | Path) -> Any:
     transformers = transformers_library()
     try:
         with quiet(transformers):
-            tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=True)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except Exception as error:
         raise ModelError(f"{path} holds no readable tokenizer: {_first_line(error)}") from error
     if tokenizer.eos_token_id is None:
@@ -158,6 +163,28 @@ def model_config(folder: str | Path) -> dict[str, Any]:
     except ValueError as error:
         raise ModelError(f"{path / 'config.json'} is not JSON: {error}") from error
     return {**table, **table.get("text_config", {})}
+
+
+def end_tokens_of(folder: str | Path, tokenizer: Any) -> tuple[int, ...]:
+    """Return the ids that end a response: the tokenizer's, and those of the generation configuration of its folder.
+
+    Args:
+        folder: of a model, or of an adapter, whose base has the configuration.
+        tokenizer: of the model.
+
+    Raises:
+        ModelError: it is not a model folder, or a file is not JSON.
+    """
+    path = _model_folder(folder)
+    whole = find_model(base_of(path).reference).path if is_adapter(path) else path
+    file = whole / "generation_config.json"
+    try:
+        table = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else model_config(whole)
+    except ValueError as error:
+        raise ModelError(f"{file} is not JSON: {error}") from error
+    configured = table.get("eos_token_id")
+    ids = configured if isinstance(configured, list) else [configured]
+    return tuple(dict.fromkeys(one for one in (tokenizer.eos_token_id, *ids) if one is not None))
 
 
 def dtype_of(name: str | torch.dtype | None) -> torch.dtype:

@@ -233,9 +233,9 @@ def _convert(model: PackagedModel, source: Path, target: Path, dtype: str) -> No
     quantization = {} if plain is None else {"quantization_config": plain(dequantize=True)}
     try:
         with quiet(transformers):
-            tokenizer = transformers.AutoTokenizer.from_pretrained(source, **options)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False, **options)
             network = transformers.AutoModelForCausalLM.from_pretrained(
-                source, dtype=torch.float32, **options, **quantization
+                source, trust_remote_code=False, dtype=torch.float32, **options, **quantization
             )
             tokenizer.model_max_length = network.config.max_position_embeddings
             network.config.name_or_path = ""

@@ -14,19 +14,23 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from turnwise.registry import Registry
 
-__all__ = ["PARSERS", "Parsed", "Parser", "bare", "think_action", "whole", "with_thoughts"]
+__all__ = ["PARSERS", "Parsed", "Parser", "bare", "think_action", "whole", "with_thoughts", "without_stop"]
 
 MAX_ACTION_CHARS = 400
 """Longest action of one line; no environment needs a longer one, and a huge one would flood the history."""
 
 MAX_MULTILINE_CHARS = 20_000
 """Longest action of several lines, such as a program or several tool calls."""
+
+_WORD = re.compile(r"\w")
+_TAG = re.compile(r"([<\[])/([\w.:-]+)[>\]]")
+_OPENING = {"]": "[", ")": "(", "}": "{", ">": "<"}
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters and lone surrogates, which neither a terminal nor a file should receive."""
@@ -97,12 +101,17 @@ def think_action(text: str) -> Parsed:
         return Parsed(None, "there was no </think>")
     rest = rest.strip()
     if not rest.startswith("<action>"):
-        return Parsed(None, "no <action> followed </think>")
+        between = (
+            "there was text between </think> and <action>" if "<action>" in rest else "no <action> followed </think>"
+        )
+        return Parsed(None, between if rest else "nothing followed </think>")
     inside, closed, after = rest[len("<action>") :].partition("</action>")
+    if "<action>" in inside or "<action>" in after:
+        return Parsed(None, "there was more than one <action>")
     if not closed:
         return Parsed(None, "there was no </action>")
-    if after or "<action>" in inside:
-        return Parsed(None, "there was more than one action")
+    if after:
+        return Parsed(None, "text followed </action>")
     return _action(inside, "the action")
 
 
@@ -117,7 +126,7 @@ def whole(text: str) -> Parsed:
     _, closed, action = text.rpartition("</think>")
     action = action.strip()
     if action.startswith("<think>"):
-        return Parsed(None, "there was no </think>")
+        return Parsed(None, "no </think> followed the last <think>" if closed else "there was no </think>")
     return _lines(action, "nothing followed </think>" if closed else "the answer was empty")
 
 
@@ -130,6 +139,34 @@ def with_thoughts(text: str) -> Parsed:
     '<think>Who is she?</think>\\n<find>Ada</find>'
     """
     return _lines(text.strip(), "the answer was empty")
+
+
+def without_stop(text: str, stops: Sequence[str]) -> str:
+    r"""Return the part of an answer that is read: without the stop string that ended it, and without what its last
+    token holds after that, in which there are no words.
+
+    A stop string that closes what the answer opened (a tag, a bracket, a fence) belongs to the answer's form and stays.
+
+    >>> without_stop("go to shelf 1<|im_end|>", ["<|im_end|>"])
+    'go to shelf 1'
+    >>> without_stop("<search>Ada</search>\n", ["</search>"])
+    '<search>Ada</search>'
+    """
+    places = [(text.rfind(stop), stop) for stop in stops if stop and stop in text]
+    endings = [(at, stop) for at, stop in places if not _WORD.search(text, at + len(stop))]
+    if not endings:
+        return text
+    at, stop = min(endings)
+    return text[: at + len(stop)] if _closes(stop.strip(), text[:at]) else text[:at]
+
+
+def _closes(mark: str, before: str) -> bool:
+    """Return whether a stop string closes something that is open at the end of a text."""
+    if tag := _TAG.fullmatch(mark):
+        return f"{tag[1]}{tag[2]}" in before
+    if mark in _OPENING:
+        return before.count(_OPENING[mark]) > before.count(mark)
+    return mark in ("```", '"') and before.count(mark) % 2 == 1
 
 
 def _lines(action: str, nothing: str) -> Parsed:

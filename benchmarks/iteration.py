@@ -38,6 +38,7 @@ from turnwise.agents.parsing import Parsed
 from turnwise.agents.rollout import rollout
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler
+from turnwise.agents.tokenization import codec_of
 from turnwise.credit.registry import get as get_credit_rule
 from turnwise.envs import Text
 from turnwise.training.batch import pack
@@ -214,7 +215,7 @@ class TRL:
             for i, env in enumerate(envs):
                 answer = [int(token) for token in sampled[i]]
                 self.sampled += len(answer)
-                observation, reward, *_ = env.step(self.tokenizer.decode(answer))
+                observation, reward, *_ = env.step(codec_of(self.tokenizer).decode(answer))
                 rewards[i] += reward
                 extra = self.ids(observation, False) if turn < TURNS - 1 else []
                 sequences[i] += answer + extra

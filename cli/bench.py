@@ -253,7 +253,7 @@ class Benchmark:
             }
             identity |= _model_options(self.model)
             self._folder = BenchmarkFolder(self.place, identity)
-        stored = self._folder.episodes(pinned, agent_settings(player.agent))
+        stored = self._folder.episodes(pinned, agent_settings(self._folder.dated(pinned, player.agent)))
         total, won = len(pinned.panel.tasks), sum(row.won for row in stored.rows)
         with EpisodeCounter(total, f"{label}: ", (total - len(stored.missing), won)) as counter:
             try:

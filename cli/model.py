@@ -10,6 +10,7 @@ from rich.table import Table
 
 from turnwise.cli.console import out, say
 from turnwise.cli.errors import UserError, choose
+from turnwise.tools.visible_text import escaped
 
 if TYPE_CHECKING:
     from turnwise.agents.model_facts import ModelFacts
@@ -72,6 +73,7 @@ def info(
         raise UserError(f"the context of {name} is {facts.context:,} tokens, got --context {length:,}")
     _print(f"{name} {found.revision}".strip(), _sizes(facts))
     _print("chat template", _template(facts))
+    _print("an answer ends with", _ends(facts))
     sampling = _sampling(facts, dtype, concurrency, length)
     _print(f"sampling in {dtype}, {concurrency} episodes of {length:,} tokens", sampling)
     options = {"lora": {"rank": lora} if lora else {}, "optimizer": optimizer, "checkpointing": checkpointing}
@@ -104,6 +106,16 @@ def _template(facts: ModelFacts) -> dict[str, str]:
     system = "has a place" if template.system else "becomes part of the first user message"
     tools = "are described" if template.tools else "are not described"
     return {"system message": system, "tools": tools, "thinking": thinking, "later turns": turns}
+
+
+def _ends(facts: ModelFacts) -> dict[str, str]:
+    """Return what ends an answer, with its id and where that is written."""
+    names = {end.text: "several tokens" if end.token is None else f"token {end.token}" for end in facts.ends}
+    sources = {text: ", ".join(end.source for end in facts.ends if end.text == text) for text in names}
+    rows = {escaped(text, keep=""): f"{name}, of the {sources[text]}" for text, name in names.items()}
+    if facts.template is not None and all(end.source != "chat template" for end in facts.ends):
+        rows["chat template"] = "writes nothing at the end of an answer that could be recognized"
+    return rows
 
 
 def _sampling(facts: ModelFacts, dtype: str, concurrency: int, tokens: int) -> dict[str, str]:

@@ -319,7 +319,7 @@ class Advisor:
         agent, sampler = self.player.agent, self.player.sampler
         self._asked += 1
         episode = f"{session.task}#{self._asked}@{session.seed}"
-        dialogue = Dialogue(agent, sampler.tokenizer)
+        dialogue = Dialogue(agent, sampler.tokenizer, sampler.context)
         for past in session.turns:
             view = dialogue.view(past.observation, past.admissible, results=past.results)
             dialogue.add(view, agent.format(str(past.action)), past.action)
@@ -327,9 +327,8 @@ class Advisor:
         view = dialogue.view(session.observation, now.admissible, free=tuple(session.free), results=now.results)
         prompt = dialogue.prompt(view)
         if sampler.context is not None and len(prompt.ids) + agent.max_tokens > sampler.context:
-            raise UserError(
-                f"the conversation ({len(prompt.ids)} tokens) no longer fits into the context of the agent's model"
-            )
+            size = f"{'' if prompt.whole else 'more than '}{len(prompt.ids)}"
+            raise UserError(f"the conversation ({size} tokens) no longer fits into the context of the agent's model")
         request = Request(
             episode=episode,
             turn=view.turn,
@@ -344,6 +343,7 @@ class Advisor:
             max_tokens=agent.max_tokens,
             stop=agent.stop,
             past=prompt.past,
+            end=dialogue.end,
         )
         try:
             if isinstance(sampler, UsesPlanner):

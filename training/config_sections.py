@@ -94,7 +94,8 @@ class AgentSection(Section):
     chat: bool | dict[str, Any] = Field(
         default=True,
         description="Use the tokenizer's chat template, if it has one; or a table of the template's arguments, such as "
-        "{enable_thinking = false, keep_history = true}.",
+        '{enable_thinking = false, keep_history = true}. date = "2026-01-31" is what a template takes for today; a run '
+        "records the day on which it was begun.",
     )
 
 

@@ -53,17 +53,22 @@ class Demonstrations:
             for text in (turn.observation, turn.text)
         ]
 
-    def tokenized(self, agent: Agent, tokenizer: Tokenizer) -> tuple[list[Group], Advantages]:
+    def tokenized(
+        self, agent: Agent, tokenizer: Tokenizer, context: int | None = None
+    ) -> tuple[list[Group], Advantages]:
         """Return the demonstrations with token ids, and advantages that leave the mistakes out of the loss.
 
         Args:
             agent: prompts and parser of the policy that will imitate.
             tokenizer: of that policy.
+            context: most tokens that are used of a sequence; the rest of a much longer one may be missing.
 
         Returns:
             One group per demonstration, and an advantage of 1 for every turn, as `pack` takes them.
         """
-        filled = [tokenize_trajectory(one, agent, tokenizer, rewrite=True) for one in self.trajectories]
+        filled = [
+            tokenize_trajectory(one, agent, tokenizer, rewrite=True, context=context) for one in self.trajectories
+        ]
         groups = [Group(one.task, (one,)) for one in filled]
         keep = [(one.id, number) not in self.mistakes for one in filled for number in range(len(one.turns))]
         return groups, Advantages.of(steps_of(groups), np.ones(len(keep)), keep=np.array(keep, dtype=np.bool_))

@@ -98,7 +98,8 @@ class RunEngine:
         prepared = self.prepared
         seed = prepared.seed_for("probe")
         with EnvPool(prepared.make, prepared.deadline) as pool:
-            prompts = first_prompts(self._agent, self.learner.tokenizer, pool, prepared.tasks, seed)
+            context = prepared.run.policy.context
+            prompts = first_prompts(self._agent, self.learner.tokenizer, pool, prepared.tasks, seed, context=context)
         return EngineProbe(prompts, limit=prepared.run.sampler.gap_limit, seed=seed) if prompts else None
 
 
@@ -128,6 +129,7 @@ def open_sampler(prepared: PreparedRun, learner: Learner) -> Sampler:
         options=section.options,
         module=learner.weights() if shared else None,
         tokenizer=learner.tokenizer,
+        vocabulary=int(learner.model.config.get_text_config().vocab_size),
     )
     sampler = _on_cluster(run, settings) if run.cluster.address else look_up(SAMPLERS, section.engine)(settings)
     if sampler.tokenizer is None:

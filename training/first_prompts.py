@@ -1,7 +1,7 @@
 """The first prompts of some tasks: what the engine is probed with, and whether they fit into the context."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from turnwise.agents.agent import Agent
@@ -34,17 +34,26 @@ def check_context(prepared: PreparedRun, tokenizer: Tokenizer, config: Any) -> N
             f"policy.context is {context}, but {limit.sentence()}; set policy.context to at most {limit.tokens}"
         )
     with EnvPool(prepared.make, prepared.deadline) as pool:
-        prompts = first_prompts(prepared.agent(tokenizer), tokenizer, pool, prepared.tasks, prepared.seed_for("probe"))
+        seed = prepared.seed_for("probe")
+        prompts = first_prompts(prepared.agent(tokenizer), tokenizer, pool, prepared.tasks, seed, context=context)
     shortest = min(map(len, prompts), default=0)
     if shortest + answer > context:
+        size = f"more than {2 * context}" if shortest > 2 * context else f"{shortest}"
         raise ConfigError(
-            f"policy.context is {context}, but the first prompt of a task has {shortest} tokens and an answer up to "
+            f"policy.context is {context}, but the first prompt of a task has {size} tokens and an answer up to "
             f"{answer} (agent.max_tokens); raise policy.context"
         )
 
 
 def first_prompts(
-    agent: Agent, tokenizer: Tokenizer, pool: EnvPool, tasks: Sequence[str], seed: int, count: int = 4
+    agent: Agent,
+    tokenizer: Tokenizer,
+    pool: EnvPool,
+    tasks: Sequence[str],
+    seed: int,
+    *,
+    count: int = 4,
+    context: int | None = None,
 ) -> list[tuple[int, ...]]:
     """Return the token ids of the first prompts of some tasks; tasks whose environment fails are left out.
 
@@ -55,12 +64,13 @@ def first_prompts(
         tasks: ids; the first ones are reset.
         seed: of the resets.
         count: number of tasks.
+        context: prompts that are far longer are encoded only in part.
     """
-    return asyncio.run(_first_prompts(agent, tokenizer, pool, tasks[:count], seed))
+    return asyncio.run(_first_prompts(lambda: Dialogue(agent, tokenizer, context), pool, tasks[:count], seed))
 
 
 async def _first_prompts(
-    agent: Agent, tokenizer: Tokenizer, pool: EnvPool, tasks: Sequence[str], seed: int
+    begin: Callable[[], Dialogue], pool: EnvPool, tasks: Sequence[str], seed: int
 ) -> list[tuple[int, ...]]:
     found, worker = [], pool.take()
     try:
@@ -70,7 +80,7 @@ async def _first_prompts(
             except EnvFailure:
                 worker.discard()
                 continue
-            dialogue = Dialogue(agent, tokenizer)
+            dialogue = begin()
             found.append(dialogue.prompt(dialogue.view(result.observation, result.admissible, free=result.free)).ids)
     finally:
         pool.give_back(worker)

@@ -21,6 +21,7 @@ from turnwise.agents.memory_use import memory_use
 from turnwise.agents.models import ModelFolder
 from turnwise.agents.rollout import RolloutReport
 from turnwise.agents.samplers.base import Sampler
+from turnwise.agents.tokenization import codec_of
 from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.steps import Steps
@@ -45,6 +46,7 @@ from turnwise.training.rollouts import Played, Rollouts, SynchronousRollouts
 from turnwise.training.setup import PreparedRun, find_policy, prepare, remarks
 from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
 from turnwise.training.state_json import from_json, to_json
+from turnwise.training.template_date import with_date
 from turnwise.training.turn_tables import steps_of
 from turnwise.training.warmstart import warm_start
 
@@ -98,6 +100,7 @@ def train(
         with cluster_ranks(run) as leader:
             return train(run, resume=resume, on_event=on_event, leader=leader)
     policy = None if resume else find_policy(run)
+    run = with_date(run, None if policy is None else policy.path)
     prepared = prepare(run)
     if leader is not None:
         prepared = replace(prepared, leader=leader, device=leader.ranks.device)
@@ -276,8 +279,7 @@ class TrainingLoop:
             batch = replace(batch, reference=self._scores(batch, reference=True).logprobs)
         if transform is None:
             return batch, {}
-        decode = partial(self.learner.tokenizer.decode, clean_up_tokenization_spaces=False)
-        return transform(batch, groups, decode=decode, scores=scores)
+        return transform(batch, groups, decode=codec_of(self.learner.tokenizer).decode, scores=scores)
 
     def _scores(self, batch: Batch, *, reference: bool = False) -> Scores:
         score = self.learner.score_reference if reference else self.learner.score

@@ -226,7 +226,9 @@ def _model_without_data(config: Any, needs: MemoryNeeds) -> Any:
     attention = "eager" if needs.attention == "eager" else "sdpa"
     dtype = torch.bfloat16 if needs.lora and needs.dtype == "bfloat16" else torch.float32
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config, attn_implementation=attention, dtype=dtype).eval()
+        model = AutoModelForCausalLM.from_config(
+            config, trust_remote_code=False, attn_implementation=attention, dtype=dtype
+        ).eval()
         return add_adapter(model, LoraOptions.of(needs.lora)).get_base_model() if needs.lora else model
 
 

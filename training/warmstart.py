@@ -70,7 +70,8 @@ def _build(prepared: PreparedRun, played: Demonstrations, report: Reporter) -> L
 
 def _imitate(prepared: PreparedRun, learner: Learner, played: Demonstrations, report: Reporter, started: float) -> None:
     run, count = prepared.run, len(played.trajectories)
-    groups, advantages = played.tokenized(prepared.agent(learner.tokenizer), learner.tokenizer)
+    agent = prepared.agent(learner.tokenizer)
+    groups, advantages = played.tokenized(agent, learner.tokenizer, run.policy.context)
     batch = demonstration_batch(groups, advantages, context=run.policy.context, observations=run.imitation.observations)
     report.event(
         "imitation",

@@ -27,6 +27,7 @@ from turnwise.agents.cluster.weight_chunks import CHUNK, split_weights
 from turnwise.agents.errors import AgentError, EngineFailed, RequestFailed, SamplerError
 from turnwise.agents.samplers.background import BackgroundLoop
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, Tokenizer
+from turnwise.agents.samplers.token_requests import check_sample
 from turnwise.registry import import_rules
 
 __all__ = ["ClusterSampler"]
@@ -138,7 +139,7 @@ class ClusterSampler:
 
         Raises:
             ContextOverflow, SamplerError: from the engine.
-            RequestFailed: several engines died over this request.
+            RequestFailed: several engines died over this request, or its answer cannot be trained on.
             EngineFailed: all engines have ended, and cannot be started again.
         """
         return await self._loop.run(self._sample(request))
@@ -237,6 +238,10 @@ class ClusterSampler:
             raise asyncio.CancelledError
         engine.failures = 0
         self._routes.answered(request.episode, engine)
+        if self._facts.has_tokenizer:
+            name = f"engine {engine.number} of the cluster"
+            check_sample(request, answer.tokens, answer.logprobs, most=request.max_tokens,
+                         vocabulary=self._settings.vocabulary, engine=name)  # fmt: skip
         return answer
 
     async def _engine_for(self, episode: str) -> Engine:

@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 from turnwise.agents.dialogue import Message
 from turnwise.agents.errors import SamplerError
 from turnwise.agents.prompt import Exchange, View
-from turnwise.agents.tokenization import Tokenizer
+from turnwise.agents.tokenization import AnswerEnd, Tokenizer
 from turnwise.agents.trajectory import Extra, Finish
 from turnwise.registry import Registry
 
@@ -61,6 +61,8 @@ class Request:
     max_tokens: int = 32
     stop: tuple[str, ...] = ()
     """Strings that end the response once it contains one of them."""
+    end: AnswerEnd | None = None
+    """What the chat template of the prompt writes at the end of an answer; it ends the response as well."""
     past: tuple[Exchange, ...] = ()
     """The earlier turns of a conversation, one for each answer in ``messages``, for samplers without a tokenizer."""
 
@@ -79,7 +81,7 @@ class Completion:
     logprobs: tuple[float, ...]
     """Log-probability (nats) of each token under the distribution that it was sampled from."""
     text: str
-    """The decoded tokens without the end token."""
+    """The decoded tokens without the end token, and without the end that the chat template writes."""
     version: int
     """Version of the weights that sampled it, or its first token."""
     finish: Finish
@@ -216,6 +218,8 @@ class SamplerSettings:
     """A model in this process, which is shared instead of loaded."""
     tokenizer: Any = None
     """The tokenizer of that model."""
+    vocabulary: int | None = None
+    """Number of ids of the model that is trained, against which answers of a server are checked; None: unknown."""
 
 
 MODEL_FREE = ("expert", "random", "scripted")

@@ -43,7 +43,7 @@ class ActionSampler:
         """Return the action of this turn in the form of the agent's parser."""
         action = self.action(request)
         text = self._parser.write(action) if action else ""
-        tokens = () if self.tokenizer is None else codec_of(self.tokenizer).response(text)
+        tokens = () if self.tokenizer is None else codec_of(self.tokenizer).response(text, request.end)
         return Completion(tokens, (0.0,) * len(tokens), text, self.version, "stop")
 
     def action(self, request: Request) -> str:

@@ -1,10 +1,17 @@
-"""What every sampler checks of a request of token ids, and the ids that end a response."""
+"""What token engines check of requests and of what was sampled, and the ids that end a response."""
 
 from __future__ import annotations
 
-from turnwise.agents.errors import ContextOverflow, SamplerError
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
+
+from turnwise.agents.errors import ContextOverflow, RequestFailed, SamplerError
 from turnwise.agents.samplers.base import Request
 from turnwise.agents.tokenization import Tokenizer
+
+ROUNDING = 1e-4
+"""Largest log-probability that counts as 0, nats."""
 
 
 def check_prompt(request: Request, *, context: int | None = None, vocabulary: int | None = None) -> None:
@@ -48,6 +55,68 @@ def check_sampling(request: Request, *, most_temperature: float = float("inf")) 
             f"episode {request.episode}: max_tokens must be >= 1, {limit} and 0 < top_p <= 1, got "
             f"{request.max_tokens}, {request.temperature} and {request.top_p}"
         )
+
+
+def check_sample(
+    request: Request,
+    tokens: Sequence[object],
+    logprobs: Sequence[object],
+    *,
+    most: int,
+    vocabulary: int | None = None,
+    engine: str = "the engine",
+) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Return what an engine sampled as ids and log-probabilities, if both can be trained on.
+
+    Args:
+        request: that was answered.
+        tokens: sampled ids.
+        logprobs: of each token, nats.
+        most: number of tokens that were asked for.
+        vocabulary: number of ids; None: unknown.
+        engine: its name in the message.
+
+    Raises:
+        RequestFailed: there is no token, there are more than were asked for or another number of log-probabilities; an
+            id is no integer or not in the vocabulary; or a log-probability is no number, not finite, or above 0.
+    """
+    where = f"episode {request.episode}: {engine} returned"
+    if not tokens or len(tokens) != len(logprobs):
+        raise RequestFailed(f"{where} {len(tokens)} token ids with {len(logprobs)} log-probabilities")
+    if len(tokens) > most:
+        raise RequestFailed(f"{where} {len(tokens)} token ids, and at most {most} were asked for")
+    ids: list[int] = []
+    for token in tokens:
+        integral = isinstance(token, Integral) and not isinstance(token, bool)
+        if not integral or not 0 <= int(token) < (vocabulary or math.inf):  # type: ignore[call-overload]
+            limit = "an integer >= 0" if vocabulary is None else f"an integer from 0 to {vocabulary - 1}"
+            raise RequestFailed(f"{where} the token id {_shown(token)}, expected {limit}")
+        ids.append(int(token))  # type: ignore[call-overload]
+    values: list[float] = []
+    for value in logprobs:
+        number = _number(value)
+        if not -math.inf < number <= ROUNDING:
+            raise RequestFailed(f"{where} the log-probability {_shown(value)}, expected a finite number that is <= 0")
+        values.append(number)
+    return tuple(ids), tuple(values)
+
+
+def _number(value: object) -> float:
+    """Return a number as a float; NaN for anything else."""
+    try:
+        return float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        return math.nan
+
+
+def _shown(value: object) -> str:
+    text = ascii(value) if isinstance(value, int | float | str | None) else f"of type {type(value).__name__}"
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def stop_strings(request: Request) -> tuple[str, ...]:
+    """Return the strings that end a response: the agent's, and the chat template's end if it is no single token."""
+    return request.stop if request.end is None else (*request.stop, *request.end.stop)
 
 
 def end_tokens(tokenizer: Tokenizer, configured: int | list[int] | None) -> frozenset[int]:

@@ -20,14 +20,17 @@ def pieces_of(path: Path) -> Pieces | None:
     the checkpoint that played it. A token that is a part of
     a character has the text "\\ufffd".
     """
+    from turnwise.agents.tokenization import codec_of
+
     tokenizer = next(filter(None, map(_tokenizer_in, _places(path))), None)
     if tokenizer is None:
         return None
+    codec = codec_of(tokenizer)
 
     @cache
     def piece(token: int) -> str:
         try:
-            return str(tokenizer.decode([token], clean_up_tokenization_spaces=False))
+            return codec.decode([token])
         except (OverflowError, IndexError, TypeError, ValueError):
             return ""  # a file of trajectories may hold any number
 

@@ -358,3 +358,22 @@ def test_an_address_where_nothing_answers_is_refused_soon(monkeypatch: pytest.Mo
         address = f"127.0.0.1:{free.getsockname()[1]}"
     with pytest.raises(SamplerError, match=f"no Ray cluster can be reached at {address}"):
         Cluster(ClusterSettings(address=address))
+
+
+@pytest.mark.parametrize(
+    ("sample", "why"),
+    [
+        ((300, -0.5), "the token id 300, expected an integer from 0 to 256"),
+        ((5, float("nan")), "the log-probability nan"),
+        ((5, 0.25), r"the log-probability 0\.25"),
+        ((5, None), "the log-probability None"),
+    ],
+)
+def test_samples_of_an_engine_are_checked(sample: tuple[Any, Any], why: str) -> None:
+    settings = SamplerSettings(options={"samples": sample}, vocabulary=257)
+    sampler = opened(engines=1, settings=settings)
+    try:
+        with pytest.raises(RequestFailed, match=f"engine 0 of the cluster returned {why}"):
+            asyncio.run(sampler.sample(request()))
+    finally:
+        sampler.close()

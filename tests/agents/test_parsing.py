@@ -35,18 +35,23 @@ REFUSED = [
     ("bare", "x" * 5_000_000, "longer than"),
     ("think-action", "", "no </think>"),
     ("think-action", "<action>look</action>", "no </think>"),
-    ("think-action", "<think>x</think>look", "no <action>"),
+    ("think-action", "<think>x</think>look", "no <action> followed </think>"),
+    ("think-action", "<think>x</think>\n", "nothing followed </think>"),
+    ("think-action", "<think>x</think>I <action>look</action>", "text between </think> and <action>"),
     ("think-action", "<think>x</think><action>look", "no </action>"),
-    ("think-action", "<think>x</think><action>look</action><action>go</action>", "more than one"),
-    ("think-action", "<think>x</think><action>look</action> done", "more than one"),
-    ("think-action", "<think>x</think><action><action>look</action>", "more than one"),
+    ("think-action", "<think>x</think><action>look</action><action>go</action>", "more than one <action>"),
+    ("think-action", "<think>x</think><action>look</action> or <action>go", "more than one <action>"),
+    ("think-action", "<think>x</think><action>look</action> done", "text followed </action>"),
+    ("think-action", "<think>x</think><action>look</action></action>", "text followed </action>"),
+    ("think-action", "<think>x</think><action><action>look</action>", "more than one <action>"),
     ("think-action", "<think>x</think><action></action>", "empty"),
     ("think-action", "<think>x</think><action>a\nb</action>", "more than one line"),
     ("think-action", "<think>" * 100_000, "no </think>"),
     ("think-action", "</think><action>" * 100_000, "no </action>"),
     ("whole", " \n", "empty"),
     ("whole", "<think>x</think>\n", "nothing followed"),
-    ("whole", "<think>look", "no </think>"),
+    ("whole", "<think>look", "there was no </think>"),
+    ("whole", "<think>x</think><think>look", "no </think> followed the last <think>"),
     ("whole", "look\x00", "cannot be printed"),
     ("whole", "a\n" * MAX_MULTILINE_CHARS, "longer than"),
     ("with-thoughts", " \n", "empty"),
@@ -89,6 +94,31 @@ def test_any_text_is_an_action_or_a_reason(name: str, text: str) -> None:
 @given(action=st.text(st.characters(categories=("L", "N")), min_size=1, max_size=40))
 def test_what_is_written_is_read(name: str, action: str) -> None:
     assert PARSERS.get(name).read(PARSERS.get(name).write(action)).action == action
+
+
+STOPPED = [
+    ("bare", ["<|im_end|>"], "go to fridge 1<|im_end|>", "go to fridge 1"),
+    ("bare", [" "], "go right", "go right"),
+    ("bare", ["\n"], "look\n\n", "look"),
+    ("bare", ["]"], "search[red mug]", "search[red mug]"),
+    ("bare", ["]"], "look]", "look"),
+    ("whole", ["\nObservation:"], "search: Ada\nObservation:", "search: Ada"),
+    ("whole", ["</search>", "</answer>"], "<search>Ada</search>\n", "<search>Ada</search>"),
+    ("whole", ["</search>"], "Ada</search>", "Ada"),
+    ("whole", ["\n```"], "```sh\nls\n```", "```sh\nls\n```"),
+    ("whole", ["```"], "ls\n```", "ls"),
+    ("with-thoughts", ["[/CALL]"], "hm [CALL]f()[/CALL].", "hm [CALL]f()[/CALL]"),
+    ("think-action", ["</action>"], "<think>x</think><action>look</action>.\n", "look"),
+    ("think-action", ["<|end|>"], "<think>x</think><action>look</action><|end|>", "look"),
+    ("bare", [""], "look", "look"),
+]
+
+
+@pytest.mark.parametrize(("parser", "stop", "text", "action"), STOPPED)
+def test_a_stop_string_that_ends_an_answer_belongs_to_no_action(
+    parser: str, stop: list[str], text: str, action: str
+) -> None:
+    assert Agent.from_options(parser=parser, stop=stop).parse(text).action == action
 
 
 def test_an_unknown_parser_names_the_near_one() -> None:

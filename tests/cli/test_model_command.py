@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from commands import Call, one_sentence
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from turnwise.agents.models import load_tokenizer
 from turnwise.training.policy import build_policy, save_policy
 
 CHATML = (
@@ -64,6 +66,30 @@ def test_info_shows_what_the_chat_template_does(turnwise: Call, folder: Path) ->
     assert "keep_history = true" in turnwise("model", "info", folder).out
     (folder / "chat_template.jinja").write_text("{{ messages | length }}" + CHATML)
     assert "rewrites earlier turns" in turnwise("model", "info", folder).out
+
+
+def test_info_shows_what_ends_an_answer(turnwise: Call, folder: Path) -> None:
+    def ends() -> str:
+        said = turnwise("model", "info", folder)
+        assert said.code == 0, said.err
+        return said.out.partition("an answer ends with")[2].partition("sampling in")[0]
+
+    tokenizer = load_tokenizer(folder)
+    (end,) = [tokenizer.eos_token_id]
+    assert ends().split() == f"{tokenizer.eos_token} token {end}, of the tokenizer".split()
+    (folder / "chat_template.jinja").write_text(CHATML)
+    assert "<|im_end|> several tokens, of the chat template" in " ".join(ends().split())
+    (folder / "generation_config.json").write_text('{"eos_token_id": [7, 8]}')
+    assert "token 8, of the generation configuration" in " ".join(ends().split())
+    (folder / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}\n\n{% endfor %}")
+    assert "writes nothing at the end of an answer" in ends()
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_end|>"]})
+    tokenizer.chat_template = CHATML
+    tokenizer.save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "vocab_size": len(tokenizer)}))
+    token = tokenizer.convert_tokens_to_ids("<|im_end|>")
+    assert f"<|im_end|> token {token}, of the chat template" in " ".join(ends().split())
 
 
 def test_mistakes_are_one_sentence(turnwise: Call, folder: Path) -> None:

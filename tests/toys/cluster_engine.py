@@ -5,6 +5,7 @@ options: seconds      of each answer
          hangs_on     an episode that its first process never answers, with `marker`
          marker       a file that the first process to hang or to fail makes
          broken_after a process that starts when `marker` exists fails to start
+         samples      (id, log-probability) of the one token of each answer
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from toys.tokens import Bytes
+
 from turnwise.agents.errors import ContextOverflow, SamplerError
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings
 
@@ -22,7 +25,6 @@ from turnwise.agents.samplers.base import Completion, Request, SamplerSettings
 class Engine:
     """See the module's header."""
 
-    tokenizer = None
     context = None
 
     def __init__(self, settings: SamplerSettings) -> None:
@@ -31,9 +33,10 @@ class Engine:
         if self.options.get("broken_after") and self.marker.exists():
             raise SamplerError("the disk is full")
         self.version, self.scale, self.busy = 0, 1.0, 0
+        self.tokenizer = Bytes() if "samples" in self.options else None
 
     async def sample(self, request: Request) -> Completion:
-        if request.prompt:
+        if request.prompt and self.tokenizer is None:
             raise ContextOverflow("the prompt is too long")
         if request.episode == self.options.get("dies_on"):
             os._exit(1)
@@ -47,9 +50,10 @@ class Engine:
         finally:
             self.busy -= 1
         assert version == self.version, "new weights in the middle of a request"
+        tokens, logprobs = zip(self.options["samples"], strict=True) if "samples" in self.options else ((), ())
         return Completion(
-            (),
-            (),
+            tokens,
+            logprobs,
             f"{request.seed} {request.turn} {self.scale}",
             self.version,
             "stop",

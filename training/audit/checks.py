@@ -18,6 +18,8 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.dialogue import Dialogue
 from turnwise.agents.episode import storable
 from turnwise.agents.rollout_stream import QUARANTINE_ERRORS, is_replacement
+from turnwise.agents.samplers.token_requests import ROUNDING
+from turnwise.agents.tokenization import AnswerEnd, answer_text, codec_of
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.training.batch import Batch, pack
 from turnwise.training.config import Run
@@ -28,9 +30,6 @@ Found = Iterator[tuple[int | None, str]]
 
 OfIteration = Iterator[tuple[str | None, str]]
 """Id of a trajectory (None: the whole iteration), and what is wrong with it."""
-
-ROUNDING = 1e-4
-"""Largest log-probability that counts as 0, nats."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,11 @@ class AuditedRun:
     ends: frozenset[int]
     finished: Mapping[int, Mapping[str, Any]]
     stores_finish: bool = True
+
+    @property
+    def end(self) -> AnswerEnd | None:
+        """What the run's chat template writes at the end of an answer."""
+        return Dialogue(self.agent, self.tokenizer).end
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +162,7 @@ def _first_difference(
     pairs = enumerate(zip(recorded, rebuilt, strict=False))
     at = next((index for index, (one, other) in pairs if one != other), min(len(recorded), len(rebuilt)))
     what = "does not extend the turn before" if at < len(before) else "is not the one that the agent builds"
-    shown = audited.tokenizer.decode(list(recorded[max(0, at - 8) : at]))
+    shown = codec_of(audited.tokenizer).decode(recorded[max(0, at - 8) : at])
     tail = f"; the tokens before it read {shown!r}" if shown else ""
     return (
         f"the prompt {what}: token {at} of {len(recorded)} is {_token(audited, recorded, at)}, expected "
@@ -167,7 +171,7 @@ def _first_difference(
 
 
 def _token(audited: AuditedRun, ids: tuple[int, ...], at: int) -> str:
-    return f"{ids[at]} ({audited.tokenizer.decode([ids[at]])!r})" if at < len(ids) else "missing"
+    return f"{ids[at]} ({codec_of(audited.tokenizer).decode([ids[at]])!r})" if at < len(ids) else "missing"
 
 
 # -- masks --
@@ -212,10 +216,7 @@ def _uncovered(batch: Batch, trajectory: Trajectory, how: str) -> Found:
 def wrong_texts(audited: AuditedRun, _: int, trajectory: Trajectory) -> Found:
     """Yield turns whose text is not what their ids decode to, without the end token."""
     for number, turn in enumerate(trajectory.turns):
-        ids = list(turn.response)
-        if ids and ids[-1] in audited.ends:
-            ids.pop()
-        text = storable(audited.tokenizer.decode(ids))
+        text = storable(answer_text(codec_of(audited.tokenizer).decode, turn.response, audited.ends, audited.end))
         if text != turn.text:
             at = next((k for k, (a, b) in enumerate(zip(text, turn.text, strict=False)) if a != b), None)
             at = min(len(text), len(turn.text)) if at is None else at
@@ -257,12 +258,15 @@ def wrong_endings(audited: AuditedRun, _: int, trajectory: Trajectory) -> Found:
 
 
 def _wrong_ending(audited: AuditedRun, turn: Turn) -> str:
-    agent, count = audited.agent, len(turn.response)
-    ended = bool(turn.response) and turn.response[-1] in audited.ends
+    agent, count, end = audited.agent, len(turn.response), audited.end
+    ends = audited.ends if end is None else audited.ends | end.tokens
+    ended = bool(turn.response) and turn.response[-1] in ends
     stopped = ended or any(stop in turn.text for stop in agent.stop)
+    if not stopped and end is not None and end.stop:
+        stopped = end.text in codec_of(audited.tokenizer).decode(turn.response)
     if count > agent.max_tokens:
         return f"the answer has {count} tokens, more than the limit of {agent.max_tokens}"
-    if any(one in audited.ends for one in turn.response[:-1]):
+    if any(one in ends for one in turn.response[:-1]):
         return "the answer continues after an end token"
     if turn.finish == "length" and (stopped or count < agent.max_tokens):
         return f"recorded as cut at the limit, but it has {count} of {agent.max_tokens} tokens" + (

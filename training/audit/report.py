@@ -6,7 +6,6 @@ checked, such as log-probabilities of weights whose checkpoint was not kept, is 
 Not included: environments (nothing is played again), credit and updates.
 """
 
-import json
 import tomllib
 import warnings
 from collections import Counter
@@ -18,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.agents.errors import StoreError
-from turnwise.agents.lora_folders import base_of, is_adapter
-from turnwise.agents.models import find_model, load_tokenizer, model_config
+from turnwise.agents.models import end_tokens_of, load_tokenizer, model_config
 from turnwise.agents.trajectory import Trajectory
 from turnwise.agents.trajectory_files import TornLine, iteration_files, read_trajectories
 from turnwise.training.audit.checks import ITERATION_CHECKS, TRAJECTORY_CHECKS, AuditedRun, EpisodeEnd
@@ -270,17 +268,7 @@ def _audited(files: AuditedFolder) -> AuditedRun:
         agent=agent_maker(files.run)(tokenizer),
         tokenizer=tokenizer,
         vocabulary=0 if newest is None else int(model_config(newest)["vocab_size"]),
-        ends=frozenset() if newest is None else _end_tokens(newest, tokenizer),
+        ends=frozenset() if newest is None else frozenset(end_tokens_of(newest, tokenizer)),
         finished={int(one["iteration"]): one for one in files.events if one.get("phase") == "train"},
         stores_finish="sampler" in table,
     )
-
-
-def _end_tokens(folder: Path, tokenizer: Any) -> frozenset[int]:
-    """Return the ids that end a response: the tokenizer's, and those of the model's generation configuration."""
-    whole = find_model(base_of(folder).reference).path if is_adapter(folder) else folder
-    file = whole / "generation_config.json"
-    table = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else model_config(whole)
-    configured = table.get("eos_token_id")
-    ids = configured if isinstance(configured, list) else [configured]
-    return frozenset(one for one in (*ids, tokenizer.eos_token_id) if one is not None)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.openai.chat import OpenAIChat
 from turnwise.agents.samplers.openai.options import OpenAIOptions
 from turnwise.agents.samplers.openai.tokens import OpenAITokens
-from turnwise.agents.tokenization import Tokenizer
 
 __all__ = ["make_openai"]
 
@@ -25,11 +26,15 @@ def make_openai(settings: SamplerSettings) -> OpenAIChat | OpenAITokens:
     options = OpenAIOptions.read(settings.options)
     if not options.tokens:
         return OpenAIChat(settings, options)
-    return OpenAITokens(settings, options, settings.tokenizer or _tokenizer(options.tokenizer or settings.model))
+    if settings.tokenizer is None:
+        settings = _with_tokenizer(settings, options.tokenizer or settings.model)
+    return OpenAITokens(settings, options, settings.tokenizer)
 
 
-def _tokenizer(name: str) -> Tokenizer:
-    from turnwise.agents.models import find_model, load_tokenizer
+def _with_tokenizer(settings: SamplerSettings, name: str) -> SamplerSettings:
+    """Return the settings with the tokenizer of a model, and the number of its ids."""
+    from turnwise.agents.models import find_model, load_tokenizer, model_config
 
-    tokenizer: Tokenizer = load_tokenizer(find_model(name).path)
-    return tokenizer
+    folder = find_model(name, weights=False).path
+    rows = settings.vocabulary or model_config(folder).get("vocab_size")
+    return replace(settings, tokenizer=load_tokenizer(folder), vocabulary=rows)

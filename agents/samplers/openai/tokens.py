@@ -8,7 +8,7 @@ The server must return token ids (``return_token_ids``) and log-probabilities, a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
@@ -18,8 +18,8 @@ from turnwise.agents.samplers.openai.options import OpenAIOptions
 from turnwise.agents.samplers.openai.served import ServedModel, answer_bytes, choice_of
 from turnwise.agents.samplers.openai.weights import ServedWeights
 from turnwise.agents.samplers.seeds import request_seed
-from turnwise.agents.samplers.token_requests import check_prompt
-from turnwise.agents.tokenization import codec_of
+from turnwise.agents.samplers.token_requests import check_prompt, check_sample, stop_strings
+from turnwise.agents.tokenization import answer_text, codec_of
 from turnwise.registry import suggest
 
 __all__ = ["OpenAITokens"]
@@ -45,7 +45,9 @@ class OpenAITokens(ServedModel):
         """
         super().__init__(settings, options)
         self.tokenizer = tokenizer
-        self._ends = codec_of(tokenizer).ends
+        self._codec = codec_of(tokenizer)
+        self._ends = self._codec.ends
+        self._vocabulary = settings.vocabulary or (len(tokenizer) if isinstance(tokenizer, Sized) else None)
         self._weights = ServedWeights(self._client, options)
         self._adapter = ""
         self._running = 0
@@ -95,24 +97,29 @@ class OpenAITokens(ServedModel):
     async def _answer(self, request: Request) -> Completion:
         if request.temperature not in (0.0, 1.0) or request.truncated:
             await self._require_processed_logprobs(request.prompt)
+        most = min(request.max_tokens, (self.context or len(request.prompt) + request.max_tokens) - len(request.prompt))
+        end = request.end
         choice = await self._complete(
             request.prompt,
-            max_tokens=min(
-                request.max_tokens, (self.context or len(request.prompt) + request.max_tokens) - len(request.prompt)
-            ),
+            max_tokens=most,
             temperature=request.temperature,
             top_p=request.top_p,
             top_k=request.top_k,
             min_p=request.min_p,
             seed=request_seed(request.seed, request.turn),
-            stop=list(request.stop),
+            stop=list(stop_strings(request)),
+            stop_token_ids=sorted(end.tokens) if end is not None else [],
         )
-        tokens, logprobs = self._sampled(choice)
+        tokens, logprobs = check_sample(
+            request, *self._sampled(choice), most=most, vocabulary=self._vocabulary, engine=self.url
+        )
         reason = choice.get("finish_reason")
         if reason not in ("stop", "length"):
-            raise RequestFailed(f"{self.url}: the answer ended with {reason!r} instead of 'stop' or 'length'")
-        ended = reason == "stop" and (isinstance(choice.get("stop_reason"), int) or tokens[-1] in self._ends)
-        text = self.tokenizer.decode(list(tokens[:-1] if ended else tokens))
+            raise RequestFailed(f"{self.url}: the answer ended with {reason!r:.80} instead of 'stop' or 'length'")
+        ends = self._ends if reason == "stop" else frozenset()
+        if reason == "stop" and isinstance(choice.get("stop_reason"), int):
+            ends |= {tokens[-1]}
+        text = answer_text(self._codec.decode, tokens, ends, end)
         return Completion(tokens, logprobs, text, self.version, reason)
 
     async def _complete(self, prompt: Sequence[int], **fields: Any) -> Mapping[str, Any]:
@@ -133,12 +140,11 @@ class OpenAITokens(ServedModel):
         most = answer_bytes(sent, len(prompt))
         return choice_of(await self._client.post("/completions", sent, max_bytes=most, judge=failure_in), self.url)
 
-    def _sampled(self, choice: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[float, ...]]:
-        """Return ids and log-probabilities of an answer.
+    def _sampled(self, choice: Mapping[str, Any]) -> tuple[list[object], list[object]]:
+        """Return ids and log-probabilities of an answer, unchecked.
 
         Raises:
             EngineFailed: the server does not return them.
-            RequestFailed: there are none, or one is not a number.
         """
         tokens, table = choice.get("token_ids"), choice.get("logprobs")
         logprobs = table.get("token_logprobs") if isinstance(table, Mapping) else None
@@ -147,9 +153,7 @@ class OpenAITokens(ServedModel):
                 f"{self.url} returns no token ids and log-probabilities; a token engine needs a server with "
                 "return_token_ids, such as vLLM"
             )
-        if not tokens or len(tokens) != len(logprobs) or not all(isinstance(one, float | int) for one in logprobs):
-            raise RequestFailed(f"{self.url}: {len(tokens)} token ids with {len(logprobs)} log-probabilities")
-        return tuple(tokens), tuple(map(float, logprobs))
+        return tokens, logprobs
 
     async def _require_processed_logprobs(self, prompt: Sequence[int]) -> None:
         """Check once that log-probabilities follow the temperature.
@@ -174,8 +178,9 @@ class OpenAITokens(ServedModel):
         """Return the log-probability of the most probable next token."""
         choice = await self._complete(prompt, max_tokens=1, temperature=temperature, top_p=1.0, seed=0)
         self._sampled(choice)
-        tops = choice["logprobs"].get("top_logprobs") or [{}]
-        return float(max(tops[0].values(), default=0.0))
+        tops = choice["logprobs"].get("top_logprobs")
+        first = tops[0] if isinstance(tops, list) and tops and isinstance(tops[0], Mapping) else {}
+        return max((float(value) for value in first.values() if isinstance(value, int | float)), default=0.0)
 
     async def _meet(self) -> None:
         """Find the model and its context, and compare the tokenizers."""

@@ -24,7 +24,7 @@ from turnwise.agents.errors import RequestFailed, SamplerError
 from turnwise.agents.lora_folders import is_adapter
 from turnwise.agents.models import dtype_of, find_model, load_model, load_tokenizer
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, Tokenizer
-from turnwise.agents.samplers.token_requests import check_prompt, check_sampling, end_tokens
+from turnwise.agents.samplers.token_requests import check_prompt, check_sampling, end_tokens, stop_strings
 from turnwise.agents.samplers.transformers.decoder_choice import (
     check_attention,
     check_compile,
@@ -36,6 +36,7 @@ from turnwise.agents.samplers.transformers.decoding import DecodingCounts
 from turnwise.agents.samplers.transformers.module_copy import copy_model, fill_model
 from turnwise.agents.samplers.transformers.token_sampling import sample_tokens, stream_key, uniforms
 from turnwise.agents.samplers.weights import has_adapter
+from turnwise.agents.tokenization import answer_text, exact_decoder
 from turnwise.agents.trajectory import version_switches
 
 QUIET_ROUNDS = 3
@@ -96,7 +97,8 @@ class TransformersSampler:
 
         Args:
             model: a transformers causal language model; one with a LoRA adapter of peft is sampled from with it.
-            tokenizer: its tokenizer; its end token ends a response, and so do those of the generation configuration.
+            tokenizer: its tokenizer; its end token ends a response, and so do those of the generation configuration
+                and what the request's chat template writes at the end of an answer.
             device: where the model runs.
             concurrency: most requests in one batch.
             context: most tokens of prompt and response; None: as many as the model has positions.
@@ -126,7 +128,7 @@ class TransformersSampler:
         if elsewhere or kind != model.dtype:
             model = copy_model(model, wanted, kind)
         self._model = model.eval()
-        self._tokenizer = tokenizer
+        self._tokenizer, self._decode = tokenizer, exact_decoder(tokenizer)
         self._context = int(context or most or 1024)
         self._version = version
         self._concurrency = concurrency
@@ -179,7 +181,8 @@ class TransformersSampler:
 
         The answer depends on the weights and on the request, including its seed and turn, but not on the rest of the
         batch, apart from floating-point rounding. It ends with an end token, with the token that completes a stop
-        string (which text and tokens contain), at `max_tokens`, or at the end of the context.
+        string (which text and tokens contain) or the end of the chat template, at `max_tokens`, or at the end of the
+        context.
 
         Raises:
             ContextOverflow: the prompt leaves no room for a single token.
@@ -428,11 +431,12 @@ class TransformersSampler:
 
     def _finish(self, item: _Generation) -> bool:
         """Answer the request if its response is complete, and return whether it is."""
-        ended = item.tokens[-1] in self._ends
-        stopped = ended or (bool(item.request.stop) and self._stopped(item))
+        end = item.request.end
+        ended = item.tokens[-1] in self._ends or (end is not None and item.tokens[-1] == end.token)
+        stopped = ended or self._stopped(item)
         if not stopped and len(item.tokens) < item.limit:
             return False
-        text = self._tokenizer.decode(item.tokens[:-1] if ended else item.tokens)
+        text = answer_text(self._decode, item.tokens, self._ends, end)
         self._decoder.pause(item.request.episode)
         self._running.pop(item.request.episode, None)
         item.future.set_result(
@@ -449,9 +453,12 @@ class TransformersSampler:
 
     def _stopped(self, item: _Generation) -> bool:
         """Return whether the end of the response contains a stop string; a character has at most 4 tokens."""
-        reach = 4 * max(len(stop) for stop in item.request.stop) + 4
-        tail = self._tokenizer.decode(item.tokens[-reach:])
-        return any(stop in tail for stop in item.request.stop)
+        stops = stop_strings(item.request)
+        if not stops:
+            return False
+        reach = 4 * max(len(stop) for stop in stops) + 4
+        tail = self._decode(item.tokens[-reach:])
+        return any(stop in tail for stop in stops)
 
     def _fail(self, error: Exception) -> None:
         """Raise the error for every request of the batch and reset the caches, which may hold half a pass."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from turnwise.agents.samplers.base import Request
+from turnwise.agents.samplers.token_requests import stop_strings
 
 __all__ = ["PartialAnswer"]
 
@@ -39,10 +40,11 @@ class PartialAnswer:
         Args:
             part: vLLM's `CompletionOutput`.
             version: of the weights that sampled it.
-            ends: ids that end an answer.
+            ends: ids that end an answer, beside the one of the request's chat template.
             decode: returns the text of tokens.
         """
-        start = len(self.tokens)
+        start, end_of_template = len(self.tokens), self.request.end
+        ends = ends if end_of_template is None else ends | end_of_template.tokens
         self.tokens += part.token_ids
         self.logprobs += [
             table[token].logprob for token, table in zip(part.token_ids, part.logprobs or (), strict=True)
@@ -62,9 +64,10 @@ class PartialAnswer:
 
         A character has at most 4 tokens.
         """
-        reach = 4 * max(map(len, self.request.stop), default=0)
+        stops = stop_strings(self.request)
+        reach = 4 * max(map(len, stops), default=0)
         for end in range(start + 1, min(start + reach, len(self.tokens)) + 1):
             text = decode(self.tokens[max(0, start - reach) : end])
-            if any(stop in text for stop in self.request.stop):
+            if any(stop in text for stop in stops):
                 return end
         return 0

@@ -19,7 +19,7 @@ from turnwise.agents.lora_folders import is_adapter, save_adapter
 from turnwise.agents.models import find_model, load_tokenizer
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, Tokenizer
 from turnwise.agents.samplers.seeds import request_seed
-from turnwise.agents.samplers.token_requests import check_prompt, check_sampling, end_tokens
+from turnwise.agents.samplers.token_requests import check_prompt, check_sample, check_sampling, end_tokens, stop_strings
 from turnwise.agents.samplers.vllm.answer import PartialAnswer
 from turnwise.agents.samplers.vllm.arguments import engine_arguments, require_package, transfer_of
 from turnwise.agents.samplers.vllm.engine import VLLMEngine
@@ -32,6 +32,7 @@ from turnwise.agents.samplers.weight_files import (
 )
 from turnwise.agents.samplers.weight_group import WeightSender, pieces_of
 from turnwise.agents.samplers.weights import has_adapter
+from turnwise.agents.tokenization import answer_text, exact_decoder
 from turnwise.agents.trajectory import version_switches
 
 __all__ = ["VLLMSampler"]
@@ -65,6 +66,7 @@ class VLLMSampler:
             raise SamplerError("the sampler vllm needs a model: vllm:FOLDER or vllm:ID")
         folder = find_model(settings.model).path
         self._tokenizer: Tokenizer = settings.tokenizer or load_tokenizer(folder)
+        self._decode = exact_decoder(self._tokenizer)
         arguments = engine_arguments(settings, folder, package)
         self._rank = int(arguments.get("max_lora_rank", 16)) if arguments.get("enable_lora") else 0
         self._transfer = transfer_of(settings.options)
@@ -210,7 +212,7 @@ class VLLMSampler:
         """Sample until the answer is complete; an interruption ends a part of it."""
         while True:
             part = (await self._generate(answer)).outputs[0]
-            answer.add(part, self._version, self._ends, self._tokenizer.decode)
+            answer.add(part, self._version, self._ends, self._decode)
             if answer.finish != "abort" or self._gate is None:
                 return  # complete, or ended by vLLM itself
             answer.held = True
@@ -219,6 +221,7 @@ class VLLMSampler:
 
     async def _generate(self, answer: PartialAnswer) -> Any:
         request, begun = answer.request, len(answer.tokens)
+        ends, stops = request.end.tokens if request.end else frozenset(), stop_strings(request)
         return await self._engine.generate(
             [*request.prompt, *answer.tokens],
             adapter=self._adapter,
@@ -228,22 +231,24 @@ class VLLMSampler:
             min_p=request.min_p,
             seed=request_seed(request.seed, request.turn, begun),
             max_tokens=answer.limit - begun,
-            stop=list(request.stop),
+            stop=list(stops),
             include_stop_str_in_output=True,
-            stop_token_ids=sorted(self._ends),
-            detokenize=bool(request.stop),
+            stop_token_ids=sorted(self._ends | ends),
+            detokenize=bool(stops),
             skip_special_tokens=False,
         )
 
     def _completion(self, answer: PartialAnswer) -> Completion:
-        tokens = tuple(answer.tokens)
+        request = answer.request
         if answer.finish not in ("stop", "length"):
-            episode = answer.request.episode
-            raise RequestFailed(f"episode {episode}: vLLM ended the request with {answer.finish!r}")
+            raise RequestFailed(f"episode {request.episode}: vLLM ended the request with {answer.finish!r}")
+        tokens, logprobs = check_sample(
+            request, answer.tokens, answer.logprobs, most=answer.limit, vocabulary=self._vocabulary, engine="vLLM"
+        )
         return Completion(
             tokens=tokens,
-            logprobs=tuple(answer.logprobs),
-            text=self._tokenizer.decode(tokens[:-1] if tokens[-1] in self._ends else tokens),
+            logprobs=logprobs,
+            text=answer_text(self._decode, tokens, self._ends, request.end),
             version=answer.versions[0],
             finish="stop" if answer.finish == "stop" else "length",
             switches=version_switches(answer.versions),
