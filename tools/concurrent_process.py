@@ -304,11 +304,12 @@ class ConcurrentProcess:
         printed = " ".join(self._printed.decode(errors="replace").split())[-_OUTPUT:]
         with self._changed:
             self.error = error or ProcessDied(code, printed, during=False, reason=self._reason)
-            sent, calls = list(self._sent), [*self._sent.values(), *self._waiting]
+            heads = {call.lane: call.number for call in reversed(self._sent.values())}  # the first of each lane
+            calls = [*self._sent.values(), *self._waiting]
             self._sent.clear()
             self._waiting.clear()
-        ran = self._running.value or (sent[0] if len(sent) == 1 else 0)
-        unsure = set() if ran or self._in_order else set(sent)
+        ran = self._running.value or (next(iter(heads.values())) if len(heads) == 1 else 0)
+        unsure = set() if ran or self._in_order else set(heads.values())
         for call in calls:
             if call.arguments is not None:
                 during = None if call.number in unsure else call.number == ran

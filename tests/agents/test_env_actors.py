@@ -131,7 +131,7 @@ def test_an_actor_that_finds_no_room_is_given_up(monkeypatch: pytest.MonkeyPatch
         settings = ClusterSettings(wait=0.1)
         killed = 0
 
-        def start_worker(self, *_: Any) -> Any:
+        def start_worker(self, *_: Any, **__: Any) -> Any:
             return SimpleNamespace(pid=Remote(), call=Remote(), end=Remote(), end_lane=Remote())
 
         def answer_of(self, _: Any) -> Future[Any]:
