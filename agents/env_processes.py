@@ -188,16 +188,22 @@ class EnvProcesses:
     def _drop_ended(self) -> None:
         """Forget the processes that have ended."""
         for one in [one for one in self._processes if one.process.ended]:
-            self._processes.remove(one)
-            self.replaced += not one.alone
+            self._remove(one)
             self._failed_starts = 0 if one.process.ready else self._failed_starts + 1
             if self._failed_starts >= _STARTS:
                 raise AgentError(
                     f"{_STARTS} processes for environments did not start: {one.process.error}; a script that uses them "
                     'needs `if __name__ == "__main__":` around what it does'
                 )
-            if one.process.ready and not one.alone and one.episodes < _STEADY * one.crowd:
-                self._most = min(self._most, max(_FEWEST, min(self._most, one.crowd) // 2))
+
+    def _remove(self, one: _Process) -> None:
+        """Forget a process; if it died early, let others have fewer environments."""
+        self._processes.remove(one)
+        if one.alone:
+            return
+        self.replaced += 1
+        if one.process.ended and one.process.ready and one.episodes < _STEADY * one.crowd:
+            self._most = min(self._most, max(_FEWEST, min(self._most, one.crowd) // 2))
 
     def count_episode(self, one: _Process) -> None:
         """Let processes have more environments again when one of them has played many episodes."""
@@ -227,8 +233,7 @@ class EnvProcesses:
                 return  # it is found when an environment is opened
             if one not in self._processes or not self.retire_if_needed(one) or one.connections or one.closing:
                 return
-            self._processes.remove(one)
-            self.replaced += not one.alone
+            self._remove(one)
         one.process.kill()
 
 
