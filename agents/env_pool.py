@@ -304,9 +304,7 @@ class EnvPool:
         return self.hosts.capacity if isinstance(self.hosts, LimitsLosses) else sys.maxsize
 
     def _worker(self, alone: bool = False) -> EnvWorker:
-        return EnvWorker(
-            self._make, self.deadline, self._in_use, self.hosts, in_order=self._in_order, alone=alone
-        )
+        return EnvWorker(self._make, self.deadline, self._in_use, self.hosts, in_order=self._in_order, alone=alone)
 
     def give_back(self, worker: EnvWorker) -> None:
         """Take a worker back for the next user."""

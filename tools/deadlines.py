@@ -69,8 +69,8 @@ def call_in_thread(function: Callable[[], T], name: str = "turnwise-call") -> fu
 class WorkerThread:
     """A daemon thread that runs calls one after the other.
 
-    A call that never returns does not keep the program from exiting. If a call raises what a future cannot deliver, such
-    as SystemExit or StopIteration, its future raises RuntimeError.
+    A call that never returns does not keep the program from exiting. If a call raises what a future cannot deliver,
+    such as SystemExit or StopIteration, its future raises RuntimeError.
     """
 
     def __init__(self, name: str = "turnwise-worker") -> None:

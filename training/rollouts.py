@@ -138,7 +138,7 @@ class SynchronousRollouts:
 
 @contextmanager
 def stored_trajectories(run: Run, step: int) -> Iterator[Callable[[Trajectory], None]]:
-    """Give a function that stores a trajectory of the iteration after `step` finished ones; all are stored at the end."""
+    """Give a function that stores trajectories of the iteration after `step` finished ones, at the latest at the end."""
     if not run.trajectories:
         yield lambda _: None
         return

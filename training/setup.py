@@ -225,8 +225,10 @@ def remarks(prepared: PreparedRun) -> list[str]:
 def _order_of_answers(prepared: PreparedRun) -> list[str]:
     run = prepared.run
     in_one_order = run.env.in_order and not run.env.deadline
-    elsewhere = run.sampler.engine != "transformers" or run.cluster.address or (
-        run.train.asynchronous and not run.train.in_order
+    elsewhere = (
+        run.sampler.engine != "transformers"
+        or run.cluster.address
+        or (run.train.asynchronous and not run.train.in_order)
     )  # nothing repeats there in any case
     if not run.env.workers or in_one_order or elsewhere:
         return []

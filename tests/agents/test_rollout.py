@@ -294,7 +294,10 @@ def test_only_live_episodes_are_sampled() -> None:
         (lambda: ("text", 10**400, False, False, {}), "int too large to convert to float"),
         (lambda: ("text", 0.0, False, False, {"score": -1e101}), "the score must be at most 1e+100 in size"),
         (lambda: ("text", 0.0, False, False, {"extras": {"value": 1e308}}), "extras['value'] must be at most 1e+100"),
-        (lambda: ("text", 0.0, False, False, {"extras": {"multi": [1.0, float("nan")]}}), "column 'multi' must be finite"),
+        (
+            lambda: ("text", 0.0, False, False, {"extras": {"multi": [1.0, float("nan")]}}),
+            "column 'multi' must be finite",
+        ),
         (lambda: ("text", 0.0, False, False, {"extras": {"tokens": 0.5}}), "must not contain 'tokens'"),
         (lambda: ("text", 0.0, False, False, {"extras": {"reward": 0.5}}), "must not contain 'reward'"),
         (lambda: ("text", 0.0, False, False, {"extras": {"entrpy": 0.5}}), "unknown column 'entrpy'; did you mean"),
