@@ -138,7 +138,7 @@ class SynchronousRollouts:
 
 @contextmanager
 def stored_trajectories(run: Run, step: int) -> Iterator[Callable[[Trajectory], None]]:
-    """Give a function that stores trajectories of the iteration after `step` finished ones, at the latest at the end."""
+    """Give a function that stores the trajectories of the iteration after `step` finished ones, until the block ends."""
     if not run.trajectories:
         yield lambda _: None
         return

@@ -214,7 +214,8 @@ def random_action(request: Request, rng: random.Random) -> str:
     if actions is None:
         if request.turn:
             raise RequestFailed(
-                f"turn {request.turn}: a random action needs admissible actions, and the environment lists none any more"
+                f"turn {request.turn}: a random action needs admissible actions, and the environment lists none any "
+                "more"
             )
         raise AgentError("a random action needs admissible actions, and the environment does not list them")
     return rng.choice(actions) if actions else ""

@@ -213,7 +213,10 @@ def test_a_process_that_does_not_start_in_time_ends_who_waits_for_it() -> None:
         return ConcurrentProcess(partial(time.sleep, 3600), start_seconds=0.5)
 
     hosts = EnvProcesses(1, start=start)
-    with EnvPool(Fragile, hosts=hosts) as pool, pytest.raises(AgentError, match="did not start: took longer than 0.5"):
+    with (
+        EnvPool(Fragile, hosts=hosts) as pool,
+        pytest.raises(AgentError, match=r"did not start: took longer than 0\.5"),
+    ):
         rollout(Agent(), Scripted(WIN), Corridor().task_ids(), make=pool, concurrency=1)
 
 
