@@ -334,9 +334,13 @@ async def _ended(call: Future[Any], seconds: float | None = None) -> bool:
     loop = asyncio.get_running_loop()
     ended = loop.create_future()
 
+    def wake() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
     def tell(_: Future[Any]) -> None:
         with suppress(RuntimeError):  # the loop is closed, and nobody waits
-            loop.call_soon_threadsafe(lambda: ended.done() or ended.set_result(None))
+            loop.call_soon_threadsafe(wake)
 
     call.add_done_callback(tell)
     if seconds is None:

@@ -138,7 +138,7 @@ class SynchronousRollouts:
 
 @contextmanager
 def stored_trajectories(run: Run, step: int) -> Iterator[Callable[[Trajectory], None]]:
-    """Give a function that stores the trajectories of the iteration after `step` finished ones, until the block ends."""
+    """Give a function that stores a trajectory of iteration `step` + 1; at the end of the block all are stored."""
     if not run.trajectories:
         yield lambda _: None
         return
