@@ -106,7 +106,7 @@ class EnvActor:
 class _ActorProcess:
     """What stands for the process of an actor (`turnwise.agents.env_processes.HostProcess`)."""
 
-    def __init__(self, cluster: Cluster, threads: bool, cpus: float) -> None:
+    def __init__(self, cluster: Cluster, threads: bool, cpus: float | None = None) -> None:
         self._cluster = cluster
         self._actor = cluster.start_worker(EnvActor, sys.path, threads, cpus=cpus)
         self._lock = threading.Lock()
