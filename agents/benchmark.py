@@ -34,8 +34,6 @@ from turnwise.agents.trajectory_files import TornLine, TrajectoryWriter, read_tr
 __all__ = ["BenchmarkFolder", "PanelEpisodes", "agent_settings", "play_panel"]
 
 VERSION = 1
-ATTEMPTS = 2
-"""How often an episode is played in one call if it ends as an error."""
 _SAVE_EVERY = 1.0  # seconds between two records of the time spent
 
 
@@ -189,7 +187,7 @@ def play_panel(
 ) -> EvaluationResult:
     """Return the result of a panel, after playing what is missing in the folder.
 
-    An episode that ends as an error is played again, at most `ATTEMPTS` times in one call.
+    An episode that ends as an error is played again, as `evaluate` does.
 
     Args:
         folder: of the benchmark.
@@ -219,9 +217,7 @@ def play_panel(
                 on_finish(trajectory)
 
         try:
-            for _ in range(ATTEMPTS):
-                if not stored.missing:
-                    break
+            if stored.missing:
                 rest = replace(pinned.panel, tasks=stored.missing)
                 evaluate(agent, sampler, rest, pinned.make, concurrency=most, deadline=spec.deadline or None,
                          on_finish=keep)  # fmt: skip

@@ -10,7 +10,7 @@ keeps workers between rollouts.
 from __future__ import annotations
 
 import asyncio
-import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -22,11 +22,13 @@ import gymnasium
 from turnwise.agents.content import Content, ImagePart, TextPart, read_observation
 from turnwise.agents.env_processes import EnvProcesses
 from turnwise.agents.errors import AgentError
+from turnwise.agents.reported_values import check_columns, check_number
 from turnwise.agents.trajectory import Extra, check_extras
 from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied, HostDied, NoExpert
-from turnwise.envs.host import EnvHosts, RemoteEnv
+from turnwise.envs.host import EnvHosts, LimitsLosses, RemoteEnv
 from turnwise.envs.info import ADMISSIBLE, EXTRAS, FREE, RESULTS, SCORE, STATE, TASK, TASK_TYPE, TOOLS, VALID, WON
 from turnwise.tools.deadlines import WorkerThread, wait
+from turnwise.tools.failures import message_of
 
 MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
 
@@ -40,6 +42,13 @@ class EnvFailure(Exception):
 
 class EnvLost(EnvFailure):
     """An environment was lost with its process, which another environment ended."""
+
+    suspect = False
+    """Whether it may have ended the process itself, since it was in a call at that moment."""
+
+
+class EnvEndedHost(EnvFailure):
+    """An environment ended its process, in which others may have lived."""
 
 
 class NoPlan(EnvFailure):
@@ -87,6 +96,9 @@ class EnvWorker:
         deadline: float | None = None,
         in_use: set[int] | None = None,
         hosts: EnvHosts | None = None,
+        *,
+        in_order: bool = False,
+        alone: bool = False,
     ) -> None:
         """Keep how to make it.
 
@@ -95,8 +107,10 @@ class EnvWorker:
             deadline: seconds for each reset and each step; None: no limit.
             in_use: ids of the environments of all workers, shared among them.
             hosts: makes the environment elsewhere; None: in this process.
+            in_order: see `EnvPool`.
+            alone: the environment has a process of its own, if hosts have such.
         """
-        self._hosts = hosts
+        self._hosts, self._in_order, self._alone = hosts, in_order, alone
         self._in_use = set() if in_use is None else in_use
         self._make = make
         self._deadline = deadline
@@ -127,8 +141,8 @@ class EnvWorker:
         try:
             observation, info = result
             return step_result(observation, 0.0, False, False, info)
-        except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise EnvFailure(f"reset() must return (observation, info): {error}") from error
+        except Exception as error:  # what is read may be objects of the environment's own
+            raise EnvFailure(f"reset() must return (observation, info): {message_of(error)}") from error
 
     async def step(self, action: str) -> StepResult:
         """Return the result of an action.
@@ -141,16 +155,21 @@ class EnvWorker:
         try:
             observation, reward, terminated, truncated, info = result
             return step_result(observation, float(reward), bool(terminated), bool(truncated), info)
-        except (TypeError, ValueError, KeyError, AttributeError) as error:
+        except Exception as error:
             form = "(observation, reward, terminated, truncated, info)"
-            raise EnvFailure(f"step() must return {form}: {error}") from error
+            raise EnvFailure(f"step() must return {form}: {message_of(error)}") from error
 
     def planner(self) -> Callable[[], list[str]] | None:
         """Return a function that asks the environment for its plan, or None if it has none."""
-        try:
-            plan = self._env.get_wrapper_attr("plan") if self._env is not None else None
-        except AttributeError:
+        env = self._env
+        if env is None:
             return None
+        try:
+            plan = _outcome("plan", lambda: env.get_wrapper_attr("plan"))
+        except EnvFailure as failure:
+            if isinstance(failure.__cause__, AttributeError):
+                return None
+            raise
         if plan is None:
             return None
 
@@ -159,11 +178,12 @@ class EnvWorker:
                 # on the environment's own thread, if it has one: it may belong to that thread
                 return list(plan() if self._thread is None else wait(self._thread.submit(plan), self._deadline))
             except NoExpert as error:
-                raise AgentError(f"the expert cannot play here: {error}") from error
-            except Exception as error:
+                raise AgentError(f"the expert cannot play here: {message_of(error)}") from error
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
                 no_plan = isinstance(error, EnvError) and not isinstance(error, DeadlineExceeded | EnvironmentDied)
-                kind = NoPlan if no_plan else EnvLost if isinstance(error, HostDied) else EnvFailure
-                raise kind(f"{type(error).__name__} in plan(): {error}") from error
+                raise _failure("plan()", error, NoPlan if no_plan else EnvFailure) from error
 
         return ask
 
@@ -182,8 +202,7 @@ class EnvWorker:
         elif thread is not None:
             thread.stop(None if env is None else env.close)
         elif env is not None:
-            with suppress(Exception):
-                env.close()
+            _close(env)
 
     @property
     def _remote(self) -> RemoteEnv | None:
@@ -194,9 +213,11 @@ class EnvWorker:
         if self._hosts is None:
             return await self._run("the construction", CONSTRUCTION_DEADLINES, self._make)  # type: ignore[no-any-return]
         limit = None if self._deadline is None else CONSTRUCTION_DEADLINES * self._deadline
-        opening = self._hosts.open(self._make, self._deadline, limit)
+        alone = self._alone and isinstance(self._hosts, LimitsLosses)
+        open_ = self._hosts.open_alone if alone else self._hosts.open  # type: ignore[attr-defined]
+        opening = open_(self._make, self._deadline, limit)
         try:
-            return await _answer("the construction", opening)  # type: ignore[no-any-return]
+            return await self._answer("the construction", opening)  # type: ignore[no-any-return]
         except asyncio.CancelledError:
             opening.add_done_callback(_close_result)
             raise
@@ -204,37 +225,47 @@ class EnvWorker:
     async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """Return the result of a method of the environment."""
         if (remote := self._remote) is not None:
-            return await _answer(f"{method}()", remote.submit(method, *args, **kwargs))
+            return await self._answer(f"{method}()", remote.submit(method, *args, **kwargs))
         return await self._run(f"{method}()", 1.0, getattr(self._env, method), *args, **kwargs)
 
     async def _run(self, what: str, deadlines: float, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Return the result of a call in this process."""
+        if self._deadline is None:
+            return _outcome(what, lambda: function(*args, **kwargs))
+        if self._thread is None:
+            self._thread = WorkerThread("turnwise-environment")
+        call = self._thread.submit(function, *args, **kwargs)
+        ended = False
         try:
-            if self._deadline is None:
-                return function(*args, **kwargs)
-            if self._thread is None:
-                self._thread = WorkerThread("turnwise-environment")
-            call = self._thread.submit(function, *args, **kwargs)
-            future = asyncio.wrap_future(call)
-            done: set[Any] = set()
-            try:
-                done, _ = await asyncio.wait([future], timeout=deadlines * self._deadline)
-            finally:  # also if this task was cancelled
-                if not done and function is self._make:
-                    call.add_done_callback(_close_result)
-            if done:
-                return future.result()
-            future.cancel()
-        except (Exception, SystemExit) as error:
-            raise EnvFailure(f"{type(error).__name__} in {what}: {error}") from error
-        raise EnvFailure(f"{what} took longer than {deadlines * self._deadline:g} seconds")
+            ended = await _ended(call, deadlines * self._deadline)
+        finally:  # also if this task was cancelled
+            if not ended and function is self._make:
+                call.add_done_callback(_close_result)
+        if not ended:
+            call.cancel()
+            raise EnvFailure(f"{what} took longer than {deadlines * self._deadline:g} seconds")
+        return _outcome(what, call.result)
+
+    async def _answer(self, what: str, call: Future[Any]) -> Any:
+        """Return the result of a call in another process."""
+        if self._in_order:
+            await asyncio.sleep(0)  # other episodes send their calls first, so that processes work at the same time
+        else:
+            await _ended(call)
+        return _outcome(what, call.result)
 
 
 class EnvPool:
     """Workers that outlive a rollout, so that environments are not made again in every iteration of training."""
 
     def __init__(
-        self, make: MakeEnv, deadline: float | None = None, *, workers: int = 0, hosts: EnvHosts | None = None
+        self,
+        make: MakeEnv,
+        deadline: float | None = None,
+        *,
+        workers: int = 0,
+        hosts: EnvHosts | None = None,
+        in_order: bool = False,
     ) -> None:
         """Keep how to make environments.
 
@@ -243,8 +274,11 @@ class EnvPool:
             deadline: seconds for each reset and each step; None: no limit.
             workers: processes in which the environments live; 0: in this one.
             hosts: makes the environments elsewhere, in place of `workers`; the pool closes it.
+            in_order: take the answers of other processes in the order of the calls, so that episodes meet the sampler
+                in the same batches each time. The event loop, and with it a sampler in this process, then waits for
+                every answer in its turn.
         """
-        self._make = make
+        self._make, self._in_order = make, in_order
         self.deadline = deadline
         if hosts is None and workers != 0:
             hosts = EnvProcesses(workers, threads=deadline is not None)
@@ -260,7 +294,19 @@ class EnvPool:
 
     def take(self) -> EnvWorker:
         """Return a free worker, or a new one."""
-        return self._free.pop() if self._free else EnvWorker(self._make, self.deadline, self._in_use, self.hosts)
+        return self._free.pop() if self._free else self._worker()
+
+    def take_alone(self) -> EnvWorker:
+        """Return a worker for one episode whose environment has a process of its own; close it afterwards."""
+        return self._worker(alone=True)
+
+    @property
+    def capacity(self) -> int:
+        """How many episodes should be played at once, given how many the death of a process would end."""
+        return self.hosts.capacity if isinstance(self.hosts, LimitsLosses) else sys.maxsize
+
+    def _worker(self, alone: bool = False) -> EnvWorker:
+        return EnvWorker(self._make, self.deadline, self._in_use, self.hosts, in_order=self._in_order, alone=alone)
 
     def give_back(self, worker: EnvWorker) -> None:
         """Take a worker back for the next user."""
@@ -282,20 +328,59 @@ class EnvPool:
         self.close()
 
 
-async def _answer(what: str, call: Future[Any]) -> Any:
-    """Return the result of a call in another process."""
+async def _ended(call: Future[Any], seconds: float | None = None) -> bool:
+    """Wait until a call has ended, however; return whether it has within some seconds.
+
+    Its outcome stays where it is, since futures of an event loop refuse some exceptions, and nobody would be woken.
+    """
+    loop = asyncio.get_running_loop()
+    ended = loop.create_future()
+
+    def wake() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    def tell(_: Future[Any]) -> None:
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits
+            loop.call_soon_threadsafe(wake)
+
+    call.add_done_callback(tell)
+    if seconds is None:
+        await ended
+        return True
+    return bool((await asyncio.wait([ended], timeout=seconds))[0])
+
+
+def _outcome(what: str, call: Callable[[], Any]) -> Any:
+    """Return what a call of an environment returns; everything that it raises is an `EnvFailure`, except Ctrl-C."""
     try:
-        return await asyncio.wrap_future(call)
-    except Exception as error:
-        kind = EnvLost if isinstance(error, HostDied) else EnvFailure
-        raise kind(f"{type(error).__name__} in {what}: {error}") from error
+        return call()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # nothing is awaited here, so a CancelledError is the environment's own
+        raise _failure(what, error) from error
+
+
+def _failure(what: str, error: BaseException, kind: type[EnvFailure] = EnvFailure) -> EnvFailure:
+    text = f"{type(error).__name__} in {what}: {message_of(error)}"
+    if isinstance(error, HostDied):
+        lost = EnvLost(text)
+        lost.suspect = error.suspect
+        return lost
+    return EnvEndedHost(text) if isinstance(error, EnvironmentDied) and error.took_others else kind(text)
+
+
+def _close(env: gymnasium.Env[Any, Any]) -> None:
+    """Close an environment, whatever it raises."""
+    with suppress(EnvFailure):
+        _outcome("close()", env.close)
 
 
 def _close_result(construction: Future[Any]) -> None:
     """Close an environment that nobody waits for any more."""
     with suppress(Exception):
         env = construction.result()
-        env.connection.close() if isinstance(env, RemoteEnv) else env.close()
+        env.connection.close() if isinstance(env, RemoteEnv) else _close(env)
 
 
 def step_result(
@@ -304,17 +389,16 @@ def step_result(
     """Return what an environment returned, checked.
 
     Raises:
-        TypeError, ValueError: a value of the wrong type, or a reward or score that is not finite.
+        TypeError, ValueError: a value of the wrong type, or one that credit assignment would refuse.
     """
     text, images = read_observation(observation)
     if not isinstance(info, Mapping):
         raise TypeError(f"info must be a mapping, got {type(info).__name__}")
-    if not math.isfinite(reward):
-        raise ValueError(f"the reward must be finite, got {reward}")
+    check_number("the reward", reward)
     read = info.get
     listed, valid, won, score, kind = (read(key) for key in (ADMISSIBLE, VALID, WON, SCORE, TASK_TYPE))
-    if score is not None and not math.isfinite(score):
-        raise ValueError(f"the score must be finite, got {score}")
+    if score is not None:
+        check_number("the score", score)
     return StepResult(
         observation=text,
         reward=reward,
@@ -328,7 +412,7 @@ def step_result(
         task_type=None if kind is None else str(kind),
         free=_texts(read(FREE) or ()),
         images=images,
-        extras=check_extras(read(EXTRAS)),
+        extras=check_columns(check_extras(read(EXTRAS))),
         tools=tuple(read(TOOLS) or ()),
         task=str(read(TASK, "")),
         results=_texts(read(RESULTS) or (), "a result"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +14,10 @@ import gymnasium
 from turnwise.agents.agent import Agent
 from turnwise.agents.content import ImagePart
 from turnwise.agents.dialogue import Dialogue, Prompt
-from turnwise.agents.env_pool import EnvFailure, EnvLost, EnvWorker, StepResult
+from turnwise.agents.env_pool import EnvEndedHost, EnvFailure, EnvLost, EnvWorker, StepResult
 from turnwise.agents.errors import AgentError, ContextOverflow, RequestFailed, SamplerError
 from turnwise.agents.prompt import View
+from turnwise.agents.reported_values import check_columns
 from turnwise.agents.samplers.base import Completion, Request, Sampler, UsesPlanner
 from turnwise.agents.trajectory import Extra, Stop, Trajectory, Turn, check_extras
 
@@ -78,8 +81,8 @@ class Episode:
         self.error: str | None = None
         self.env_failed = True
         """Whether an episode that ended as ``error`` did so because of its environment, and not of the sampler."""
-        self.env_lost = False
-        """Whether its environment was lost through no fault of its own, with a process of several."""
+        self.env_failure: EnvFailure | None = None
+        """How its environment failed."""
         self._lists = agent.prompt.template.lists
         self._extras: dict[str, Extra] = {}
 
@@ -90,7 +93,7 @@ class Episode:
         try:
             stop = await self._run()
         except EnvFailure as failure:
-            stop, self.error, self.env_lost = "error", str(failure), isinstance(failure, EnvLost)
+            stop, self.error, self.env_failure = "error", str(failure), failure
             self.worker.discard()
         except ContextOverflow as overflow:
             stop, self.error = "tokens", str(overflow)
@@ -99,6 +102,16 @@ class Episode:
         finally:
             self.sampler.forget(self.spec.name)
         return self._trajectory(stop, time.perf_counter() - started)
+
+    @property
+    def lost(self) -> EnvLost | None:
+        """How its environment was lost with a process of several, as far as is known through no fault of its own."""
+        return self.env_failure if isinstance(self.env_failure, EnvLost) else None
+
+    @property
+    def ended_host(self) -> bool:
+        """Whether its environment ended a process in which others may have lived."""
+        return isinstance(self.env_failure, EnvEndedHost)
 
     async def _run(self) -> Stop:
         self.result = result = self._checked(await self.worker.reset(self.spec.task, self.spec.seed))
@@ -153,7 +166,7 @@ class Episode:
         """Sample, parse and step; record the turn even if the step fails."""
         agent, before = self.agent, self.result
         assert before is not None
-        completion = await self.sampler.sample(self._request(view, prompt))
+        completion = await self._sample(self._request(view, prompt))
         text = storable(agent.answer_text(completion.text, completion.reasoning, MAX_RESPONSE_CHARS))
         parsed = agent.parse(text)
         reward, valid, extras = 0.0, False, self._extras | _extras_of(completion)
@@ -189,6 +202,23 @@ class Episode:
                 )
             )
             self.dialogue.add(view, text, parsed.action, completion.tokens, completion.message)
+
+    async def _sample(self, request: Request) -> Completion:
+        """Return the sampler's answer.
+
+        Raises:
+            RequestFailed: it cannot be used, or a library let its own cancellation out.
+        """
+        try:
+            completion = await self.sampler.sample(request)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise RequestFailed(f"turn {request.turn}: the sampler was cancelled from within") from error
+        if not math.isfinite(sum(completion.logprobs)):
+            raise RequestFailed(f"turn {request.turn}: a log-probability of the answer is not finite")
+        return completion
 
     def _request(self, view: View, prompt: Prompt) -> Request:
         agent = self.agent
@@ -232,9 +262,11 @@ class Episode:
 
 def _extras_of(completion: Completion) -> dict[str, Extra]:
     try:
-        return check_extras(completion.extras)
+        return check_columns(check_extras(completion.extras))
     except TypeError as error:
         raise SamplerError(f"the sampler's completion: {error}") from error
+    except ValueError as error:
+        raise RequestFailed(f"the sampler's completion: {error}") from error
 
 
 def storable(text: str) -> str:

@@ -30,6 +30,8 @@ from turnwise.agents.trajectory import Trajectory
 from turnwise.envs import make as make_env
 
 VERSION = 1
+ATTEMPTS = 2
+"""How often an episode is played if it ends as an error."""
 
 
 @dataclass(frozen=True)
@@ -332,9 +334,10 @@ def evaluate(
     concurrency: int = 64,
     deadline: float | None = None,
     processes: int = 1,
+    attempts: int = ATTEMPTS,
     on_finish: Callable[[Trajectory], None] | None = None,
 ) -> EvaluationResult:
-    """Return the result of playing every task of the panel once.
+    """Return the result of playing every task of the panel once; an episode that ended as an error is played again.
 
     Args:
         agent: prompts, parser, limits, temperature.
@@ -345,15 +348,19 @@ def evaluate(
         concurrency: most episodes at once.
         deadline: seconds for each reset and step; None: no limit.
         processes: how many processes play; see `RolloutOptions`.
-        on_finish: called with every trajectory as it finishes.
+        attempts: how often an episode is played at most, if it ends as an error.
+        on_finish: called with every trajectory as it finishes, also with those that are played again.
 
     Raises:
         Interrupted: Ctrl-C; it carries the finished episodes.
     """
-    report = RolloutReport()
-    groups = rollout(agent, sampler, panel.tasks, make=make, size=1, seed=panel.seed, concurrency=concurrency,
-                     deadline=deadline, processes=processes, on_finish=on_finish, report=report)  # fmt: skip
-    rows = tuple(EpisodeRow.of(trajectory) for group in groups for trajectory in group.trajectories)
+    report, rows = RolloutReport(), dict[str, EpisodeRow]()
+    for _ in range(attempts):
+        missing = [task for task in panel.tasks if task not in rows or rows[task].stop == "error"]
+        if missing:
+            groups = rollout(agent, sampler, missing, make=make, size=1, seed=panel.seed, concurrency=concurrency,
+                             deadline=deadline, processes=processes, on_finish=on_finish, report=report)  # fmt: skip
+            rows |= {group.task: EpisodeRow.of(one) for group in groups for one in group.trajectories}
     settings = {
         "prompt": type(agent.prompt).__name__.lower(),
         "parser": agent.parser,
@@ -364,7 +371,8 @@ def evaluate(
         **{name: getattr(agent, name) for name in ("top_k", "min_p") if getattr(agent, name)},
         "version": sampler.version,
     }
-    return EvaluationResult(panel, rows, name, report.seconds, settings, memory_use())
+    ordered = tuple(rows[task] for task in panel.tasks if task in rows)
+    return EvaluationResult(panel, ordered, name, report.seconds, settings, memory_use())
 
 
 def _mean(values: Sequence[float]) -> float | None:

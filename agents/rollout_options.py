@@ -30,6 +30,8 @@ class RolloutReport:
     """Processes of environments that were replaced: they had died, hung, or grown."""
     repaired: int = 0
     """Episodes that were played in place of one whose environment failed."""
+    lost: int = 0
+    """Times that an episode was begun again because another one ended the process of its environment."""
     skipped: int = 0
     """Episodes that were not played because their task was in quarantine."""
     prompt_tokens: int = 0
@@ -66,6 +68,8 @@ class RolloutReport:
             text += f"; {self.errors} errors ({times} x {reason}), {self.restarts} environments restarted"
         if self.repaired:
             text += f", {self.repaired} episodes played again"
+        if self.lost:
+            text += f"; {self.lost} episodes begun again after another ended their process"
         if self.replaced:
             text += f"; {self.replaced} processes of environments replaced"
         if self.quarantined:
@@ -85,7 +89,7 @@ class RolloutOptions(TypedDict, total=False):
     1 by default. Sampler and environments must work in this process, on the CPU and without threads."""
     repairs: int
     """How many episodes of a group whose environment failed are replaced by another one; 0 by default. Failed episodes
-    stay in the group."""
+    stay in the group. Those that were lost because another one ended the process are begun again, and not counted."""
     on_finish: OnFinish | None
     """Called with every trajectory as it finishes, for example to store it."""
     report: RolloutReport | None

@@ -10,6 +10,10 @@ and from an asynchronous iterator that decides when the next group may begin.
 A failing environment ends its own episode as ``error`` (kept with its turns, and counted) and no other, and so does a
 request that the sampler could not answer (`RequestFailed`). Any other exception of the *sampler* ends the stream, since
 no episode could continue.
+
+Where several environments share a process, one that ends it takes the others with it. Their episodes are begun again as
+if nothing had been played. A task that ended a process, or may have, is played in a process of its own, one episode at
+a time, until one ends well.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from dataclasses import dataclass, field
 from typing import Unpack
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.env_pool import EnvPool, MakeEnv
+from turnwise.agents.env_pool import EnvPool, EnvWorker, MakeEnv
 from turnwise.agents.episode import Episode, EpisodeSpec, sampling_seed
 from turnwise.agents.errors import AgentError
 from turnwise.agents.rollout_options import RolloutOptions, RolloutReport, RolloutSettings
@@ -34,6 +38,12 @@ __all__ = ["GroupNumbers", "GroupSpec", "GroupStream", "is_replacement", "member
 
 QUARANTINE_ERRORS = 3
 """Consecutive errors after which a task is not played again."""
+
+MOST_LOSSES = 16
+"""How often an episode is begun again because another one ended its process; after that it counts as failed."""
+
+SUSPICIOUS = 2
+"""Processes that ended during a call of the same episode, after which it is played alone."""
 
 REPLACED = 1_000_000
 """Added to the number of a member for each episode that was played before in its place: ``task#1000003@7`` replaces
@@ -151,6 +161,36 @@ class _OpenGroup:
         return Group(self.spec.task, tuple(self.found[member] for member in sorted(self.found)))
 
 
+class _Losses:
+    """Episodes that were lost with a process, and those that have to be played alone."""
+
+    def __init__(self) -> None:
+        self._times: Counter[str] = Counter()
+        self._suspected: Counter[str] = Counter()
+        self._harmful: set[str] = set()
+
+    def note(self, episode: Episode) -> None:
+        """Learn from an episode that has ended."""
+        spec = episode.spec
+        if episode.ended_host:
+            self._harmful.add(spec.task)
+        elif episode.lost is None:
+            self._harmful.discard(spec.task)
+            self._times.pop(spec.name, None)
+            self._suspected.pop(spec.name, None)
+        else:
+            self._times[spec.name] += 1
+            self._suspected[spec.name] += episode.lost.suspect
+
+    def may_begin_again(self, episode: Episode) -> bool:
+        """Return whether an episode was lost, and not too often."""
+        return episode.lost is not None and self._times[episode.spec.name] <= MOST_LOSSES
+
+    def needs_own_process(self, spec: EpisodeSpec) -> bool:
+        """Return whether an episode may end the process in which it is played."""
+        return spec.task in self._harmful or self._suspected[spec.name] >= SUSPICIOUS
+
+
 class GroupStream:
     """Plays groups: episodes that wait, groups in play, and tasks that fail.
 
@@ -175,6 +215,10 @@ class GroupStream:
         self._groups, self._on_member = groups, on_member
         self._open: dict[int, _OpenGroup] = {}
         self._waiting: deque[EpisodeSpec] = deque()
+        self._harmful: deque[EpisodeSpec] = deque()  # wait as well, to be played alone
+        self._alone = False  # whether one of these is in play
+        self._losses = _Losses()
+        self._workers = 0
         self._failed_in_a_row: Counter[str] = Counter()
         self._drawing = asyncio.Lock()
         self._complete: asyncio.Queue[_OpenGroup | None] = asyncio.Queue()
@@ -188,7 +232,8 @@ class GroupStream:
             raise AgentError("an EnvPool has its own deadline; set it there and not in the rollout")
         pool = make if isinstance(make, EnvPool) else EnvPool(make, deadline)
         start = time.perf_counter()
-        workers = [asyncio.create_task(self._work(pool)) for _ in range(self.settings.concurrency)]
+        self._workers = min(self.settings.concurrency, pool.capacity)
+        workers = [asyncio.create_task(self._work(pool)) for _ in range(self._workers)]
         everything = asyncio.gather(*workers)
         everything.add_done_callback(lambda _: self._complete.put_nowait(None))
         try:
@@ -214,45 +259,74 @@ class GroupStream:
         """Play one episode after another in one environment."""
         spec = await self._next()
         if spec is None:
+            self._workers -= 1
             return
         worker = pool.take()
-        failures = worker.failures
         try:
             while spec is not None:
-                episode = Episode(self.agent, self.sampler, worker, spec)
-                self.playing += 1
-                try:
-                    trajectory = await episode.play()
-                finally:
-                    self.playing -= 1
-                    self.report.restarts += worker.failures - failures
-                    failures = worker.failures
-                    self.report.replaced += pool.take_replaced()
-                self._finish(episode, trajectory)
+                if self._losses.needs_own_process(spec):
+                    await self._play_alone(pool, spec)
+                else:
+                    await self._play_in(worker, pool, spec)
+                if self._workers > pool.capacity and self.playing:  # those that play take what waits
+                    worker.close()
+                    break
                 await asyncio.sleep(0)  # lets Ctrl-C through even if the sampler never waits
                 spec = await self._next()
+            self._workers -= 1
         except BaseException:
             worker.close()  # it may be in the middle of a call
             raise
         finally:
             pool.give_back(worker)
 
+    async def _play_in(self, worker: EnvWorker, pool: EnvPool, spec: EpisodeSpec) -> None:
+        """Play an episode in the environment of a worker."""
+        episode, failures = Episode(self.agent, self.sampler, worker, spec), worker.failures
+        self.playing += 1
+        try:
+            trajectory = await episode.play()
+        finally:
+            self.playing -= 1
+            self.report.restarts += worker.failures - failures
+            self.report.replaced += pool.take_replaced()
+        self._finish(episode, trajectory)
+
+    async def _play_alone(self, pool: EnvPool, spec: EpisodeSpec) -> None:
+        """Play an episode in a process that nothing else shares."""
+        worker, self._alone = pool.take_alone(), True
+        try:
+            await self._play_in(worker, pool, spec)
+        finally:
+            self._alone = False
+            worker.close()
+
     async def _next(self) -> EpisodeSpec | None:
         """Return the next episode, of the next group if none waits; None if there is none."""
         while True:
-            while self._waiting:
-                spec = self._waiting.popleft()
+            while (spec := self._waiting_one()) is not None:
                 if self._failed_in_a_row[spec.task] < QUARANTINE_ERRORS:
                     return spec
                 self.report.skipped += 1
                 self._settle(self._open[spec.position[0]])
             async with self._drawing:
-                if self._waiting:
+                if self._waiting or (self._harmful and not self._alone):
                     continue
                 group = await anext(self._groups, None)
                 if group is None:
                     return None
                 self._begin(group)
+
+    def _waiting_one(self) -> EpisodeSpec | None:
+        """Return an episode that waits; of those that have to be played alone, one at a time."""
+        if self._harmful and not self._alone:
+            return self._harmful.popleft()
+        while self._waiting:
+            spec = self._waiting.popleft()
+            if not self._alone or not self._losses.needs_own_process(spec):
+                return spec
+            self._harmful.append(spec)
+        return None
 
     def _begin(self, spec: GroupSpec) -> None:
         """Let the episodes of a group wait for environments."""
@@ -268,11 +342,16 @@ class GroupStream:
         spec = episode.spec
         number, member = spec.position
         one = self._open[number]
+        self._losses.note(episode)
+        if self._losses.may_begin_again(episode):
+            self.report.lost += 1
+            self._waiting.appendleft(spec)
+            return
         one.found[member] = trajectory
         self.report.count(trajectory)
         if trajectory.stop != "error":
             self._failed_in_a_row[spec.task] = 0
-        elif episode.env_failed and not episode.env_lost:
+        elif episode.env_failed and episode.lost is None:
             self._failed_in_a_row[spec.task] += 1
             if self._failed_in_a_row[spec.task] == QUARANTINE_ERRORS:
                 self.report.quarantined.append(spec.task)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from turnwise.envs.host import EnvHosts, MakeEnv, RemoteEnv
+from turnwise.envs.host import EnvHosts, LimitsLosses, MakeEnv, RemoteEnv
 
 __all__ = ["SharedHosts"]
 
@@ -49,6 +50,14 @@ class _BorrowedHosts:
 
     def open(self, make: MakeEnv, seconds: float | None, start_seconds: float | None) -> Future[RemoteEnv]:
         return self._hosts.open(make, seconds, start_seconds)
+
+    def open_alone(self, make: MakeEnv, seconds: float | None, start_seconds: float | None) -> Future[RemoteEnv]:
+        open_ = self._hosts.open_alone if isinstance(self._hosts, LimitsLosses) else self._hosts.open
+        return open_(make, seconds, start_seconds)
+
+    @property
+    def capacity(self) -> int:
+        return self._hosts.capacity if isinstance(self._hosts, LimitsLosses) else sys.maxsize
 
     @property
     def replaced(self) -> int:

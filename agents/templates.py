@@ -77,7 +77,7 @@ class Template:
         """Return the end of a prompt: the admissible actions, if they are listed, and the request for an action."""
         listing = PromptText("")
         if self.listing and admissible is not None:
-            actions = PromptText.joined(map(PromptText.of, admissible), self.separator)
+            actions = PromptText.listed(admissible, self.separator)
             listing = PromptText.filled(self.listing, actions=actions)
         return PromptText.filled(self.ask, admissible=listing, turn=turn)
 

@@ -66,6 +66,9 @@ _TURN_LISTS = {
     "logprobs": ((int, float), "numbers"),
 }
 
+_GZIP_LEVEL = 6
+"""Of compression. Python's default, 9, takes three times as long for 1 % less."""
+
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
 
@@ -417,7 +420,7 @@ def _open_to_write(path: Path, append: bool) -> IO[bytes]:
     mode = "ab" if append else "wb"
     kind = check_suffix(path)
     if kind == ".jsonl.gz":
-        return cast(IO[bytes], gzip.GzipFile(path, mode))
+        return cast(IO[bytes], gzip.GzipFile(path, mode, _GZIP_LEVEL))
     if kind == ".jsonl.zst":
         zstandard = _zstandard()
         return cast(IO[bytes], zstandard.ZstdCompressor().stream_writer(path.open(mode), closefd=True))

@@ -8,8 +8,9 @@ observation, an action or an answer it is only text. `PromptText` records which 
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 Span = tuple[int, int]
 
@@ -42,6 +43,18 @@ class PromptText:
         return cls("".join(texts), tuple(spans))
 
     @classmethod
+    def listed(cls, texts: Sequence[str], separator: str) -> PromptText:
+        """Return untrusted texts with a trusted separator between them: `joined` of `of` each, but faster."""
+        spans: list[Span] = []
+        at = 0
+        for text in texts:
+            end = at + len(text)
+            if text:
+                spans.append((at, end))
+            at = end + len(separator)
+        return cls(separator.join(texts), tuple(spans))
+
+    @classmethod
     def filled(cls, form: str, **values: PromptText | str | int) -> PromptText:
         """Return a trusted format string filled in with untrusted values.
 
@@ -51,13 +64,13 @@ class PromptText:
         """
         plain = {name: value.text if isinstance(value, PromptText) else value for name, value in values.items()}
         parts: list[PromptText] = []
-        for literal, name, spec, conversion in _FORMATTER.parse(form):
+        for literal, name, spec, conversion in _fields(form):
             parts.append(cls(literal))
             if name is None:
                 continue
             value = values[name]
-            if isinstance(value, PromptText) and not spec and not conversion:
-                parts.append(value)
+            if not spec and not conversion:
+                parts.append(value if isinstance(value, PromptText) else cls.of(str(value)))
             else:
                 shown = _FORMATTER.convert_field(plain[name], conversion)
                 parts.append(cls.of(format(shown, (spec or "").format(**plain))))
@@ -84,3 +97,9 @@ class PromptText:
 
 
 _FORMATTER = string.Formatter()
+
+
+@lru_cache(maxsize=256)
+def _fields(form: str) -> tuple[tuple[str, str | None, str | None, str | None], ...]:
+    """Return the parts of a format string, which templates fill in at every turn."""
+    return tuple(_FORMATTER.parse(form))

@@ -68,6 +68,7 @@ class EpisodeCounter:
         self.total, self.label = total, label
         self.before, self.won = before
         self.done, self.begun = 0, time.monotonic()
+        self._counted: set[str] = set()
         self.live = Live(console=err(), get_renderable=self.render, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> EpisodeCounter:
@@ -81,8 +82,9 @@ class EpisodeCounter:
         self.live.stop()
 
     def __call__(self, trajectory: Trajectory) -> None:
-        """Count one episode."""
-        self.done += 1
+        """Count one episode; one that is played again counts once."""
+        self._counted.add(trajectory.id)
+        self.done = len(self._counted)
         self.won += trajectory.won
 
     def render(self) -> Text:

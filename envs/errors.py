@@ -132,6 +132,9 @@ class DeadlineExceeded(EnvError):
 class EnvironmentDied(EnvError):
     """The process of the environment has ended."""
 
+    took_others = False
+    """Whether it ended a process in which other environments may have lived."""
+
     def __init__(self, message: str, exit_code: int | None = None) -> None:
         """Keep the message and the exit code (negative: killed by this signal; None: unknown)."""
         super().__init__(message, exit_code)
@@ -144,3 +147,6 @@ class EnvironmentDied(EnvError):
 
 class HostDied(EnvironmentDied):
     """The process of several environments has ended, as far as is known not because of this one."""
+
+    suspect = False
+    """Whether this one was in a call at that moment, so that it may have been the cause."""

@@ -18,14 +18,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Protocol, SupportsFloat
+from typing import Any, Protocol, SupportsFloat, runtime_checkable
 
 import gymnasium
 
 from turnwise.envs.branch import OPTIONAL_METHODS, find_method
 from turnwise.envs.errors import EnvError
+from turnwise.tools.failures import message_of
 
-__all__ = ["EnvConnection", "EnvHost", "EnvHosts", "ProxyEnv", "RemoteEnv", "facts_of", "new_host", "require_portable"]
+__all__ = [
+    "EnvConnection",
+    "EnvHost",
+    "EnvHosts",
+    "LimitsLosses",
+    "ProxyEnv",
+    "RemoteEnv",
+    "facts_of",
+    "new_host",
+    "require_portable",
+]
 
 MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
 
@@ -75,8 +86,8 @@ class EnvConnection(Protocol):
 
     @property
     def retired(self) -> bool:
-        """Whether the host should be given up, since it is damaged or has grown: make the next episode's environment
-        elsewhere."""
+        """Whether the host should be left, since it is damaged, has grown or holds too many: make the next episode's
+        environment elsewhere."""
 
     def submit(self, method: str, seconds: float | None, *args: Any, **kwargs: Any) -> Future[Any]:
         """Call a method of the environment and return the future of its result, without waiting.
@@ -116,6 +127,18 @@ class EnvHosts(Protocol):
 
     def close(self) -> None:
         """Close all environments and end the hosts."""
+
+
+@runtime_checkable
+class LimitsLosses(Protocol):
+    """Hosts that limit how many episodes the death of one of them ends."""
+
+    @property
+    def capacity(self) -> int:
+        """How many episodes should be played at once, so that no host has more than it should have."""
+
+    def open_alone(self, make: MakeEnv, seconds: float | None, start_seconds: float | None) -> Future[RemoteEnv]:
+        """Return the future of a new environment in a host that has no other; the arguments are those of `open`."""
 
 
 class ProxyEnv(gymnasium.Env[Any, Any], ABC):
@@ -219,6 +242,6 @@ def require_portable(make: MakeEnv) -> bytes:
         return pickle.dumps(make)
     except Exception as error:
         raise EnvError(
-            f"{make!r} cannot be sent to another process ({error}); "
+            f"{make!r} cannot be sent to another process ({message_of(error)}); "
             'use a function of a module, or functools.partial(turnwise.envs.make, "...")'
         ) from error

@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tools": set(),
     "credit": set(),
     "envs": {"tools"},
-    "agents": {"envs", "tools"},
+    "agents": {"credit", "envs", "tools"},
     "training": {"agents", "credit", "envs", "tools"},
     "cli": set(FOLDERS) - {"cli"},
 }

@@ -19,6 +19,7 @@ import pickle
 import selectors
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -42,8 +43,9 @@ from turnwise.tools.child_process import (
     run_call,
 )
 from turnwise.tools.deadlines import DeadlinePassed, WorkerThread
+from turnwise.tools.failures import deliverable, message_of
 
-__all__ = ["ConcurrentProcess"]
+__all__ = ["ConcurrentProcess", "SlowCall"]
 
 _MOST: Final = 32
 _START: Final = 120.0
@@ -51,6 +53,8 @@ _LOOK: Final = 0.1  # seconds between two looks at the clock
 _GATHER: Final = 0.001  # seconds for which a finished answer may wait for others
 _READY: Final = 0  # number of the message that says that the child has started
 _OUTPUT: Final = 400  # characters of output that are told after a death
+_SLOW: Final = 60.0  # seconds after which a call without a deadline is told
+_LONGEST: Final = 3600.0  # seconds after which it is given up, and its process killed
 
 _Message = list[tuple[int, int, bytes | None]]  # number, lane, arguments (None: the lane ends)
 
@@ -63,6 +67,12 @@ class _Call:
     seconds: float | None
     future: Future[Any]
     late_at: float = float("inf")
+    sent_at: float = float("inf")
+    told: bool = False
+
+
+class SlowCall(UserWarning):
+    """A call in a child process has taken long, and has no deadline."""
 
 
 class ConcurrentProcess:
@@ -75,6 +85,8 @@ class ConcurrentProcess:
         threads: bool = False,
         most: int = _MOST,
         start_seconds: float = _START,
+        slow: float = _SLOW,
+        longest: float = _LONGEST,
         name: str = "turnwise-worker",
     ) -> None:
         """Start the process, without waiting for it.
@@ -84,6 +96,8 @@ class ConcurrentProcess:
             threads: each lane has a thread of its own in the child.
             most: calls that the child has at a time; the others wait here.
             start_seconds: deadline for the start of Python, imports and `make`.
+            slow: seconds after which a call without a deadline is told, as a `SlowCall` warning.
+            longest: seconds after which such a call ends the process.
             name: name of the process.
         """
         self.late = 0
@@ -96,6 +110,9 @@ class ConcurrentProcess:
         """Why it has ended."""
         self._most, self._low = most, most - 1 if threads else most // 2
         self._start_by, self._start_seconds = time.monotonic() + start_seconds, start_seconds
+        self._name, self._slow, self._longest, self._in_order = name, slow, longest, not threads
+        self._answered_at = -float("inf")  # when the last answer came, if calls run one after the other
+        self._reason = ""
         self._changed = threading.Condition()
         self._waiting: deque[_Call] = deque()
         self._sent: dict[int, _Call] = {}
@@ -118,8 +135,9 @@ class ConcurrentProcess:
 
         Args:
             lane: number of the lane.
-            seconds: deadline from the moment at which the child has the call; None: no limit. A late call is abandoned,
-                and so are its lane and, if it does not let other threads run, the whole process: see `late`.
+            seconds: deadline from the moment at which the child has the call. A late call is abandoned, and so are its
+                lane and, if it does not let other threads run, the whole process: see `late`. None: no deadline, but
+                one that takes `longest` seconds ends the process.
             args: of the function.
             kwargs: of the function.
 
@@ -185,7 +203,7 @@ class ConcurrentProcess:
             call = self._waiting.popleft()
             message.append((call.number, call.lane, call.arguments))
             if call.arguments is not None:
-                call.late_at = float("inf") if call.seconds is None else now + call.seconds
+                call.sent_at, call.late_at = now, float("inf") if call.seconds is None else now + call.seconds
                 self._sent[call.number] = call
         return message
 
@@ -210,8 +228,8 @@ class ConcurrentProcess:
                     error = self._check_clock()
         except (EOFError, OSError):
             pass
-        except Exception as problem:  # nobody may wait for answers that cannot come
-            error = CallFailed(f"an answer cannot be read: {type(problem).__name__}: {problem}")
+        except BaseException as problem:  # nobody may wait for answers that cannot come
+            error = CallFailed(f"an answer cannot be read: {type(problem).__name__}: {message_of(problem)}")
         self._end(error)
 
     def _keep_output(self) -> bool:
@@ -224,6 +242,8 @@ class ConcurrentProcess:
         answers: list[tuple[int, bytes]] = pickle.loads(message)
         with self._changed:
             self.ready = True
+            if self._in_order:
+                self._answered_at = time.monotonic()
             calls = [self._sent.pop(number, None) for number, _ in answers]
             self._changed.notify()
         for call, (_, answer) in zip(calls, answers, strict=True):
@@ -242,9 +262,32 @@ class ConcurrentProcess:
             self.late += len(late)
             if late:
                 self._changed.notify()
+            endless = [call for call in self._sent.values() if call.seconds is None]
         for call in late:
             call.future.set_exception(DeadlinePassed(f"took longer than {call.seconds:g} s"))
+        self._watch(endless, now)
         return None
+
+    def _watch(self, calls: list[_Call], now: float) -> None:
+        """Tell which calls without a deadline take long, and end the process over one that takes too long."""
+        for call in calls:
+            spent = now - max(call.sent_at, self._answered_at)
+            if spent > self._longest and not self._reason:
+                self._reason = f"a call without a deadline took longer than {self._longest:g} s"
+                self._child.stop()
+            if spent < self._slow or call.told:
+                continue
+            call.told = True
+            with contextlib.suppress(Warning):  # a filter may turn it into an error, and this thread has to go on
+                warnings.warn(
+                    SlowCall(
+                        f"a call in the process {self.pid} ({self._name}) has taken {spent:.0f} s and has no deadline; "
+                        f"after {self._longest:g} s it is given up"
+                    ),
+                    stacklevel=1,
+                )
+            if self._in_order:
+                return  # the others wait for this one
 
     def _end(self, error: Exception | None) -> None:
         with self._changed:
@@ -260,15 +303,17 @@ class ConcurrentProcess:
         self._output.close()
         printed = " ".join(self._printed.decode(errors="replace").split())[-_OUTPUT:]
         with self._changed:
-            self.error = error or ProcessDied(code, printed, during=False)
-            sent, calls = list(self._sent), [*self._sent.values(), *self._waiting]
+            self.error = error or ProcessDied(code, printed, during=False, reason=self._reason)
+            heads = {call.lane: call.number for call in reversed(self._sent.values())}  # the first of each lane
+            calls = [*self._sent.values(), *self._waiting]
             self._sent.clear()
             self._waiting.clear()
-        ran = self._running.value or (sent[0] if len(sent) == 1 else 0)
+        ran = self._running.value or (next(iter(heads.values())) if len(heads) == 1 else 0)
+        unsure = set() if ran or self._in_order else set(heads.values())
         for call in calls:
             if call.arguments is not None:
-                during = call.number == ran
-                call.future.set_exception(error or ProcessDied(code, printed, during=during))
+                during = None if call.number in unsure else call.number == ran
+                call.future.set_exception(error or ProcessDied(code, printed, during=during, reason=self._reason))
         _open.discard(self)
 
 
@@ -286,12 +331,12 @@ atexit.register(_kill_all)  # runs before multiprocessing's own hook, which woul
 def _complete(future: Future[Any], answer: bytes) -> None:
     try:
         _, error, value = pickle.loads(answer)
-    except Exception as problem:
-        value, error = None, CallFailed(f"the result cannot be read: {type(problem).__name__}: {problem}")
+    except BaseException as problem:  # what reading runs is the value's own code
+        value, error = None, CallFailed(f"the result cannot be read: {type(problem).__name__}: {message_of(problem)}")
     if error is None:
         future.set_result(value)
     else:
-        future.set_exception(error)
+        future.set_exception(deliverable(error))
 
 
 # in the child
@@ -400,6 +445,6 @@ def _answer(function: Callable[..., Any], number: int, arguments: bytes) -> byte
     """Return the answer to a call; an environment that exits does not take the others with it."""
     try:
         error, value = result_of(partial(run_call, function, arguments))
-    except SystemExit as left:
-        error, value = RuntimeError(f"SystemExit: {left}"), None
+    except (SystemExit, KeyboardInterrupt) as left:  # no terminal reaches this process, so its own code raised them
+        error, value = deliverable(left), None
     return answer_bytes(number, error, value)

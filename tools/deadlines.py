@@ -30,6 +30,7 @@ from turnwise.tools.child_process import (
     result_of,
     run_call,
 )
+from turnwise.tools.failures import deliverable
 
 __all__ = ["CallFailed", "DeadlinePassed", "ProcessDied", "WorkerProcess", "WorkerThread", "call_in_thread", "wait"]
 
@@ -68,8 +69,8 @@ def call_in_thread(function: Callable[[], T], name: str = "turnwise-call") -> fu
 class WorkerThread:
     """A daemon thread that runs calls one after the other.
 
-    A call that never returns does not keep the program from exiting. If a call raises something other than an
-    Exception, such as SystemExit, its future raises RuntimeError.
+    A call that never returns does not keep the program from exiting. If a call raises what a future cannot deliver,
+    such as SystemExit or StopIteration, its future raises RuntimeError.
     """
 
     def __init__(self, name: str = "turnwise-worker") -> None:
@@ -97,18 +98,14 @@ class WorkerThread:
                 continue
             try:
                 result = function()
-            except Exception as error:
-                # asyncio cannot put StopIteration into its futures
-                wrapped = RuntimeError(f"StopIteration: {error}") if isinstance(error, StopIteration) else error
-                future.set_exception(wrapped)
             except BaseException as error:
-                future.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))
+                future.set_exception(deliverable(error))
             else:
                 future.set_result(result)
                 del result
             del item, future, function
         if self._last is not None:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(BaseException):
                 self._last()
 
 

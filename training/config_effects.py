@@ -61,6 +61,7 @@ NEEDS: dict[str, tuple[Condition, str]] = {
         f"cluster.{key}": (_on_cluster, "cluster.address is empty")
         for key in ("engines", "learners", "cpus", "gpus", "timeout")
     },
+    **{f"env.{key}": (lambda run: run.env.workers > 0, "env.workers is 0") for key in ("in_order", "memory")},
     "train.in_order": (
         lambda run: run.train.staleness > 0 and not run.train.spare,
         "it needs train.staleness > 0 and train.spare = 0",

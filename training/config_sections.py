@@ -64,6 +64,15 @@ class EnvSection(Section):
         ge=0,
         description="Processes in which environments of rollouts live, on the cluster if there is one; 0: in this one.",
     )
+    in_order: bool = Field(
+        default=False,
+        description="With workers: take their answers in the order of the calls; repeatable, but slower.",
+    )
+    memory: float = Field(
+        default=0.0,
+        ge=0,
+        description="GiB that a worker may use; one that has grown beyond it is replaced. 0: no limit.",
+    )
 
 
 class AgentSection(Section):

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.background_writer import BackgroundWriter
 from turnwise.agents.rollout import RolloutReport, rollout
 from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.agents.trajectory_files import TrajectoryWriter
 from turnwise.training.config import Run
 from turnwise.training.engine import RunEngine
 from turnwise.training.errors import TrainingError
@@ -138,13 +138,13 @@ class SynchronousRollouts:
 
 @contextmanager
 def stored_trajectories(run: Run, step: int) -> Iterator[Callable[[Trajectory], None]]:
-    """Give a function that stores a trajectory of the iteration after `step` finished ones."""
+    """Give a function that stores a trajectory of iteration `step` + 1; at the end of the block all are stored."""
     if not run.trajectories:
         yield lambda _: None
         return
     path = run.folder / "trajectories" / f"{step + 1:06d}{run.trajectories}"
     path.parent.mkdir(exist_ok=True)
-    with TrajectoryWriter(path) as writer:
+    with BackgroundWriter(path) as writer:
         yield writer.write
 
 

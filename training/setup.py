@@ -103,7 +103,7 @@ class PreparedRun:
             make: makes an environment; None: those for training.
         """
         hosts = None if self.hosts is None else self.hosts.borrow()
-        return EnvPool(make or self.make, self.deadline, hosts=hosts)
+        return EnvPool(make or self.make, self.deadline, hosts=hosts, in_order=self.run.env.in_order)
 
     @property
     def needs_reference(self) -> bool:
@@ -164,12 +164,13 @@ def prepare(run: Run) -> PreparedRun:
 
 def _start_hosts(run: Run, device: str) -> EnvProcesses:
     """Return processes for environments, on this machine or on the run's cluster."""
-    workers, threads = run.env.workers, run.env.deadline > 0
+    workers, threads, memory = run.env.workers, run.env.deadline > 0, run.env.memory
     if not run.cluster.address:
-        return EnvProcesses(workers, threads=threads)
+        return EnvProcesses(workers, threads=threads, memory=memory)
     import torch
 
-    return EnvActors(workers, cluster_settings(run, device, torch.cuda.device_count()), threads=threads)
+    settings = cluster_settings(run, device, torch.cuda.device_count())
+    return EnvActors(workers, settings, threads=threads, memory=memory)
 
 
 def _check_staleness(run: Run, objective: Objective) -> None:
@@ -214,7 +215,29 @@ MANY_REPEATS = 5
 
 def remarks(prepared: PreparedRun) -> list[str]:
     """Return sentences about settings that are allowed but probably not meant; a run prints them at its start."""
-    return [*_same_split(prepared), *_few_tasks(prepared), *_slow_bfloat16(prepared), *_unbalanced_turns(prepared)]
+    return [
+        *_same_split(prepared),
+        *_few_tasks(prepared),
+        *_slow_bfloat16(prepared),
+        *_unbalanced_turns(prepared),
+        *_order_of_answers(prepared),
+    ]
+
+
+def _order_of_answers(prepared: PreparedRun) -> list[str]:
+    run = prepared.run
+    in_one_order = run.env.in_order and not run.env.deadline
+    elsewhere = (
+        run.sampler.engine != "transformers"
+        or run.cluster.address
+        or (run.train.asynchronous and not run.train.in_order)
+    )  # nothing repeats there in any case
+    if not run.env.workers or in_one_order or elsewhere:
+        return []
+    return [
+        "environments in workers answer in an order that depends on time, so the last digits of log-probabilities, and "
+        "with them the run, do not repeat bit for bit; env.in_order = true without env.deadline makes them repeat"
+    ]
 
 
 def _unbalanced_turns(prepared: PreparedRun) -> list[str]:

@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
+from turnwise.agents.reported_values import FILLED
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.credit import Steps
 from turnwise.registry import suggest
 from turnwise.training.errors import TrainingError
 
 Anchor = Literal["state", "observation", "history"]
-COLUMNS = ("task", "trajectory", "turn", "reward", "state", "action", "next_state", "valid", "tokens", "logprob")
+COLUMNS = (*FILLED, "logprob")
 """The columns that `steps_of` fills in by itself; environments and samplers add others as extras."""
 
 

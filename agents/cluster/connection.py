@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from turnwise.agents.errors import SamplerError
+from turnwise.tools.failures import complete, message_of
 
 __all__ = ["ActorLost", "Cluster", "ClusterNode", "ClusterSettings", "check_address", "own_cores", "require_ray"]
 
@@ -206,7 +207,9 @@ class Cluster:
             )
         self._workers_room = group
 
-    def start_worker(self, kind: type, *arguments: Any, calls: int = MOST_CALLS, gpus: float = 0.0) -> Any:
+    def start_worker(
+        self, kind: type, *arguments: Any, calls: int = MOST_CALLS, gpus: float = 0.0, cpus: float | None = None
+    ) -> Any:
         """Return the handle of a new actor in the room of `reserve_workers`; it may still be starting.
 
         Args:
@@ -214,11 +217,13 @@ class Cluster:
             arguments: of the class.
             calls: that it runs at a time.
             gpus: that it reserves.
+            cpus: that it reserves; None: those of the settings; 0: it runs beside that room.
         """
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-        options: dict[str, Any] = {"num_cpus": self.settings.cpus, "num_gpus": gpus, "max_restarts": 0}
-        if self._workers_room is not None:
+        cpus = self.settings.cpus if cpus is None else cpus
+        options: dict[str, Any] = {"num_cpus": cpus, "num_gpus": gpus, "max_restarts": 0}
+        if self._workers_room is not None and cpus:
             options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(self._workers_room)
         return self._ray.remote(kind).options(max_concurrency=calls, **options).remote(*arguments)
 
@@ -227,12 +232,14 @@ class Cluster:
         answer: Future[Any] = Future()
         answer.set_running_or_notify_cancel()
 
-        def finish(found: Future[Any]) -> None:
+        def value_of(found: Future[Any]) -> Any:
             error = found.exception()
-            if error is None:
-                answer.set_result(found.result())
-            else:
-                answer.set_exception(ActorLost(_reason(str(error))))
+            if error is not None:
+                raise ActorLost(_reason(message_of(error)))
+            return found.result()
+
+        def finish(found: Future[Any]) -> None:
+            complete(answer, lambda: value_of(found))
 
         def hand_over(found: Future[Any]) -> None:
             """Leave Ray's own thread, on which a call of Ray, such as to end an actor, would wait for ever."""

@@ -21,6 +21,7 @@ from turnwise.registry import ImportRules, adopt_import_rules, import_rules
 from turnwise.tools.child_process import CallFailed, ProcessDied, answer_bytes, call_bytes
 from turnwise.tools.concurrent_process import ConcurrentProcess
 from turnwise.tools.deadlines import DeadlinePassed
+from turnwise.tools.failures import complete, deliverable, message_of
 
 __all__ = ["EnvActors"]
 
@@ -44,8 +45,9 @@ class EnvActors(EnvProcesses):
             SamplerError: Ray is missing, or there is no cluster at the address, or it has too little room.
             AgentError: workers is below 1.
         """
-        start = partial(self._start_actor, threads)
-        super().__init__(workers, threads=threads, memory=memory, start=start)
+        start = partial(self._start_actor, threads, settings.cpus)
+        beyond = partial(self._start_actor, threads, 0.0)  # no room is reserved for it
+        super().__init__(workers, threads=threads, memory=memory, start=start, start_alone=beyond)
         self._cluster = Cluster(settings)
         try:
             self._cluster.reserve_workers(workers, "env.workers")
@@ -53,8 +55,8 @@ class EnvActors(EnvProcesses):
             self._cluster.close()
             raise
 
-    def _start_actor(self, threads: bool) -> _ActorProcess:
-        return _ActorProcess(self._cluster, threads)
+    def _start_actor(self, threads: bool, cpus: float) -> _ActorProcess:
+        return _ActorProcess(self._cluster, threads, cpus)
 
     def close(self) -> None:
         """Close all environments, end the actors, and leave the cluster."""
@@ -84,8 +86,8 @@ class EnvActor:
             args, kwargs = pickle.loads(arguments)
             value = await asyncio.wrap_future(self._process.submit(lane, seconds, *args, **kwargs))
             return answer_bytes(0, None, value)
-        except Exception as error:
-            return answer_bytes(0, error, None)
+        except BaseException as error:
+            return answer_bytes(0, deliverable(error), None)
 
     async def end_lane(self, lane: int) -> None:
         """Let go of what an environment has here."""
@@ -103,9 +105,9 @@ class EnvActor:
 class _ActorProcess:
     """What stands for the process of an actor (`turnwise.agents.env_processes.HostProcess`)."""
 
-    def __init__(self, cluster: Cluster, threads: bool) -> None:
+    def __init__(self, cluster: Cluster, threads: bool, cpus: float | None = None) -> None:
         self._cluster = cluster
-        self._actor = cluster.start_worker(EnvActor, import_rules(), threads)
+        self._actor = cluster.start_worker(EnvActor, import_rules(), threads, cpus=cpus)
         self._lock = threading.Lock()
         self.late = self._memory = 0
         self.ready = self.ended = False
@@ -143,14 +145,15 @@ class _ActorProcess:
                 answer.set_exception(self.error)
             return answer
 
-        def finish(call: Future[tuple[bytes, int]]) -> None:
+        def value_of(call: Future[tuple[bytes, int]]) -> Any:
             error, value = self._read(call)
+            if error is not None:
+                raise error
+            return value
+
+        def finish(call: Future[tuple[bytes, int]]) -> None:
+            complete(answer, lambda: value_of(call))  # unless it was given up
             self._calls.discard(answer)
-            with suppress(InvalidStateError):  # it was given up
-                if error is None:
-                    answer.set_result(value)
-                else:
-                    answer.set_exception(error)
 
         self._cluster.answer_of(self._actor.call.remote(lane, seconds, arguments)).add_done_callback(finish)
         return answer
@@ -172,7 +175,7 @@ class _ActorProcess:
         """Return the exception or the value of an answer, and remember what it says about the process."""
         lost = call.exception()
         if lost is not None:
-            reason = str(lost) if isinstance(lost, ActorLost) else f"{type(lost).__name__}: {lost}"
+            reason = str(lost) if isinstance(lost, ActorLost) else f"{type(lost).__name__}: {message_of(lost)}"
             error: Exception | None = ProcessDied(None, reason, during=False)
             self._over(error)
             return error, None
@@ -180,8 +183,8 @@ class _ActorProcess:
         try:
             answer, self._memory = call.result()
             _, error, value = pickle.loads(answer)
-        except Exception as problem:
-            return CallFailed(f"the result cannot be read: {type(problem).__name__}: {problem}"), None
+        except BaseException as problem:  # what reading runs is the value's own code
+            return CallFailed(f"the result cannot be read: {type(problem).__name__}: {message_of(problem)}"), None
         if isinstance(error, DeadlinePassed):
             with self._lock:
                 self.late += 1

@@ -5,12 +5,14 @@ The state of the engines is plain data here, so that the rules can be tested wit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-__all__ = ["Engine", "EngineState", "Routes"]
+__all__ = ["Changes", "Engine", "EngineState", "Routes"]
 
 
 class EngineState(Enum):
@@ -98,3 +100,31 @@ class Routes:
             del self._homes[episode]
         self.moved += len(engine.episodes)
         engine.episodes.clear()
+
+
+class Changes:
+    """Tasks of one event loop that wait for conditions, in the order in which they came.
+
+    A change looks at every condition once and wakes those for whom it holds, so that thousands may wait.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Callable[[], bool], asyncio.Future[None]]] = deque()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until a condition holds; every change that it may depend on is followed by `notify`."""
+        while not condition():  # again after waking, since another task may have run before this one
+            woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((condition, woken))
+            await woken
+
+    def notify(self) -> None:
+        """Wake those whose condition holds now, the first that came first."""
+        waiting, self._waiting = self._waiting, deque()
+        for condition, woken in waiting:
+            if woken.done():  # who waited was cancelled
+                continue
+            if condition():
+                woken.set_result(None)
+            else:
+                self._waiting.append((condition, woken))

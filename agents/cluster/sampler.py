@@ -22,7 +22,7 @@ from typing import Any
 
 from turnwise.agents.cluster.connection import ActorLost, Cluster, ClusterSettings
 from turnwise.agents.cluster.engine_host import EngineFacts, EngineHost
-from turnwise.agents.cluster.routing import Engine, EngineState, Routes
+from turnwise.agents.cluster.routing import Changes, Engine, EngineState, Routes
 from turnwise.agents.cluster.weight_chunks import CHUNK, split_weights
 from turnwise.agents.errors import AgentError, EngineFailed, RequestFailed, SamplerError
 from turnwise.agents.samplers.background import BackgroundLoop
@@ -92,7 +92,8 @@ class ClusterSampler:
         self._suspects = asyncio.Lock()
         self._splitting = self._interrupted = False
         self._held_since = self._held_seconds = 0.0
-        self._changed = asyncio.Event()
+        self._changed = Changes()  # of the engines' states
+        self._idle = Changes()  # engines that have answered all that they had
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
         self._loop = BackgroundLoop("turnwise-cluster")
@@ -233,7 +234,8 @@ class ClusterSampler:
             raise
         finally:
             engine.busy -= 1
-            self._notify()
+            if not engine.busy:
+                self._idle.notify()  # not those that wait for an engine: nothing has changed for them
         if answer is None:  # its episode was forgotten
             raise asyncio.CancelledError
         engine.failures = 0
@@ -318,7 +320,7 @@ class ClusterSampler:
     async def _reload(self, engine: Engine) -> None:
         """Load the current weights once the engine has answered what it has, or holds it."""
         actor = engine.actor
-        await self._until(lambda: engine.busy == 0 or self._interrupted or engine.actor is not actor)
+        await self._idle.until(lambda: engine.busy == 0 or self._interrupted or engine.actor is not actor)
         if actor is None or engine.actor is not actor:
             return  # it was lost meanwhile, and loads them when it starts
         try:
@@ -342,6 +344,7 @@ class ClusterSampler:
     async def _interrupt(self) -> None:
         self._held_since = self._clock()
         self._interrupted = True
+        self._idle.notify()
         await self._tell_all("interrupt")
 
     async def _proceed(self) -> None:
@@ -457,13 +460,12 @@ class ClusterSampler:
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         """Wait until a condition on the engines holds; every change of their state is followed by `_notify`."""
-        while not condition():
-            await self._changed.wait()
+        await self._changed.until(condition)
 
     def _notify(self) -> None:
-        """Let everything that waits look again."""
-        self._changed.set()
-        self._changed = asyncio.Event()
+        """Let everything that waits for a change of the engines look again."""
+        self._changed.notify()
+        self._idle.notify()
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from turnwise.agents.errors import AgentError, look_up
+from turnwise.agents.errors import AgentError, RequestFailed, look_up
 from turnwise.agents.parsing import PARSERS
 from turnwise.agents.prompt import View
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, task_of
@@ -129,6 +129,7 @@ class Random(ActionSampler):
 
         Raises:
             AgentError: the environment does not list them.
+            RequestFailed: it lists them no more.
         """
         return random_action(request, turn_rng(request, self._seed))
 
@@ -207,8 +208,14 @@ def random_action(request: Request, rng: random.Random) -> str:
 
     Raises:
         AgentError: the environment does not list its admissible actions.
+        RequestFailed: it listed them at the start of the episode, but not now.
     """
     actions = request.view.admissible
     if actions is None:
+        if request.turn:
+            raise RequestFailed(
+                f"turn {request.turn}: a random action needs admissible actions, and the environment lists none any "
+                "more"
+            )
         raise AgentError("a random action needs admissible actions, and the environment does not list them")
     return rng.choice(actions) if actions else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.agents.cluster.routing import Engine, EngineState, Routes
+from turnwise.agents.cluster.routing import Changes, Engine, EngineState, Routes
 
 EPISODES = [f"task#{number}@0" for number in range(6)]
 STEPS = st.one_of(
@@ -120,3 +121,36 @@ def test_merged_adapters_travel_in_the_type_of_the_engines() -> None:
     for name, tensor in tensors.items():
         assert arrived[name].dtype == torch.bfloat16
         assert torch.equal(arrived[name], tensor.to(torch.bfloat16))
+
+
+def test_a_change_looks_at_each_condition_once_and_wakes_in_order_those_for_whom_it_holds() -> None:
+    looks, woken = 0, list[int]()
+
+    async def wait(changes: Changes, number: int, open_: set[int]) -> None:
+        def holds() -> bool:
+            nonlocal looks
+            looks += 1
+            return number in open_
+
+        await changes.until(holds)
+        woken.append(number)
+
+    async def everything() -> None:
+        changes, open_ = Changes(), set[int]()
+        tasks = [asyncio.create_task(wait(changes, number, open_)) for number in range(100)]
+        await asyncio.sleep(0)
+        tasks[7].cancel()
+        await asyncio.sleep(0)
+        for number in (50, 3, 7):
+            open_.add(number)
+        before = looks
+        changes.notify()
+        assert looks - before == 99
+        await asyncio.sleep(0)
+        assert woken == [3, 50]
+        open_.update(range(100))
+        changes.notify()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert woken == [3, 50, *(number for number in range(100) if number not in (3, 7, 50))]
+
+    asyncio.run(everything())

@@ -64,7 +64,7 @@ def test_trajectories_are_those_of_environments_in_this_process(deadline: float 
 
 
 @pytest.mark.parametrize("what", ["the process of an actor", "an actor"])
-def test_a_lost_worker_ends_its_episodes_and_is_replaced(what: str) -> None:
+def test_the_episodes_of_a_lost_worker_are_begun_again_and_it_is_replaced(what: str) -> None:
     with pool(CORRIDOR, 60.0) as there:
         assert isinstance(there.hosts, EnvActors)
         hosts = there.hosts
@@ -84,12 +84,21 @@ def test_a_lost_worker_ends_its_episodes_and_is_replaced(what: str) -> None:
                 return await super().sample(request)
 
         sampler, report = Kills(), RolloutReport()
-        found = played(there, TASKS, sampler, repairs=9, report=report)
+        found = played(there, TASKS, sampler, report=report)
         assert sampler.killed
-        assert report.errors
-        assert report.repaired == report.errors
+        assert report.lost
+        assert (report.errors, report.repaired) == (0, 0)
         assert sum(one.finished for one in found) == 9
         assert report.replaced == 1
+
+
+def test_a_task_that_ended_a_worker_is_played_in_an_actor_beyond_the_reserved_room() -> None:
+    report, looking = RolloutReport(), Scripted(["look"] * 3)
+    with pool(partial(Fragile, "die")) as there:
+        groups = rollout(Agent(max_turns=3), looking, [BAD, "open-3-1"], make=there, size=4, report=report)
+    assert not groups[0].finished
+    assert len(groups[1].finished) == 4
+    assert (report.errors, report.quarantined) == (3, [BAD])
 
 
 def test_too_little_room_is_one_sentence() -> None:
@@ -131,7 +140,7 @@ def test_an_actor_that_finds_no_room_is_given_up(monkeypatch: pytest.MonkeyPatch
         settings = ClusterSettings(wait=0.1)
         killed = 0
 
-        def start_worker(self, *_: Any) -> Any:
+        def start_worker(self, *_: Any, **__: Any) -> Any:
             return SimpleNamespace(pid=Remote(), call=Remote(), end=Remote(), end_lane=Remote())
 
         def answer_of(self, _: Any) -> Future[Any]:

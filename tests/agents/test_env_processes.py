@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import os
 import signal
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 from toys.corridor import Corridor
-from toys.fragile import Fragile
+from toys.fragile import Deadly, Fragile, Jittery
 from toys.waiting import eventually, gone
 
 from turnwise.agents.agent import Agent
@@ -23,11 +24,13 @@ from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.env_processes import EnvProcesses
 from turnwise.agents.errors import AgentError
 from turnwise.agents.rollout import RolloutReport, rollout
+from turnwise.agents.samplers.base import Completion, Request
 from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.samplers.scripted import Random, Scripted
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.envs import EnvError, load, make, maker
 from turnwise.envs.errors import DeadlineExceeded, EnvironmentDied
+from turnwise.tools.concurrent_process import ConcurrentProcess
 
 WIN = ["take key", "go east", "unlock door", "go east"]
 SAFE, BAD = "open-3-1", "open-5-1"
@@ -124,22 +127,97 @@ def test_a_task_that_kills_its_process_comes_into_quarantine() -> None:
             Agent(max_turns=3), Scripted(["look"] * 3), [BAD], make=pool, size=6, concurrency=1, report=report
         )
     assert len(groups[0].trajectories) == 3
-    assert (report.errors, report.quarantined, report.skipped, report.replaced) == (3, [BAD], 3, 2)
+    assert (report.errors, report.quarantined, report.skipped) == (3, [BAD], 3)
+    assert report.replaced == 1  # after the first death the task was played in processes of its own
 
 
-def test_who_shares_a_process_with_a_killer_is_not_put_into_quarantine() -> None:
-    report = RolloutReport()
-    looking = Scripted(["look"] * 4)
-    with EnvPool(partial(Fragile, "die"), workers=1) as pool:
-        groups = rollout(
-            Agent(max_turns=4), looking, [BAD, SAFE], make=pool, size=6, concurrency=12, repairs=30, report=report
-        )
-    bad, safe = groups
-    assert report.quarantined == [BAD]
-    assert sum(one.stop == "turns" for one in safe.trajectories) == 6
-    assert any(str(one.error).startswith("HostDied in") for one in safe.trajectories)
+@pytest.mark.parametrize("deadline", [None, LONG])
+def test_who_shares_a_process_with_a_killer_is_played_as_if_it_had_been_alone(deadline: float | None) -> None:
+    report, looking, size = RolloutReport(), Scripted(["look"] * 4), 6
+
+    def play(*tasks: str, report: RolloutReport | None = None) -> list[Group]:
+        with EnvPool(partial(Fragile, "die"), deadline, workers=1) as pool:
+            return rollout(
+                Agent(max_turns=4), looking, tasks, make=pool, size=size, concurrency=2 * size, report=report
+            )
+
+    bad, *others = play(BAD, SAFE, "open-4-2", report=report)
+    assert without_pids(others) == without_pids(play(SAFE, "open-4-2"))  # with no failed episode among them
     assert not bad.finished
-    assert report.errors + 6 == report.episodes
+    assert report.quarantined == [BAD]
+    assert (report.errors, report.episodes) == (3, 3 + 2 * size)
+    assert report.lost > 0
+
+
+class Noting(Scripted):
+    """Notes in which order requests arrive."""
+
+    def __init__(self) -> None:
+        super().__init__(["look"] * 3)
+        self.arrived: list[tuple[str, int]] = []
+
+    async def sample(self, request: Request) -> Completion:
+        self.arrived.append((request.episode, request.turn))
+        await asyncio.sleep(0)
+        return await super().sample(request)
+
+
+def test_answers_in_order_let_requests_meet_in_the_same_order_each_time() -> None:
+    orders = []
+    for _ in range(3):
+        sampler = Noting()
+        with EnvPool(Jittery, workers=2, in_order=True) as pool:
+            groups = rollout(Agent(max_turns=3), sampler, [SAFE, "open-4-2"], make=pool, size=4, concurrency=6)
+        assert all(len(one.turns) == 3 for group in groups for one in group.trajectories)
+        orders.append(sampler.arrived)
+    assert orders[0] == orders[1] == orders[2]
+    assert len(orders[0]) == 24
+
+
+def test_deaths_at_random_lose_no_episode_of_the_others_and_shrink_what_one_death_ends() -> None:
+    report = RolloutReport()
+    hosts = EnvProcesses(2)
+    with EnvPool(partial(Deadly, 0.01), hosts=hosts) as pool:
+        tasks, looking = Corridor().task_ids(), Scripted(["look"] * 6)
+        groups = rollout(Agent(max_turns=6), looking, tasks, make=pool, size=7, concurrency=120, report=report)
+    ended = [one for group in groups for one in group.trajectories]
+    assert report.lost > 0
+    assert len(ended) == 7 * len(tasks)
+    assert all(str(one.error).startswith("EnvironmentDied") for one in ended if one.stop == "error")
+    assert hosts.capacity < 2 * 60
+
+
+def test_processes_may_have_more_environments_again_after_a_time_without_deaths() -> None:
+    hosts = EnvProcesses(1)
+    hosts._most = 8
+    with EnvPool(Fragile, hosts=hosts) as pool:
+        rollout(Agent(max_turns=1), Scripted(["look"]), [SAFE] * 64, make=pool, concurrency=8)
+        assert hosts.capacity == 16
+        before = pids(rollout(Agent(max_turns=1), Scripted(["look"]), [SAFE] * 16, make=pool, concurrency=16))
+    assert len(before) == 1
+
+
+def test_a_process_that_has_more_than_it_may_passes_some_on() -> None:
+    hosts = EnvProcesses(2, most=8)
+    with EnvPool(Fragile, hosts=hosts) as pool:
+        assert hosts.capacity == 16
+        groups = rollout(Agent(max_turns=1), Scripted(["look"]), [SAFE] * 40, make=pool, concurrency=40)
+        assert len(pids(groups)) == 2
+        hosts._most = 4
+        groups = rollout(Agent(max_turns=1), Scripted(["look"]), [SAFE] * 40, make=pool, concurrency=40)
+        assert len(groups) == 40
+
+
+def test_a_process_that_does_not_start_in_time_ends_who_waits_for_it() -> None:
+    def start() -> ConcurrentProcess:
+        return ConcurrentProcess(partial(time.sleep, 3600), start_seconds=0.5)
+
+    hosts = EnvProcesses(1, start=start)
+    with (
+        EnvPool(Fragile, hosts=hosts) as pool,
+        pytest.raises(AgentError, match=r"did not start: took longer than 0\.5"),
+    ):
+        rollout(Agent(), Scripted(WIN), Corridor().task_ids(), make=pool, concurrency=1)
 
 
 def test_a_hang_costs_one_episode_and_the_process_is_replaced_after_the_others() -> None:
@@ -280,7 +358,7 @@ INTERRUPTED = """
 import asyncio, os, sys
 sys.path[:0] = {path!r}
 from functools import partial
-from toys.fragile import Fragile
+from toys.fragile import Deadly, Fragile, Jittery
 from turnwise.agents.agent import Agent
 from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.errors import Interrupted

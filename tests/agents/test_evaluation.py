@@ -8,6 +8,7 @@ import math
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from toys.corridor import Corridor
@@ -51,6 +52,26 @@ def test_a_panel_is_played_in_its_order_and_summed_up() -> None:
     assert summary.stops == {"terminated": 1, "turns": 17}
     assert found.settings["max_turns"] == 8
     assert "n=18" in str(summary.success)
+
+
+@pytest.mark.parametrize(("failures", "errors"), [(1, 0), (2, 1)])
+def test_an_episode_that_ends_as_an_error_is_played_once_more_with_the_same_seed(failures: int, errors: int) -> None:
+    left = failures
+
+    class Flaky(Corridor):
+        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+            nonlocal left
+            if self._task == "open-4-1" and left:
+                left -= 1
+                raise OSError("the line is dead")
+            return super().step(action)
+
+    played: list[str] = []
+    found = evaluate(Agent(), Expert(), PANEL, Flaky, on_finish=lambda one: played.append(one.id))
+    assert [entry.task for entry in found.rows] == list(PANEL.tasks)
+    assert found.summary().errors == errors
+    assert len(played) == len(PANEL.tasks) + 1
+    assert played.count("open-4-1#0@0") == 2
 
 
 def test_only_a_file_is_written_over(tmp_path: Path) -> None:

@@ -319,3 +319,8 @@ def test_parsers_templates_and_builders_are_found_as_module_and_attribute() -> N
 def test_objects_that_cannot_be_used_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(AgentError, match=words):
         Agent.from_options(**options)
+
+
+@given(st.lists(st.text(max_size=3), max_size=5), st.text(max_size=3))
+def test_a_list_of_texts_is_each_of_them_joined(texts: list[str], separator: str) -> None:
+    assert PromptText.listed(texts, separator) == PromptText.joined(map(PromptText.of, texts), separator)

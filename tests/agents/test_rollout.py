@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import dataclasses
 import os
+import re
 import signal
 import threading
 import time
@@ -44,6 +46,17 @@ def timeless(groups: list[Group]) -> list[Group]:
         Group(group.task, tuple(dataclasses.replace(found, seconds=0.0) for found in group.trajectories))
         for group in groups
     ]
+
+
+class Mute(Exception):
+    """Its message raises."""
+
+    def __str__(self) -> str:
+        raise ZeroDivisionError
+
+
+def throw(error: BaseException) -> Any:
+    raise error
 
 
 class Failing(Corridor):
@@ -272,6 +285,22 @@ def test_only_live_episodes_are_sampled() -> None:
         ),
         (lambda: (_ for _ in ()).throw(SystemExit(3)), "SystemExit in step()"),
         (lambda: next(iter(())), "StopIteration in step()"),
+        (lambda: throw(asyncio.CancelledError()), "CancelledError in step()"),
+        (lambda: throw(concurrent.futures.CancelledError()), "CancelledError in step()"),
+        (lambda: throw(GeneratorExit()), "GeneratorExit in step()"),
+        (lambda: throw(BaseException("of its own")), "BaseException in step(): of its own"),
+        (lambda: throw(Mute()), "Mute in step(): (its message cannot be read: ZeroDivisionError)"),
+        (lambda: ("text", 1e308, False, False, {}), "the reward must be at most 1e+100 in size, got 1e+308"),
+        (lambda: ("text", 10**400, False, False, {}), "int too large to convert to float"),
+        (lambda: ("text", 0.0, False, False, {"score": -1e101}), "the score must be at most 1e+100 in size"),
+        (lambda: ("text", 0.0, False, False, {"extras": {"value": 1e308}}), "extras['value'] must be at most 1e+100"),
+        (
+            lambda: ("text", 0.0, False, False, {"extras": {"multi": [1.0, float("nan")]}}),
+            "column 'multi' must be finite",
+        ),
+        (lambda: ("text", 0.0, False, False, {"extras": {"tokens": 0.5}}), "must not contain 'tokens'"),
+        (lambda: ("text", 0.0, False, False, {"extras": {"reward": 0.5}}), "must not contain 'reward'"),
+        (lambda: ("text", 0.0, False, False, {"extras": {"entrpy": 0.5}}), "unknown column 'entrpy'; did you mean"),
         (lambda: (_ for _ in ()).throw(TimeoutError("net")), "TimeoutError in step(): net"),
     ],
 )
@@ -295,6 +324,43 @@ def test_a_failing_environment_ends_its_own_episode_only(
     assert (failed[0].won, failed[0].finished, groups[1].finished) == (False, False, ())
     assert (report.errors, report.restarts, report.episodes, report.quarantined) == (2, 2, 6, [])
     assert "2 errors" in report.sentence()
+
+
+def test_an_environment_that_fails_to_close_or_has_a_plan_that_raises_ends_nothing_else() -> None:
+    class Slamming(Corridor):
+        def close(self) -> None:
+            raise GeneratorExit
+
+        @property
+        def plan(self) -> Any:
+            raise asyncio.CancelledError
+
+    groups = rollout(Agent(), Scripted(WIN), [TASK, "open-3-2"], make=Slamming)
+    assert [found.stop for group in groups for found in group.trajectories] == ["error"] * 2
+    assert "CancelledError in plan" in str(groups[0].trajectories[0].error)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda done: throw(asyncio.CancelledError()), "the sampler was cancelled from within"),
+        (lambda done: dataclasses.replace(done, logprobs=(float("nan"),)), "a log-probability .* is not finite"),
+        (lambda done: dataclasses.replace(done, extras={"value": float("inf")}), "must be finite, got inf"),
+    ],
+)
+def test_an_answer_that_cannot_be_used_ends_its_own_episode_only(
+    answer: Callable[[Completion], Completion], words: str
+) -> None:
+    class Odd(Expert):
+        async def sample(self, request: Request) -> Completion:
+            done = await super().sample(request)
+            return answer(done) if request.episode.startswith("open-5-1") and request.turn == 1 else done
+
+    report = RolloutReport()
+    groups = rollout(Agent(), Odd(), ["open-3-1", "open-5-1", "open-4-1"], make=Corridor, report=report)
+    assert [group.trajectories[0].stop for group in groups] == ["terminated", "error", "terminated"]
+    assert re.search(words, str(groups[1].trajectories[0].error))
+    assert (report.errors, report.restarts) == (1, 0)
 
 
 def test_three_errors_in_a_row_put_a_task_into_quarantine() -> None:

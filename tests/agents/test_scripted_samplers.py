@@ -52,6 +52,21 @@ def test_random_needs_a_list_of_actions() -> None:
     assert rollout(Agent(), Expert(), ["open-3-1"], make=Silent)[0].trajectories[0].won
 
 
+def test_one_step_without_a_list_of_actions_ends_one_random_episode() -> None:
+    class Forgetful(Corridor):
+        def _info(self, *, valid: bool) -> dict[str, object]:
+            info = super()._info(valid=valid)
+            if self._task == "open-5-1" and self._room == 2:
+                del info["admissible_actions"]
+            return info
+
+    groups = rollout(Agent(), Random(), [*TASKS, "open-5-1"], make=Forgetful, size=3)
+    failed = [found for group in groups for found in group.trajectories if found.stop == "error"]
+    assert failed
+    assert {found.task for found in failed} == {"open-5-1"}
+    assert "lists none any more" in str(failed[0].error)
+
+
 def test_any_player_of_text_can_play_and_every_episode_has_its_own() -> None:
     class Walker:
         """Knows what it sees, and remembers."""

@@ -6,12 +6,15 @@ import gzip
 import json
 import math
 import warnings
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from turnwise.agents.background_writer import BackgroundWriter
 from turnwise.agents.errors import StoreError
 from turnwise.agents.trajectory import STOPS, Trajectory, Turn, grouped
 from turnwise.agents.trajectory_files import SUFFIXES, TornLine, TrajectoryWriter, from_json, read_trajectories, to_json
@@ -251,3 +254,21 @@ def test_a_plain_gzip_of_lines_is_read(tmp_path: Path) -> None:
 def test_trajectories_are_grouped_by_task_and_seed_in_the_order_of_members() -> None:
     found = [sample(10), sample(9), sample(0)]
     assert [t.id for t in grouped(found)[0].trajectories] == ["t#0@0", "t#9@0", "t#10@0"]
+
+
+def test_a_file_written_beside_the_episodes_is_complete_when_it_is_closed(tmp_path: Path) -> None:
+    one = sample(0)
+    with BackgroundWriter(tmp_path / "t.jsonl.gz") as writer:
+        for number in range(50):
+            writer.write(replace(one, id=f"open-3-1#{number}@0"))
+    assert [found.id for found in read_trajectories(writer._writer.path)] == [f"open-3-1#{n}@0" for n in range(50)]
+    with suppress(KeyboardInterrupt), BackgroundWriter(tmp_path / "stopped.jsonl") as writer:
+        writer.write(one)
+        raise KeyboardInterrupt
+    assert list(read_trajectories(tmp_path / "stopped.jsonl")) == [one]
+
+
+def test_a_full_disk_is_told_by_a_later_write_or_by_closing(tmp_path: Path) -> None:
+    (tmp_path / "full.jsonl").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left"), BackgroundWriter(tmp_path / "full.jsonl") as writer:
+        writer.write(sample(0))

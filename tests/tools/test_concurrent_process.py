@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import os
 import signal
 import subprocess
@@ -17,8 +19,9 @@ from typing import Any
 import pytest
 from toys.waiting import eventually, gone
 
-from turnwise.tools.concurrent_process import ConcurrentProcess
+from turnwise.tools.concurrent_process import ConcurrentProcess, SlowCall
 from turnwise.tools.deadlines import CallFailed, DeadlinePassed, ProcessDied
+from turnwise.tools.failures import message_of
 
 LONG = 60.0
 
@@ -49,6 +52,52 @@ def do_exit(code: int) -> None:
     raise SystemExit(code)
 
 
+class Mute(Exception):
+    """Its message raises."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+class Changeling(Exception):
+    """Becomes something else on its way."""
+
+    def __init__(self, other: Any) -> None:
+        self.other = other
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StopIteration if self.other is None else int, () if self.other is None else (self.other,)
+
+
+class Stubborn:
+    """Cannot be pickled, and says so in its own way."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise GeneratorExit
+
+
+RAISED: dict[str, Callable[[], BaseException]] = {
+    "StopIteration": lambda: StopIteration(3),
+    "StopAsyncIteration": StopAsyncIteration,
+    "GeneratorExit": GeneratorExit,
+    "CancelledError": asyncio.CancelledError,
+    "CancelledError ": concurrent.futures.CancelledError,
+    "KeyboardInterrupt": KeyboardInterrupt,
+    "BaseException": lambda: BaseException("of its own"),
+    "Mute": Mute,
+    "Changeling": lambda: Changeling(None),
+    "Changeling ": lambda: Changeling(7),
+}
+
+
+def do_raise(name: str) -> None:
+    raise RAISED[name]()
+
+
+def do_stubborn() -> Stubborn:
+    return Stubborn()
+
+
 def do_print() -> None:
     print("a word on stdout", flush=True)
     os.write(2, b"a word on stderr\n")
@@ -66,6 +115,12 @@ def do_sleep(seconds: float) -> None:
 
 def do_child() -> int:
     return subprocess.Popen(["sleep", "3600"]).pid
+
+
+def do_runaway() -> int:
+    """Start a process in a session of its own whose parent has ended, and return its id."""
+    words = ["sh", "-c", "setsid sh -c 'setsid sleep 3600 >/dev/null & echo $!' &"]
+    return int(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False).stdout)
 
 
 def do_meet(folder: str, number: int, wanted: int) -> int:
@@ -145,6 +200,34 @@ def test_exceptions_arrive_as_they_were_raised(shared: ConcurrentProcess) -> Non
     assert shared.submit(0, None, "echo", "still here").result(LONG) == "still here"
 
 
+@pytest.mark.parametrize("name", RAISED)
+def test_whatever_is_raised_reaches_whoever_waits_in_an_event_loop(shared: ConcurrentProcess, name: str) -> None:
+    async def wait_for_it() -> None:
+        await asyncio.wait_for(asyncio.wrap_future(shared.submit(0, None, "raise", name)), LONG)
+
+    with pytest.raises((RuntimeError, CallFailed, Mute)) as caught:
+        asyncio.run(wait_for_it())
+    assert name.strip() in f"{type(caught.value).__name__} {message_of(caught.value)}"
+    assert shared.submit(0, None, "echo", "still here").result(LONG) == "still here"
+
+
+def test_a_result_that_ends_what_sends_it_is_told(shared: ConcurrentProcess) -> None:
+    with pytest.raises(CallFailed, match="cannot be sent between processes"):
+        shared.submit(0, None, "stubborn").result(LONG)
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_a_call_without_a_deadline_that_takes_long_is_told_and_then_ends_the_process(threads: bool) -> None:
+    process = ConcurrentProcess(returns_act, threads=threads, slow=0.3, longest=1.5, name="slow-ones")
+    process.submit(0, None, "echo", 0).result(LONG)
+    with pytest.warns(SlowCall, match=rf"the process {process.pid} \(slow-ones\) has taken .* s and has no deadline"):
+        error = process.submit(0, None, "sleep", 3600).exception(LONG)
+    assert isinstance(error, ProcessDied)
+    assert error.during
+    assert "because a call without a deadline took longer than 1.5 s" in str(error)
+    assert gone(process.pid)
+
+
 def test_long_messages_pass(shared: ConcurrentProcess) -> None:
     texts = [bytes([number]) * (3 << 20) for number in range(4)]
     assert [call.result(LONG) for call in [shared.submit(0, LONG, "echo", text) for text in texts]] == texts
@@ -192,13 +275,22 @@ def test_a_death_fails_every_call_and_tells_the_last_words(threads: bool) -> Non
     calls = [process.submit(0, None, "die")] + [process.submit(0, None, "echo", 1) for _ in range(9)]
     wait(calls, LONG)
     at_fault = [call.exception().during for call in calls]  # type: ignore[union-attr]
-    assert at_fault == [not threads] + [False] * 9  # with threads, either of two may have been the one
+    assert at_fault == [True] + [False] * 9  # the calls of a lane run one after the other
     for call in calls:
         with pytest.raises(ProcessDied, match="killed by SIGKILL, after printing: the last words"):
             call.result(0)
     with pytest.raises(ProcessDied):
         process.submit(0, None, "echo", 1).result(LONG)
     process.kill()
+
+
+def test_of_calls_that_ran_at_a_time_any_may_have_ended_the_process() -> None:
+    process = ConcurrentProcess(returns_act, threads=True, most=3)
+    process.submit(0, None, "echo", 0).result(LONG)
+    sleeping = [process.submit(lane, None, "sleep", 3600) for lane in (1, 1, 2)]
+    assert eventually(lambda: len(process._sent) == 3)
+    os.kill(process.pid, signal.SIGKILL)
+    assert [call.exception(LONG).during for call in sleeping] == [None, False, None]  # type: ignore[union-attr]
 
 
 def test_a_call_that_was_alone_with_the_process_has_ended_it(process: ConcurrentProcess) -> None:
@@ -241,6 +333,17 @@ def test_killing_takes_the_processes_that_it_started(process: ConcurrentProcess)
     process.kill()
 
 
+@pytest.mark.parametrize("end", ["kill", "die"])
+def test_processes_in_sessions_of_their_own_end_with_it(process: ConcurrentProcess, end: str) -> None:
+    runaways = [process.submit(0, LONG, "runaway").result(LONG) for _ in range(2)]
+    assert all(os.getsid(pid) != process.pid for pid in runaways)
+    if end == "kill":
+        process.kill()
+    else:
+        process.submit(0, LONG, "die").exception(LONG)
+    assert all(map(gone, runaways))
+
+
 def test_memory_is_that_of_the_process(process: ConcurrentProcess) -> None:
     process.submit(0, LONG, "echo", 0).result(LONG)
     assert 5 << 20 < process.memory() < 1 << 30
@@ -255,7 +358,7 @@ from test_concurrent_process import ConcurrentProcess, returns_act
 
 if __name__ == "__main__":
     processes = [ConcurrentProcess(returns_act, threads=threads) for threads in (False, True)]
-    children = [process.submit(0, None, "child").result() for process in processes]
+    children = [process.submit(0, None, kind).result() for process in processes for kind in ("child", "runaway")]
     for process in processes:
         process.submit(0, None, "sleep", 3600)
     print(*children, *(process.pid for process in processes), flush=True)
@@ -269,7 +372,7 @@ def test_however_the_parent_ends_nothing_is_left(end: str, tmp_path: Path) -> No
     script.write_text(ENDS.format(path=[str(Path(__file__).parent), *sys.path], end=end))
     ended = subprocess.run([sys.executable, "-P", str(script)], capture_output=True, text=True, timeout=120)
     pids = [int(word) for word in ended.stdout.split()]
-    assert len(pids) == 4, ended.stderr
+    assert len(pids) == 6, ended.stderr
     assert all(map(gone, pids))
 
 

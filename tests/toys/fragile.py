@@ -1,6 +1,7 @@
 """A corridor in which some actions do harm to the process, for tests of environments in processes of their own."""
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -10,6 +11,27 @@ from typing import Any
 from toys.corridor import Corridor
 
 from turnwise.envs import register
+
+
+class Jittery(Corridor):
+    """A corridor whose steps take a time that is never the same."""
+
+    def step(self, action: str) -> Any:
+        time.sleep(random.SystemRandom().uniform(0.0, 0.02))
+        return super().step(action)
+
+
+class Deadly(Corridor):
+    """A corridor in which a share of the steps ends the process, however often they are taken."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+
+    def step(self, action: str) -> Any:
+        if random.SystemRandom().random() < self.share:
+            os._exit(1)
+        return super().step(action)
 
 
 class Fragile(Corridor):

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from test_training_loop import make_run
+from test_training_loop import assert_same_weights, make_run, weights
 from toys.waiting import gone
 
 from turnwise.agents.env_processes import EnvProcesses
@@ -12,7 +12,7 @@ from turnwise.agents.rollout import RolloutReport, rollout
 from turnwise.agents.samplers.scripted import Random
 from turnwise.agents.trajectory_files import read_trajectories
 from turnwise.training import ConfigError, train
-from turnwise.training.setup import prepare
+from turnwise.training.setup import prepare, remarks
 
 torch.set_num_threads(1)
 
@@ -74,3 +74,29 @@ def test_the_number_of_workers_reaches_the_environments(tmp_path, monkeypatch):
         assert pool.hosts is None
     with pytest.raises(ConfigError, match=r"env\.workers must be >= 0, got -1"):
         make_run(tmp_path, "env.workers=-1")
+
+
+@pytest.mark.parametrize("deadline", [0, 60])
+def test_a_run_with_workers_says_that_it_does_not_repeat_unless_their_answers_come_in_order(tmp_path, deadline):
+    def told(*words):
+        return [text for text in remarks(prepare(make_run(tmp_path, *words))) if "env.in_order = true" in text]
+
+    assert told("env.workers=1", f"env.deadline={deadline}")
+    assert bool(told("env.workers=1", "env.in_order=true", f"env.deadline={deadline}")) == bool(deadline)
+    assert not told()
+    assert not told("env.workers=1", "train.staleness=1")  # it does not repeat in any case
+    with pytest.raises(ConfigError, match=r"env\.in_order, env\.memory have no effect: env\.workers is 0"):
+        prepare(make_run(tmp_path, "env.in_order=true", "env.memory=1"))
+
+
+def test_a_run_with_workers_and_answers_in_order_repeats_bit_for_bit(tmp_path):
+    options = ("train.steps=2", "evaluation.episodes=0", "train.concurrency=6", "env.workers=2", "env.in_order=true")
+    for name in ("first", "second"):
+        train(make_run(tmp_path / name, *options))
+    assert_same_weights(weights(tmp_path / "first", 2), weights(tmp_path / "second", 2))
+
+
+def test_the_memory_of_a_worker_is_limited_in_a_runs_file(tmp_path):
+    prepared = prepare(make_run(tmp_path, "env.workers=1", "env.memory=2.5"))
+    with prepared.env_pool():
+        assert prepared.hosts._hosts.memory == 2.5
