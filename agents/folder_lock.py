@@ -39,7 +39,7 @@ def locked(folder: Path, activity: str) -> Iterator[None]:
                 f"process {holder} is already {activity} {folder}; wait for it, or choose another output"
             ) from error
         os.ftruncate(handle, 0)
-        os.pwrite(handle, str(os.getpid()).encode(), 0)
+        os.pwrite(handle, str(os.getpid()).encode("ascii"), 0)
         yield
     finally:
         os.close(handle)

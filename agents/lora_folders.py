@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import json
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,7 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnwise.agents.errors import ModelError
+from turnwise.agents.json_files import write_json
 from turnwise.agents.samplers.weights import has_adapter
+from turnwise.tools.bounded_input import read_json
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -69,8 +70,8 @@ def base_of(folder: str | Path) -> BaseModel:
     path = Path(folder)
     try:
         if (path / RECORD).is_file():
-            return BaseModel(**json.loads((path / RECORD).read_text(encoding="utf-8")))
-        table = json.loads((path / CONFIG).read_text(encoding="utf-8"))
+            return BaseModel(**read_json(path / RECORD))
+        table = read_json(path / CONFIG)
     except (OSError, ValueError, TypeError) as error:
         raise ModelError(f"{path}: the adapter's configuration cannot be read: {error}") from error
     if not table.get("base_model_name_or_path"):
@@ -154,7 +155,7 @@ def save_adapter(model: Any, folder: str | Path) -> None:
     config.inference_mode = True
     config.save_pretrained(str(path))
     base = BaseModel(config.base_model_name_or_path or "", config.revision or "", fingerprint(model))
-    (path / RECORD).write_text(json.dumps(asdict(base), indent=2) + "\n", encoding="utf-8")
+    write_json(path / RECORD, asdict(base), indent=2)
 
 
 def read_adapter(folder: str | Path) -> Mapping[str, Tensor]:

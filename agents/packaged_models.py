@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import shutil
 import subprocess
 import sys
@@ -23,8 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.agents.errors import ModelError
+from turnwise.agents.json_files import write_text
 from turnwise.agents.models import dtype_of, quiet, transformers_library
 from turnwise.registry import suggest
+from turnwise.tools.bounded_input import read_json
+from turnwise.tools.visible_text import json_text
 
 CHUNK = 1 << 20
 GGUF_FILE = "model.gguf"
@@ -251,18 +253,18 @@ def _convert(model: PackagedModel, source: Path, target: Path, dtype: str) -> No
 def _complete_tokenizer(model: PackagedModel, folder: Path) -> None:
     """Add what the conversion left out, and remove what only this machine's version of transformers knows."""
     path = folder / "tokenizer.json"
-    table = json.loads(path.read_text(encoding="utf-8"))
+    table = read_json(path)
     if model.pre_tokenizers:
         parts = [*model.pre_tokenizers, table["pre_tokenizer"]]
         table["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": parts}
-        path.write_text(json.dumps(table, ensure_ascii=False), encoding="utf-8")
+        write_text(path, json_text(table, ascii=False))
     path = folder / "tokenizer_config.json"
-    options = json.loads(path.read_text(encoding="utf-8"))
+    options = read_json(path)
     for key in ("backend", "is_local", "local_files_only"):
         options.pop(key, None)
     if options.get("tokenizer_class") == "TokenizersBackend":
         options["tokenizer_class"] = "PreTrainedTokenizerFast"
-    path.write_text(json.dumps(options, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_text(path, json_text(options, indent=2, ascii=False) + "\n")
 
 
 def _add_notices(model: PackagedModel, packages: Path, folder: Path) -> None:

@@ -30,7 +30,7 @@ def begun_here(folder: Path) -> bool:
     if note is None:
         return False
     try:
-        return note.read_text(encoding="utf-8") == str(folder.resolve())
+        return note.read_bytes() == os.fsencode(folder.resolve())
     except OSError:
         return False
 
@@ -40,7 +40,7 @@ def note_begin(folder: Path) -> None:
     note = _torchrun_note()
     if note is not None:
         with suppress(OSError):  # without it, a later attempt is refused with a sentence
-            note.write_text(str(folder.resolve()), encoding="utf-8")
+            note.write_bytes(os.fsencode(folder.resolve()))
 
 
 def _torchrun_note() -> Path | None:

@@ -83,7 +83,7 @@ HEAVY: dict[str, set[str]] = {
     "vllm": {"agents/samplers/vllm/engine.py"},
     "ray": {"agents/cluster/connection.py"},
     "httpx": {"agents/samplers/openai/client.py"},
-    "zstandard": {"agents/trajectory_files.py"},
+    "zstandard": {"agents/trajectory_files.py", "tools/bounded_input.py"},
     "matplotlib": {"cli/figures.py"},
     "tensorboard": {"training/loggers.py"},
     "trackio": {"training/loggers.py"},

@@ -14,6 +14,7 @@ from turnwise.agents.trajectory_files import name_file_in_errors
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.numerics import compact, group_sums, groups_of, positions, trajectory_scores
 from turnwise.credit.steps import Steps
+from turnwise.tools.visible_text import json_text
 from turnwise.training.loggers import Logger
 
 GROUP_METRICS = ("no_variance_groups", "singleton_states", "shared_turns", "shared_later_turns", "turn_share")
@@ -43,8 +44,8 @@ class MetricsWriter:
 
     def write(self, event: Mapping[str, Any]) -> None:
         """Append one event. Non-finite numbers become null. Loggers do not receive the steps of the warm start."""
-        line = json.dumps({key: _plain(value) for key, value in event.items()}, ensure_ascii=False)
-        self._put(line.encode() + b"\n")
+        line = json_text({key: _plain(value) for key, value in event.items()}, ascii=False)
+        self._put(line.encode("utf-8") + b"\n")
         if values := event_numbers(event):
             for logger in self._loggers:
                 logger.log(values, event["iteration"])

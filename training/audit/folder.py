@@ -1,6 +1,5 @@
 """The checkpoints and evaluations of a run folder: which weights are kept, and whether the files are whole."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 from turnwise.agents.errors import AgentError
 from turnwise.agents.evaluation import EvaluationResult, Panel
 from turnwise.agents.lora_folders import is_adapter
+from turnwise.tools.bounded_input import read_bytes, read_json
 from turnwise.training.audit.findings import Place
 from turnwise.training.checkpoint import MANIFEST, Checkpoints, verify
 from turnwise.training.config import Run
@@ -104,7 +104,7 @@ def _checkpoints(parent: Path) -> dict[int, Path]:
 
 def _version(folder: Path) -> int:
     try:
-        return int(json.loads((folder / "state.json").read_text(encoding="utf-8"))["step"])
+        return int(read_json(folder / "state.json")["step"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TrainingError(f"{folder} is not a checkpoint of a run: state.json with its step is missing") from error
 
@@ -123,7 +123,7 @@ def wrong_checkpoints(audited: AuditedFolder) -> Problems:
     for version, path in sorted(audited.weights.items()):
         if not (path / "state.json").is_file():
             continue
-        state = json.loads((path / "state.json").read_text(encoding="utf-8"))
+        state = read_json(path / "state.json")
         first = first or state.get("vocabulary", "")
         if state.get("step") != version:
             yield Place(iteration=version), f"checkpoint {path} says that it is of iteration {state.get('step')}"
@@ -161,7 +161,7 @@ def _copies(audited: AuditedFolder) -> Problems:
     """Yield before.json and after.json where they differ from the evaluations that they repeat."""
     for name, step in (("before.json", 0), ("after.json", audited.run.train.steps)):
         copy, file = audited.path / name, audited.path / "evaluations" / f"{step:06d}.json"
-        if copy.is_file() and file.is_file() and copy.read_bytes() != file.read_bytes():
+        if copy.is_file() and file.is_file() and read_bytes(copy) != read_bytes(file):
             yield Place(iteration=step), f"{name} differs from evaluations/{file.name}"
 
 

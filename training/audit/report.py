@@ -6,8 +6,6 @@ checked, such as log-probabilities of weights whose checkpoint was not kept, is 
 Not included: environments (nothing is played again), credit and updates.
 """
 
-import json
-import tomllib
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +20,7 @@ from turnwise.agents.lora_folders import base_of, is_adapter
 from turnwise.agents.models import find_model, load_tokenizer, model_config
 from turnwise.agents.trajectory import Trajectory
 from turnwise.agents.trajectory_files import TornLine, iteration_files, read_trajectories
+from turnwise.tools.bounded_input import read_json, read_toml
 from turnwise.training.audit.checks import ITERATION_CHECKS, TRAJECTORY_CHECKS, AuditedRun, EpisodeEnd
 from turnwise.training.audit.findings import AuditResult, Place
 from turnwise.training.audit.folder import FOLDER_CHECKS, AuditedFolder
@@ -264,7 +263,7 @@ def _audited(files: AuditedFolder) -> AuditedRun:
     """Return what the checks of trajectories know about a run."""
     newest = files.weights.get(max(files.weights, default=-1))
     tokenizer = None if newest is None else load_tokenizer(newest)
-    table = tomllib.loads((files.path / "run.toml").read_text(encoding="utf-8"))
+    table = read_toml(files.path / "run.toml")
     return AuditedRun(
         run=files.run,
         agent=agent_maker(files.run)(tokenizer),
@@ -280,7 +279,7 @@ def _end_tokens(folder: Path, tokenizer: Any) -> frozenset[int]:
     """Return the ids that end a response: the tokenizer's, and those of the model's generation configuration."""
     whole = find_model(base_of(folder).reference).path if is_adapter(folder) else folder
     file = whole / "generation_config.json"
-    table = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else model_config(whole)
+    table = read_json(file) if file.is_file() else model_config(whole)
     configured = table.get("eos_token_id")
     ids = configured if isinstance(configured, list) else [configured]
     return frozenset(one for one in (*ids, tokenizer.eos_token_id) if one is not None)
