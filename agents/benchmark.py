@@ -23,7 +23,7 @@ from typing import Any
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import EvaluationError
 from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel, evaluate
-from turnwise.agents.folder_lock import locked
+from turnwise.agents.folder_lock import check_lock, locked
 from turnwise.agents.json_files import read_json, write_json
 from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.suite import PinnedPanel
@@ -137,6 +137,7 @@ class BenchmarkFolder:
         self._save()
 
     def _save(self) -> None:
+        check_lock(self.folder)
         write_json(self._file, self._state)
 
     def _require(self, known: Mapping[str, Any], wanted: Mapping[str, Any], where: str = "") -> None:

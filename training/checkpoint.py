@@ -32,6 +32,8 @@ from turnwise.training.errors import CheckpointError
 from turnwise.training.policy import require_vocabulary, save_policy, vocabulary_fingerprint
 
 MANIFEST = "manifest.json"
+REQUIRED = ("state.json", "trainer.pt")
+"""What every manifest names, beside the weights."""
 VERSION = 1
 
 
@@ -237,6 +239,9 @@ def verify(folder: Path) -> str | None:
                 return f"{name} has {path.stat().st_size} bytes instead of {entry['size']}"
             if _digest(path) != entry["sha256"]:
                 return f"{name} has changed"
+        lacking = [name for name in REQUIRED if name not in wanted]
+        if lacking or not any(name.endswith(".safetensors") for name in wanted):
+            return f"its manifest does not name {lacking[0] if lacking else 'the weights'}"
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"its manifest cannot be read ({error})"
     return None
