@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from turnwise.agents.errors import AgentError
 from turnwise.agents.folder_lock import check_lock
 from turnwise.agents.lora_folders import read_adapter
 from turnwise.training.checkpoint import Checkpoints, Restored, restore_random_states
@@ -148,7 +147,7 @@ class Recovery:
         if self._loop is not None:
             try:
                 self.settle(self._loop)
-            except (KeyboardInterrupt, AgentError) as error:
+            except (KeyboardInterrupt, Exception) as error:
                 why = "a second interruption" if isinstance(error, KeyboardInterrupt) else str(error)
                 text = f"iteration {self._loop.step} is dropped, since its episodes in play were not finished ({why})"
                 self.report.event("note", self._loop.step, text=text)
@@ -197,6 +196,8 @@ def _lost_events(run: Run, restored: Restored) -> str:
     """Return what is wrong with the metrics that a checkpoint continues; empty if they are whole."""
     path = run.folder / METRICS
     events, problems = stored_events(path)
+    if path.is_file() and path.stat().st_size >= restored.state["metrics_size"]:
+        problems = []  # they are of lines after the checkpoint, which go anyway
     if lost := missing_iterations(events, restored.step):
         problems.append(f"{METRICS} lacks {len(lost)} of the {restored.step} iterations before the checkpoint")
     return "; ".join(problems)
