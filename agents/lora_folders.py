@@ -95,9 +95,8 @@ def fingerprint(model: Any) -> str:
     for name, tensor in sorted(named.items()):
         flat = tensor.detach().flatten()
         sample = flat[:: max(1, flat.numel() // SAMPLE)][:SAMPLE].to("cpu", torch.bfloat16)
-        digest.update(
-            f"{name}{list(tensor.shape)}".encode(errors="surrogatepass") + sample.view(torch.int16).numpy().tobytes()
-        )
+        digest.update(f"{name}{list(tensor.shape)}".encode(errors="surrogatepass"))
+        digest.update(sample.view(torch.int16).numpy().tobytes())
     return digest.hexdigest()[:16]
 
 
