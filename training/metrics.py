@@ -281,4 +281,6 @@ def _event_of(line: bytes) -> dict[str, Any] | None:
         event = parse_json(line.decode("utf-8", errors="replace"), "the line", encodable=True)
     except InputError:
         return None
-    return event if isinstance(event, dict) else None
+    if not isinstance(event, dict) or ("phase" in event and type(event.get("iteration")) is not int):
+        return None
+    return event
