@@ -36,7 +36,8 @@ $(STAMP) $(DEMO_STAMP): pyproject.toml constraints.txt
 	$(call SAY,turnwise[$(EXTRA)],$(VENV),this takes minutes, most of them for torch)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRA)]"
+	@echo "installing turnwise and what it needs into $(VENV): the first time takes minutes"
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -e ".[$(EXTRA)]"
 	@touch $@ $(DEMO_STAMP)
 
 # Editable installs of renamed folders work through an import hook that type checkers do not run.

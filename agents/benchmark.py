@@ -24,7 +24,7 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.chat_template import DATE, reads_clock
 from turnwise.agents.errors import EvaluationError
 from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel, evaluate
-from turnwise.agents.folder_lock import locked
+from turnwise.agents.folder_lock import check_lock, locked
 from turnwise.agents.json_files import read_json, write_json
 from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.suite import PinnedPanel
@@ -144,6 +144,7 @@ class BenchmarkFolder:
         self._save()
 
     def _save(self) -> None:
+        check_lock(self.folder)
         write_json(self._file, self._state)
 
     def _require(self, known: Mapping[str, Any], wanted: Mapping[str, Any], where: str = "") -> None:

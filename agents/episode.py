@@ -50,7 +50,8 @@ async def play(
 
 def sampling_seed(episode_id: str) -> int:
     """Return the sampling seed of an episode, 63 bits: a hash of its id that is the same in every process."""
-    return int.from_bytes(hashlib.blake2b(episode_id.encode(), digest_size=8).digest(), "big") >> 1
+    name = episode_id.encode("utf-8", errors="surrogatepass")
+    return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "big") >> 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ Not included: uploads, data sets, remote code, and weights for other libraries (
 from __future__ import annotations
 
 import errno
-import json
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from turnwise.agents.errors import ModelError
+from turnwise.tools.bounded_input import read_json
 
 TEXTS = (".json", ".jinja", ".txt", ".model", ".tiktoken")
 """Endings of the files beside the weights."""
@@ -97,7 +97,7 @@ def _has_weights(folder: Path) -> bool:
     for start, end in WEIGHTS:
         index = folder / f"{start}{end}.index.json"
         if index.exists():
-            shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+            shards = set(read_json(index)["weight_map"].values())
             return all((folder / name).exists() for name in shards)
         if (folder / f"{start}{end}").exists():
             return True

@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 
 from turnwise.agents.errors import EvaluationError
 from turnwise.agents.trajectory_files import name_file_in_errors
+from turnwise.tools import bounded_input
+from turnwise.tools.bounded_input import InputError
+from turnwise.tools.visible_text import encodable, json_text
 
 Record = TypeVar("Record")
 
@@ -37,7 +40,7 @@ def validated(kind: type[Record], content: object, complaint: str) -> Record:
 
 def write_json(path: Path, content: Mapping[str, Any], *, indent: int | None = 1) -> None:
     """Write JSON as `write_text` writes a text; `indent` is that of `json.dumps`."""
-    write_text(path, json.dumps(content, indent=indent) + "\n")
+    write_text(path, json_text(content, indent=indent) + "\n")
 
 
 def is_no_file(path: Path) -> str:
@@ -57,7 +60,7 @@ def write_text(path: Path, text: str) -> None:
 
     Args:
         path: the file, or a link to it; its folder is created.
-        text: its content, written as UTF-8.
+        text: its content, written as UTF-8; half surrogate pairs, which it cannot encode, become escapes.
 
     Raises:
         EvaluationError: the path is a folder or a device.
@@ -70,7 +73,7 @@ def write_text(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}.part")
     try:
         with name_file_in_errors(path), temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
+            file.write(encodable(text))
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -92,9 +95,9 @@ def read_json(path: Path, kind: str, key: str, version: int) -> Mapping[str, Any
         OSError: the file cannot be read.
     """
     try:
-        content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise EvaluationError(f"{path} is not {kind}: it is not valid JSON ({error})") from error
+        content = bounded_input.read_json(path)
+    except InputError as error:
+        raise EvaluationError(f"{path} is not {kind}: {str(error).replace(f'{path} is', 'it is', 1)}") from error
     if not isinstance(content, dict) or key not in content:
         raise EvaluationError(f"{path} is not {kind}: the key {key!r} is missing")
     if content.get("version") != version:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import json
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,7 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnwise.agents.errors import ModelError, SamplerError
+from turnwise.agents.json_files import write_json
 from turnwise.agents.samplers.weights import has_adapter, require_plain_adapter, shared_embedding
+from turnwise.tools.bounded_input import read_json
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -69,8 +70,8 @@ def base_of(folder: str | Path) -> BaseModel:
     path = Path(folder)
     try:
         if (path / RECORD).is_file():
-            return BaseModel(**json.loads((path / RECORD).read_text(encoding="utf-8")))
-        table = json.loads((path / CONFIG).read_text(encoding="utf-8"))
+            return BaseModel(**read_json(path / RECORD))
+        table = read_json(path / CONFIG)
     except (OSError, ValueError, TypeError) as error:
         raise ModelError(f"{path}: the adapter's configuration cannot be read: {error}") from error
     if not table.get("base_model_name_or_path"):
@@ -94,7 +95,8 @@ def fingerprint(model: Any) -> str:
     for name, tensor in sorted(named.items()):
         flat = tensor.detach().flatten()
         sample = flat[:: max(1, flat.numel() // SAMPLE)][:SAMPLE].to("cpu", torch.bfloat16)
-        digest.update(f"{name}{list(tensor.shape)}".encode() + sample.view(torch.int16).numpy().tobytes())
+        digest.update(f"{name}{list(tensor.shape)}".encode(errors="surrogatepass"))
+        digest.update(sample.view(torch.int16).numpy().tobytes())
     return digest.hexdigest()[:16]
 
 
@@ -183,7 +185,7 @@ def save_adapter(model: Any, folder: str | Path) -> None:
     config.inference_mode = True
     config.save_pretrained(str(path))
     base = BaseModel(config.base_model_name_or_path or "", config.revision or "", fingerprint(model))
-    (path / RECORD).write_text(json.dumps(asdict(base), indent=2) + "\n", encoding="utf-8")
+    write_json(path / RECORD, asdict(base), indent=2)
 
 
 def read_adapter(folder: str | Path) -> Mapping[str, Tensor]:

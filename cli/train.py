@@ -101,7 +101,7 @@ def _recording_command(folder: Path, on_event: Callable[[dict[str, Any]], None])
             recorded = True
             note_begin(folder)
             try:
-                with (folder / COMMANDS).open("a", encoding="utf-8") as file:
+                with (folder / COMMANDS).open("a", encoding="utf-8", errors="backslashreplace") as file:
                     file.write(f"{command()}\n")
             except OSError as error:
                 warn(f"the command is not recorded: {error}")

@@ -14,16 +14,22 @@ from __future__ import annotations
 import json
 import lzma
 import re
+import tomllib
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
+
+from turnwise.tools.visible_text import encodable_values
 
 MAX_LINE = 256 << 20
 """Bytes of one line: an episode of 50 turns with screens of 1 MB each is far below."""
 
 MAX_FILE = 4 << 30
 """Bytes of a file that is read as a whole, after decompression."""
+
+MAX_SETTINGS = 16 << 20
+"""Bytes of a file of settings."""
 
 MAX_DEPTH = 64
 """Levels of lists and objects in JSON."""
@@ -42,6 +48,11 @@ _XZ_MEMORY = 256 << 20
 # Possessive, and a string without an end matches to the end of the text, so that the time is linear.
 _JSON_PARTS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
 _OPENING = frozenset((b"[", b"{"))
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")  # a half surrogate pair, or a whole one
+_ESCAPE = re.compile(rb"\\.", re.DOTALL)
+_STRING = re.compile(rb'"[^"]*+"')
+_ONE_KIND = bytes.maketrans(b"{}", b"[]")
+_OTHERS = bytes(code for code in range(256) if code not in b"[]{}")
 
 
 class InputError(ValueError):
@@ -268,7 +279,13 @@ def _check_line(size: int, max_line: int, what: str, number: int) -> None:
 
 
 def parse_json(
-    data: bytes | str, what: str, *, max_bytes: int = MAX_FILE, max_depth: int = MAX_DEPTH, finite: bool = False
+    data: bytes | str,
+    what: str,
+    *,
+    max_bytes: int = MAX_FILE,
+    max_depth: int = MAX_DEPTH,
+    finite: bool = False,
+    encodable: bool = False,
 ) -> Any:
     """Return the value of a JSON text.
 
@@ -278,6 +295,7 @@ def parse_json(
         max_bytes: length of the text.
         max_depth: levels of lists and objects.
         finite: refuse numbers that are infinite or not a number (`Infinity`, `NaN`, `1e999`).
+        encodable: write half surrogate pairs, which nothing can print or store, as escapes.
 
     Raises:
         InputError: the text is no JSON, or exceeds a limit.
@@ -290,16 +308,22 @@ def parse_json(
         raise InputError(f"{what} is JSON with more than {max_depth} levels of lists and objects")
     numbers: dict[str, Any] = {"parse_constant": _refuse_constant, "parse_float": _finite_float} if finite else {}
     try:
-        return json.loads(data.decode("utf-8-sig", errors="surrogatepass"), **numbers)
+        value = json.loads(data.decode("utf-8-sig", errors="surrogatepass"), **numbers)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{what} is not valid JSON ({error})") from error
+    return encodable_values(value) if encodable and _HALF.search(data) else value
 
 
 def _deeper_than(data: bytes, levels: int) -> bool:
     """Whether a JSON text has more levels of lists and objects, told without parsing it."""
     if data.count(b"[") + data.count(b"{") <= levels:
         return False
-    depth = 0
+    brackets = _STRING.sub(b"", _ESCAPE.sub(b"", data)).translate(_ONE_KIND, delete=_OTHERS)
+    for _ in range(levels):  # each time, the innermost brackets of every branch go
+        brackets = brackets.replace(b"[]", b"")
+    if not brackets:
+        return False
+    depth = 0  # too deep, or no JSON
     for match in _JSON_PARTS.finditer(data):
         part = match[0]
         if part in _OPENING:
@@ -312,14 +336,35 @@ def _deeper_than(data: bytes, levels: int) -> bool:
 
 
 def read_json(path: str | Path, *, max_bytes: int = MAX_FILE, max_depth: int = MAX_DEPTH, finite: bool = False) -> Any:
-    """Return the value of a JSON file, decompressed; see `parse_json`.
+    """Return the value of a JSON file, decompressed; see `parse_json`. Its strings are `encodable`.
 
     Raises:
         InputError: the file is no JSON, is damaged, or exceeds a limit.
         OSError: it cannot be read.
     """
     data = read_bytes(path, max_bytes=max_bytes)
-    return parse_json(data, str(path), max_bytes=max_bytes, max_depth=max_depth, finite=finite)
+    return parse_json(data, str(path), max_bytes=max_bytes, max_depth=max_depth, finite=finite, encodable=True)
+
+
+def read_toml(path: str | Path, *, max_bytes: int = MAX_SETTINGS, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
+    """Return the table of a TOML file.
+
+    Raises:
+        InputError: the file is no TOML, or exceeds a limit.
+        OSError: it cannot be read.
+    """
+    text = read_text(path, max_bytes=max_bytes)
+    try:
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not valid TOML ({error})") from error
+    level: list[Any] = [table]
+    for _ in range(max_depth):
+        inner = (item for value in level for item in (value.values() if isinstance(value, dict) else value))
+        level = [item for item in inner if isinstance(item, dict | list)]
+    if level:
+        raise InputError(f"{path} is TOML with more than {max_depth} levels of tables and lists")
+    return table
 
 
 def _decoded(data: bytes, what: str) -> str:

@@ -33,6 +33,8 @@ _INVISIBLE = re.compile(
     "\U000e0000-\U000e007f]"
 )
 # Joiners and variation selectors belong to emoji and to several scripts, where they are harmless.
+# A half surrogate pair, or what may be one in JSON of ASCII: pairs, such as those of emoji, are written alike.
+_HALF = re.compile("[\ud800-\udfff]|\\\\u[dD][89a-fA-F]")
 _HARMLESS = frozenset("\u200c\u200d")
 
 
@@ -64,6 +66,35 @@ def encodable(text: str) -> str:
     For files that must keep every other character, such as stored observations.
     """
     return text.encode("utf-8", errors="backslashreplace").decode("utf-8")
+
+
+def encodable_values(value: Any) -> Any:
+    r"""Return a value as JSON has it, lists and objects, in which every string is `encodable`.
+
+    >>> encodable_values({"a": ["\udc80", 1]})
+    {'a': ['\\udc80', 1]}
+    """
+    if isinstance(value, str):
+        return value if value.isascii() else encodable(value)
+    if isinstance(value, Mapping):
+        return {encodable_values(key): encodable_values(item) for key, item in value.items()}
+    return [encodable_values(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def json_text(value: Any, *, indent: int | None = None, compact: bool = False, ascii: bool = True) -> str:
+    r"""Return a value as JSON that every reader accepts: half surrogate pairs are written as the text `\udc80`.
+
+    Args:
+        value: what `json.dumps` takes.
+        indent: that of `json.dumps`.
+        compact: no spaces.
+        ascii: write everything beyond ASCII as escapes.
+    """
+    separators = (",", ":") if compact else None
+    text = json.dumps(value, indent=indent, separators=separators, ensure_ascii=ascii)
+    if _HALF.search(text) is None:
+        return text
+    return json.dumps(encodable_values(value), indent=indent, separators=separators, ensure_ascii=ascii)
 
 
 class Secret:

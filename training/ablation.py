@@ -22,6 +22,7 @@ from turnwise.agents.json_files import write_json
 from turnwise.credit.errors import CreditError
 from turnwise.credit.registry import get as credit_rule
 from turnwise.registry import suggest
+from turnwise.tools.bounded_input import read_json
 from turnwise.training.config import Run, parse_value
 from turnwise.training.config_sections import CreditSection, ObjectiveSection, Section
 from turnwise.training.errors import ConfigError, RunExists, TrainingError
@@ -348,7 +349,7 @@ def read_plan(folder: Path) -> Ablation:
     if not (folder / PLAN).is_file():
         raise TrainingError(f"{folder} is not the folder of an ablation: it has no {PLAN}")
     try:
-        content = json.loads((folder / PLAN).read_text(encoding="utf-8"))
+        content = read_json(folder / PLAN)
         if content["version"] != VERSION:
             raise TrainingError(f"{folder / PLAN} was written by another version of turnwise ({content['version']})")
         arms = tuple(

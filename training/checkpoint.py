@@ -13,7 +13,6 @@ Not included: remote checkpoints.
 
 import errno
 import hashlib
-import json
 import os
 import random
 import re
@@ -26,11 +25,15 @@ from typing import Any
 import numpy as np
 import torch
 
+from turnwise.agents.json_files import write_json
 from turnwise.agents.models import load_model, load_tokenizer
+from turnwise.tools.bounded_input import read_json
 from turnwise.training.errors import CheckpointError
 from turnwise.training.policy import require_vocabulary, save_policy, vocabulary_fingerprint
 
 MANIFEST = "manifest.json"
+REQUIRED = ("state.json", "trainer.pt")
+"""What every manifest names, beside the weights."""
 VERSION = 1
 
 
@@ -136,8 +139,8 @@ class Checkpoints:
         with (part / "trainer.pt").open("wb") as file:
             torch.save({**(learner_state or {}), **random_states()}, file)
         whole = {**state, "vocabulary": vocabulary_fingerprint(tokenizer)}
-        (part / "state.json").write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
-        (part / MANIFEST).write_text(json.dumps(manifest(part), indent=2) + "\n", encoding="utf-8")
+        write_json(part / "state.json", whole, indent=2)
+        write_json(part / MANIFEST, manifest(part), indent=2)
         for path in sorted(part.rglob("*")):
             _sync(path)
         _sync(part)
@@ -167,7 +170,7 @@ class Checkpoints:
             VocabularyMismatch: it has another vocabulary.
         """
         folder, skipped = self.newest_intact()
-        state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+        state = read_json(folder / "state.json")
         if state.get("version") != VERSION:
             raise CheckpointError(f"{folder} was written by another version of turnwise ({state.get('version')})")
         model, tokenizer = load(folder), load_tokenizer(folder)
@@ -227,7 +230,7 @@ def manifest(folder: Path) -> dict[str, dict[str, Any]]:
 def verify(folder: Path) -> str | None:
     """Return what is wrong with a checkpoint; None if every file matches the manifest."""
     try:
-        wanted = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        wanted = read_json(folder / MANIFEST)
         for name, entry in wanted.items():
             path = folder / name
             if not path.is_file():
@@ -236,6 +239,9 @@ def verify(folder: Path) -> str | None:
                 return f"{name} has {path.stat().st_size} bytes instead of {entry['size']}"
             if _digest(path) != entry["sha256"]:
                 return f"{name} has changed"
+        lacking = [name for name in REQUIRED if name not in wanted]
+        if lacking or not any(name.endswith(".safetensors") for name in wanted):
+            return f"its manifest does not name {lacking[0] if lacking else 'the weights'}"
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"its manifest cannot be read ({error})"
     return None

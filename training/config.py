@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from turnwise.registry import suggest
+from turnwise.tools.bounded_input import InputError, read_toml
 from turnwise.training.config_sections import (
     AgentSection,
     Choice,
@@ -108,8 +109,8 @@ class Run(Section):
             OSError: the file cannot be read.
         """
         try:
-            table = tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:  # invalid TOML or UTF-8, or numbers or nesting without end
+            table = read_toml(Path(path).expanduser())
+        except InputError as error:
             raise ConfigError(f"{path} is not a TOML file: {error}") from error
         return cls.parse(table, overrides, source=str(path))
 

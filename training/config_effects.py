@@ -66,6 +66,7 @@ NEEDS: dict[str, tuple[Condition, str]] = {
         lambda run: run.train.staleness > 0 and not run.train.spare,
         "it needs train.staleness > 0 and train.spare = 0",
     ),
+    "train.keep_trajectories": (lambda run: bool(run.trajectories), "trajectories is empty, so none are stored"),
     "evaluation.during": (lambda run: run.evaluation.every > 0, "evaluation.every is 0"),
     "objective.norm": (lambda run: "norm" in _aggregation(run).split("-"), "the aggregation does not divide by norm"),
     "objective.sequence": (_whole_sequences, "neither the objective nor its correction looks at whole sequences"),

@@ -329,6 +329,11 @@ class TrainSection(Section):
         default=10, ge=0, description="Iterations between checkpoints; 0: only the first and the last."
     )
     keep: int = Field(default=2, ge=1, description="Number of checkpoints to keep.")
+    keep_trajectories: int = Field(
+        default=0,
+        ge=0,
+        description="Iterations before the oldest kept checkpoint whose trajectories are kept; 0: all iterations.",
+    )
 
     @property
     def asynchronous(self) -> bool:

@@ -38,10 +38,12 @@ class Demonstrations:
     Attributes:
         trajectories: in the order in which they were played.
         mistakes: (trajectory id, turn) of the turns that must not be imitated.
+        left_out: a sentence about those that were left out or are missing; empty if there are none.
     """
 
     trajectories: tuple[Trajectory, ...]
     mistakes: set[tuple[str, int]] = field(default_factory=set)
+    left_out: str = ""
 
     @property
     def texts(self) -> list[str]:
@@ -113,7 +115,25 @@ def demonstrate(prepared: PreparedRun, tasks: Sequence[str], on_finish: OnFinish
         raise NoDemonstrations(
             f"none of the {len(played)} demonstrations by {section.demonstrator} can be used: {reason}"
         )
-    return Demonstrations(tuple(usable), mistakes)
+    return Demonstrations(tuple(usable), mistakes, _left_out(played, len(usable), section.episodes))
+
+
+def _left_out(played: Sequence[Trajectory], usable: int, wanted: int) -> str:
+    """Return a sentence about the demonstrations that are not used, and why; empty if all are."""
+    failed = [one for one in played if not one.finished]
+    empty = sum(one.finished and not one.turns for one in played)
+    lost = len(played) - usable - len(failed) - empty
+    reasons = []
+    if failed:
+        reason, count = Counter(one.error or "no reason was given" for one in failed).most_common(1)[0]
+        reasons.append(f"{len(failed)} failed ({count} with: {reason})")
+    if empty:
+        reasons.append(f"{empty} ended before the first turn")
+    if lost:
+        reasons.append(f"{lost} did not succeed (imitation.won_only = false uses them)")
+    if len(played) < wanted:
+        reasons.append(f"{wanted - len(played)} are not in the file")
+    return f"{usable} of {wanted} demonstrations are imitated: {'; '.join(reasons)}" if reasons else ""
 
 
 def _demonstrator(prepared: PreparedRun) -> tuple[Sampler, Agent]:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from turnwise.agents.trajectory import Trajectory
+from turnwise.tools.visible_text import escaped
 from turnwise.training.metrics import MetricsWriter
 
 Event = dict[str, Any]
@@ -21,8 +22,16 @@ class Reporter:
         self._listener = on_event
 
     def event(self, phase: str, iteration: int, **values: Any) -> None:
-        """Write an event and pass it to the listener."""
-        event = {"phase": phase, "iteration": iteration, **values}
+        """Write an event and pass it to the listener; what no terminal should obey in a text is escaped.
+
+        Raises:
+            StoreError: the folder of the metrics was deleted or moved.
+            OSError: the metrics cannot be written.
+        """
+        if self.metrics.renew():
+            self.event("warning", iteration, text="metrics.jsonl was removed; the events before this one are lost")
+        texts = {key: escaped(value) for key, value in values.items() if isinstance(value, str)}
+        event = {"phase": phase, "iteration": iteration, **values, **texts}
         self.metrics.write(event)
         if self._listener is not None:
             self._listener(event)

@@ -33,6 +33,7 @@ MAY_CHANGE = (
     "train.steps",
     "train.checkpoint_every",
     "train.keep",
+    "train.keep_trajectories",
     "train.micro_tokens",
     "env.workers",
     "evaluation.every",

@@ -27,7 +27,7 @@ class GroupFiles:
         """Append a finished member to the file of its group."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with self._path(number).open("ab") as file:  # nothing is read: it is done while episodes are played
-            file.write(to_json(trajectory).encode() + b"\n")
+            file.write(to_json(trajectory).encode("ascii") + b"\n")
 
     def read(self, number: int) -> tuple[Trajectory, ...]:
         """Return the members of a group that were written, and remove an incomplete last line; none without a file."""

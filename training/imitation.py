@@ -5,7 +5,8 @@ A new small model learns to copy names much sooner when it also predicts the obs
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -101,7 +102,8 @@ def imitate(
     for step, (epoch, rows) in enumerate(cuts):
         rate = learning_rate(step, total=len(cuts), peak=section.lr, schedule="cosine", warmup=max(1, len(cuts) // 20))
         set_learning_rate(optimizer, rate)
-        loss = _step(learner, batch.rows(rows), optimizer, micro_tokens, grad_clip)
+        with interruptible(learner.model):
+            loss = _step(learner, batch.rows(rows), optimizer, micro_tokens, grad_clip)
         skipped += not math.isfinite(loss)
         losses.append(loss)
         tokens += int(batch.lengths[rows].sum())
@@ -117,6 +119,25 @@ def imitate(
         "tokens": tokens,
         "seconds": time.perf_counter() - started,
     }
+
+
+@contextmanager
+def interruptible(model: torch.nn.Module) -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end a backward pass within a layer or two.
+
+    Python acts on a signal only between two of its own instructions, and a backward pass of a large model on a CPU has
+    none for minutes. Each parameter calls an empty function when its gradient is there, which changes no number.
+    """
+
+    def pause(_: torch.Tensor) -> None:
+        """Be an instruction of Python's."""
+
+    hooks = [p.register_post_accumulate_grad_hook(pause) for p in model.parameters() if p.requires_grad]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def _reached(losses: Sequence[float], window: int, target: float) -> bool:

@@ -1,16 +1,27 @@
-"""Warnings about a run that does not learn: zero-variance groups, success that falls, samples of another policy."""
+"""Warnings about a run that does not learn: zero-variance groups, success that falls, samples of another policy.
 
-from collections.abc import Mapping
+Iterations play different tasks, and few of them, so one iteration says little: of 64 episodes in 8 groups, the success
+of one policy varies by 10 points and more. A fall is therefore a difference of two means over `WINDOW` iterations each
+that chance does not explain. The spread of a mean is taken from the iterations themselves, so that it holds whatever
+their episodes have in common; the limit allows for the many pairs of windows that a run compares.
+"""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from turnwise.training.events import Reporter
 
-FALL = 0.5
-"""Share of its best success at which a run is warned about."""
+WINDOW = 10
+"""Iterations whose mean is compared with the best mean of as many before them."""
+FALL = 0.7
+"""Share of the best mean success at which a fall is worth a warning, if it is certain."""
+CERTAIN = 5.0
+"""Standard errors of the difference beyond which it is no chance."""
 SHARED_GAP = {"float32": 0.01, "bfloat16": 0.1}
 """Mean gap in nats above which a sampler that shares the learner's module is warned about, by the type it has."""
-WORTH_WARNING = 0.1
-"""Success below which a fall is noise."""
 
 
 class LearningWatch:
@@ -18,7 +29,9 @@ class LearningWatch:
 
     def __init__(self, report: Reporter) -> None:
         self._report = report
-        self._best = 0.0
+        self._success: list[float] = []
+        self._best: list[float] = []
+        self._changes = Changes()
         self._active: set[str] = set()
 
     def after(self, step: int, values: Mapping[str, float]) -> None:
@@ -37,15 +50,19 @@ class LearningWatch:
             f"nothing to learn from; try {'harder' if values['success'] > 0.5 else 'easier'} tasks or larger groups "
             "(train.group)",
         )
-        fallen = self._best >= WORTH_WARNING and values["success"] <= FALL * self._best
+        if self._success:
+            self._changes = self._changes.with_one(values["success"] - self._success[-1])
+        self._success = [*self._success, values["success"]][-2 * WINDOW :]
+        recent, before = self._success[-WINDOW:], self._success[:-WINDOW][:WINDOW]
+        if len(before) == WINDOW and (not self._best or statistics.fmean(before) > statistics.fmean(self._best)):
+            self._best = before
         self._warn(
             "fall",
-            fallen,
+            bool(self._best) and has_fallen(self._best, recent, self._changes.variance),
             step,
-            f"success fell from {self._best:.1%} to {values['success']:.1%}; a smaller learning rate (train.lr) or "
-            "fewer optimizer steps (train.updates) may help",
+            f"success fell from {statistics.fmean(self._best or [0]):.1%} to {statistics.fmean(recent):.1%} (means of "
+            f"{WINDOW} iterations); a smaller learning rate (train.lr) or fewer steps (train.updates) may help",
         )
-        self._best = max(self._best, values["success"])
 
     def after_shared(self, step: int, values: Mapping[str, float], dtype: str) -> None:
         """Warn if sampler and learner differ though they compute with one module, where only rounding may differ.
@@ -68,13 +85,52 @@ class LearningWatch:
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
-        return {"best": self._best, "active": sorted(self._active)}
+        changes = [self._changes.squares, self._changes.count]
+        return {
+            "success": self._success,
+            "best_window": self._best,
+            "changes": changes,
+            "active": sorted(self._active),
+        }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Continue where `state` was taken."""
-        self._best, self._active = state.get("best", 0.0), set(state.get("active", ()))
+        self._success, self._best = list(state.get("success", ())), list(state.get("best_window", ()))
+        self._changes = Changes(*state.get("changes", ()))
+        self._active = set(state.get("active", ()))
 
     def _warn(self, name: str, present: bool, step: int, text: str) -> None:
         if present and name not in self._active:
             self._report.event("warning", step, text=text)
         (self._active.add if present else self._active.discard)(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The changes of success from one iteration to the next: sum of their squares, and number."""
+
+    squares: float = 0.0
+    count: int = 0
+
+    def with_one(self, change: float) -> "Changes":
+        """Return these changes and one more."""
+        return Changes(self.squares + change**2, self.count + 1)
+
+    @property
+    def variance(self) -> float:
+        """The variance of an iteration's success, as far as it does not come from a trend (von Neumann, 1941)."""
+        return self.squares / (2 * self.count) if self.count else 0.0
+
+
+def has_fallen(best: Sequence[float], recent: Sequence[float], variance: float = 0.0) -> bool:
+    """Return whether success is lower than at its best, by much and beyond chance (Welch's statistic).
+
+    Args:
+        best: success of the iterations of the best window, each in [0, 1].
+        recent: success of the newest iterations.
+        variance: of the success of an iteration over the whole run; that of the windows counts where it is larger.
+    """
+    fall = statistics.fmean(best) - statistics.fmean(recent)
+    own = statistics.variance(best) / len(best) + statistics.variance(recent) / len(recent)
+    error = math.sqrt(max(own, variance * (1 / len(best) + 1 / len(recent))))
+    return fall > 0 and statistics.fmean(recent) <= FALL * statistics.fmean(best) and fall > CERTAIN * error

@@ -9,7 +9,6 @@ the packages' own documentation says, for example WANDB_MODE=offline.
 Not included: texts, images, and files of the run.
 """
 
-import json
 import os
 import re
 import secrets
@@ -22,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from turnwise.agents.json_files import write_json
+from turnwise.tools.bounded_input import read_json
 from turnwise.training.errors import TrainingError
 
 PROJECT = "turnwise"
@@ -227,10 +228,10 @@ def open_loggers(
         opened.append(GuardedLogger(key, partial(LOGGERS[key], run), repeated))
         known[key] = suffixed
     if known.keys() != before:
-        (folder / FILE).write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+        write_json(folder / FILE, known, indent=2)
     return opened
 
 
 def _read(folder: Path) -> dict[str, str]:
     path = folder / FILE
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+    return dict(read_json(path)) if path.is_file() else {}

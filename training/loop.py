@@ -184,7 +184,7 @@ class TrainingLoop:
             if finished:
                 break
             self.iteration()
-            self.rollouts.settle()
+            self.recovery.settle(self)
             with self._not_timed():
                 if self.recovery.save_if_due(self):
                     self.rollouts.saved()
@@ -230,6 +230,10 @@ class TrainingLoop:
         self.credit_state = from_json(state.get("credit"))
         self.coefficients = dict(state.get("coefficients", self.coefficients))
         self._watch.load_state(state.get("watch", {}))
+
+    def settle(self) -> None:
+        """Wait for all groups in play that have to be complete before a checkpoint."""
+        self.rollouts.settle()
 
     # -- the parts of an iteration --
 

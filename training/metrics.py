@@ -1,20 +1,29 @@
 """Metrics of a run as JSON lines and numbers for loggers, and the statistics of one iteration."""
 
-import json
 import math
 import os
 from collections.abc import Mapping, Sequence
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from turnwise.agents.folder_lock import check_lock
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.agents.trajectory_files import name_file_in_errors
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.numerics import compact, group_sums, groups_of, positions, trajectory_scores
 from turnwise.credit.steps import Steps
+from turnwise.tools.bounded_input import InputError, parse_json, read_lines
+from turnwise.tools.visible_text import json_text
 from turnwise.training.loggers import Logger
+
+METRICS = "metrics.jsonl"
+"""Name of the file in a run's folder."""
+
+MAX_EVENT = 16 << 20
+"""Bytes of one event; those of this program have a few thousand."""
 
 GROUP_METRICS = ("no_variance_groups", "singleton_states", "shared_turns", "shared_later_turns", "turn_share")
 """Keys of `group_metrics`."""
@@ -35,16 +44,38 @@ class MetricsWriter:
             OSError: the file cannot be written.
         """
         self._path = path
-        self._file = path.open("ab", buffering=0)  # or closing it would once more write what a full disk refused
+        self._file = self._open()
         if size is not None and size < self._file.tell():
             self._file.truncate(size)
             self._file.seek(0, os.SEEK_END)  # truncating does not move the position that tell() gives
+        if _is_torn(path):
+            self._put(b"\n")  # or the next event would continue the line
         self._loggers = loggers
+
+    def _open(self) -> FileIO:
+        return self._path.open("ab", buffering=0)  # or closing it would once more write what a full disk refused
+
+    def renew(self) -> bool:
+        """Begin the file again if somebody has removed or replaced it; return whether that was so.
+
+        Raises:
+            StoreError: the whole folder is gone.
+            OSError: the file cannot be written.
+        """
+        try:
+            if os.path.samestat(os.stat(self._path), os.fstat(self._file.fileno())):
+                return False
+        except FileNotFoundError:
+            pass
+        check_lock(self._path.parent)
+        self._file.close()
+        self._file = self._open()
+        return True
 
     def write(self, event: Mapping[str, Any]) -> None:
         """Append one event. Non-finite numbers become null. Loggers do not receive the steps of the warm start."""
-        line = json.dumps({key: _plain(value) for key, value in event.items()}, ensure_ascii=False)
-        self._put(line.encode() + b"\n")
+        line = json_text({key: _plain(value) for key, value in event.items()}, ascii=False)
+        self._put(line.encode("utf-8") + b"\n")
         if values := event_numbers(event):
             for logger in self._loggers:
                 logger.log(values, event["iteration"])
@@ -202,16 +233,65 @@ def group_metrics(steps: Steps, advantages: Advantages) -> dict[str, float]:
     return found | {"turn_share": within / total if total > 1e-12 * len(steps) else 0.0}
 
 
+def _is_torn(path: Path) -> bool:
+    """Whether the last line of a file has no end."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        return file.read(1) not in (b"", b"\n")
+
+
 def read_events(path: Path) -> list[dict[str, Any]]:
     """Return the events of a metrics file without incomplete lines; a missing file has no events."""
+    return stored_events(path)[0]
+
+
+def stored_events(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the events of a metrics file, and sentences about what of it cannot be read."""
+    events: list[dict[str, Any]] = []
     if not path.is_file():
-        return []
-    events = []
-    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            event = json.loads(text)
-        except ValueError:
-            continue
-        if isinstance(event, Mapping):
-            events.append(dict(event))
-    return events
+        return events, [f"{path.name} is missing"]
+    damaged: list[int] = []
+    problems: list[str] = []
+    try:
+        for number, line in enumerate(read_lines(path, max_line=MAX_EVENT), 1):
+            event = _event_of(line)
+            if event is not None:
+                events.append(event)
+            elif line.strip():
+                damaged.append(number)
+    except InputError as error:
+        problems.append(f"{error}; what follows was not read")
+    if damaged:
+        more = f" (and {len(damaged) - 1} more)" if damaged[1:] else ""
+        problems.insert(0, f"{path.name}, line {damaged[0]}{more} is no event: it is damaged or incomplete")
+    return events, problems
+
+
+def missing_iterations(events: Sequence[Mapping[str, Any]], step: int) -> list[int]:
+    """Return which of the first `step` iterations have no event "train"."""
+    told = {event.get("iteration") for event in events if event.get("phase") == "train"}
+    return [number for number in range(1, step + 1) if number not in told]
+
+
+def size_until(path: Path, step: int) -> int:
+    """Return the bytes of a metrics file before the first event of an iteration after `step`."""
+    size = 0
+    with path.open("rb") as file:
+        for line in file:
+            event = _event_of(line)
+            if event is not None and isinstance(event.get("iteration"), int) and event["iteration"] > step:
+                break
+            size += len(line)
+    return size
+
+
+def _event_of(line: bytes) -> dict[str, Any] | None:
+    """Return the event of a line; None if it holds none."""
+    try:
+        event = parse_json(line.decode("utf-8", errors="replace"), "the line", encodable=True)
+    except InputError:
+        return None
+    if not isinstance(event, dict) or ("phase" in event and type(event.get("iteration")) is not int):
+        return None
+    return event

@@ -106,7 +106,7 @@ def _begin(jobs: Sequence[PooledRun], workers: int, events: "queue.Queue[RunEven
             one.after is None or one.after.state == "finished"
         ):
             one.run.folder.mkdir(parents=True, exist_ok=True)
-            with one.log.open("a", encoding="utf-8") as log:
+            with one.log.open("a", encoding="utf-8", errors="backslashreplace") as log:
                 one.process = subprocess.Popen(
                     command(),
                     stdin=subprocess.PIPE,

@@ -6,10 +6,12 @@ metrics file belong together there, and only there is anything saved.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from turnwise.agents.folder_lock import check_lock
 from turnwise.agents.lora_folders import read_adapter
 from turnwise.training.checkpoint import Checkpoints, Restored, restore_random_states
 from turnwise.training.config import Run
@@ -18,9 +20,18 @@ from turnwise.training.events import Reporter, uninterrupted
 from turnwise.training.learner import Learner
 from turnwise.training.loggers import Logger, open_loggers
 from turnwise.training.make_learner import load_trained, make_learner
-from turnwise.training.metrics import MetricsWriter, event_numbers, read_events
+from turnwise.training.metrics import (
+    METRICS,
+    MetricsWriter,
+    event_numbers,
+    missing_iterations,
+    read_events,
+    size_until,
+    stored_events,
+)
 from turnwise.training.policy import vocabulary_fingerprint
 from turnwise.training.setup import PreparedRun
+from turnwise.training.trajectory_pruning import prune_trajectories
 
 
 class Recoverable(Protocol):
@@ -36,6 +47,9 @@ class Recoverable(Protocol):
     def load_state(self, step: int, state: Mapping[str, Any]) -> None:
         """Continue after `step` iterations with what `state` returned then."""
 
+    def settle(self) -> None:
+        """Wait for what has to be complete before a checkpoint."""
+
 
 class Recovery:
     """Saves a training loop at its boundaries.
@@ -50,6 +64,7 @@ class Recovery:
         self.checkpoints = Checkpoints(run.folder / "checkpoints", keep=run.train.keep)
         self._loop: Recoverable | None = None
         self._boundary: dict[str, Any] | None = None  # None while weights and counters do not belong together
+        self._settled = True  # whether all that has to be complete before a checkpoint is
         self._saved: int | None = None
 
     @property
@@ -84,6 +99,13 @@ class Recovery:
             self._boundary = None
             yield
             self._mark(loop)
+            self._settled = False
+
+    def settle(self, loop: Recoverable) -> None:
+        """Wait for what has to be complete before the last boundary may be saved; Ctrl-C cuts it short."""
+        if not self._settled:
+            loop.settle()
+            self._settled = True
 
     def save_if_due(self, loop: Recoverable) -> bool:
         """Save the last boundary if the run asks for a checkpoint there; return whether it does."""
@@ -95,6 +117,7 @@ class Recovery:
 
     def save(self, loop: Recoverable) -> None:
         """Save the last boundary, unless it is saved already."""
+        check_lock(self.run.folder)
         if self._saved == loop.step or self._boundary is None:
             return
         learner = loop.learner
@@ -102,6 +125,7 @@ class Recovery:
             parts = learner.weights(), learner.tokenizer, learner.state(), self._boundary
             path = self.checkpoints.save(loop.step, *parts, learner.save_shards)
             self._saved = loop.step
+            prune_trajectories(self.run, self.checkpoints.steps())
         self.report.tick("checkpoint", loop.step, self.run.train.steps, path=str(path))
 
     @contextmanager
@@ -116,11 +140,19 @@ class Recovery:
     def stopped(self, reason: str) -> Path | None:
         """Save the last boundary after Ctrl-C or a failed engine, and return the newest checkpoint.
 
-        Half an iteration is dropped. If a second Ctrl-C cut an update short, there is nothing to save, and the last
-        checkpoint is the newest.
+        Half an iteration is dropped. A run whose groups are taken in order first waits for those in play, or what it
+        goes on with would not be the same. If a second Ctrl-C cuts this or an update short, there is nothing to save,
+        and the last checkpoint is the newest.
         """
         if self._loop is not None:
-            self.save(self._loop)
+            try:
+                self.settle(self._loop)
+            except (KeyboardInterrupt, Exception) as error:
+                why = "a second interruption" if isinstance(error, KeyboardInterrupt) else str(error)
+                text = f"iteration {self._loop.step} is dropped, since its episodes in play were not finished ({why})"
+                self.report.event("note", self._loop.step, text=text)
+            else:
+                self.save(self._loop)
         step = self.newest
         if step is None:
             self.report.event(
@@ -155,7 +187,20 @@ def find_restart(run: Run) -> Restored | None:
                 number = path.name.partition(".")[0]
                 if number.isdecimal() and int(number) > last:
                     path.unlink()
+        if lost := _lost_events(run, restored):
+            restored = replace(restored, skipped=(*restored.skipped, lost))
     return restored
+
+
+def _lost_events(run: Run, restored: Restored) -> str:
+    """Return what is wrong with the metrics that a checkpoint continues; empty if they are whole."""
+    path = run.folder / METRICS
+    events, problems = stored_events(path)
+    if path.is_file() and path.stat().st_size >= restored.state["metrics_size"]:
+        problems = []  # they are of lines after the checkpoint, which go anyway
+    if lost := missing_iterations(events, restored.step):
+        problems.append(f"{METRICS} lacks {len(lost)} of the {restored.step} iterations before the checkpoint")
+    return "; ".join(problems)
 
 
 def open_metrics(run: Run, restored: Restored | None) -> MetricsWriter:
@@ -166,7 +211,9 @@ def open_metrics(run: Run, restored: Restored | None) -> MetricsWriter:
         size = purge = None
     elif restored is not None:
         size, purge = restored.state["metrics_size"], restored.step + 1
-    path = run.folder / "metrics.jsonl"
+    path = run.folder / METRICS
+    if size and restored is not None and path.is_file() and path.stat().st_size < size:  # a part was lost
+        size = size_until(path, restored.step)
     loggers = _open_loggers(run, path, purge) if run.loggers else ()
     return MetricsWriter(path, size=size, loggers=loggers)
 

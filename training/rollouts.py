@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.background_writer import BackgroundWriter
+from turnwise.agents.folder_lock import check_lock
 from turnwise.agents.rollout import RolloutReport, rollout
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.training.config import Run
@@ -142,6 +143,7 @@ def stored_trajectories(run: Run, step: int) -> Iterator[Callable[[Trajectory], 
     if not run.trajectories:
         yield lambda _: None
         return
+    check_lock(run.folder)
     path = run.folder / "trajectories" / f"{step + 1:06d}{run.trajectories}"
     path.parent.mkdir(exist_ok=True)
     with BackgroundWriter(path) as writer:

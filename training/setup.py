@@ -118,7 +118,7 @@ class PreparedRun:
 
 def seed_for(seed: int, purpose: str, number: int = 0) -> int:
     """Return the seed of one purpose: a 31-bit hash of the run's seed, the purpose, and a number."""
-    return int(np.random.SeedSequence([seed, number, *purpose.encode()]).generate_state(1)[0]) >> 1
+    return int(np.random.SeedSequence([seed, number, *purpose.encode("ascii")]).generate_state(1)[0]) >> 1
 
 
 def prepare(run: Run) -> PreparedRun:

@@ -6,6 +6,8 @@ Not included: dates, comments, and arrays of tables over several lines.
 from collections.abc import Iterator
 from typing import Any
 
+from turnwise.tools.visible_text import encodable
+
 
 def render(table: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[str]:
     """Yield the lines of a table as TOML: its own keys first, then its tables.
@@ -38,6 +40,7 @@ def literal(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
+        value = encodable(value)
         special = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
         return '"' + "".join(special.get(c, c if c >= " " and c != "\x7f" else f"\\u{ord(c):04x}") for c in value) + '"'
     if isinstance(value, list | tuple):

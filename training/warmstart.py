@@ -44,6 +44,8 @@ def warm_start(prepared: PreparedRun, report: Reporter) -> Learner:
     started = time.perf_counter()
     tasks = TaskSampler(prepared.demonstrated, prepared.seed_for("demonstrated")).next(run.imitation.episodes)
     played = demonstrate(prepared, tasks, report.counting("demonstrations", len(tasks)))
+    if played.left_out:
+        report.event("note", 0, text=played.left_out)
     learner = learner or _build(prepared, played, report)
     _imitate(prepared, learner, played, report, started)
     return learner

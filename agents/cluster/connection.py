@@ -31,8 +31,10 @@ POLL = 0.2
 """Seconds between two looks at whether room was found, or a clock that stands still goes on."""
 LOCAL_WAIT = 20.0
 """Seconds to wait for room on a cluster that was started here, where no nodes join late."""
-REACH = 5.0
-"""Seconds in which the address of a cluster must accept a connection; Ray itself tries for minutes."""
+REACH = 2.0
+"""Seconds in which the address of a cluster must accept a connection, and then answer; Ray itself tries for minutes."""
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+"""What a client of gRPC says first, with empty settings; the server sends its own settings."""
 MOST_CALLS = 10_000
 """Requests of an engine that Ray passes on at once; the engine has a limit of its own."""
 
@@ -314,20 +316,15 @@ class Cluster:
                     remove_placement_group(room)
 
     def _connect(self) -> None:
-        address = self.settings.address
+        address = check_address(self.settings.address)
         options: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": logging.ERROR}
         if address == "local":
             options |= {"num_cpus": own_cores(), "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
-        else:
-            check_address(address)
         try:
             with _visible(self.settings.visible), _sigterm_kept():
                 self._ray.init(**options)
         except ConnectionError as error:
-            raise SamplerError(
-                f'no Ray cluster was found at the address "{address}"; start one with `ray start --head`, or set '
-                'cluster.address = "local"'
-            ) from error
+            raise SamplerError(_no_cluster(address)) from error
         except Exception as error:  # Ray raises bare ones, as when a node does not start in time
             raise SamplerError(_not_joined(address, str(error))) from error
 
@@ -373,21 +370,68 @@ def _amount(cpus: float, gpus: float) -> str:
     return f"{cpus:g} CPU{'' if cpus == 1 else 's'} and {gpus:g} GPU{'' if gpus == 1 else 's'}"
 
 
-def check_address(address: str) -> None:
-    """Check that something answers at the address of a cluster; "local" and "auto" are left to Ray.
+def check_address(address: str) -> str:
+    """Return the address of a cluster as "host:port" after checking that it answers there; "local" stays as it is.
+
+    Ray remembers the address of a cluster whose processes were killed, and would wait for it for minutes.
 
     Raises:
-        SamplerError: it is no address, or nothing answers there.
+        SamplerError: it is no address, nothing answers there, or "auto" finds no cluster.
     """
-    if address in ("local", "auto"):
-        return
-    host, _, port = address.rpartition(":")
+    if address == "local":
+        return address
+    place, source = (address, "") if address != "auto" else _remembered_address()
+    host, _, port = place.rpartition(":")
     if not host or not port.isdigit() or "/" in host:
-        raise SamplerError(f'cluster.address must be "local", "auto" or "host:port", got "{address}"')
+        key = source or "cluster.address"
+        raise SamplerError(f'{key} must be "local", "auto" or "host:port", got "{place}"')
     try:
-        socket.create_connection((host, int(port)), REACH).close()
+        _greet(host.strip("[]"), int(port))
     except (OSError, OverflowError) as error:
-        raise SamplerError(f"no Ray cluster can be reached at {address} ({error}); see `ray status` there") from error
+        reason = "it does not answer as Ray does" if isinstance(error, TimeoutError) else str(error)
+        where, advice = (f"{place} ({source})", "start one with `ray start --head`") if source else (place, "")
+        raise SamplerError(
+            f"no Ray cluster can be reached at {where}: {reason}; {advice or 'see `ray status` there'}"
+        ) from error
+    return place
+
+
+def _remembered_address() -> tuple[str, str]:
+    """Return the address that "auto" means on this machine, and where it comes from.
+
+    Raises:
+        SamplerError: no cluster is known.
+    """
+    if named := os.environ.get("RAY_ADDRESS"):
+        return named, "RAY_ADDRESS"
+    require_ray()
+    from ray._private.services import get_ray_address_from_environment
+
+    try:
+        return str(get_ray_address_from_environment("auto", None)), "the cluster that was started last on this machine"
+    except ConnectionError as error:
+        raise SamplerError(_no_cluster("auto")) from error
+
+
+def _greet(host: str, port: int) -> None:
+    """Connect to a server, and wait for the first bytes of its answer.
+
+    Raises:
+        OSError: nothing listens, or what listens does not speak gRPC, or hangs.
+    """
+    with socket.create_connection((host, port), REACH) as connection:
+        if os.environ.get("RAY_USE_TLS", "0") != "0":
+            return
+        connection.sendall(_GREETING)
+        if connection.recv(9)[3:4] != b"\x04":  # the type of a frame of settings
+            raise TimeoutError
+
+
+def _no_cluster(address: str) -> str:
+    return (
+        f'no Ray cluster was found at the address "{address}"; start one with `ray start --head`, or set '
+        'cluster.address = "local"'
+    )
 
 
 def _not_joined(address: str, text: str) -> str:

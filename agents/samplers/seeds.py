@@ -27,5 +27,5 @@ def request_seed(seed: int, turn: int, token: int = 0) -> int:
         Integer in [0, 2**31).
     """
     key = f"{seed}/{turn}/{token}" if token else f"{seed}/{turn}"
-    digest = hashlib.blake2b(key.encode(), digest_size=4).digest()
+    digest = hashlib.blake2b(key.encode("ascii"), digest_size=4).digest()
     return int.from_bytes(digest, "big") >> 1

@@ -7,7 +7,6 @@ The folder lies in memory (/dev/shm) where there is room for it. It is deleted o
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import tempfile
@@ -17,6 +16,7 @@ from typing import Any
 
 from turnwise.agents.errors import SamplerError
 from turnwise.agents.samplers.weights import one_name_each
+from turnwise.tools.bounded_input import read_json
 
 __all__ = [
     "check_adapter",
@@ -152,7 +152,7 @@ def check_adapter(folder: Path, limit: int, expected: Mapping[str, Shape]) -> No
 def _rank(folder: Path) -> int:
     """Return the highest rank in a LoRA adapter."""
     try:
-        config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+        config = read_json(folder / "adapter_config.json")
     except (OSError, ValueError) as error:
         raise SamplerError(f"{folder} has no readable adapter_config.json: {error}") from error
     if config.get("peft_type") != "LORA":

@@ -78,7 +78,7 @@ def main(arguments: Sequence[str]) -> int:
     old, new = map(Path, arguments)
     try:
         content, left_out = convert(json.loads(old.read_text(encoding="utf-8")))
-        new.write_text(as_text(content), encoding="utf-8")
+        new.write_text(as_text(content), encoding="utf-8", errors="backslashreplace")
     except (OSError, ValueError, UserError) as error:
         warn(f"{old}: {sentence_of(error) or error}")
         return 2

@@ -172,7 +172,8 @@ def _stored(content: bytes) -> int:
 
 
 def _digest(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}"
+    data = text.encode("utf-8", errors="backslashreplace")
+    return f"sha256-{base64.b64encode(hashlib.sha256(data).digest()).decode('ascii')}"
 
 
 @cache

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from turnwise.cli.errors import UserError
 from turnwise.cli.run_folders import COMMANDS, RUN_FILE
 from turnwise.cli.run_report import iterations
+from turnwise.tools.bounded_input import MAX_SETTINGS, read_json, read_text
 
 if TYPE_CHECKING:
     from turnwise.cli.credit_settings import CreditSettings
@@ -158,7 +159,7 @@ def read_evaluation(known: ChangedFiles, file: Path) -> Parts:
     """
     stamp, made = stamp_of(file), known.get(file)
     if made is None:
-        made = known.keep(file, stamp, evaluation(json.loads(file.read_bytes())))
+        made = known.keep(file, stamp, evaluation(read_json(file)))
     return dict(made)
 
 
@@ -185,7 +186,7 @@ def panel_key(panel: Mapping[str, Any]) -> str:
     import hashlib
 
     text = json.dumps([panel["env"], panel["kwargs"], panel["seed"]], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:8]
 
 
 def describe(path: Path, settings: CreditSettings | None, notes: list[str], episodes: bool) -> Parts:
@@ -220,7 +221,7 @@ def _describe_settings(path: Path, found: Parts) -> None:
 
 def _describe_versions(path: Path, found: Parts) -> None:
     try:
-        meta = json.loads((path / "meta.json").read_bytes())
+        meta = read_json(path / "meta.json")
         found["versions"] = {
             "python": str(meta["python"]),
             "platform": str(meta["platform"]),
@@ -233,7 +234,7 @@ def _describe_versions(path: Path, found: Parts) -> None:
 def _describe_command(path: Path, found: Parts) -> None:
     """Add the command that started the run; one that has recorded none gets the one that is equivalent."""
     try:
-        first = (path / COMMANDS).read_text(encoding="utf-8").partition("\n")[0]
+        first = read_text(path / COMMANDS, max_bytes=MAX_SETTINGS).partition("\n")[0]
     except (OSError, ValueError):
         first = ""
     if first:

@@ -88,12 +88,13 @@ class LiveServer:
         _send(request, status, kind, content)
 
     def _page(self) -> bytes:
-        return page({"revision": 0, "from": 0, "parts": {}, "kept": None}, {}, live=True).encode()
+        text = page({"revision": 0, "from": 0, "parts": {}, "kept": None}, {}, live=True)
+        return text.encode("utf-8", errors="backslashreplace")
 
     def _news(self, since: int) -> bytes:
         with self._lock:
             self._data.refresh()
-            return json.dumps(self._data.since(since), separators=(",", ":")).encode()
+            return json.dumps(self._data.since(since), separators=(",", ":")).encode("ascii")
 
     def _chunk(self, prefix: str, kind: str, number: int, only: int | None) -> bytes | None:
         """Return turns or tokens of one file, or of one of its groups; None if there is no such file."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from turnwise.tools.bounded_input import read_json
 
 if TYPE_CHECKING:
     from turnwise.cli.run_report.iterations import Pieces
@@ -40,7 +41,7 @@ def pieces_of(path: Path) -> Pieces | None:
 def _played_by(folder: Path) -> list[Path]:
     """Return the checkpoint that a benchmark was played by, if it has one."""
     try:
-        checkpoint = json.loads((folder / "state.json").read_bytes())["identity"]["checkpoint"]
+        checkpoint = read_json(folder / "state.json")["identity"]["checkpoint"]
     except (OSError, ValueError, KeyError, TypeError):
         return []
     return [Path(checkpoint)] if isinstance(checkpoint, str) else []

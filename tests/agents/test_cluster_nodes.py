@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import os
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,8 @@ ray = pytest.importorskip("ray")
 
 from ray.cluster_utils import Cluster as Nodes  # noqa: E402
 
-from turnwise.agents.cluster.connection import Cluster, ClusterSettings  # noqa: E402
+from turnwise.agents.cluster import connection  # noqa: E402
+from turnwise.agents.cluster.connection import Cluster, ClusterSettings, check_address  # noqa: E402
 from turnwise.agents.cluster.sampler import ClusterSampler  # noqa: E402
 from turnwise.agents.errors import SamplerError  # noqa: E402
 from turnwise.agents.prompt import View  # noqa: E402
@@ -104,11 +106,51 @@ def test_a_cluster_is_shown_and_one_with_other_versions_is_refused(
     assert "Ray 2.1.0" in found.detail
 
 
-def test_without_a_cluster_none_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def remember(monkeypatch: pytest.MonkeyPatch, folder: Path, address: str) -> None:
+    """Let Ray remember the address of the cluster that was started last, as after its processes were killed."""
+    services = pytest.importorskip("ray._private.services")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    if os.path.exists("/tmp/ray/ray_current_cluster"):
-        pytest.skip("another cluster runs on this machine")
+    monkeypatch.setenv("RAY_TMPDIR", str(folder))
+    monkeypatch.setattr(services, "find_gcs_addresses", frozenset)  # of other clusters on this machine
+    if address:
+        (folder / "ray").mkdir()
+        (folder / "ray" / "ray_current_cluster").write_text(address)
+
+
+def test_without_a_cluster_none_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    remember(monkeypatch, tmp_path, "")
     (found,) = doctor.cluster()
     assert not found.available
     assert "no Ray cluster was found" in found.detail
     assert found.remedy == "ray start --head"
+
+
+def test_a_cluster_that_has_died_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    remember(monkeypatch, tmp_path, "127.0.0.1:9")
+    (found,) = doctor.cluster()
+    message = "no Ray cluster can be reached at 127.0.0.1:9 (the cluster that was started last on this machine): "
+    assert found.detail.startswith(message)
+    with pytest.raises(SamplerError, match=r"no Ray cluster can be reached at 127\.0\.0\.1:9"):
+        Cluster(ClusterSettings(address="auto"))
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:7")
+    with pytest.raises(SamplerError, match=r"at 127\.0\.0\.1:7 \(RAY_ADDRESS\): .*; start one with `ray start"):
+        check_address("auto")
+
+
+def test_a_server_that_accepts_connections_and_is_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "REACH", 0.5)
+    refused = pytest.raises(SamplerError, match="it does not answer as Ray does; see `ray status` there")
+    with socket.create_server(("127.0.0.1", 0)) as silent, refused:  # like a head whose process stands still
+        check_address(f"127.0.0.1:{silent.getsockname()[1]}")
+    assert not ray.is_initialized()
+
+
+@pytest.mark.parametrize("address", ["ray://127.0.0.1:10001", "here", ":5", "127.0.0.1:99999999"])
+def test_an_address_of_another_form_is_refused_wherever_it_comes_from(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(SamplerError, match="RAY_ADDRESS"):
+        check_address("auto")
+    with pytest.raises(SamplerError, match=address):
+        check_address(address)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import tracemalloc
 import warnings
 from contextlib import suppress
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from turnwise.agents import trajectory_files
 from turnwise.agents.background_writer import BackgroundWriter
 from turnwise.agents.errors import StoreError
 from turnwise.agents.trajectory import STOPS, Trajectory, Turn, grouped
@@ -272,3 +274,43 @@ def test_a_full_disk_is_told_by_a_later_write_or_by_closing(tmp_path: Path) -> N
     (tmp_path / "full.jsonl").symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space left"), BackgroundWriter(tmp_path / "full.jsonl") as writer:
         writer.write(sample(0))
+
+
+def test_a_compressed_line_without_end_is_refused_before_it_is_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trajectory_files, "MAX_LINE", 4 << 20)
+    file = tmp_path / "episodes.jsonl.gz"
+    with gzip.open(file, "wb") as out:
+        out.write(to_json(sample(0)).encode() + b"\n")
+        for _ in range(400):
+            out.write(b"[" * (1 << 20))
+    tracemalloc.start()
+    try:
+        with pytest.raises(StoreError, match=r"line 2: more than 4,194,304 bytes.*; it was read to line 1"):
+            list(read_trajectories(file))
+        with pytest.raises(StoreError, match="the most that a line may have"):
+            TrajectoryWriter(file, append=True)
+        assert tracemalloc.get_traced_memory()[1] < 160 << 20  # of 400 MB
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_lines_that_are_too_deep_are_errors_even_at_the_end(tmp_path: Path, last: bool) -> None:
+    file = tmp_path / "episodes.jsonl"
+    whole = to_json(sample(0))
+    deep = whole.replace('"turns":', '"deep":' + "[" * 100_000 + "]" * 100_000 + ',"turns":', 1)
+    file.write_text(f"{whole}\n{deep}\n" + ("" if last else f"{whole}\n"))
+    with pytest.raises(StoreError, match=r"line 2: the line is JSON with more than 64 levels"):
+        list(read_trajectories(file))
+
+
+def test_half_surrogate_pairs_become_escapes_when_written_and_when_read(tmp_path: Path) -> None:
+    file = tmp_path / "episodes.jsonl"
+    odd = replace(sample(0), error="half \udc80, whole \U0001f600", task="\ud800")
+    line = to_json(odd)
+    file.write_text(line + "\n" + line.replace("\\\\udc80", "\\udc80").replace("\\\\ud800", "\\ud800") + "\n")
+    for read in read_trajectories(file):
+        assert (read.error, read.task) == ("half \\udc80, whole \U0001f600", "\\ud800")
+        assert from_json(to_json(read)) == read

@@ -1,5 +1,9 @@
 """`turnwise doctor`: what is available, a probe that breaks, and the exit code."""
 
+import socket
+import threading
+from collections.abc import Iterator
+
 import pytest
 from typer.testing import CliRunner
 
@@ -46,6 +50,36 @@ def test_the_exit_code_answers_what_was_asked(run) -> None:
     assert done.exit_code == 1
     assert "missing: thing, landlock" in done.output
     assert run("--need", "thnig").exit_code == 2
+
+
+def test_a_probe_that_hangs_costs_its_own_row_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+
+    def hangs() -> Iterator[doctor.ProbeResult]:
+        yield doctor.ProbeResult("half", True, "there")
+        over.wait()
+
+    monkeypatch.setattr(doctor, "PROBES", (hangs, doctor.python))
+    try:
+        hung, python = doctor.rows(seconds=0.5)
+    finally:
+        over.set()
+    assert (hung.name, hung.available, hung.detail) == ("hangs", False, "the check did not end within 0.5 s")
+    assert python.available
+
+
+def test_no_probe_takes_the_name_of_an_extra_when_it_fails() -> None:
+    assert not {probe.__name__ for probe in doctor.PROBES} & set(doctor.EXTRAS)
+
+
+def test_a_docker_daemon_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("docker")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{silent.getsockname()[1]}")
+        monkeypatch.setattr(doctor, "PROBES", (doctor.dockerd, doctor.python))
+        hung, python = doctor.rows(seconds=2.0)
+    assert (hung.name, hung.available) == ("dockerd", False)
+    assert python.available
 
 
 def test_an_extra_that_is_missing_names_its_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,6 +219,8 @@ def test_ctrl_c_in_an_evaluation_keeps_what_is_finished_and_says_so(tmp_path: Pa
     assert 7 <= finished < 18
     assert f"{result} was not written" in err
     assert not result.exists()
+    assert "loading random for 18 tasks" in err
+    assert "0/18 episodes, 0 won" in err
     if keep:
         assert f"they are in {file}" in err
         assert len(list(read_trajectories(file))) == finished
@@ -320,3 +322,26 @@ def test_a_torn_line_is_said_and_the_rest_is_shown(tmp_path: Path, turnwise: Cal
     assert said.code == 0
     assert "warning:" in said.err
     assert "1 trajectories" in said.out
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_an_evaluation_that_is_interrupted_at_once_names_no_file_that_does_not_exist(
+    turnwise: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    from turnwise.agents import evaluation
+
+    def press(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    file, result = tmp_path / "episodes.jsonl", tmp_path / "result.json"
+    if before:
+        file.write_text("")
+    monkeypatch.setattr(evaluation, "evaluate", press)
+    words = ("eval", "random", "toys.corridor:toys/Corridor-v0", "--episodes", "5", "--output", str(result))
+    done = turnwise(*words, "--trajectories", str(file))
+    said = " ".join(done.err.split())
+    assert done.code == 130
+    assert f"0 of 5 episodes were finished; {file} {'is as it was before' if before else 'was not written'}" in said
+    assert f"{result} was not written" in said
+    assert "they are in" not in said
+    assert file.exists() == before

@@ -426,10 +426,31 @@ def test_an_iteration_in_progress_is_no_failure(copy):
     )
     file = copy / "trajectories/000002.jsonl"
     file.write_bytes(file.read_bytes()[:-100])
+    shutil.rmtree(copy / "checkpoints/000002")
+    for name in ("evaluations/000002.json", "after.json"):
+        (copy / name).unlink()
     report = audit(copy)
-    assert report.passed
+    assert report.passed, report
     assert any("incomplete" in note for note in report.notes)
     assert "iteration 2 is not finished: its groups are not checked" in report.notes
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (lambda file: file.unlink(), ["metrics.jsonl is missing", "iteration 1: metrics.jsonl lacks 2 of the 2"]),
+        (lambda file: file.write_bytes(file.read_bytes()[:-30]), ["is no event: it is damaged or incomplete"]),
+        (lambda file: file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:2])), ["lacks 2 of the"]),
+        (lambda file: file.write_bytes(2 * file.read_bytes()), ["has iteration 1 2 times"]),
+        (lambda file: file.write_text("[" * 100_000 + "\n" + file.read_text()), ["line 1 is no event"]),
+    ],
+    ids=["missing", "torn", "cut", "twice", "deep"],
+)
+def test_metrics_that_are_not_whole_are_found(copy, harm, said):
+    harm(copy / "metrics.jsonl")
+    found = result(audit(copy, AuditOptions(scores=False)), "metrics file")
+    for words in said:
+        assert any(words in str(one) for one in found.problems), found.problems
 
 
 def test_a_limit_is_said(copy):

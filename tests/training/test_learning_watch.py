@@ -1,15 +1,15 @@
 """Warnings about runs that do not learn."""
 
 import json
-from itertools import pairwise
 
+import numpy as np
 import pytest
 import toys.corridor
 from test_training_loop import lines, make_run
 
 from turnwise.envs import register
 from turnwise.training import train
-from turnwise.training.learning_watch import LearningWatch
+from turnwise.training.learning_watch import LearningWatch, has_fallen
 
 
 class Recorded:
@@ -69,16 +69,44 @@ def test_groups_without_variance_are_warned_about_once_until_they_are_over():
     assert "try harder tasks or larger groups" in events[1][2]
 
 
-def test_success_that_falls_by_half_is_warned_about():
-    ((phase, step, text),) = watched((0.2, 0.6), (0.2, 0.4), (0.2, 0.3), (0.2, 0.25))
-    assert (phase, step) == ("warning", 3)
-    assert text.startswith("success fell from 60.0% to 30.0%")
+def played(rng, chances, tasks=8, group=8):
+    """Return the success of iterations on tasks of different difficulty, of which each has other ones."""
+    middle = np.log(chances / (1 - chances))[:, None] + 1.5 * rng.standard_normal((len(chances), tasks))
+    return rng.binomial(group, 1 / (1 + np.exp(-middle))).sum(axis=1) / (tasks * group)
 
 
-@pytest.mark.parametrize("fall", [(0.08, 0.0), (0.9, 0.5)])
-def test_noise_is_not_warned_about(fall):
-    assert watched(*((0.2, success) for success in fall)) == []
-    assert all(later <= earlier for earlier, later in pairwise(fall))
+def falls(success):
+    return [step for _, step, text in watched(*((0.2, one) for one in success)) if "success fell" in text]
+
+
+def test_success_that_falls_is_warned_about_by_the_means_of_ten_iterations():
+    up, down = [0.6, 0.5] * 10, [0.1, 0.2] * 5
+    ((phase, step, text),) = watched(*((0.2, success) for success in (*up, *down)))
+    assert (phase, step) == ("warning", 28)  # when eight of the last ten are low
+    assert text.startswith("success fell from 55.0% to 23.0% (means of 10 iterations)")
+
+
+@pytest.mark.parametrize("level", [0.03, 0.1, 0.35, 0.8])
+def test_other_tasks_are_no_fall(level):
+    rng = np.random.default_rng(7)
+    alarms = sum(bool(falls(played(rng, np.full(200, level)))) for _ in range(100))
+    assert alarms <= 3
+
+
+def test_a_policy_that_has_collapsed_is_noticed_soon():
+    rng, chances = np.random.default_rng(7), np.repeat([0.5, 0.1], [60, 40])
+    first = [falls(played(rng, chances)) for _ in range(50)]
+    assert all(one and 60 < one[0] <= 80 for one in first)
+
+
+def test_a_policy_that_learns_is_never_said_to_fall():
+    rng = np.random.default_rng(7)
+    assert not any(falls(played(rng, np.linspace(0.1, 0.7, 100))) for _ in range(50))
+
+
+@pytest.mark.parametrize(("best", "recent"), [(0.5, 0.5), (0.0, 0.0), (0.1, 1.0)])
+def test_what_is_not_lower_has_not_fallen(best, recent):
+    assert not has_fallen([best] * 10, [recent] * 10)
 
 
 class Indifferent(toys.corridor.Corridor):
@@ -99,11 +127,22 @@ def test_a_run_that_learns_nothing_says_so(tmp_path):
     assert [event["no_variance_groups"] for event in events if event["phase"] == "train"] == [1.0, 1.0]
 
 
-def test_a_resumed_run_remembers_its_best_success():
-    first, report = LearningWatch(Recorded()), Recorded()
-    first.after(1, {"no_variance_groups": 1.0, "signal": 0.0, "success": 0.9, "reward": 0.9})
-    resumed = LearningWatch(report)
-    resumed.load_state(json.loads(json.dumps(first.state())))
-    resumed.after(2, {"no_variance_groups": 1.0, "signal": 0.0, "success": 0.3, "reward": 0.3})
-    (event,) = report.events  # of the flat groups it was told before
-    assert "success fell from 90.0% to 30.0%" in event[2]
+def test_a_resumed_run_warns_as_one_that_never_stopped():
+    success = [0.6, 0.5] * 10 + [0.1, 0.2] * 5
+    values = [{"no_variance_groups": 0.0, "signal": 1.0, "success": one, "reward": one} for one in success]
+    for cut in (5, 15, 25):
+        report = Recorded()
+        watch = LearningWatch(report)
+        for step, one in enumerate(values, start=1):
+            if step == cut:
+                state = json.loads(json.dumps(watch.state()))
+                watch = LearningWatch(report)
+                watch.load_state(state)
+            watch.after(step, one)
+        assert [step for _, step, _ in report.events] == [28]
+
+
+def test_the_state_of_an_earlier_version_is_read():
+    watch = LearningWatch(Recorded())
+    watch.load_state({"best": 0.5, "active": ["flat"]})
+    assert watch.state()["active"] == ["flat"]

@@ -80,6 +80,12 @@ def _flip(path):
     path.write_bytes(data)
 
 
+def _unlist(path, name):
+    table = json.loads(path.read_text())
+    del table[name]
+    path.write_text(json.dumps(table))
+
+
 @pytest.mark.parametrize(
     ("name", "harm", "said"),
     [
@@ -89,6 +95,11 @@ def _flip(path):
         ("manifest.json", _truncate, "manifest cannot be read"),
         ("manifest.json", lambda path: path.unlink(), "manifest cannot be read"),
         ("manifest.json", lambda path: path.write_text('{"model.safetensors": 3}'), "manifest cannot be read"),
+        ("manifest.json", lambda path: path.write_text("{}"), "manifest does not name state.json"),
+        ("manifest.json", lambda path: path.write_text("[]"), "manifest cannot be read"),
+        ("manifest.json", lambda path: path.write_text("[" * 100_000), "manifest cannot be read"),
+        ("manifest.json", lambda path: _unlist(path, "model.safetensors"), "manifest does not name the weights"),
+        ("manifest.json", lambda path: _unlist(path, "trainer.pt"), "manifest does not name trainer.pt"),
     ],
 )
 def test_a_torn_checkpoint_is_skipped_and_said(tmp_path, policy, name, harm, said):

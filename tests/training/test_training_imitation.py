@@ -1,7 +1,12 @@
 import json
 import math
+import os
 import random
 import re
+import signal
+import threading
+import time
+from contextlib import nullcontext
 from itertools import pairwise
 
 import numpy as np
@@ -24,7 +29,7 @@ from turnwise.training.config_sections import ImitationSection
 from turnwise.training.demonstrations import demonstrate
 from turnwise.training.errors import ConfigError, NoDemonstrations
 from turnwise.training.events import Reporter
-from turnwise.training.imitation import _steps, demonstration_batch, imitate
+from turnwise.training.imitation import _steps, demonstration_batch, imitate, interruptible
 from turnwise.training.learner import Learner
 from turnwise.training.noisy_expert import NoisyDemonstrator, slip, typo
 from turnwise.training.policy import build_policy
@@ -364,3 +369,32 @@ def test_conversations_of_other_programs_are_imitated(tmp_path):
     assert {tokenizer.decode(row[kept]).strip() for row, kept in zip(batch.tokens, learned, strict=True)} == {
         "west<|end|>"
     }
+
+
+@pytest.mark.parametrize("hooks", [True, False])
+def test_a_signal_ends_a_backward_pass_between_two_layers(hooks):
+    """Without hooks, Python sees the signal after the whole pass: the signal comes in its middle, from a thread."""
+    model = torch.nn.Sequential(*(torch.nn.Linear(1400, 1400) for _ in range(12)))
+    output = model(torch.randn(1400, 1400))
+    begun = threading.Event()
+    output.register_hook(lambda _: begun.set())
+
+    def press():
+        begun.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def train():
+        with interruptible(model) if hooks else nullcontext():
+            output.sum().backward()
+            thread.join()
+            time.sleep(0.1)  # to notice the signal
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        train()
+    thread.join()
+    reached = sum(parameter.grad is not None for parameter in model.parameters())
+    assert (reached < 24) == hooks
+    if hooks:
+        assert not any(parameter._post_accumulate_grad_hooks for parameter in model.parameters())

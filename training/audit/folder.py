@@ -1,6 +1,6 @@
 """The checkpoints and evaluations of a run folder: which weights are kept, and whether the files are whole."""
 
-import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +9,12 @@ from typing import Any
 from turnwise.agents.errors import AgentError
 from turnwise.agents.evaluation import EvaluationResult, Panel
 from turnwise.agents.lora_folders import is_adapter
+from turnwise.tools.bounded_input import read_bytes, read_json
 from turnwise.training.audit.findings import Place
 from turnwise.training.checkpoint import MANIFEST, Checkpoints, verify
 from turnwise.training.config import Run
 from turnwise.training.errors import TrainingError
-from turnwise.training.metrics import read_events
+from turnwise.training.metrics import METRICS, missing_iterations, stored_events
 
 Problems = Iterator[tuple[Place, str]]
 
@@ -28,6 +29,7 @@ class AuditedFolder:
         weights: the checkpoint folder of every version of the weights that is kept and intact.
         damaged: what is wrong with the other checkpoints.
         events: the run's metrics.
+        unreadable: sentences about what of the metrics cannot be read.
     """
 
     path: Path
@@ -35,6 +37,7 @@ class AuditedFolder:
     weights: Mapping[int, Path]
     damaged: Mapping[int, str]
     events: Sequence[Mapping[str, Any]]
+    unreadable: Sequence[str] = ()
 
     @classmethod
     def open(cls, path: Path, further: Sequence[Path] = ()) -> "AuditedFolder":
@@ -54,7 +57,7 @@ class AuditedFolder:
         checked = {version: _damage(folder) for version, folder in kept.items()}
         damaged = {version: problem for version, problem in checked.items() if problem}
         weights = {version: folder for version, folder in kept.items() if version not in damaged}
-        return cls(path, run, weights, damaged, read_events(path / "metrics.jsonl"))
+        return cls(path, run, weights, damaged, *stored_events(path / METRICS))
 
     @property
     def evaluations(self) -> list[Path]:
@@ -104,7 +107,7 @@ def _checkpoints(parent: Path) -> dict[int, Path]:
 
 def _version(folder: Path) -> int:
     try:
-        return int(json.loads((folder / "state.json").read_text(encoding="utf-8"))["step"])
+        return int(read_json(folder / "state.json")["step"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TrainingError(f"{folder} is not a checkpoint of a run: state.json with its step is missing") from error
 
@@ -123,7 +126,7 @@ def wrong_checkpoints(audited: AuditedFolder) -> Problems:
     for version, path in sorted(audited.weights.items()):
         if not (path / "state.json").is_file():
             continue
-        state = json.loads((path / "state.json").read_text(encoding="utf-8"))
+        state = read_json(path / "state.json")
         first = first or state.get("vocabulary", "")
         if state.get("step") != version:
             yield Place(iteration=version), f"checkpoint {path} says that it is of iteration {state.get('step')}"
@@ -157,11 +160,29 @@ def wrong_evaluations(audited: AuditedFolder) -> Problems:
     yield from _copies(audited)
 
 
+def wrong_metrics_file(audited: AuditedFolder) -> Problems:
+    """Yield what of the metrics cannot be read, and the iterations and evaluations that they lack or have twice."""
+    for sentence in audited.unreadable:
+        yield Place(), sentence
+    kept = audited.path / "checkpoints"
+    told = Counter(one.get("iteration") for one in audited.events if one.get("phase") == "train")
+    reached = max([*Checkpoints(kept).steps(), *(number for number in told if isinstance(number, int))], default=0)
+    if lost := missing_iterations(audited.events, reached):
+        yield Place(iteration=lost[0]), f"{METRICS} lacks {len(lost)} of the {reached} finished iterations"
+    for number, times in told.items():
+        if times > 1 and isinstance(number, int):
+            yield Place(iteration=number), f"{METRICS} has iteration {number} {times} times"
+    evaluated = {one.get("iteration") for one in audited.events if one.get("phase") == "evaluation"}
+    for file in audited.evaluations:
+        if int(file.stem) not in evaluated:
+            yield Place(iteration=int(file.stem)), f"{METRICS} lacks the evaluation {file.name}"
+
+
 def _copies(audited: AuditedFolder) -> Problems:
     """Yield before.json and after.json where they differ from the evaluations that they repeat."""
     for name, step in (("before.json", 0), ("after.json", audited.run.train.steps)):
         copy, file = audited.path / name, audited.path / "evaluations" / f"{step:06d}.json"
-        if copy.is_file() and file.is_file() and copy.read_bytes() != file.read_bytes():
+        if copy.is_file() and file.is_file() and read_bytes(copy) != read_bytes(file):
             yield Place(iteration=step), f"{name} differs from evaluations/{file.name}"
 
 
@@ -181,6 +202,7 @@ class FolderCheck:
 
 
 FOLDER_CHECKS: tuple[FolderCheck, ...] = (
+    FolderCheck("metrics file", "every iteration is told, once", lambda _: 1, wrong_metrics_file),
     FolderCheck("checkpoints", "files match their manifests", _checkpoint_count, wrong_checkpoints),
     FolderCheck(
         "evaluations", "rates are those of the stored episodes", lambda one: len(one.evaluations), wrong_evaluations

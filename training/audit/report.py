@@ -6,7 +6,6 @@ checked, such as log-probabilities of weights whose checkpoint was not kept, is 
 Not included: environments (nothing is played again), credit and updates.
 """
 
-import tomllib
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +19,7 @@ from turnwise.agents.errors import StoreError
 from turnwise.agents.models import end_tokens_of, load_tokenizer, model_config
 from turnwise.agents.trajectory import Trajectory
 from turnwise.agents.trajectory_files import TornLine, iteration_files, read_trajectories
+from turnwise.tools.bounded_input import read_toml
 from turnwise.training.audit.checks import ITERATION_CHECKS, TRAJECTORY_CHECKS, AuditedRun, EpisodeEnd
 from turnwise.training.audit.findings import AuditResult, Place
 from turnwise.training.audit.folder import FOLDER_CHECKS, AuditedFolder
@@ -226,6 +226,7 @@ class _Audit:
         if gone and self.options.iteration is None:
             self.readable.not_done.append(
                 f"trajectories that metrics.jsonl has are not stored: iteration{'s' if gone[1:] else ''} {ranges(gone)}"
+                + (f" (train.keep_trajectories = {kept})" if (kept := self.files.run.train.keep_trajectories) else "")
             )
         if not files and not gone:
             kept = "the run was told to store none" if not self.files.run.trajectories else "there are none yet"
@@ -262,7 +263,7 @@ def _audited(files: AuditedFolder) -> AuditedRun:
     """Return what the checks of trajectories know about a run."""
     newest = files.weights.get(max(files.weights, default=-1))
     tokenizer = None if newest is None else load_tokenizer(newest)
-    table = tomllib.loads((files.path / "run.toml").read_text(encoding="utf-8"))
+    table = read_toml(files.path / "run.toml")
     return AuditedRun(
         run=files.run,
         agent=agent_maker(files.run)(tokenizer),

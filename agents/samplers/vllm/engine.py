@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import itertools
-import json
 import os
 import re
 import shutil
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
+from turnwise.agents.json_files import write_json
 from turnwise.agents.samplers.background import BackgroundLoop
 from turnwise.registry import suggest
 
@@ -233,7 +233,7 @@ def _environment(scratch: Path) -> Iterator[None]:
     values: dict[str, str | None] = {"VLLM_NO_USAGE_STATS": "1", **dict.fromkeys(_INSTRUCTIONS)}
     if not _verbose():
         config = scratch / "logging.json"
-        config.write_text(json.dumps(_logging(scratch / "log")), encoding="utf-8")
+        write_json(config, _logging(scratch / "log"))
         values["VLLM_LOGGING_CONFIG_PATH"] = str(config)
     before = {name: os.environ.get(name) for name in values}
     _set(values)
