@@ -259,7 +259,7 @@ def _gathered(model: Any, needs: MemoryNeeds) -> int:
 
 
 def _numbers(parameters: Sequence[Tensor]) -> int:
-    return sum(parameter.numel() for parameter in parameters)
+    return sum(int(parameter.numel()) for parameter in parameters)
 
 
 def _kept_activations(model: Any, needs: MemoryNeeds) -> tuple[int, int]:
