@@ -48,6 +48,7 @@ class VisibleConsole(Console):
             yield segment if segment.control else segment._replace(text=escaped(segment.text))
 
     def on_broken_pipe(self) -> None:
+        """Raise what Python raises for a closed pipe."""
         raise BrokenPipeError("standard output was closed")
 
 
