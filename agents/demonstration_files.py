@@ -36,7 +36,7 @@ def read_demonstrations(
     path = Path(path)
     try:
         first = next(read_records(path), None)
-        if first is None or {"turns", "version"} & first.fields.keys() or first.problem:
+        if first is None or first.problem or _is_trajectory(first):
             return [Demonstration(trajectory) for trajectory in islice(read_trajectories(path), count)]
         read = [_parsed(_read(path, record), parse) for record in islice(read_records(path), count)]
     except InputError as error:
@@ -48,6 +48,12 @@ def read_demonstrations(
             f"is {answers[0].text[:80]!r}: {parse(answers[0].text).why}"
         )
     return read
+
+
+def _is_trajectory(record: Record) -> bool:
+    """Whether a record is a trajectory, perhaps a damaged one; conversations may have a version or turns as well."""
+    conversation = any(candidate.recognises(record.fields) for candidate in DEMONSTRATION_FORMATS.formats)
+    return bool({"turns", "version"} & record.fields.keys()) and not conversation
 
 
 def _read(path: Path, record: Record) -> Demonstration:
