@@ -132,16 +132,16 @@ class ChatTemplate:
         parts = [PromptText.of(result) for result in results] if self._tools and results else [user.strip()]
         if self._as_json:
             parts = [PromptText.of(json.dumps(part.text, ensure_ascii=False)[1:-1]) for part in parts]
-        said = PromptText.joined(parts, self._joint)
-        return PromptText.joined((PromptText(self._before), said, PromptText(self._after)))
+        message = PromptText.joined(parts, self._joint)
+        return PromptText.joined((PromptText(self._before), message, PromptText(self._after)))
 
     def _first(self, system: str) -> list[str]:
         """Return what the template writes around the first message of the user, wherever that stands."""
-        said = _USERS[0]
+        user = _USERS[0]
         if self._fold:
-            return self._render(_message("user", f"{system.strip()}\n\n{said}")).split(said)
+            return self._render(_message("user", f"{system.strip()}\n\n{user}")).split(user)
         head = _message("system", system.strip()) if system else []
-        return self._render(head + _message("user", said)).split(said)
+        return self._render(head + _message("user", user)).split(user)
 
     def _read(self, appends: bool) -> tuple[bool, str, str, str, bool, str, str]:
         """Return all that is known of a template: its attributes, and what follows an answer and the last answer."""
@@ -150,8 +150,8 @@ class ChatTemplate:
         if appends:
             self._read_turns()
         followed = self._before if appends else self._after_an_answer(_USERS[1])
-        known = (self._fold, self._before, self._after, self._joint, self._as_json)
-        return *known, followed, self._after_an_answer()
+        attributes = (self._fold, self._before, self._after, self._joint, self._as_json)
+        return *attributes, followed, self._after_an_answer()
 
     def _read_turns(self) -> None:
         """Read what stands between the turns of a conversation."""
@@ -284,8 +284,8 @@ def _with_date(template: str, day: date) -> str:
 
     transformers passes plain data to templates, and no functions. The line break is eaten by the block before it.
     """
-    told = datetime.combine(day, datetime.min.time())
-    replaced = " | ".join(f"replace({'%' + name!r}, {told.strftime('%' + name)!r})" for name in _DIRECTIVES)
+    midnight = datetime.combine(day, datetime.min.time())
+    replaced = " | ".join(f"replace({'%' + name!r}, {midnight.strftime('%' + name)!r})" for name in _DIRECTIVES)
     return f"{{% macro {_CLOCK}(format) %}}{{{{ format | {replaced} }}}}{{% endmacro %}}\n{template}"
 
 
@@ -301,14 +301,14 @@ def _bounded(work: Callable[[], T]) -> T:
         raise PromptError(f"the chat template of the tokenizer cannot be rendered: it takes {error}") from error
 
 
-def _day(given: object) -> date:
+def _day(value: object) -> date:
     """Return the date in the setting `agent.chat`; today without one."""
-    if given is None:
+    if value is None:
         return date.today()
     try:
-        return date.fromisoformat(str(given))
+        return date.fromisoformat(str(value))
     except ValueError:
-        raise PromptError(f"agent.chat.date must be a date such as 2026-01-31, got {given!r}") from None
+        raise PromptError(f"agent.chat.date must be a date such as 2026-01-31, got {value!r}") from None
 
 
 def _schemas(given: Any) -> list[dict[str, Any]]:

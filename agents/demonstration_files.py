@@ -36,18 +36,24 @@ def read_demonstrations(
     path = Path(path)
     try:
         first = next(read_records(path), None)
-        if first is None or {"turns", "version"} & first.fields.keys() or first.problem:
+        if first is None or first.problem or _is_trajectory(first):
             return [Demonstration(trajectory) for trajectory in islice(read_trajectories(path), count)]
-        read = [_parsed(_read(path, record), parse) for record in islice(read_records(path), count)]
+        demonstrations = [_parsed(_read(path, record), parse) for record in islice(read_records(path), count)]
     except InputError as error:
         raise StoreError(str(error)) from error
-    answers = [turn for one in read for turn in one.trajectory.turns]
+    answers = [turn for demonstration in demonstrations for turn in demonstration.trajectory.turns]
     if answers and all(turn.action is None for turn in answers):
         raise StoreError(
             f"none of the {len(answers):,} answers in {path} contains an action in the form of agent.parser; the first "
             f"is {answers[0].text[:80]!r}: {parse(answers[0].text).why}"
         )
-    return read
+    return demonstrations
+
+
+def _is_trajectory(record: Record) -> bool:
+    """Whether a record is a trajectory, perhaps a damaged one; conversations may have a version or turns as well."""
+    conversation = any(candidate.recognises(record.fields) for candidate in DEMONSTRATION_FORMATS.formats)
+    return bool({"turns", "version"} & record.fields.keys()) and not conversation
 
 
 def _read(path: Path, record: Record) -> Demonstration:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from turnwise.agents.errors import AgentError, ContextOverflow, RequestFailed, S
 from turnwise.agents.prompt import View
 from turnwise.agents.reported_values import check_columns
 from turnwise.agents.samplers.base import Completion, Request, Sampler, UsesPlanner
+from turnwise.agents.samplers.token_requests import check_sample
 from turnwise.agents.trajectory import Extra, Stop, Trajectory, Turn, check_extras
 
 MAX_RESPONSE_CHARS = 20_000
@@ -217,8 +217,8 @@ class Episode:
             if task is None or task.cancelling():
                 raise
             raise RequestFailed(f"turn {request.turn}: the sampler was cancelled from within") from error
-        if not math.isfinite(sum(completion.logprobs)):
-            raise RequestFailed(f"turn {request.turn}: a log-probability of the answer is not finite")
+        if completion.tokens or completion.logprobs:
+            check_sample(request, completion.tokens, completion.logprobs, engine="the sampler")
         return completion
 
     def _request(self, view: View, prompt: Prompt) -> Request:

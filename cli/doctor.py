@@ -201,7 +201,8 @@ def rows(seconds: float = LIMIT) -> list[ProbeResult]:
     results: list[ProbeResult] = []
     for name, call in calls:
         try:
-            results += wait(call, max(end - time.monotonic(), 0.0))
+            probed: list[ProbeResult] = wait(call, max(end - time.monotonic(), 0.0))
+            results += probed
         except DeadlinePassed:
             results.append(ProbeResult(name, False, f"the check did not end within {seconds:g} s"))
         except Exception as error:

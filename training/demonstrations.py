@@ -118,7 +118,7 @@ def demonstrate(prepared: PreparedRun, tasks: Sequence[str], on_finish: OnFinish
     return Demonstrations(tuple(usable), mistakes, _left_out(played, len(usable), section.episodes))
 
 
-def _left_out(played: Sequence[Trajectory], usable: int, wanted: int) -> str:
+def _left_out(played: Sequence[Trajectory], usable: int, total: int) -> str:
     """Return a sentence about the demonstrations that are not used, and why; empty if all are."""
     failed = [one for one in played if not one.finished]
     empty = sum(one.finished and not one.turns for one in played)
@@ -131,9 +131,9 @@ def _left_out(played: Sequence[Trajectory], usable: int, wanted: int) -> str:
         reasons.append(f"{empty} ended before the first turn")
     if lost:
         reasons.append(f"{lost} did not succeed (imitation.won_only = false uses them)")
-    if len(played) < wanted:
-        reasons.append(f"{wanted - len(played)} are not in the file")
-    return f"{usable} of {wanted} demonstrations are imitated: {'; '.join(reasons)}" if reasons else ""
+    if len(played) < total:
+        reasons.append(f"{total - len(played)} are not in the file")
+    return f"{usable} of {total} demonstrations are imitated: {'; '.join(reasons)}" if reasons else ""
 
 
 def _demonstrator(prepared: PreparedRun) -> tuple[Sampler, Agent]:

@@ -132,7 +132,11 @@ def interruptible(model: torch.nn.Module) -> Iterator[None]:
     def pause(_: torch.Tensor) -> None:
         """Be an instruction of Python's."""
 
-    hooks = [p.register_post_accumulate_grad_hook(pause) for p in model.parameters() if p.requires_grad]
+    hooks = [
+        parameter.register_post_accumulate_grad_hook(pause)  # type: ignore[no-untyped-call]
+        for parameter in model.parameters()
+        if parameter.requires_grad
+    ]
     try:
         yield
     finally:

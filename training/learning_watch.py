@@ -31,7 +31,7 @@ class LearningWatch:
         self._report = report
         self._success: list[float] = []
         self._best: list[float] = []
-        self._changes = Changes()
+        self._changes = SuccessChanges()
         self._active: set[str] = set()
 
     def after(self, step: int, values: Mapping[str, float]) -> None:
@@ -96,7 +96,7 @@ class LearningWatch:
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Continue where `state` was taken."""
         self._success, self._best = list(state.get("success", ())), list(state.get("best_window", ()))
-        self._changes = Changes(*state.get("changes", ()))
+        self._changes = SuccessChanges(*state.get("changes", ()))
         self._active = set(state.get("active", ()))
 
     def _warn(self, name: str, present: bool, step: int, text: str) -> None:
@@ -106,15 +106,15 @@ class LearningWatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class SuccessChanges:
     """The changes of success from one iteration to the next: sum of their squares, and number."""
 
     squares: float = 0.0
     count: int = 0
 
-    def with_one(self, change: float) -> "Changes":
+    def with_one(self, change: float) -> "SuccessChanges":
         """Return these changes and one more."""
-        return Changes(self.squares + change**2, self.count + 1)
+        return SuccessChanges(self.squares + change**2, self.count + 1)
 
     @property
     def variance(self) -> float:

@@ -253,7 +253,7 @@ def _gathered(model: Any, needs: MemoryNeeds) -> int:
     inside = {id(parameter) for layer in layers for parameter in layer}
     root = [parameter for parameter in model.parameters() if id(parameter) not in inside]
     largest = max(layers, key=_numbers, default=[])
-    trained = sum(p.numel() for p in [*root, *largest] if p.requires_grad)
+    trained: int = sum(p.numel() for p in [*root, *largest] if p.requires_grad)
     each = _bytes(needs.dtype)
     return each * (_numbers(root) + 2 * _numbers(largest)) + (each + 4) * trained
 

@@ -8,8 +8,11 @@ mass into what was kept or out of it, whatever was earned.
 from turnwise.training.config import Run
 from turnwise.training.errors import ConfigError
 
-FIELDS = {"temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
-          "logit_bias"}  # fmt: skip
+FIELDS = {
+    *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"),
+    *("logit_bias", "logits_processors", "allowed_token_ids", "bad_words", "min_tokens", "response_format"),
+    *("structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"),
+}
 """Fields of a request to a server that decide which distribution it samples from."""
 
 
@@ -23,7 +26,7 @@ def check_distribution(run: Run) -> None:
         return
     if run.agent.top_p < 1:
         raise ConfigError(
-            f"agent.top_p = {run.agent.top_p:g} samples from a truncated distribution, while the loss, its corrections "
+            f"agent.top_p = {run.agent.top_p} samples from a truncated distribution, while the loss, its corrections "
             "and its KL term use the whole one: set agent.top_p to 1 for training; `turnwise eval` may use it"
         )
     if run.sampler.engine == "openai":

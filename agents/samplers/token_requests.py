@@ -62,7 +62,7 @@ def check_sample(
     tokens: Sequence[object],
     logprobs: Sequence[object],
     *,
-    most: int,
+    most: int | None = None,
     vocabulary: int | None = None,
     engine: str = "the engine",
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
@@ -72,7 +72,7 @@ def check_sample(
         request: that was answered.
         tokens: sampled ids.
         logprobs: of each token, nats.
-        most: number of tokens that were asked for.
+        most: number of tokens that were asked for; None: any number.
         vocabulary: number of ids; None: unknown.
         engine: its name in the message.
 
@@ -83,11 +83,11 @@ def check_sample(
     where = f"episode {request.episode}: {engine} returned"
     if not tokens or len(tokens) != len(logprobs):
         raise RequestFailed(f"{where} {len(tokens)} token ids with {len(logprobs)} log-probabilities")
-    if len(tokens) > most:
+    if most is not None and len(tokens) > most:
         raise RequestFailed(f"{where} {len(tokens)} token ids, and at most {most} were asked for")
     ids: list[int] = []
     for token in tokens:
-        integral = isinstance(token, Integral) and not isinstance(token, bool)
+        integral = type(token) is int or (isinstance(token, Integral) and not isinstance(token, bool))
         if not integral or not 0 <= int(token) < (vocabulary or math.inf):  # type: ignore[call-overload]
             limit = "an integer >= 0" if vocabulary is None else f"an integer from 0 to {vocabulary - 1}"
             raise RequestFailed(f"{where} the token id {_shown(token)}, expected {limit}")
@@ -103,6 +103,8 @@ def check_sample(
 
 def _number(value: object) -> float:
     """Return a number as a float; NaN for anything else."""
+    if type(value) is float:
+        return value
     try:
         return float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
     except OverflowError:

@@ -100,8 +100,8 @@ class CodeGrader:
             called = iter(list(self._called(box, main, calls, until)) if calls else ())
             for test in tests:
                 if isinstance(test, CallTest):
-                    one = next(called)
-                    found, slow = (one,), one.said == LATE
+                    result = next(called)
+                    found, slow = (result,), result.said == LATE
                 elif isinstance(test, StdioTest):
                     found, slow = self._exchange(box, main, test, until)
                 else:

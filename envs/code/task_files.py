@@ -34,13 +34,13 @@ def read_tasks(path: Path, *, strict: bool = True) -> tuple[list[CodeTask], int]
         GameFileError: a task is invalid; names the file, the line and the problem.
     """
     if path.is_dir():
-        found: Iterator[tuple[str, int | None, Callable[[], CodeTask]]] = _folders(path)
+        entries: Iterator[tuple[str, int | None, Callable[[], CodeTask]]] = _folders(path)
     elif path.is_file():
-        found = _records(path)
+        entries = _records(path)
     else:
         raise NoGames(f"no tasks at {path}: no such file or folder")
     try:
-        tasks, skipped = _made(found, strict)
+        tasks, skipped = _made(entries, strict)
     except (InputError, OSError) as error:
         raise NoGames(f"no tasks at {path}: {error}") from error
     if not tasks and not skipped:
@@ -49,12 +49,12 @@ def read_tasks(path: Path, *, strict: bool = True) -> tuple[list[CodeTask], int]
 
 
 def _made(
-    found: Iterator[tuple[str, int | None, Callable[[], CodeTask]]], strict: bool
+    entries: Iterator[tuple[str, int | None, Callable[[], CodeTask]]], strict: bool
 ) -> tuple[dict[str, CodeTask], int]:
     """Return the tasks by id, and the number of skipped ones."""
     tasks: dict[str, CodeTask] = {}
     skipped = 0
-    for where, line, make in found:
+    for where, line, make in entries:
         try:
             task = make()
             if task.id in tasks:

@@ -120,8 +120,8 @@ def _verl(fields: Fields, id: str) -> Question:
     text = fields.get("question", extra.get("question"))
     prompt = fields.get("prompt")
     if text is None and isinstance(prompt, list) and prompt and isinstance(prompt[-1], dict):
-        said = prompt[-1].get("content")
-        text = said.rpartition("Question:")[2].strip() if isinstance(said, str) else None
+        content = prompt[-1].get("content")
+        text = content.rpartition("Question:")[2].strip() if isinstance(content, str) else None
     index = extra.get("index")
     name = f"{fields.get('data_source', 'verl')}_{extra.get('split', '')}_{index}" if index is not None else id
     return _made(fields, name, text, answers_of(_listed(truth)))

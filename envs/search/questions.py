@@ -103,4 +103,4 @@ def _relevant(folder: Path) -> dict[str, tuple[str, ...]]:
                 score = 0.0
             if query and passage and score > 0:
                 scores[query][passage] = score
-    return {query: tuple(sorted(found, key=lambda id: -found[id])) for query, found in scores.items()}
+    return {query: tuple(sorted(passages, key=lambda id: -passages[id])) for query, passages in scores.items()}

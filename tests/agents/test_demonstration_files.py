@@ -120,6 +120,13 @@ def test_a_stated_score_is_kept(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("more", [{"version": "1.0"}, {"turns": 2}, {"version": 1, "turns": [], "id": 3}])
+def test_a_conversation_may_have_keys_of_a_trajectory(more: dict[str, object], tmp_path: Path) -> None:
+    (demonstration,) = read(written(tmp_path / "chats.jsonl", {**CHAT, **more}))
+    (plain,) = read(written(tmp_path / "plain.jsonl", CHAT))
+    assert demonstration.trajectory.turns == plain.trajectory.turns
+
+
 def test_any_container_and_our_own_trajectories_are_read(tmp_path: Path) -> None:
     (path := tmp_path / "chats.jsonl.gz").write_bytes(
         gzip.compress(f"{json.dumps(CHAT)}\n{json.dumps(SHAREGPT)}".encode())

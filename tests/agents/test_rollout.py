@@ -344,7 +344,10 @@ def test_an_environment_that_fails_to_close_or_has_a_plan_that_raises_ends_nothi
     ("answer", "words"),
     [
         (lambda done: throw(asyncio.CancelledError()), "the sampler was cancelled from within"),
-        (lambda done: dataclasses.replace(done, logprobs=(float("nan"),)), "a log-probability .* is not finite"),
+        (lambda done: dataclasses.replace(done, tokens=(1,), logprobs=(float("nan"),)), "the log-probability nan"),
+        (lambda done: dataclasses.replace(done, tokens=(1,), logprobs=(0.5,)), r"the log-probability 0\.5, expected"),
+        (lambda done: dataclasses.replace(done, tokens=(1, 2), logprobs=(-0.5,)), "2 token ids with 1 log-prob"),
+        (lambda done: dataclasses.replace(done, tokens=(-1,), logprobs=(-0.5,)), "the token id -1, expected"),
         (lambda done: dataclasses.replace(done, extras={"value": float("inf")}), "must be finite, got inf"),
     ],
 )

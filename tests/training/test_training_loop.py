@@ -398,6 +398,10 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path):
             ["sampler.engine=openai", "sampler.options={tokens=true, body={top_k=20}, omit=['temperature']}"],
             "sampler.options changes temperature, top_k of the requests",
         ),
+        (
+            ["sampler.engine=openai", "sampler.options={tokens=true, body={bad_words=['a'], min_tokens=2}}"],
+            "sampler.options changes bad_words, min_tokens of the requests",
+        ),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_written(tmp_path, overrides, message):

@@ -283,18 +283,18 @@ def _first(error: BaseException) -> Exception:
 
 
 def _text(result: Any) -> str:
-    """Return the text parts of a result, a line for each other part, and data that no text repeats as JSON."""
+    """Return the text parts of a result, a line for each other part, and its data as JSON if it has no text."""
     parts = []
-    said = False
+    has_text = False
     for part in result.content or ():
         text = getattr(part, "text", None)
         text = text if isinstance(text, str) else getattr(getattr(part, "resource", None), "text", None)
         if isinstance(text, str):
             parts += [text] if text else []
-            said = said or bool(text.strip())
+            has_text = has_text or bool(text.strip())
         else:
             kind = getattr(part, "mime_type", None) or getattr(part, "type", type(part).__name__)
             parts.append(f"[{kind}, not text]")
-    if result.structured_content is not None and not said:
+    if result.structured_content is not None and not has_text:
         parts.append(json.dumps(result.structured_content, ensure_ascii=False))
     return "\n".join(parts) or "done"

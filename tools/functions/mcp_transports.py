@@ -237,16 +237,16 @@ def _client(headers: Mapping[str, str]) -> Any:
         finally:
             await response.aclose()
         with contextlib.suppress(InputError):
-            found = parse_json(body, "the answer")
-            if isinstance(found, Mapping) and isinstance(found.get("error"), Mapping) and "jsonrpc" in found:
+            message = parse_json(body, "the answer")
+            if isinstance(message, Mapping) and isinstance(message.get("error"), Mapping) and "jsonrpc" in message:
                 return httpx2.Response(
                     response.status_code,
                     request=response.request,
                     headers={"content-type": "application/json"},
                     content=body,
                 )
-        said = " ".join(body.decode("utf-8", "replace").split())[:200]
-        return httpx2.Response(response.status_code, request=response.request, **_as_error(response.status_code, said))
+        text = " ".join(body.decode("utf-8", "replace").split())[:200]
+        return httpx2.Response(response.status_code, request=response.request, **_as_error(response.status_code, text))
 
     return Client(
         headers={**headers, "Accept-Encoding": BodyDecoder.ACCEPTED},
@@ -254,11 +254,11 @@ def _client(headers: Mapping[str, str]) -> Any:
     )
 
 
-def _as_error(status: int, said: str) -> dict[str, Any]:
+def _as_error(status: int, text: str) -> dict[str, Any]:
     """Return headers and content of an error of the protocol that names an HTTP status."""
     phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else ""
     hint = _HINTS.get(status, phrase)
-    message = f"HTTP {status}: {hint}" + (f" ({said})" if said and said.strip(".").lower() != phrase.lower() else "")
+    message = f"HTTP {status}: {hint}" + (f" ({text})" if text and text.strip(".").lower() != phrase.lower() else "")
     error = {"code": -32601 if status == 404 else -32603, "message": message}
     content = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
     return {"headers": {"content-type": "application/json"}, "content": content}

@@ -126,11 +126,11 @@ def check_names(arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> 
     Raises:
         BadArguments: an argument is unknown, or a required one is missing.
     """
-    known: Mapping[str, Any] = parameters.get("properties") or {}
+    properties: Mapping[str, Any] = parameters.get("properties") or {}
     problems = [f"{name!r} is missing" for name in parameters.get("required") or () if name not in arguments]
     closed = parameters.get("additionalProperties") is False and not any(map(parameters.get, _NAMING))
     if closed or problems:
-        problems += [_unknown(name, known) for name in arguments if name not in known]
+        problems += [_unknown(name, properties) for name in arguments if name not in properties]
     if problems:
         raise BadArguments("; ".join(problems[:5]))
 
@@ -141,15 +141,15 @@ def without_nulls(schema: Mapping[str, Any]) -> dict[str, Any]:
     >>> without_nulls({"required": None, "properties": {"a": {"enum": None, "default": None}}})
     {'properties': {'a': {'default': None}}}
     """
-    kept = {name: part for name, part in schema.items() if part is not None or name in ("default", "const")}
+    cleaned = {name: part for name, part in schema.items() if part is not None or name in ("default", "const")}
     for name in ("properties", "$defs", "definitions", "patternProperties"):
-        if isinstance(kept.get(name), Mapping):
-            kept[name] = {key: _schema_or_bool(part) for key, part in kept[name].items() if part is not None}
+        if isinstance(cleaned.get(name), Mapping):
+            cleaned[name] = {key: _schema_or_bool(part) for key, part in cleaned[name].items() if part is not None}
     for name in ("items", "additionalProperties", "not", "if", "then", "else", *_COMBINED):
-        if name in kept:
-            part = kept[name]
-            kept[name] = [_schema_or_bool(one) for one in part] if isinstance(part, list) else _schema_or_bool(part)
-    return kept
+        if name in cleaned:
+            part = cleaned[name]
+            cleaned[name] = [_schema_or_bool(one) for one in part] if isinstance(part, list) else _schema_or_bool(part)
+    return cleaned
 
 
 def _schema_or_bool(part: Any) -> Any:

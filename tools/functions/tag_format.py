@@ -107,8 +107,8 @@ def _skip_space(text: str, at: int) -> int:
 
 
 def _schema_of(tool: Tool, name: str) -> Mapping[str, Any]:
-    found = (tool.parameters.get("properties") or {}).get(name, {"type": "string"})
-    return found if isinstance(found, Mapping) else {}
+    schema = (tool.parameters.get("properties") or {}).get(name, {"type": "string"})
+    return schema if isinstance(schema, Mapping) else {}
 
 
 def _only_text(schema: Mapping[str, Any]) -> bool:

@@ -67,21 +67,21 @@ class OpenAIChat(ServedModel):
         except ContentRefused:
             return Completion((), (), "", self.version, "refusal")
         choice = choice_of(answer, self.url)
-        said = read_answer(choice, self.url)
-        content, message = said.content, dict(said.message)
+        reply = read_answer(choice, self.url)
+        content, message = reply.content, dict(reply.message)
         stop = stop_string(choice)
         if stop and not content.endswith(stop):
             content += stop
             message |= {"content": content} if isinstance(message.get("content"), str) else {}
-        text = text_with_calls(content, said.calls, self.options.tool_format) if said.calls else content
+        text = text_with_calls(content, reply.calls, self.options.tool_format) if reply.calls else content
         return Completion(
             (),
             (),
-            text or said.refusal,
+            text or reply.refusal,
             self.version,
-            said.finish,
+            reply.finish,
             self._counts(answer.get("usage")),
-            reasoning=said.reasoning,
+            reasoning=reply.reasoning,
             message=message,
         )
 

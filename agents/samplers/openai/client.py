@@ -247,15 +247,15 @@ class OpenAIClient:
         attempt = 0
         while True:
             async with self._slots:
-                found = await self._attempt(method, path, body, max_bytes)
-            if judge is not None and not isinstance(found, Failure):
-                found = judge(found) or found
-            if not isinstance(found, Failure):
+                answer = await self._attempt(method, path, body, max_bytes)
+            if judge is not None and not isinstance(answer, Failure):
+                answer = judge(answer) or answer
+            if not isinstance(answer, Failure):
                 self._failed = 0
-                return found
-            if found.kind != "retry" or attempt == self._retries or (found.wait or 0.0) > self._longest_wait:
-                await self._give_up(found, body, attempt)
-            await self._pause(found, attempt)
+                return answer
+            if answer.kind != "retry" or attempt == self._retries or (answer.wait or 0.0) > self._longest_wait:
+                await self._give_up(answer, body, attempt)
+            await self._pause(answer, attempt)
             attempt += 1
 
     async def _attempt(
@@ -283,8 +283,8 @@ class OpenAIClient:
                 return Failure("server", f"cannot be reached ({reason}); is the server running?")
             return Failure("retry", f"the connection failed: {reason}")
         self._reached = True
-        found = self._judged(response, data)
-        return {} if command and response.is_success and isinstance(found, Failure) else found
+        answer = self._judged(response, data)
+        return {} if command and response.is_success and isinstance(answer, Failure) else answer
 
     def _judged(self, response: httpx.Response, data: bytes) -> Mapping[str, Any] | Failure:
         """Return the JSON object of an answer, or what its error means; neither contains the key."""

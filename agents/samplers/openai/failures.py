@@ -35,8 +35,11 @@ _TOO_LONG = re.compile(
 )
 _NOT_TOO_LONG = re.compile(r"must be (less|smaller|at most|<)|\b(id|name|user|stop)'?: string too long", re.IGNORECASE)
 """About a parameter, not about the prompt."""
-_SUM_TOO_LONG = re.compile(r"\b(inputs?|prompt)\b.{0,20}tokens.{0,30}must be (<|less)", re.IGNORECASE)
-"""Of text-generation-inference: "`inputs` tokens + `max_new_tokens` must be <= 4097"."""
+_SUM_TOO_LONG = re.compile(
+    r"\b(inputs?|prompt)\b.{0,20}tokens.{0,30}must be (<|less)|\binputs?\b.{0,3}must have less than .{0,10}tokens",
+    re.IGNORECASE,
+)
+"""Of text-generation-inference: "`inputs` tokens + `max_new_tokens` must be <= 4097", and of its `inputs` alone."""
 _SPENT = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 _REFUSED = re.compile(
     # codes and messages of filters: OpenAI and Azure, DashScope, DeepSeek, Moonshot, Zhipu, MiniMax, Volcengine, Gemini

@@ -157,7 +157,7 @@ def _cases(value: object, where: str, function: str = "") -> list[_Case]:
         name = tests.get("fn_name") or ""
         if not isinstance(outputs, list) or len(inputs) != len(outputs) or not isinstance(name, str):
             raise BadTask(f"{where!r} must have as many outputs as inputs")
-        return [_Case(given, wanted, name, "listed") for given, wanted in zip(inputs, outputs, strict=True)]
+        return [_Case(argument, output, name, "listed") for argument, output in zip(inputs, outputs, strict=True)]
     tests = [tests] if isinstance(tests, dict) else tests
     if not isinstance(tests, list) or not all(isinstance(test, dict) for test in tests):
         raise BadTask(f"{where!r} must be a list of tests or an object with inputs and outputs, got {str(tests)[:80]}")
@@ -180,17 +180,17 @@ def _case(test: dict[str, Any], where: str, function: str) -> _Case:
 
 
 def _object(value: object) -> dict[str, Any]:
-    found = _json(value, "metadata") if value else {}
-    return found if isinstance(found, dict) else {}
+    metadata = _json(value, "metadata") if value else {}
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _first(solutions: object) -> str:
     """Return the first solution in a list, or in its JSON."""
     try:
-        found = _json(solutions, "'solutions'") if solutions else []
+        texts = _json(solutions, "'solutions'") if solutions else []
     except BadTask:
-        found = solutions
-    text = next((item for item in found if isinstance(item, str)), "") if isinstance(found, list) else found
+        texts = solutions
+    text = next((item for item in texts if isinstance(item, str)), "") if isinstance(texts, list) else texts
     text = text if isinstance(text, str) else ""
     fenced = _FENCE.match(text)
     return (fenced[1] if fenced else text).replace("\r\n", "\n")

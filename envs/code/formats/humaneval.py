@@ -62,8 +62,8 @@ def _examples(prompt: str, entry: str) -> Iterator[CallTest]:
     """Yield the doctest examples of a function that are calls with literals."""
     try:
         tree = ast.parse(with_body(prompt))
-        found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == entry]
-        text = (ast.get_docstring(found[-1]) or "") if found else ""
+        definitions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == entry]
+        text = (ast.get_docstring(definitions[-1]) or "") if definitions else ""
         examples = doctest.DocTestParser().get_examples(text)
     except (SyntaxError, ValueError):
         return

@@ -44,9 +44,9 @@ def read(data: Fields, id: str) -> CodeTask:
             raise BadTask(f"unknown key {key!r}{suggest(key, _KNOWN)}")
     main = text_of(data, "main", MAIN)
     id = text_of(data, "id", id)
-    given = data.get("solution", {})
+    answer = data.get("solution", {})
     files = _texts(data, "files", data.get("files", {main: ""}))
-    solution = _texts(data, "solution", {main: given} if isinstance(given, str) else given)
+    solution = _texts(data, "solution", {main: answer} if isinstance(answer, str) else answer)
     both = {**files, **solution}
     return CodeTask(
         id=id,

@@ -151,6 +151,7 @@ def test_a_request_that_the_server_rejects_fails_at_once(server: ToyServer, open
             "overflow",
         ),
         (400, {"message": "Input is too long for requested model."}, "overflow"),
+        (422, {"error": "Input validation error: `inputs` must have less than 1024 tokens. Given: 5000"}, "overflow"),
         (400, {"error": {"message": "Your request exceeded model token limit: 8192"}}, "overflow"),
         (
             400,
