@@ -213,6 +213,7 @@ def _forms(value: str) -> set[str]:
         quote(encoded),
         quote_plus(encoded),
         json.dumps(value)[1:-1],
+        json.dumps(value, ensure_ascii=False)[1:-1],
         json.dumps(value).replace("/", "\\/")[1:-1],
         repr(value)[1:-1],
         html.escape(value),

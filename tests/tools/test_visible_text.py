@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.tools.visible_text import Secret, encodable, escaped, hide_secrets
+from turnwise.tools.visible_text import Secret, encodable, escaped, hide_in, hide_secrets
 
 ANY_TEXT = st.text(st.characters(codec=None, categories=None))
 KEYS = st.text(st.characters(codec="ascii", categories=("L", "N", "P", "S")), min_size=6, max_size=40)
@@ -49,6 +49,10 @@ def test_a_key_shows_in_no_form(key: str) -> None:
     forms = [key, quote(key, safe=""), json.dumps(key)[1:-1], repr(key)[1:-1], base64.b64encode(key.encode()).decode()]
     shown = hide_secrets(" | ".join(forms), [Secret(key)])
     assert [form for form in forms if form.rstrip("=") in shown] == []
+
+
+def test_a_key_of_any_characters_shows_in_no_json() -> None:
+    assert hide_in({"message": ['key sk-a"b\\é']}, [Secret('sk-a"b\\é')]) == {"message": ["key ***"]}
 
 
 def test_short_keys_hide_nothing() -> None:
