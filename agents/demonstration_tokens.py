@@ -47,7 +47,7 @@ def tokenize_trajectory(
     dialogue = Dialogue(agent, tokenizer, context)
     turns: list[Turn] = []
     for turn in trajectory.turns:
-        view = dialogue.view(turn.observation, turn.admissible, results=turn.results)
+        view = dialogue.view(turn.observation, turn.admissible, free=turn.free, results=turn.results)
         prompt = dialogue.prompt(view).ids
         differs = rewrite and turn.action is not None and agent.parse(turn.text).action != turn.action
         text = agent.format(str(turn.action)) if differs else turn.text

@@ -362,7 +362,8 @@ def _outcome(what: str, call: Callable[[], Any]) -> Any:
 
 
 def _failure(what: str, error: BaseException, kind: type[EnvFailure] = EnvFailure) -> EnvFailure:
-    text = f"{type(error).__name__} in {what}: {message_of(error)}"
+    message = message_of(error)
+    text = f"{type(error).__name__} in {what}" + (f": {message}" if message else "")
     if isinstance(error, HostDied):
         lost = EnvLost(text)
         lost.suspect = error.suspect

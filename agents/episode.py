@@ -200,6 +200,7 @@ class Episode:
                     finish=completion.finish,
                     switches=completion.switches,
                     results=view.results,
+                    free=view.free if self._lists else (),
                 )
             )
             self.dialogue.add(view, text, parsed.action, completion.tokens, completion.message)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,13 @@ import gymnasium
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.env_pool import EnvPool, MakeEnv
-from turnwise.agents.errors import EvaluationError
+from turnwise.agents.errors import EngineFailed, EvaluationError, Interrupted
 from turnwise.agents.json_files import read_json, validated, write_json
 from turnwise.agents.memory_use import memory_use
 from turnwise.agents.rollout import RolloutReport, rollout
 from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.statistics import wilson
-from turnwise.agents.trajectory import Trajectory
+from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.envs import make as make_env
 
 VERSION = 1
@@ -354,13 +354,18 @@ def evaluate(
     Raises:
         Interrupted: Ctrl-C; it carries the finished episodes.
     """
-    report, rows = RolloutReport(), dict[str, EpisodeRow]()
+    report, played = RolloutReport(), dict[str, Group]()
     for _ in range(attempts):
-        missing = [task for task in panel.tasks if task not in rows or rows[task].stop == "error"]
-        if missing:
+        missing = [task for task in panel.tasks if task not in played or not played[task].finished]
+        if not missing:
+            break
+        try:
             groups = rollout(agent, sampler, missing, make=make, size=1, seed=panel.seed, concurrency=concurrency,
                              deadline=deadline, processes=processes, on_finish=on_finish, report=report)  # fmt: skip
-            rows |= {group.task: EpisodeRow.of(one) for group in groups for one in group.trajectories}
+        except (Interrupted, EngineFailed) as error:
+            error.groups = [*(played | _by_task(error.groups or ())).values()]
+            raise
+        played |= _by_task(groups)
     settings = {
         "prompt": type(agent.prompt).__name__.lower(),
         "parser": agent.parser,
@@ -371,8 +376,13 @@ def evaluate(
         **{name: getattr(agent, name) for name in ("top_k", "min_p") if getattr(agent, name)},
         "version": sampler.version,
     }
-    ordered = tuple(rows[task] for task in panel.tasks if task in rows)
-    return EvaluationResult(panel, ordered, name, report.seconds, settings, memory_use())
+    rows = tuple(EpisodeRow.of(played[task].trajectories[0]) for task in panel.tasks if task in played)
+    return EvaluationResult(panel, rows, name, report.seconds, settings, memory_use())
+
+
+def _by_task(groups: Iterable[Group]) -> dict[str, Group]:
+    """Return the groups that have an episode by their task."""
+    return {group.task: group for group in groups if group.trajectories}
 
 
 def _mean(values: Sequence[float]) -> float | None:

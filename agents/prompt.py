@@ -103,7 +103,7 @@ class Conversation:
             text = PromptText.filled(style.saw, observation=view.observation)
         else:
             text = PromptText.filled(style.opening, start=view.start)
-        return text + style.question(view.admissible, view.turn)
+        return text + style.question(view.admissible, view.turn, view.free)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class Window:
             parts.append(PromptText.filled(style.did, action=_shown(past)))
         if memory:
             parts.append(PromptText.filled(style.saw, observation=view.observation))
-        return PromptText.joined([*parts, style.question(view.admissible, view.turn)])
+        return PromptText.joined([*parts, style.question(view.admissible, view.turn, view.free)])
 
 
 def _shown(past: Exchange) -> str:

@@ -73,7 +73,7 @@ class EpisodeRecorder:
         extras = {**self._first.extras, **after.extras}
         seen, listed = before.observation, before.admissible
         turn = Turn((), (), (), 0, seen, action, action, before.state, after.reward, valid, listed, extras,
-                    results=before.results)  # fmt: skip
+                    results=before.results, free=before.free)  # fmt: skip
         self.turns.append(turn)
         self._last = after
 

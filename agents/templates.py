@@ -30,7 +30,7 @@ class Template:
     did          an action of an earlier turn (windows only)      action
     gap          a note that turns are left out (windows only)    skipped
     ask          the question at the end                          admissible, turn
-    listing      the admissible actions; "" leaves them out       actions
+    listing      the possible actions; "" leaves them out         actions
     separator    what separates two admissible actions            none
     correction   the reply to an answer without an action         why, expected
     ===========  ===============================================  ============================
@@ -73,11 +73,18 @@ class Template:
         """Whether prompts list the admissible actions."""
         return "admissible" in _named(self.ask) and "actions" in _named(self.listing)
 
-    def question(self, admissible: Sequence[str] | None, turn: int) -> PromptText:
-        """Return the end of a prompt: the admissible actions, if they are listed, and the request for an action."""
+    def question(self, admissible: Sequence[str] | None, turn: int, free: Sequence[str] = ()) -> PromptText:
+        """Return the end of a prompt: the possible actions, if they are listed, and the request for an action.
+
+        Args:
+            admissible: actions that can be listed; None: the environment lists none.
+            turn: index of the turn, from 0.
+            free: forms of further actions, such as "search[...]", listed after them.
+        """
         listing = PromptText("")
-        if self.listing and admissible is not None:
-            actions = PromptText.listed(admissible, self.separator)
+        possible = list(dict.fromkeys((*(admissible or ()), *free)))
+        if self.listing and (admissible is not None or possible):
+            actions = PromptText.listed(possible, self.separator)
             listing = PromptText.filled(self.listing, actions=actions)
         return PromptText.filled(self.ask, admissible=listing, turn=turn)
 

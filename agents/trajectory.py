@@ -100,6 +100,8 @@ class Turn:
     results: tuple[str, ...] = ()
     """The results of the previous action's calls, one for each, as they are in the prompt of a model with native tool
     calls; () if there were none."""
+    free: tuple[str, ...] = ()
+    """Forms of further actions, such as "search[...]", if the prompt listed the possible actions."""
 
     @property
     def versions(self) -> tuple[int, ...]:

@@ -30,7 +30,7 @@ from turnwise.tools.visible_text import json_text
 VERSION = 1
 """Version of the format; readers refuse others."""
 
-_BESIDE = ("prompt", "admissible", "extras", "finish", "switches", "results")
+_BESIDE = ("prompt", "admissible", "extras", "finish", "switches", "results", "free")
 """Fields of a turn that are stored in a form of their own, or only where there is something to store."""
 
 _STRING = ((str,), "a string")
@@ -107,6 +107,8 @@ def to_json(trajectory: Trajectory) -> str:
             entry["switches"] = turn.switches
         if turn.results:
             entry["results"] = turn.results
+        if turn.free:
+            entry["free"] = turn.free
         turns.append(entry)
         previous = turn.prompt + turn.response
     return json_text(record | {"turns": turns}, compact=True)
@@ -177,6 +179,7 @@ def _turn(entry: Any, previous: tuple[int, ...]) -> Turn:
         finish=finish,
         switches=tuple((start, version) for start, version in switches),
         results=_list(entry, "results", (str,), "strings") if "results" in entry else (),
+        free=_list(entry, "free", (str,), "strings") if "free" in entry else (),
         **values,
     )
 

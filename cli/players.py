@@ -321,7 +321,7 @@ class Advisor:
         episode = f"{session.task}#{self._asked}@{session.seed}"
         dialogue = Dialogue(agent, sampler.tokenizer, sampler.context)
         for past in session.turns:
-            view = dialogue.view(past.observation, past.admissible, results=past.results)
+            view = dialogue.view(past.observation, past.admissible, free=past.free, results=past.results)
             dialogue.add(view, agent.format(str(past.action)), past.action)
         now = session.recorder.last
         view = dialogue.view(session.observation, now.admissible, free=tuple(session.free), results=now.results)

@@ -15,7 +15,7 @@ from toys.corridor import Corridor
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.comparison import compare
-from turnwise.agents.errors import AgentError, EvaluationError
+from turnwise.agents.errors import AgentError, EvaluationError, Interrupted
 from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel, Rate, evaluate
 from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.samplers.scripted import Random, Scripted
@@ -72,6 +72,25 @@ def test_an_episode_that_ends_as_an_error_is_played_once_more_with_the_same_seed
     assert found.summary().errors == errors
     assert len(played) == len(PANEL.tasks) + 1
     assert played.count("open-4-1#0@0") == 2
+
+
+def test_an_interrupt_of_the_second_attempt_keeps_the_episodes_of_the_first() -> None:
+    class Stopped(Corridor):
+        failed = False
+
+        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+            if self._task == "open-4-1":
+                if Stopped.failed:
+                    raise KeyboardInterrupt
+                Stopped.failed = True
+                raise OSError("the line is dead")
+            return super().step(action)
+
+    with pytest.raises(Interrupted) as interrupted:
+        evaluate(Agent(), Expert(), PANEL, Stopped)
+    episodes = [trajectory for group in interrupted.value.groups for trajectory in group.trajectories]
+    assert sorted(trajectory.task for trajectory in episodes) == sorted(PANEL.tasks)
+    assert [trajectory.task for trajectory in episodes if not trajectory.finished] == ["open-4-1"]
 
 
 def test_only_a_file_is_written_over(tmp_path: Path) -> None:

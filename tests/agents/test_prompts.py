@@ -22,6 +22,7 @@ from turnwise.agents.prompt import Conversation, Exchange, PromptBuilder, View, 
 from turnwise.agents.templates import PLAIN, REACT, Template
 from turnwise.agents.tokenization import codec_of
 from turnwise.agents.trusted_text import PromptText
+from turnwise.envs import make
 
 MEMORY = [
     Exchange("start", "go east", "go east"),
@@ -71,6 +72,18 @@ def test_the_template_decides_whether_the_admissible_actions_are_listed() -> Non
     assert "3 earlier turns" in text
     silent = View("start", "you have it", None, 3)
     assert "Possible actions" not in Window(REACT, 0).message(MEMORY, silent).text
+
+
+def test_forms_of_free_actions_are_listed_after_the_admissible_ones() -> None:
+    listed = Template(ask="{admissible}?", listing="[{actions}]")
+    assert listed.question(("search[a lamp]",), 0, ("search[...]",)).text == "[search[a lamp], search[...]]?"
+    assert listed.question(None, 0, ("<find>...</find>",)).text == "[<find>...</find>]?"
+    assert listed.question(None, 0).text == "?"
+    assert Template(ask="?").question(("a",), 0, ("b ...",)).text == "?"
+    env = make("turnwise/WebShop-v0", level="tiny")
+    observation, info = env.reset(seed=0)
+    view = View(observation, observation, tuple(info["admissible_actions"]), 0, tuple(info["free_actions"]))
+    assert ", search[...]\n" in Window(REACT).message((), view).text
 
 
 def test_an_answer_that_was_no_action_is_shown_short() -> None:
