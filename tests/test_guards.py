@@ -38,6 +38,7 @@ MAY_IMPORT = {
     "envs/code/candidate_runner.py": "runs inside of a box",
     "envs/code/script_runner.py": "runs inside of a box",
     "tools/sandbox/session_driver.py": "runs inside of a box",
+    "tools/readers/parquet_rows.py": "writes rows to the process that started it",
     "envs/code/generator/tasks.py": "programs that the generator has written",
 }
 

@@ -36,6 +36,8 @@ OTHERS = {
     "envs/household/record_file.py": "the cache of turnwise",
     "envs/shop/catalogue_cache.py": "the cache of turnwise",
     "tools/android/androidworld_client.py": "answers of a server",
+    "tools/bounded_fork.py": "answers of a copy of this process",
+    "tools/child_process.py": "answers of a child process",
     "tools/concurrent_process.py": "answers of a child process",
     "tools/retrieval/client.py": "answers of a server",
     "tools/retrieval/encoder.py": "model folders",
