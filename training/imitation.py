@@ -132,7 +132,8 @@ def interruptible(model: torch.nn.Module) -> Iterator[None]:
     def pause(_: torch.Tensor) -> None:
         """Be an instruction of Python's."""
 
-    hooks = [p.register_post_accumulate_grad_hook(pause) for p in model.parameters() if p.requires_grad]
+    trained = [p for p in model.parameters() if p.requires_grad]
+    hooks = [p.register_post_accumulate_grad_hook(pause) for p in trained]  # type: ignore[no-untyped-call]
     try:
         yield
     finally:

@@ -161,7 +161,9 @@ def test_appending_after_a_torn_line_begins_a_new_one(tmp_path):
     assert [event["iteration"] for event in read_events(path)] == [1, 2]
 
 
-@pytest.mark.parametrize("line", ["[" * 100_000, '{"a":' * 100_000, "9" * 5000, '{"a": ' + "9" * 5000 + "}", '{"phase": "train"}'])
+@pytest.mark.parametrize(
+    "line", ["[" * 100_000, '{"a":' * 100_000, "9" * 5000, '{"a": ' + "9" * 5000 + "}", '{"phase": "train"}']
+)
 def test_metrics_of_strangers_may_hold_anything(tmp_path, line):
     path = tmp_path / METRICS
     path.write_text(f'{{"iteration": 1}}\n{line}\n{{"iteration": 2, "text": "half \\ud800"}}\n')

@@ -227,7 +227,7 @@ class _Audit:
         if gone and self.options.iteration is None:
             self.readable.not_done.append(
                 f"trajectories that metrics.jsonl has are not stored: iteration{'s' if gone[1:] else ''} {ranges(gone)}"
-                + (f" (train.keep_trajectories = {kept})" if (kept := self.files.run.train.keep_trajectories) else "")
+                + (f" (train.keep_trajectories = {few})" if (few := self.files.run.train.keep_trajectories) else "")
             )
         if not files and not gone:
             kept = "the run was told to store none" if not self.files.run.trajectories else "there are none yet"
