@@ -9,32 +9,32 @@ Not included: Ray Client (``ray://``), since a rollout sends many small requests
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
 import os
 import re
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from turnwise.agents.errors import SamplerError
+from turnwise.agents.cluster.head import HeadWatch, greet
+from turnwise.agents.errors import EngineFailed, SamplerError
+from turnwise.tools.deadlines import call_in_thread
 from turnwise.tools.failures import complete, message_of
 
 __all__ = ["ActorLost", "Cluster", "ClusterNode", "ClusterSettings", "check_address", "own_cores", "require_ray"]
 
+SLICE = 5.0
+"""Seconds of waiting for an answer between two looks at whether the head is lost."""
 POLL = 0.2
 """Seconds between two looks at whether room was found, or a clock that stands still goes on."""
 LOCAL_WAIT = 20.0
 """Seconds to wait for room on a cluster that was started here, where no nodes join late."""
-REACH = 2.0
-"""Seconds in which the address of a cluster must accept a connection, and then answer; Ray itself tries for minutes."""
-_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
-"""What a client of gRPC says first, with empty settings; the server sends its own settings."""
 MOST_CALLS = 10_000
 """Requests of an engine that Ray passes on at once; the engine has a limit of its own."""
 
@@ -105,6 +105,7 @@ class Cluster:
     """A process has at most one connection, which all clusters of the process share; the last one ends it."""
     _ours = False
     """Whether the connection was made here, and not by the user's own program."""
+    _head: HeadWatch | None = None
 
     def __init__(self, settings: ClusterSettings) -> None:
         self.settings = settings
@@ -113,11 +114,43 @@ class Cluster:
         self._workers_room: Any = None
         self._closed = False
         self._answers = ThreadPoolExecutor(1, thread_name_prefix="turnwise-cluster-answers")
+        self._waiting: set[Future[Any]] = set()
         with Cluster._lock:
             if not self._ray.is_initialized():
                 self._connect()
                 Cluster._ours = True
             Cluster._users += 1
+        self._head = HeadWatch(self._ray.get_runtime_context().gcs_address, self._give_up)
+
+    def check_head(self) -> None:
+        """Check that the head of the cluster is there.
+
+        Raises:
+            EngineFailed: it has not answered for `turnwise.agents.cluster.head.LOST` seconds.
+        """
+        if self._head is not None and self._head.lost:
+            raise EngineFailed(
+                f"the head of the Ray cluster at {self._head.address} does not answer any more: its process has ended, "
+                "or its machine cannot be reached"
+            )
+
+    def _give_up(self) -> None:
+        """Let everybody who waits for an actor know that nothing will come."""
+        for answer in list(self._waiting):
+            with suppress(InvalidStateError):
+                answer.set_exception(ActorLost("the head of the cluster is lost"))
+
+    async def _ask_head(self, question: Callable[[], Any]) -> Any:
+        """Return what the head answers, asked on a thread, since a call of Ray waits for a head that is gone.
+
+        Raises:
+            EngineFailed: it is lost.
+        """
+        answer = asyncio.wrap_future(call_in_thread(question))
+        while not answer.done():
+            self.check_head()
+            await asyncio.wait([answer], timeout=SLICE)
+        return answer.result()
 
     @property
     def nodes(self) -> list[ClusterNode]:
@@ -140,16 +173,17 @@ class Cluster:
 
         Raises:
             SamplerError: the nodes have too little room, even after the time for late ones.
+            EngineFailed: the head of the cluster is lost.
         """
         from ray.util.placement_group import placement_group, placement_group_table
 
         wanted = self.settings
         if self._room is None:
             bundle = {"CPU": wanted.cpus, **({"GPU": wanted.gpus} if wanted.gpus else {})}
-            self._room = placement_group([bundle] * wanted.engines, strategy="SPREAD")
+            self._room = await self._ask_head(lambda: placement_group([bundle] * wanted.engines, strategy="SPREAD"))
         clock = asyncio.get_running_loop().time
         end = clock() + (0.0 if wanted.address == "local" and not self._could_fit() else wanted.wait)
-        while placement_group_table(self._room)["state"] != "CREATED":
+        while (await self._ask_head(lambda: placement_group_table(self._room)))["state"] != "CREATED":
             if clock() > end:
                 raise SamplerError(self._too_small())
             await asyncio.sleep(POLL)
@@ -164,6 +198,7 @@ class Cluster:
         """
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+        self.check_head()
         place = PlacementGroupSchedulingStrategy(self._room, placement_group_bundle_index=index)
         return (
             self._ray.remote(kind)
@@ -223,6 +258,7 @@ class Cluster:
         """
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+        self.check_head()
         cpus = self.settings.cpus if cpus is None else cpus
         options: dict[str, Any] = {"num_cpus": cpus, "num_gpus": gpus, "max_restarts": 0}
         if self._workers_room is not None and cpus:
@@ -234,14 +270,17 @@ class Cluster:
         answer: Future[Any] = Future()
         answer.set_running_or_notify_cancel()
 
-        def value_of(found: Future[Any]) -> Any:
-            error = found.exception()
+        self._waiting.add(answer)
+        answer.add_done_callback(self._waiting.discard)
+
+        def value_of(reply: Future[Any]) -> Any:
+            error = reply.exception()
             if error is not None:
                 raise ActorLost(_reason(message_of(error)))
-            return found.result()
+            return reply.result()
 
-        def finish(found: Future[Any]) -> None:
-            complete(answer, lambda: value_of(found))
+        def finish(reply: Future[Any]) -> None:
+            complete(answer, lambda: value_of(reply))  # unless it was given up
 
         def hand_over(found: Future[Any]) -> None:
             """Leave Ray's own thread, on which a call of Ray, such as to end an actor, would wait for ever."""
@@ -267,14 +306,17 @@ class Cluster:
 
         Raises:
             ActorLost: it has died, or did not answer in time.
+            EngineFailed: the head of the cluster is lost.
         """
+        self.check_head()  # engines may go on without it, until Ray ends this process
         due = clock() + seconds
         reply = asyncio.ensure_future(reference)
         try:
             while (left := due - clock()) > 0:
-                await asyncio.wait([reply], timeout=max(left, POLL))
+                await asyncio.wait([reply], timeout=min(max(left, POLL), SLICE))
                 if reply.done():
                     return reply.result()
+                self.check_head()
             reply.cancel()
             raise ActorLost(f"it did not answer within {seconds:g} s")
         except asyncio.CancelledError:
@@ -297,14 +339,23 @@ class Cluster:
         if self._closed:
             return
         self._closed = True
+        if self._head is not None:
+            self._head.stop()
         self._answers.shutdown(wait=False)
         with Cluster._lock:
             Cluster._users -= 1
             if not Cluster._users and Cluster._ours:
                 Cluster._ours = False
-                self._ray.shutdown()  # which gives the room back, even if the cluster's processes have died
-            else:
+                self._shut_down()
+            elif self._head is None or not self._head.lost:
                 self._give_back()
+
+    def _shut_down(self) -> None:
+        """Leave the cluster, which gives the room back, even if the cluster's processes have died."""
+        if self._head is not None and self._head.lost:  # Ray would wait for it, also when this process exits
+            atexit.unregister(self._ray.shutdown)
+        else:
+            self._ray.shutdown()
 
     def _give_back(self) -> None:
         """Give the room back on a connection that stays."""
@@ -386,7 +437,7 @@ def check_address(address: str) -> str:
         key = source or "cluster.address"
         raise SamplerError(f'{key} must be "local", "auto" or "host:port", got "{place}"')
     try:
-        _greet(host.strip("[]"), int(port))
+        greet(place)
     except (OSError, OverflowError) as error:
         reason = "it does not answer as Ray does" if isinstance(error, TimeoutError) else str(error)
         where, advice = (f"{place} ({source})", "start one with `ray start --head`") if source else (place, "")
@@ -411,20 +462,6 @@ def _remembered_address() -> tuple[str, str]:
         return str(get_ray_address_from_environment("auto", None)), "the cluster that was started last on this machine"
     except ConnectionError as error:
         raise SamplerError(_no_cluster("auto")) from error
-
-
-def _greet(host: str, port: int) -> None:
-    """Connect to a server, and wait for the first bytes of its answer.
-
-    Raises:
-        OSError: nothing listens, or what listens does not speak gRPC, or hangs.
-    """
-    with socket.create_connection((host, port), REACH) as connection:
-        if os.environ.get("RAY_USE_TLS", "0") != "0":
-            return
-        connection.sendall(_GREETING)
-        if connection.recv(9)[3:4] != b"\x04":  # the type of a frame of settings
-            raise TimeoutError
 
 
 def _no_cluster(address: str) -> str:

@@ -19,7 +19,7 @@ ray = pytest.importorskip("ray")
 
 from ray.cluster_utils import Cluster as Nodes  # noqa: E402
 
-from turnwise.agents.cluster import connection  # noqa: E402
+from turnwise.agents.cluster import head  # noqa: E402
 from turnwise.agents.cluster.connection import Cluster, ClusterSettings, check_address  # noqa: E402
 from turnwise.agents.cluster.sampler import ClusterSampler  # noqa: E402
 from turnwise.agents.errors import SamplerError  # noqa: E402
@@ -138,7 +138,7 @@ def test_a_cluster_that_has_died_is_told_in_one_sentence(monkeypatch: pytest.Mon
 
 
 def test_a_server_that_accepts_connections_and_is_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "REACH", 0.5)
+    monkeypatch.setattr(head, "REACH", 0.5)
     refused = pytest.raises(SamplerError, match="it does not answer as Ray does; see `ray status` there")
     with socket.create_server(("127.0.0.1", 0)) as silent, refused:  # like a head whose process stands still
         check_address(f"127.0.0.1:{silent.getsockname()[1]}")

@@ -1,5 +1,6 @@
 """One run on a Ray cluster that loses an engine, an environment worker, a rank of the learner and its own process."""
 
+import contextlib
 import json
 import os
 import random
@@ -153,3 +154,30 @@ def finished(folder):
                 member, _, seed = rest.partition("@")
                 names[task, int(member) % REPLACED, seed] += 1
     return names
+
+
+@pytest.mark.slow
+def test_a_run_whose_cluster_has_lost_its_head_ends_with_a_sentence_and_a_checkpoint(tmp_path):
+    """Ray itself would wait for a minute, and then end the process from a thread of its own, without a checkpoint."""
+    folder, file = tmp_path / "run", tmp_path / "run.toml"
+    words = [*WORDS, "train.steps=1000", "train.checkpoint_every=1000", *CLUSTER, "cluster.learners=1"]
+    file.write_text(effective_toml(make_run(folder, *words)))
+    environment = {**os.environ, "PYTHONPATH": str(TESTS), "RAY_USAGE_STATS_ENABLED": "0"}
+    command = [sys.executable, "-P", "-m", "turnwise.cli.main", "train", str(file)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True
+    )
+    try:
+        assert eventually(lambda: (folder / "metrics.jsonl").is_file() and len(trained(folder)) >= 2, MOST_SECONDS)
+        (head,) = [pid for pid, title in descendants(process.pid).items() if "gcs_server" in title.partition("\0")[0]]
+        os.kill(head, signal.SIGKILL)
+        said, _ = process.communicate(timeout=100)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 2, said[-3000:]
+    assert "the head of the Ray cluster at " in " ".join(said.split())
+    assert "Traceback" not in said
+    saved = max(int(path.name) for path in (folder / "checkpoints").glob("0*"))
+    assert saved >= 2
+    assert saved == max(event["iteration"] for event in trained(folder))

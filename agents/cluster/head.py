@@ -1,0 +1,69 @@
+"""Whether the head of a Ray cluster answers, asked over its socket: before a cluster is joined, and all the time after.
+
+Ray itself waits for a head that has died for a minute, and then ends the whole process from its own threads.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+REACH = 2.0
+"""Seconds in which the address of a cluster must accept a connection, and then answer; Ray itself tries for minutes."""
+LOOK = 2.0
+"""Seconds between two looks at the head."""
+LOST = 20.0
+"""Seconds without an answer after which the head counts as lost; one that is started again meanwhile is not."""
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+"""What a client of gRPC says first, with empty settings; the server sends its own settings."""
+
+
+def greet(address: str) -> None:
+    """Connect to the head at "host:port", and wait for the first bytes of its answer.
+
+    Raises:
+        OSError: nothing listens, or what listens does not speak gRPC, or hangs.
+        OverflowError: there is no such port.
+    """
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host.strip("[]"), int(port)), REACH) as connection:
+        if os.environ.get("RAY_USE_TLS", "0") != "0":
+            return
+        connection.sendall(_GREETING)
+        if connection.recv(9)[3:4] != b"\x04":  # the type of a frame of settings
+            raise TimeoutError
+
+
+class HeadWatch:
+    """Looks at the head of a cluster on a thread of its own until it is stopped or the head is lost."""
+
+    def __init__(self, address: str, on_loss: Callable[[], object]) -> None:
+        """Begin to look.
+
+        Args:
+            address: of the head, "host:port".
+            on_loss: called once, on the thread, when the head is lost.
+        """
+        self.address = address
+        self.lost = False
+        self._on_loss, self._over = on_loss, threading.Event()
+        threading.Thread(target=self._look, name="turnwise-cluster-head", daemon=True).start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._over.set()
+
+    def _look(self) -> None:
+        answered = time.monotonic()
+        while not self._over.wait(LOOK):
+            try:
+                greet(self.address)
+                answered = time.monotonic()
+            except (OSError, ValueError):
+                if time.monotonic() - answered >= LOST and not self._over.is_set():
+                    self.lost = True
+                    self._on_loss()
+                    return
