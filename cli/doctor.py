@@ -200,7 +200,8 @@ def rows(seconds: float = LIMIT) -> list[ProbeResult]:
     results: list[ProbeResult] = []
     for name, call in calls:
         try:
-            results.extend(wait(call, max(end - time.monotonic(), 0.0)))
+            found: list[ProbeResult] = wait(call, max(end - time.monotonic(), 0.0))
+            results += found
         except DeadlinePassed:
             results.append(ProbeResult(name, False, f"the check did not end within {seconds:g} s"))
         except Exception as error:

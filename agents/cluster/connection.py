@@ -29,7 +29,7 @@ from turnwise.tools.deadlines import DeadlinePassed, call_in_thread, wait
 __all__ = ["ActorLost", "Cluster", "ClusterNode", "ClusterSettings", "check_address", "own_cores", "require_ray"]
 
 SLICE = 5.0
-"""Seconds of waiting for an answer between two looks at whether the head is lost; and to leave a cluster without one."""
+"""Seconds of waiting for an answer between two looks at the head; and in which a cluster without one must be left."""
 POLL = 0.2
 """Seconds between two looks at whether room was found, or a clock that stands still goes on."""
 LOCAL_WAIT = 20.0
