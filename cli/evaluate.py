@@ -58,7 +58,7 @@ def _panel_of(
 
 
 class EpisodeCounter:
-    """Counts finished episodes on the last line of a terminal; elsewhere a line on standard error says it now and then.
+    """Counts finished episodes on the last line of a terminal; elsewhere a line says it now and then.
 
     Without a terminal the first line comes at once, and the next ones at most every `INTERVAL` seconds.
     """
@@ -99,7 +99,7 @@ class EpisodeCounter:
 
     def _print(self) -> None:
         self.printed = time.monotonic()
-        err().print(self.render(), soft_wrap=True)
+        out().print(self.render(), soft_wrap=True)
 
     def render(self) -> Text:
         """Return the line."""
@@ -331,7 +331,7 @@ def evaluate(
     fixed = _panel_of(panel, lambda: choose_env(env_id, env_options, who), env_id, env_options, episodes, seed)
     model = ModelOptions(device, threads, dtype, batch_size, sampler_options)
     if not err().is_terminal:  # a large model takes minutes to load
-        err().print(f"loading {who} for {len(fixed.tasks)} tasks of {fixed.env}", soft_wrap=True)
+        say(f"loading {who} for {len(fixed.tasks)} tasks of {fixed.env}", "dim")
     player = load_player(who, agent_options, env_id=fixed.env, seed=seed, model=model)
     try:
         limit = player.deadline if deadline is None else deadline

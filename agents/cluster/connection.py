@@ -23,14 +23,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from turnwise.agents.cluster.head import HeadWatch, greet
-from turnwise.agents.errors import EngineFailed, SamplerError
-from turnwise.tools.deadlines import call_in_thread
+from turnwise.agents.errors import SamplerError
+from turnwise.tools.deadlines import DeadlinePassed, call_in_thread, wait
 from turnwise.tools.failures import complete, message_of
 
 __all__ = ["ActorLost", "Cluster", "ClusterNode", "ClusterSettings", "check_address", "own_cores", "require_ray"]
 
 SLICE = 5.0
-"""Seconds of waiting for an answer between two looks at whether the head is lost."""
+"""Seconds of waiting for an answer between two looks at the head; and in which a cluster without one must be left."""
 POLL = 0.2
 """Seconds between two looks at whether room was found, or a clock that stands still goes on."""
 LOCAL_WAIT = 20.0
@@ -106,6 +106,7 @@ class Cluster:
     _ours = False
     """Whether the connection was made here, and not by the user's own program."""
     _head: HeadWatch | None = None
+    """Looks after the head of the connection, for all clusters of the process."""
 
     def __init__(self, settings: ClusterSettings) -> None:
         self.settings = settings
@@ -119,20 +120,19 @@ class Cluster:
             if not self._ray.is_initialized():
                 self._connect()
                 Cluster._ours = True
+            if Cluster._head is None:
+                Cluster._head = HeadWatch(self._ray.get_runtime_context().gcs_address)
+            Cluster._head.on_loss.append(self._give_up)
             Cluster._users += 1
-        self._head = HeadWatch(self._ray.get_runtime_context().gcs_address, self._give_up)
 
     def check_head(self) -> None:
         """Check that the head of the cluster is there.
 
         Raises:
-            EngineFailed: it has not answered for `turnwise.agents.cluster.head.LOST` seconds.
+            EngineFailed: it is lost.
         """
-        if self._head is not None and self._head.lost:
-            raise EngineFailed(
-                f"the head of the Ray cluster at {self._head.address} does not answer any more: its process has ended, "
-                "or its machine cannot be reached"
-            )
+        if self._head is not None:
+            self._head.check()
 
     def _give_up(self) -> None:
         """Let everybody who waits for an actor know that nothing will come."""
@@ -308,7 +308,7 @@ class Cluster:
             ActorLost: it has died, or did not answer in time.
             EngineFailed: the head of the cluster is lost.
         """
-        self.check_head()  # engines may go on without it, until Ray ends this process
+        self.check_head()  # engines go on without it, until Ray ends this process
         due = clock() + seconds
         reply = asyncio.ensure_future(reference)
         try:
@@ -339,23 +339,24 @@ class Cluster:
         if self._closed:
             return
         self._closed = True
-        if self._head is not None:
-            self._head.stop()
         self._answers.shutdown(wait=False)
         with Cluster._lock:
             Cluster._users -= 1
+            lost = Cluster._head is not None and Cluster._head.lost
+            if Cluster._head is not None:
+                Cluster._head.on_loss.remove(self._give_up)
+                if not Cluster._users:
+                    Cluster._head.stop()
+                    Cluster._head = None
             if not Cluster._users and Cluster._ours:
                 Cluster._ours = False
-                self._shut_down()
-            elif self._head is None or not self._head.lost:
+                # This gives the room back, even if the cluster's processes have died; without a head it may never end.
+                with suppress(DeadlinePassed):
+                    wait(call_in_thread(self._ray.shutdown), SLICE) if lost else self._ray.shutdown()
+                if lost:
+                    atexit.unregister(self._ray.shutdown)
+            elif not lost:
                 self._give_back()
-
-    def _shut_down(self) -> None:
-        """Leave the cluster, which gives the room back, even if the cluster's processes have died."""
-        if self._head is not None and self._head.lost:  # Ray would wait for it, also when this process exits
-            atexit.unregister(self._ray.shutdown)
-        else:
-            self._ray.shutdown()
 
     def _give_back(self) -> None:
         """Give the room back on a connection that stays."""
@@ -465,10 +466,8 @@ def _remembered_address() -> tuple[str, str]:
 
 
 def _no_cluster(address: str) -> str:
-    return (
-        f'no Ray cluster was found at the address "{address}"; start one with `ray start --head`, or set '
-        'cluster.address = "local"'
-    )
+    start = 'start one with `ray start --head`, or set cluster.address = "local"'
+    return f'no Ray cluster was found at the address "{address}"; {start}'
 
 
 def _not_joined(address: str, text: str) -> str:

@@ -11,6 +11,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from turnwise.agents.errors import EngineFailed
+
 REACH = 2.0
 """Seconds in which the address of a cluster must accept a connection, and then answer; Ray itself tries for minutes."""
 LOOK = 2.0
@@ -38,19 +40,36 @@ def greet(address: str) -> None:
 
 
 class HeadWatch:
-    """Looks at the head of a cluster on a thread of its own until it is stopped or the head is lost."""
+    """Looks at the head of a cluster on a thread of its own until it is stopped or the head is lost.
 
-    def __init__(self, address: str, on_loss: Callable[[], object]) -> None:
+    Attributes:
+        lost: whether the head is lost.
+        on_loss: functions that are called on the thread when it is.
+    """
+
+    def __init__(self, address: str) -> None:
         """Begin to look.
 
         Args:
             address: of the head, "host:port".
-            on_loss: called once, on the thread, when the head is lost.
         """
         self.address = address
         self.lost = False
-        self._on_loss, self._over = on_loss, threading.Event()
+        self.on_loss: list[Callable[[], object]] = []
+        self._over = threading.Event()
         threading.Thread(target=self._look, name="turnwise-cluster-head", daemon=True).start()
+
+    def check(self) -> None:
+        """Check that the head is there.
+
+        Raises:
+            EngineFailed: it has not answered for `LOST` seconds.
+        """
+        if self.lost:
+            raise EngineFailed(
+                f"the head of the Ray cluster at {self.address} does not answer any more: its process has ended, or "
+                "its machine cannot be reached"
+            )
 
     def stop(self) -> None:
         """Look no more."""
@@ -65,5 +84,6 @@ class HeadWatch:
             except (OSError, ValueError):
                 if time.monotonic() - answered >= LOST and not self._over.is_set():
                     self.lost = True
-                    self._on_loss()
+                    for tell in list(self.on_loss):
+                        tell()
                     return

@@ -19,6 +19,7 @@ from turnwise.agents.cluster.engine_host import EngineHost
 from turnwise.agents.cluster.sampler import ClusterSampler
 from turnwise.agents.prompt import View
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings
+from turnwise.registry import import_rules
 
 VIEW = View("look", "look", ("go east",), 0)
 
@@ -64,7 +65,7 @@ class Method:
 
 class Actor:
     def __init__(self) -> None:
-        self.host = EngineHost([])
+        self.host = EngineHost(import_rules())
 
     def __getattr__(self, name: str) -> Method:
         return Method(getattr(self.host, name))

@@ -310,7 +310,7 @@ def test_hostile_texts_are_text(tab: Any, tmp_path: Path) -> None:
     texts = view.locator(".text.seen").all_inner_texts()
     for attack, text in list(zip(ATTACKS, texts, strict=False))[:11]:
         assert text == attack
-    for name in ("[U+202E]", "[U+200B]", "[U+FEFF]", "␀", "␛", "\ufffd", "[U+E0041]"):
+    for name in ("[U+202E]", "[U+200B]", "[U+FEFF]", "␀", "␛", "\\ud800", "[U+E0041]"):
         assert name in texts[11]
     assert len(texts[len(ATTACKS)]) < 5000  # the rest on request
     tab.evaluate("location.hash = '#/search?q=' + encodeURIComponent('<script>')")

@@ -219,8 +219,8 @@ def test_ctrl_c_in_an_evaluation_keeps_what_is_finished_and_says_so(tmp_path: Pa
     assert 7 <= finished < 18
     assert f"{result} was not written" in err
     assert not result.exists()
-    assert "loading random for 18 tasks" in err
-    assert "0/18 episodes, 0 won" in err
+    assert "loading random for 18 tasks" in said.stdout
+    assert "0/18 episodes, 0 won" in said.stdout
     if keep:
         assert f"they are in {file}" in err
         assert len(list(read_trajectories(file))) == finished
