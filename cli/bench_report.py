@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from turnwise.agents.json_files import write_text
 from turnwise.cli.console import count, duration, out, percent, say, warn
 from turnwise.cli.errors import UserError
 from turnwise.cli.evaluate import effort
@@ -171,6 +170,8 @@ def write_card(card: Card, scale: Sequence[Card], folder: Path, name: str = "car
             picture = f"{name}.svg"
         except UserError as error:
             warn(f"no picture: {error}")
+    from turnwise.agents.json_files import write_text
+
     write_text(folder / f"{name}.md", markdown(card, scale, picture))
 
 

@@ -27,6 +27,7 @@ READERS = {
 }
 READ_ELSEWHERE = {
     "agents/samplers/openai": "answers of servers",
+    "agents/tokenization.py": "the state of a tokenizer in memory",
     "agents/samplers/transformers/decoder_choice.py": "limits of the system",
     "agents/samplers/vllm/engine.py": "its own log",
     "cli/convert_reference_cases": "a program of its own, for files of developers",

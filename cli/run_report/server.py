@@ -75,7 +75,7 @@ class LiveServer:
         status = 404
         headers = [(name.lower(), value) for name, value in request.headers.items()]
         if refused := refusal(_RULES, request.command, headers):
-            status, content = refused.status, f"{refused.sentence}\n".encode()
+            status, content = refused.status, f"{refused.sentence}\n".encode("utf-8", errors="backslashreplace")
         elif request.path == "/":
             status, kind, content = 200, "text/html; charset=utf-8", self._page()
         elif found := _NEWS.fullmatch(request.path):

@@ -110,8 +110,12 @@ def test_a_token_engine_is_evaluated(
 
 def test_a_failing_request_is_an_error_in_the_table(turnwise: Call, served: tuple[ToyServer, str]) -> None:
     server, url = served
+    words = ["eval", f"openai:tiny@{url}", ENV, "--episodes", 3, "agent.max_turns=1", "--concurrency", 1]
     server.faults.append(error(400, "bad prompt"))
-    said = turnwise("eval", f"openai:tiny@{url}", ENV, "--episodes", 3, "agent.max_turns=1", "--concurrency", 1)
+    said = turnwise(*words)
+    assert "failed" not in said.err + said.out  # the episode is played once more
+    server.faults.extend([error(400, "bad prompt"), Fault(), Fault(), error(400, "bad prompt")])
+    said = turnwise(*words)
     assert said.code == 0, said.err
     assert "1 episodes failed and are excluded from the rates" in said.err + said.out
     assert "HTTP 400: bad prompt" in said.err + said.out

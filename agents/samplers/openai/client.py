@@ -307,7 +307,7 @@ class OpenAIClient:
         """Return decoded JSON without the key, and with no half surrogate pairs, which cannot be sent back."""
         data = hide_in(data, self.key.secrets) if self.key else data
         try:
-            json.dumps(data, ensure_ascii=False).encode()
+            json.dumps(data, ensure_ascii=False).encode("utf-8", errors="strict")
         except UnicodeEncodeError:
             return map_strings(data, encodable)
         return data

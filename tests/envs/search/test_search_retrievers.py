@@ -28,7 +28,7 @@ def test_a_service_may_take_as_long_as_the_environment_says(tmp_path, monkeypatc
         def __init__(self, *args, **options):
             super().__init__(*args, clock=lambda: 0.0, **options)  # no time passes before it asks
 
-        def _send(self, body: bytes, timeout: float):
+        def _send(self, body: bytes, timeout: float, most: int):
             made.append(timeout)
             return {"result": [[]]}
 
@@ -43,7 +43,7 @@ def test_a_service_may_take_as_long_as_the_environment_says(tmp_path, monkeypatc
     ("status", "body", "said"),
     [
         (422, b'{"detail": "too long"}', "too long"),
-        (200, b"<html>", "invalid JSON"),
+        (200, b"<html>", "not valid JSON"),
         (200, b'{"result": []}', "one list per query"),
         (404, b"", "status 404"),
     ],
