@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from toys.waiting import eventually
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -146,3 +148,14 @@ def test_smollm2_is_built_and_answers(tmp_path: Path) -> None:
     ids = torch.tensor([tokenizer.encode(text, add_special_tokens=False)])
     answer = model.generate(ids, max_new_tokens=12, do_sample=False)[0, ids.shape[1] :]
     assert "Paris" in tokenizer.decode(answer)
+
+
+def test_a_step_that_takes_long_says_that_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packaged_models, "ALIVE", 0.01)
+    told: list[str] = []
+    with packaged_models._signs_of_life("downloading toy==1.0 (1 of 2)", told.append):
+        assert eventually(lambda: len(told) >= 2)
+    assert told[0].startswith("still downloading toy==1.0 (1 of 2) after ")
+    count = len(told)
+    time.sleep(0.05)
+    assert len(told) == count
