@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -305,6 +306,7 @@ def test_the_baselines_are_what_is_measured_now(turnwise: Call, tmp_path: Path, 
         if panel.status == "played" and "miniwob" not in panel.name:
             assert known is not None, panel.name
             assert panel.result is not None
-            assert panel.result.rows == known.rows, panel.name
+            rows = [replace(row, counted=None, priced=None) for row in panel.result.rows]  # older cards do not say
+            assert rows == [replace(row, counted=None, priced=None) for row in known.rows], panel.name
             compared += 1
     assert compared >= 4
