@@ -33,7 +33,10 @@ _TOO_LONG = re.compile(
     r"|maximum prompt length|range of input length",
     re.IGNORECASE,
 )
-_NOT_TOO_LONG = re.compile(r"must be (less|smaller|at most|<)|\b(id|name|user|stop)'?: string too long", re.IGNORECASE)
+_NOT_TOO_LONG = re.compile(
+    r"must be (less|smaller|at most|<)|\b(id|name|user|stop)'?: string too long|parameter\W{1,3}max_\w*tokens",
+    re.IGNORECASE,
+)
 """About a parameter, not about the prompt."""
 _SUM_TOO_LONG = re.compile(
     r"\b(inputs?|prompt)\b.{0,20}tokens.{0,30}must be (<|less)|\binputs?\b.{0,3}must have less than .{0,10}tokens",

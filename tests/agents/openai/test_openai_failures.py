@@ -222,6 +222,7 @@ def test_a_request_that_the_server_rejects_fails_at_once(server: ToyServer, open
         ),
         (403, {"error": {"message": "Sorry, you have been blocked"}}, "request"),
         (400, {"error": {"message": "max_tokens must be at least 1, got -2."}}, "request"),
+        (400, {"error": {"message": "the maximum tokens in parameter max_tokens is 8192"}}, "request"),
         (422, {"detail": [{"loc": ["body", "seed"], "msg": "Input should be less"}]}, "request"),
         (403, {"error": {"message": "flagged"}}, "request"),
         (401, {"error": {"message": "Incorrect API key"}}, "key"),
