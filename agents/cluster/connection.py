@@ -19,10 +19,10 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 from turnwise.agents.cluster.head import HeadWatch, greet
+from turnwise.agents.cluster.settings import ClusterNode, ClusterSettings
 from turnwise.agents.errors import SamplerError
 from turnwise.tools.deadlines import DeadlinePassed, call_in_thread, wait
 from turnwise.tools.failures import complete, message_of
@@ -41,34 +41,6 @@ MOST_CALLS = 10_000
 
 class ActorLost(Exception):
     """The process of an actor has died, cannot be reached, or did not answer in time."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterSettings:
-    """Where engines run, and how many."""
-
-    address: str = "local"
-    """"local" starts a cluster on this machine; "auto" or "host:port" joins one."""
-    engines: int = 1
-    cpus: float = 1.0
-    """CPUs reserved for each engine."""
-    gpus: float = 0.0
-    """GPUs reserved for each engine, all on one node."""
-    wait: float = 60.0
-    """Seconds to wait for nodes that join late."""
-    timeout: float = 600.0
-    """Seconds in which an engine must answer a request or load weights."""
-    visible: str | None = None
-    """CUDA_VISIBLE_DEVICES of a cluster that is started; None: that of this process."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterNode:
-    """A node of a cluster that is alive."""
-
-    address: str
-    cpus: float
-    gpus: float
 
 
 def require_ray() -> Any:
