@@ -20,7 +20,8 @@ PRINTS = re.compile(
     r"print|(typer|click)\.(echo|secho|confirm|prompt)|rich\.print|(\w+\.)*Console|sys\.(stdout|stderr)\.write"
     r"|(traceback|tb)\.print_\w+|logging\.basicConfig|(logging\.)?StreamHandler"
 )
-MAY_PRINT = {"cli/console.py", "training/process_worker.py"}  # the worker writes its own log file
+# The worker writes its own log file, and Parquet's rows go to the process that asked for them.
+MAY_PRINT = {"cli/console.py", "training/process_worker.py", "tools/readers/parquet_rows.py"}
 
 IMPORTS = re.compile(
     r"(importlib\.)?import_module|__import__|exec|eval|runpy\.\w+|pkgutil\.resolve_name|\w+\.exec_module"
@@ -38,7 +39,6 @@ MAY_IMPORT = {
     "envs/code/candidate_runner.py": "runs inside of a box",
     "envs/code/script_runner.py": "runs inside of a box",
     "tools/sandbox/session_driver.py": "runs inside of a box",
-    "tools/readers/parquet_rows.py": "writes rows to the process that started it",
     "envs/code/generator/tasks.py": "programs that the generator has written",
 }
 
