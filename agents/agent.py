@@ -41,7 +41,7 @@ class Agent:
     top_p: float = 1.0
     """Only the fewest most probable tokens that have this probability together are sampled; 1: all."""
     top_k: int = 0
-    """Only so many of the most probable tokens are sampled; 0: all."""
+    """Number of most probable tokens that may be sampled; 0: all."""
     min_p: float = 0.0
     """Only tokens at least this many times as probable as the most probable one are sampled; 0: all."""
     stop: tuple[str, ...] = ()

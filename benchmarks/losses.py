@@ -93,16 +93,16 @@ def deaths(episodes: int, turns: int, share: float, workers: int, again: bool) -
     with EnvPool(partial(Line, share), hosts=hosts) as pool:
         groups = rollout(Agent(max_turns=turns), Random(), tasks, make=pool, concurrency=episodes, report=report)
         capacity = hosts.capacity
-    ended = [one for group in groups for one in group.trajectories]
-    killers = sum("EnvironmentDied" in str(one.error) for one in ended)
+    ended = [trajectory for group in groups for trajectory in group.trajectories]
+    killers = sum("EnvironmentDied" in str(trajectory.error) for trajectory in ended)
     rollout_stream.MOST_LOSSES = MOST_LOSSES
     return {
         "workers": workers,
         "begun_again": again,
         "episodes": episodes,
-        "finished": sum(one.finished for one in ended),
+        "finished": sum(trajectory.finished for trajectory in ended),
         "ended_their_process": killers,
-        "lost": len(ended) - killers - sum(one.finished for one in ended),
+        "lost": len(ended) - killers - sum(trajectory.finished for trajectory in ended),
         "beginnings": episodes + report.lost,
         "at_once_at_the_end": min(capacity, episodes),
         "seconds": report.seconds,
@@ -133,13 +133,13 @@ def long_episode(turns: int = 30, tokens: int = 3000) -> Trajectory:
 
 
 def trajectories(beside: bool, episodes: int = 10) -> dict[str, Any]:
-    one = long_episode()
+    trajectory = long_episode()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t.jsonl.gz"
         with BackgroundWriter(path) if beside else TrajectoryWriter(path) as writer:
             begun = time.thread_time()
             for _ in range(episodes):
-                writer.write(one)
+                writer.write(trajectory)
             spent = time.thread_time() - begun
         size = path.stat().st_size
     return {"beside": beside, "ms_an_episode": 1000 * spent / episodes, "megabytes_an_episode": size / episodes / 1e6}

@@ -1,6 +1,6 @@
 """What comes from outside, read under limits: files, lines, compressed data, JSON, and bodies that a server streams.
 
-Whoever reads what this program did not write reads it here. Each function checks its limit before it allocates what the
+What this program did not write is read here. Each function checks its limit before it allocates what the
 limit bounds, and raises one error, `InputError`, whose message says what was read, what came and what is allowed.
 
 Compressed files are told by their first bytes, not by their names. A few hundred bytes of zstd may stand for gigabytes,
