@@ -44,7 +44,7 @@ $(STAMP) $(DEMO_STAMP): pyproject.toml constraints.txt
 links:
 	@mkdir -p .links/turnwise
 	@for file in package/*; do ln -sfn ../../$$file .links/turnwise/; done
-	@for folder in agents cli credit envs tools training; do ln -sfn ../../$$folder .links/turnwise/$$folder; done
+	@for folder in ablation agents cli credit envs evaluation phone processes report tools training; do ln -sfn ../../$$folder .links/turnwise/$$folder; done
 
 demo: $(DEMO_STAMP)
 	$(BIN)/turnwise demo --seed $(SEED)
@@ -91,7 +91,7 @@ check: install
 
 # The scripts of the report's page have their types in comments, which TypeScript checks; npm installs it.
 check-page:
-	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(TSC) && $(TSC) -p cli/run_report/page/tsconfig.json; \
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(TSC) && $(TSC) -p report/run_report/page/tsconfig.json; \
 	else echo "the types of the report's scripts are not checked: there is no npm"; fi
 
 $(TSC):

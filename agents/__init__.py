@@ -1,13 +1,10 @@
-"""Agents: prompts and memory, parsers, samplers, rollouts, trajectories on disk, evaluation. Imports no torch."""
+"""Agents: prompts and memory, parsers, samplers, rollouts, trajectories on disk. Imports no torch."""
 
 from __future__ import annotations
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.comparison import Comparison, compare
 from turnwise.agents.content import Content, ImagePart, TextPart
-from turnwise.agents.demonstration_tokens import tokenize_trajectory
-from turnwise.agents.dialogue import Dialogue, Prompt
-from turnwise.agents.env_pool import EnvPool
+from turnwise.agents.demonstrations.tokens import tokenize_trajectory
 from turnwise.agents.errors import (
     AgentError,
     ContextOverflow,
@@ -17,13 +14,17 @@ from turnwise.agents.errors import (
     PromptError,
     RequestFailed,
     SamplerError,
+    StepsError,
     StoreError,
 )
-from turnwise.agents.evaluation import EvaluationResult, EvaluationSummary, Panel, Rate, evaluate
-from turnwise.agents.parsing import PARSERS, Parsed, Parser
-from turnwise.agents.prompt import PROMPTS, Conversation, Exchange, PromptBuilder, View, Window
-from turnwise.agents.rollout import RolloutReport, arollout, play, rollout
-from turnwise.agents.rollout_stream import stream
+from turnwise.agents.files.trajectory_files import TornLine, TrajectoryWriter, read_trajectories
+from turnwise.agents.prompts.dialogue import Dialogue, Prompt
+from turnwise.agents.prompts.parsing import PARSERS, Parsed, Parser
+from turnwise.agents.prompts.prompt import PROMPTS, Conversation, Exchange, PromptBuilder, View, Window
+from turnwise.agents.prompts.templates import PLAIN, REACT, TEMPLATES, Template
+from turnwise.agents.rollouts.env_pool import EnvPool
+from turnwise.agents.rollouts.rollout import RolloutReport, arollout, play, rollout
+from turnwise.agents.rollouts.rollout_stream import stream
 from turnwise.agents.samplers import (
     SAMPLERS,
     Completion,
@@ -37,10 +38,8 @@ from turnwise.agents.samplers import (
     Tokenizer,
     parse_sampler,
 )
-from turnwise.agents.statistics import mcnemar_exact, paired_permutation, wilson
-from turnwise.agents.templates import PLAIN, REACT, TEMPLATES, Template
+from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import Group, Stop, Trajectory, Turn, grouped
-from turnwise.agents.trajectory_files import TornLine, TrajectoryWriter, read_trajectories
 
 __all__ = [
     "PARSERS",
@@ -51,7 +50,6 @@ __all__ = [
     "TEMPLATES",
     "Agent",
     "AgentError",
-    "Comparison",
     "Completion",
     "Content",
     "ContextOverflow",
@@ -60,14 +58,11 @@ __all__ = [
     "EngineFailed",
     "EnvPool",
     "EvaluationError",
-    "EvaluationResult",
-    "EvaluationSummary",
     "Exchange",
     "Expert",
     "Group",
     "ImagePart",
     "Interrupted",
-    "Panel",
     "Parsed",
     "Parser",
     "PlayerSampler",
@@ -75,7 +70,6 @@ __all__ = [
     "PromptBuilder",
     "PromptError",
     "Random",
-    "Rate",
     "Request",
     "RequestFailed",
     "RolloutReport",
@@ -83,6 +77,7 @@ __all__ = [
     "SamplerError",
     "SamplerSettings",
     "Scripted",
+    "StepsError",
     "Stop",
     "StoreError",
     "Template",
@@ -95,16 +90,12 @@ __all__ = [
     "View",
     "Window",
     "arollout",
-    "compare",
-    "evaluate",
     "grouped",
-    "mcnemar_exact",
-    "paired_permutation",
     "parse_sampler",
     "play",
     "read_trajectories",
     "rollout",
+    "steps_of",
     "stream",
     "tokenize_trajectory",
-    "wilson",
 ]

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, cast
 
-from turnwise.agents.chat_template import ChatTemplate
 from turnwise.agents.errors import AgentError, PromptError, look_up
-from turnwise.agents.parsing import PARSERS, Parsed, Parser, without_stop
-from turnwise.agents.prompt import PROMPTS, Conversation, PromptBuilder
-from turnwise.agents.templates import PLAIN, TEMPLATES, Template
-from turnwise.agents.tokenization import Tokenizer
+from turnwise.agents.models.tokenization import Tokenizer
+from turnwise.agents.prompts.chat_template import ChatTemplate
+from turnwise.agents.prompts.parsing import PARSERS, Parsed, Parser, without_stop
+from turnwise.agents.prompts.prompt import PROMPTS, Conversation, PromptBuilder
+from turnwise.agents.prompts.templates import PLAIN, TEMPLATES, Template
 from turnwise.registry import suggest
 
 _KINDS: tuple[tuple[str, tuple[type, ...], str], ...] = (

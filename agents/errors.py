@@ -9,7 +9,8 @@
     │   └── EngineFailed       the engine or server as a whole cannot be used, or not any more
     ├── StoreError             a file or folder that cannot be read or written
     │   └── FolderInUse        an output folder that another process writes into
-    └── EvaluationError        results that cannot be compared, panels that cannot be played
+    ├── EvaluationError        results that cannot be compared, panels that cannot be played
+    └── StepsError             turns that make no table for credit
 
     Interrupted                (a KeyboardInterrupt) Ctrl-C in a rollout: it carries what was finished
 
@@ -67,6 +68,10 @@ class StoreError(AgentError):
 
 class FolderInUse(StoreError):
     """Another process writes into the output folder."""
+
+
+class StepsError(AgentError):
+    """Turns make no table for credit."""
 
 
 class EvaluationError(AgentError):

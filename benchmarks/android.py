@@ -30,13 +30,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from turnwise.envs import make
-from turnwise.envs.android.adb import AdbServer
-from turnwise.envs.android.direct import DirectDevice
 from turnwise.envs.android.env import AndroidEnv
-from turnwise.envs.android.phone import Phone
 from turnwise.envs.android.stock.source import StockTasks
+from turnwise.phone import Phone
+from turnwise.phone.adb import AdbServer
+from turnwise.phone.adb.direct import DirectDevice
+from turnwise.processes.garbage_collection import collect_garbage_less_often
 from turnwise.tools.android import AdbDevice, AdbServerClient, Device
-from turnwise.tools.garbage_collection import collect_garbage_less_often
 
 
 def main() -> None:

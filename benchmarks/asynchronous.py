@@ -33,8 +33,8 @@ import gymnasium
 from rich.console import Console
 from rich.table import Table
 
+from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.agents.samplers.base import Completion, Request
-from turnwise.agents.trajectory_files import read_trajectories
 from turnwise.envs import register
 from turnwise.envs.spaces import Text
 from turnwise.training import Run

@@ -32,9 +32,9 @@ from rich.console import Console
 from rich.table import Table
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.env_pool import EnvPool
-from turnwise.agents.env_processes import EnvProcesses
-from turnwise.agents.rollout import RolloutReport, arollout, rollout
+from turnwise.agents.rollouts.env_pool import EnvPool
+from turnwise.agents.rollouts.env_processes import EnvProcesses
+from turnwise.agents.rollouts.rollout import RolloutReport, arollout, rollout
 from turnwise.agents.samplers.base import Completion, Request
 from turnwise.agents.samplers.scripted import Random
 from turnwise.agents.trajectory import Group

@@ -18,14 +18,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.agents import Agent, rollout
-from turnwise.agents.env_pool import EnvPool, MakeEnv
-from turnwise.agents.rollout import RolloutReport
+from turnwise.agents import Agent
+from turnwise.agents.rollouts import rollout
+from turnwise.agents.rollouts.env_pool import EnvPool, MakeEnv
+from turnwise.agents.rollouts.rollout import RolloutReport
 from turnwise.agents.samplers.scripted import Random
 from turnwise.agents.trajectory import Trajectory
 from turnwise.envs import maker
-from turnwise.tools.garbage_collection import collect_garbage_less_often
-from turnwise.training.policy import build_policy
+from turnwise.processes.garbage_collection import collect_garbage_less_often
+from turnwise.training.learner.policy import build_policy
 
 WORDS = ["You are in the kitchen. You see a drawer 1, a sink 1. go to drawer 1, open drawer 1, take mug 1. "]
 

@@ -40,8 +40,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.agents.models import load_tokenizer, model_config
-from turnwise.agents.prompt import View
+from turnwise.agents.models.model_folder import load_tokenizer, model_config
+from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import SAMPLERS, Request, Sampler, SamplerSettings
 from turnwise.agents.samplers.seeds import request_seed
 
@@ -197,7 +197,7 @@ def measure(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def tiny(folder: Path) -> None:
-    from turnwise.training.policy import build_policy, save_policy
+    from turnwise.training.learner.policy import build_policy, save_policy
 
     words = ["go to fridge 1, open it and take the mug", "you see a table with a book and two pens on it"]
     save_policy(*build_policy(words * 4, hidden=128, layers=4, heads=4, context=1024), folder)

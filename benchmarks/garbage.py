@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 
 from turnwise.envs import make
-from turnwise.tools.garbage_collection import NEW_OBJECTS
+from turnwise.processes.garbage_collection import NEW_OBJECTS
 
 ENVIRONMENTS = ("turnwise/Household-v0", "turnwise/WebShop-v0", "turnwise/Search-v0", "turnwise/Android-v0")
 

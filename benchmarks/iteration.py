@@ -33,21 +33,21 @@ from rich.table import Table
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.env_pool import EnvPool
-from turnwise.agents.parsing import Parsed
-from turnwise.agents.rollout import rollout
+from turnwise.agents.models.tokenization import codec_of
+from turnwise.agents.prompts.parsing import Parsed
+from turnwise.agents.rollouts.env_pool import EnvPool
+from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-from turnwise.agents.tokenization import codec_of
+from turnwise.agents.steps import steps_of
 from turnwise.credit.registry import get as get_credit_rule
 from turnwise.envs import Text
-from turnwise.training.batch import pack
-from turnwise.training.config_sections import ObjectiveSection
-from turnwise.training.gradient import UpdatePlan
-from turnwise.training.learner import Learner
+from turnwise.training.batch.batch import pack
+from turnwise.training.config.sections import ObjectiveSection
+from turnwise.training.learner.gradient import UpdatePlan
+from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.policy import build_tokenizer
 from turnwise.training.objectives import Objective
-from turnwise.training.policy import build_tokenizer
-from turnwise.training.turn_tables import steps_of
 
 TURNS, TOKENS, GROUP, GOAL = 10, 16, 8, 3.0
 WORDS = ["red", "blue", "door", "key", "lamp", "table", "shelf", "box", "stone", "cup", "north", "south"]

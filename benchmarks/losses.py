@@ -29,18 +29,18 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.agents import rollout_stream
 from turnwise.agents.agent import Agent
-from turnwise.agents.background_writer import BackgroundWriter
 from turnwise.agents.cluster.routing import Changes, Engine, EngineState, Routes
-from turnwise.agents.env_pool import EnvPool
-from turnwise.agents.env_processes import EnvProcesses
-from turnwise.agents.rollout import RolloutReport, rollout
-from turnwise.agents.rollout_stream import MOST_LOSSES
+from turnwise.agents.files.background_writer import BackgroundWriter
+from turnwise.agents.files.trajectory_files import TrajectoryWriter
+from turnwise.agents.rollouts import rollout_stream
+from turnwise.agents.rollouts.env_pool import EnvPool
+from turnwise.agents.rollouts.env_processes import EnvProcesses
+from turnwise.agents.rollouts.rollout import RolloutReport, rollout
+from turnwise.agents.rollouts.rollout_stream import MOST_LOSSES
 from turnwise.agents.samplers.base import Completion, Request
 from turnwise.agents.samplers.scripted import Random
 from turnwise.agents.trajectory import Trajectory, Turn
-from turnwise.agents.trajectory_files import TrajectoryWriter
 from turnwise.envs import TextEnv
 
 

@@ -27,12 +27,12 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.agents.models import load_model
-from turnwise.training.batch import Batch
-from turnwise.training.gradient import UpdatePlan
-from turnwise.training.learner import Learner
-from turnwise.training.lora import LoraOptions, add_adapter
-from turnwise.training.memory import MemoryNeeds, estimate
+from turnwise.agents.models.model_folder import load_model
+from turnwise.training.batch.batch import Batch
+from turnwise.training.learner.gradient import UpdatePlan
+from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.lora import LoraOptions, add_adapter
+from turnwise.training.learner.memory import MemoryNeeds, estimate
 from turnwise.training.objectives import Objective
 
 HEAP = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "MALLOC_MMAP_MAX_": "1000000"}

@@ -1,9 +1,9 @@
 """Tokens that merging of turns saves in an update: whole conversations, packed with and without merging.
 
 Conversations of the expert and of a random player in generated household games are packed twice by
-`turnwise.training.batch.pack`: with turns merged where each continues the one before, and with one sequence per turn.
-Loss and gradient are equal (see tests/training); the number of computed tokens is not. Padding is counted as in the
-trainer's micro-batches.
+`turnwise.training.batch.batch.pack`: with turns merged where each continues the one before, and with one sequence per
+turn. Loss and gradient are equal (see tests/training); the number of computed tokens is not. Padding is counted as in
+the trainer's micro-batches.
 
     python benchmarks/merge.py [--episodes 200] [--json PATH]
 
@@ -22,15 +22,15 @@ from rich.console import Console
 from rich.table import Table
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.demonstration_tokens import tokenize_trajectory
-from turnwise.agents.rollout import rollout
+from turnwise.agents.demonstrations.tokens import tokenize_trajectory
+from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.samplers.scripted import Random
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.envs import make
-from turnwise.training.batch import Batch, micro_batches, pack
-from turnwise.training.policy import build_tokenizer
+from turnwise.training.batch.batch import Batch, micro_batches, pack
+from turnwise.training.learner.policy import build_tokenizer
 
 GOAL = 3.0
 MICRO_TOKENS = 16384

@@ -24,16 +24,16 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.agents.prompt import View
+from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import Request
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler
 from turnwise.training import Run
-from turnwise.training.batch import Batch
-from turnwise.training.gradient import UpdatePlan
-from turnwise.training.learner import Learner
+from turnwise.training.batch.batch import Batch
+from turnwise.training.learner.gradient import UpdatePlan
+from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.policy import build_policy
 from turnwise.training.objectives import Objective
 from turnwise.training.plan import EpisodeLengths, Gpu, rollout_seconds, update_seconds
-from turnwise.training.policy import build_policy
 
 SIZES = {"vocab": 2048, "layers": 8, "heads": 8, "context": 512}
 EPISODES, PROMPT, ANSWER = 16, 64, 64

@@ -23,14 +23,14 @@ import torch.multiprocessing
 from torch.distributed import TCPStore
 
 from turnwise.training import Run
-from turnwise.training.batch import Batch
-from turnwise.training.distributed_learner import DistributedLearner
-from turnwise.training.gradient import UpdatePlan
-from turnwise.training.learner import Learner
+from turnwise.training.batch.batch import Batch
+from turnwise.training.learner.distributed_learner import DistributedLearner
+from turnwise.training.learner.gradient import UpdatePlan
+from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.policy import build_policy
+from turnwise.training.learner.rank_commands import lead, serve_rank
+from turnwise.training.learner.ranks import Ranks, agree, join
 from turnwise.training.objectives import Objective
-from turnwise.training.policy import build_policy
-from turnwise.training.rank_commands import lead, serve_rank
-from turnwise.training.ranks import Ranks, agree, join
 
 ROWS, LENGTH, VOCABULARY = 16, 128, 2048
 

@@ -28,8 +28,8 @@ from rich.console import Console
 from rich.table import Table
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.env_pool import EnvPool
-from turnwise.agents.rollout import rollout
+from turnwise.agents.rollouts.env_pool import EnvPool
+from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers.base import Completion, Request
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler
 from turnwise.agents.trajectory import Group
@@ -82,13 +82,13 @@ async def replay(sampler: TransformersSampler, requests: dict[str, list[Request]
 
 def trained_policy(level: str, hidden: int, seconds: float) -> tuple[Any, Any]:
     """Return a small policy that has imitated the expert for some seconds."""
-    from turnwise.agents.demonstration_tokens import tokenize_trajectory
+    from turnwise.agents.demonstrations.tokens import tokenize_trajectory
     from turnwise.agents.samplers.expert import Expert
-    from turnwise.training.batch import pack
-    from turnwise.training.config_sections import ImitationSection
-    from turnwise.training.imitation import imitate
-    from turnwise.training.learner import Learner
-    from turnwise.training.policy import build_policy
+    from turnwise.training.batch.batch import pack
+    from turnwise.training.config.sections import ImitationSection
+    from turnwise.training.imitation.imitation import imitate
+    from turnwise.training.learner.learner import Learner
+    from turnwise.training.learner.policy import build_policy
 
     env = make("turnwise/Household-v0", level=level)
     groups = rollout(Agent(), Expert(), env.get_wrapper_attr("task_ids")(400), make=lambda: env, concurrency=1)
@@ -172,7 +172,7 @@ def main() -> None:
     if options.policy is None:
         model, tokenizer = trained_policy(options.level, options.hidden, options.teach)
     else:
-        from turnwise.agents.models import load_model, load_tokenizer
+        from turnwise.agents.models.model_folder import load_model, load_tokenizer
 
         model, tokenizer = load_model(options.policy), load_tokenizer(options.policy)
     rows = [

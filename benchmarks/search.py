@@ -32,9 +32,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.agents.statistics import wilson
 from turnwise.envs.search.questions import Question, load_questions
 from turnwise.envs.search.rewards import exact_match, normalise
+from turnwise.evaluation.statistics import wilson
 from turnwise.tools.retrieval import Hits, Passages, Retriever, SentenceModel, open_library, packaged_model
 from turnwise.tools.retrieval.hybrid import fuse
 

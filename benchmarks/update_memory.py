@@ -23,12 +23,12 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.training import logprobs
-from turnwise.training.batch import Batch
-from turnwise.training.gradient import UpdatePlan
-from turnwise.training.learner import Learner
+from turnwise.training.batch.batch import Batch
+from turnwise.training.learner import logprobs
+from turnwise.training.learner.gradient import UpdatePlan
+from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.vocabulary import token_logprobs
 from turnwise.training.objectives import Objective
-from turnwise.training.vocabulary import token_logprobs
 
 GOAL = 0.5
 VARIANTS = ("whole", "chunks")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.vllm.sampler import VLLMSampler
-from turnwise.training.policy import build_policy, save_policy
+from turnwise.training.learner.policy import build_policy, save_policy
 
 WAYS = ("files", "gloo")
 

@@ -17,17 +17,17 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from turnwise.cli.ablation_report import markdown, save_figure, terminal_table
 from turnwise.cli.ablation_summary import summarise
 from turnwise.cli.console import duration, out, percent, say, warn
 from turnwise.cli.errors import INTERRUPTED, UserError
 from turnwise.cli.file_options import require_safe_run
 from turnwise.cli.options import Trust
 from turnwise.cli.train import load_run
+from turnwise.report.ablation_tables import markdown, save_figure, terminal_table
 
 if TYPE_CHECKING:
-    from turnwise.training.ablation import Ablation
-    from turnwise.training.process_pool import PooledRun
+    from turnwise.ablation.process_pool import PooledRun
+    from turnwise.ablation.variants import Ablation
 
 FAILED = 1
 QUIET = 30.0
@@ -149,14 +149,14 @@ class AblationProgress:
 
 def _success(job: PooledRun) -> float:
     """Return the success rate of a finished run."""
-    from turnwise.agents.evaluation import EvaluationResult
+    from turnwise.evaluation.evaluation import EvaluationResult
 
     return EvaluationResult.load(job.run.folder / "after.json").summary().success.value or 0.0
 
 
 def jobs_of(ablation: Ablation) -> list[PooledRun]:
     """Return the runs in their starting order: seed by seed, the warm start first."""
-    from turnwise.training.process_pool import PooledRun
+    from turnwise.ablation.process_pool import PooledRun
 
     found: list[PooledRun] = []
     for seed in ablation.seeds:
@@ -167,8 +167,8 @@ def jobs_of(ablation: Ablation) -> list[PooledRun]:
 
 def write_results(ablation: Ablation, jobs: Sequence[PooledRun]) -> dict[str, Any]:
     """Write results.json, results.md and curves.png, and return the results."""
-    from turnwise.agents.json_files import write_json, write_text
-    from turnwise.training.ablation_results import ablation_results
+    from turnwise.ablation.results import ablation_results
+    from turnwise.agents.files.json_files import write_json, write_text
 
     states = {(job.name, job.seed): job.state if not job.text else f"failed ({job.text})" for job in jobs}
     found = ablation_results(ablation, states)
@@ -185,7 +185,7 @@ def write_results(ablation: Ablation, jobs: Sequence[PooledRun]) -> dict[str, An
 
 def _planned(file: Path, words: Sequence[str], output: Path | None) -> Ablation:
     """Return the ablation of a run's file, or the one that a folder holds."""
-    from turnwise.training.ablation import PLAN, SHORT, is_axis, plan, read_plan
+    from turnwise.ablation.variants import PLAN, SHORT, is_axis, plan, read_plan
 
     if file.is_dir():
         if (words or output is not None) and (file / PLAN).is_file():
@@ -228,9 +228,9 @@ def ablate(
     if summary:
         summarise([file, *map(Path, options or ())], output)
         return
-    from turnwise.agents.folder_lock import locked
-    from turnwise.training.ablation import CALLS, check, open_folder
-    from turnwise.training.process_pool import train_all
+    from turnwise.ablation.process_pool import train_all
+    from turnwise.ablation.variants import CALLS, check, open_folder
+    from turnwise.agents.files.folder_lock import locked
 
     ablation = _planned(file, list(options or ()), output)
     check(ablation)

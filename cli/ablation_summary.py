@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from turnwise.cli.ablation_report import grid, interval, per_cent, plain_table
 from turnwise.cli.console import err, out, say, warn
 from turnwise.cli.errors import UserError
-from turnwise.cli.figures import Points, save_scatters
+from turnwise.report.ablation_tables import grid, interval, per_cent, plain_table
+from turnwise.report.figures import Points, save_scatters
 
 COLUMNS = {
     "shared_turns": "shared states",
@@ -50,13 +50,13 @@ def summarise(folders: Sequence[Path], output: Path | None) -> None:
         UserError: a folder is given twice, or no arm has finished a seed that its reference finished too.
         TrainingError: a folder holds no ablation.
     """
-    from turnwise.agents.json_files import write_json, write_text
+    from turnwise.ablation.credit_agreement import credit_agreement
+    from turnwise.ablation.results import FIRST, ablation_results
+    from turnwise.ablation.summary import summary
+    from turnwise.ablation.variants import read_plan
+    from turnwise.agents.files.json_files import write_json, write_text
     from turnwise.credit import CreditError
     from turnwise.registry import is_untrusted
-    from turnwise.training.ablation import read_plan
-    from turnwise.training.ablation_results import FIRST, ablation_results
-    from turnwise.training.ablation_summary import summary
-    from turnwise.training.credit_agreement import credit_agreement
 
     plans = {name: read_plan(folder) for name, folder in _names(folders).items()}
 

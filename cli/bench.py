@@ -24,11 +24,11 @@ from turnwise.cli.players import AGENT_PREFIX, DTYPES, SAMPLER_PREFIX, ModelOpti
 from turnwise.registry import Untrusted, suggest
 
 if TYPE_CHECKING:
-    from turnwise.agents.benchmark import BenchmarkFolder
-    from turnwise.agents.benchmark_card import Card, CardPanel
-    from turnwise.agents.evaluation import EvaluationResult
-    from turnwise.agents.suite import PinnedPanel, Suite, SuitePanel
     from turnwise.cli.players import Player
+    from turnwise.evaluation.benchmark import BenchmarkFolder
+    from turnwise.evaluation.benchmark_card import Card, CardPanel
+    from turnwise.evaluation.evaluation import EvaluationResult
+    from turnwise.evaluation.suite import PinnedPanel, Suite, SuitePanel
 
 SUITES = Path(__file__).parent / "suites"
 RULE = "rule"
@@ -87,7 +87,7 @@ def bench(
     Every finished episode is stored. The same command continues a benchmark that was stopped.
     """
     from turnwise.agents.agent import Agent
-    from turnwise.agents.benchmark_card import Card
+    from turnwise.evaluation.benchmark_card import Card
 
     others, agent = take_options(parse_options(options), AGENT_PREFIX)
     others, sampler = take_options(others, SAMPLER_PREFIX)
@@ -113,7 +113,7 @@ def load_suite(name: str) -> Suite:
         UserError: there is no such suite.
         EvaluationError: the file is not a suite.
     """
-    from turnwise.agents.suite import Suite
+    from turnwise.evaluation.suite import Suite
 
     path = SUITES / f"{name}.toml"
     if not path.is_file():
@@ -127,7 +127,7 @@ def load_suite(name: str) -> Suite:
 
 def baselines() -> list[Card]:
     """Return the cards that are shipped: the random player, the rule-based one and the expert on the suites by name."""
-    from turnwise.agents.benchmark_card import Card
+    from turnwise.evaluation.benchmark_card import Card
 
     files = [file for name in BASELINES for file in sorted(SUITES.glob(f"*-{name}.json"))]
     return [Card.load(file) for file in files]
@@ -157,8 +157,8 @@ class Benchmark:
             KeyboardInterrupt: Ctrl-C; finished episodes are stored.
             UserError: the engine or server of the player failed; finished episodes are stored.
         """
-        from turnwise.agents.benchmark_card import Card
         from turnwise.agents.errors import SamplerError
+        from turnwise.evaluation.benchmark_card import Card
 
         started = _now()
         try:
@@ -181,8 +181,8 @@ class Benchmark:
 
     def _panel(self, spec: SuitePanel, number: int) -> CardPanel:
         """Return the result of a panel, or why there is none."""
-        from turnwise.agents.benchmark_card import CardPanel
-        from turnwise.agents.suite import Unavailable, pin
+        from turnwise.evaluation.benchmark_card import CardPanel
+        from turnwise.evaluation.suite import Unavailable, pin
 
         label = f"[{number}/{len(self.suite.panels)}] {spec.name}"
         try:
@@ -241,8 +241,8 @@ class Benchmark:
         Raises:
             Unplayable: the player does not fit the environment.
         """
-        from turnwise.agents.benchmark import BenchmarkFolder, agent_settings, play_panel
         from turnwise.agents.errors import AgentError, EvaluationError, SamplerError, StoreError
+        from turnwise.evaluation.benchmark import BenchmarkFolder, agent_settings, play_panel
 
         if self._folder is None:
             checkpoint = None if player.folder is None else str(player.folder)
@@ -295,8 +295,8 @@ def _check(spec: SuitePanel) -> None:
     Raises:
         Unavailable: something needs --trust.
     """
-    from turnwise.agents.suite import Unavailable
     from turnwise.envs import EnvError
+    from turnwise.evaluation.suite import Unavailable
 
     try:
         require_safe_env(spec.env, {**spec.kwargs, **spec.files})

@@ -13,8 +13,8 @@ from turnwise.cli.errors import UserError
 from turnwise.cli.evaluate import effort
 
 if TYPE_CHECKING:
-    from turnwise.agents.benchmark_card import Card, CardPanel
-    from turnwise.agents.evaluation import EvaluationResult, EvaluationSummary
+    from turnwise.evaluation.benchmark_card import Card, CardPanel
+    from turnwise.evaluation.evaluation import EvaluationResult, EvaluationSummary
 
 Rows = list[list[str]]
 NOTHING = "-"
@@ -170,13 +170,13 @@ def write_card(card: Card, scale: Sequence[Card], folder: Path, name: str = "car
             picture = f"{name}.svg"
         except UserError as error:
             warn(f"no picture: {error}")
-    from turnwise.agents.json_files import write_text
+    from turnwise.agents.files.json_files import write_text
 
     write_text(folder / f"{name}.md", markdown(card, scale, picture))
 
 
 def _draw(card: Card, scale: Sequence[Card], path: Path) -> None:
-    from turnwise.cli.bench_picture import save_picture
+    from turnwise.report.bench_picture import save_picture
 
     panels = [panel for panel in card.panels if panel.result in card.played]
     rates = {panel.name: panel.result.summary().success for panel in panels if panel.result is not None}

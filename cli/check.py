@@ -22,7 +22,7 @@ _COLOURS = {"ok": "green", "failed": "bold red", "skipped": "yellow"}
 
 def play_expert(make: Callable[[], Env[Any, Any]], task: str, seed: int) -> tuple[bool, list[str]]:
     """Return whether the player of `turnwise eval expert` wins a task, and the actions that it took."""
-    from turnwise.agents.rollout import rollout
+    from turnwise.agents.rollouts.rollout import rollout
     from turnwise.cli.players import load_player
 
     player = load_player("expert", seed=seed)

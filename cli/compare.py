@@ -15,9 +15,9 @@ from turnwise.cli.evaluate import describe_kwargs, rate_row
 from turnwise.tools.bounded_input import InputError, read_json
 
 if TYPE_CHECKING:
-    from turnwise.agents.benchmark_card import Card, CardComparison
-    from turnwise.agents.comparison import Comparison
-    from turnwise.agents.evaluation import EvaluationResult
+    from turnwise.evaluation.benchmark_card import Card, CardComparison
+    from turnwise.evaluation.comparison import Comparison
+    from turnwise.evaluation.evaluation import EvaluationResult
 
 
 def compare(
@@ -46,8 +46,8 @@ def _is_card(path: Path) -> bool:
 
 
 def _compare_results(first: Path, second: Path, as_json: bool) -> dict[str, Any]:
-    from turnwise.agents.comparison import compare as compare_results
-    from turnwise.agents.evaluation import EvaluationResult
+    from turnwise.evaluation.comparison import compare as compare_results
+    from turnwise.evaluation.evaluation import EvaluationResult
 
     a, b = EvaluationResult.load(first), EvaluationResult.load(second)
     comparison = compare_results(a, b)
@@ -57,7 +57,7 @@ def _compare_results(first: Path, second: Path, as_json: bool) -> dict[str, Any]
 
 
 def _compare_cards(first: Path, second: Path, as_json: bool) -> dict[str, Any]:
-    from turnwise.agents.benchmark_card import Card, compare_cards
+    from turnwise.evaluation.benchmark_card import Card, compare_cards
 
     a, b = Card.load(first), Card.load(second)
     comparison = compare_cards(a, b)

@@ -15,16 +15,16 @@ import typer
 from rich.table import Table
 
 from turnwise.cli.console import out, percent, say, say_json, warn
-from turnwise.cli.credit_picture import check_picture, most_instructive, save_picture
 from turnwise.cli.credit_settings import credit_settings
 from turnwise.cli.errors import UserError
 from turnwise.cli.options import Trust, parse_options
 from turnwise.cli.run_folders import trajectory_file
 from turnwise.cli.show import CREDIT_HELP, ITERATION_HELP, PATH_HELP, select
+from turnwise.report.credit_picture import check_picture, most_instructive, save_picture
 
 if TYPE_CHECKING:
+    from turnwise.agents.steps import Anchor
     from turnwise.cli.credit_comparison import RuleComparison, RuleStatistics, TrajectoryFacts
-    from turnwise.training.turn_tables import Anchor
 
 DEFAULT = "gigpo,hgpo,salt,grpo"
 _REPORTED = {
@@ -67,8 +67,8 @@ def credit(
 
     Rules, options and the anchor default to those of the run that the trajectories belong to.
     """
+    from turnwise.agents.files.trajectory_files import read_trajectories
     from turnwise.agents.trajectory import grouped
-    from turnwise.agents.trajectory_files import read_trajectories
     from turnwise.cli.credit_comparison import compare_rules
 
     file = trajectory_file(path, iteration)

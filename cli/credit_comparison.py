@@ -89,8 +89,8 @@ def compare_rules(groups: Sequence[Group], settings: CreditSettings) -> RuleComp
     Raises:
         UserError: no rule can be applied.
     """
+    from turnwise.agents.steps import steps_of
     from turnwise.credit import BadTable
-    from turnwise.training.turn_tables import steps_of
 
     steps = steps_of(groups, anchor=settings.anchor)
     results: dict[str, Advantages] = {}

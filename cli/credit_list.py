@@ -39,8 +39,8 @@ def print_rules() -> None:
 
 def explanation(rules: Iterable[CreditRule]) -> list[str]:
     """Return lines that say what the columns of the table mean, and where the columns that rules need come from."""
+    from turnwise.agents.steps import COLUMNS as PLAYED
     from turnwise.credit.columns import COLUMNS
-    from turnwise.training.turn_tables import COLUMNS as PLAYED
 
     needed = dict.fromkeys(column for rule in rules for column in rule.needs)
     extra = [f"{name} ({COLUMNS[name].meaning})" for name in needed if name not in PLAYED and name in COLUMNS]

@@ -18,8 +18,8 @@ from turnwise.cli.run_folders import run_of
 from turnwise.registry import Untrusted, is_untrusted, suggest
 
 if TYPE_CHECKING:
+    from turnwise.agents.steps import Anchor
     from turnwise.credit import Advantages, CreditRule, Steps
-    from turnwise.training.turn_tables import Anchor
 
 
 @dataclass(frozen=True, slots=True)

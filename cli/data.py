@@ -24,7 +24,7 @@ def pack(
     target: Annotated[Path, typer.Argument(metavar="OUT", help="The packed file, .jsonl.xz.")],
 ) -> None:
     """Pack a folder of game files into one file, with domain and grammar beside it."""
-    from turnwise.agents.trajectory_files import name_file_in_errors
+    from turnwise.agents.files.trajectory_files import name_file_in_errors
     from turnwise.envs.household.library import pack as pack_games
 
     if not folder.is_dir():
@@ -46,7 +46,7 @@ def generate(
     start: Annotated[int, typer.Option(min=0, help="Index of the first game.")] = 0,
 ) -> None:
     """Write generated games as .tw-pddl files, which ALFWorld's own engine can play as well."""
-    from turnwise.agents.trajectory_files import name_file_in_errors
+    from turnwise.agents.files.trajectory_files import name_file_in_errors
     from turnwise.envs.household.generator import SPLITS, write
 
     choose("split", split, SPLITS)
@@ -63,7 +63,7 @@ def shop(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the catalogue.")] = 0,
 ) -> None:
     """Write a generated product catalogue as the files that the original web shop reads."""
-    from turnwise.agents.trajectory_files import name_file_in_errors
+    from turnwise.agents.files.trajectory_files import name_file_in_errors
     from turnwise.envs.shop.generator import catalogue, write
 
     with name_file_in_errors(target):

@@ -16,14 +16,14 @@ from rich.table import Table
 from turnwise.cli.console import duration, out, say, warn
 from turnwise.cli.errors import INTERRUPTED, UserError
 from turnwise.cli.evaluate import rate_cells
-from turnwise.cli.figures import save_curves
-from turnwise.cli.plots import terminal_plot
 from turnwise.cli.progress import curves_of
 from turnwise.cli.run_folders import RUN_FILE, resume_command
 from turnwise.cli.train import load_run, train_with_progress
+from turnwise.report.figures import save_curves
+from turnwise.report.plots import terminal_plot
 
 if TYPE_CHECKING:
-    from turnwise.agents.evaluation import EvaluationResult
+    from turnwise.evaluation.evaluation import EvaluationResult
 
 CONFIGURATION = Path(__file__).resolve().parent.parent / "examples" / "demo.toml"
 """The same relative path in a clone and in an installed wheel."""
@@ -50,7 +50,7 @@ def resumable(folder: Path) -> bool:
 
 def draw(folder: Path, title: str) -> Path | None:
     """Print the success curve, write it as PNG, and return the path of the PNG, or None if it could not be written."""
-    from turnwise.training.metrics import read_events
+    from turnwise.training.run_folder.metrics import read_events
 
     curves = curves_of(read_events(folder / "metrics.jsonl"))
     out().print(terminal_plot(curves, width=min(72, out().width - 12), height=12, y_range=(0, 1)))
@@ -81,8 +81,8 @@ def before_and_after(before: EvaluationResult, after: EvaluationResult) -> Table
 
 def report(folder: Path, title: str, seconds: float) -> None:
     """Print both evaluations, their comparison, the curve, and what the run folder contains."""
-    from turnwise.agents.comparison import compare
-    from turnwise.agents.evaluation import EvaluationResult
+    from turnwise.evaluation.comparison import compare
+    from turnwise.evaluation.evaluation import EvaluationResult
 
     before, after = EvaluationResult.load(folder / "before.json"), EvaluationResult.load(folder / "after.json")
     say(f"\nSuccess on {len(before.panel.tasks)} held-out games, with 95 % intervals", "bold")

@@ -23,8 +23,8 @@ from rich.table import Table
 
 from turnwise.cli.console import out, say
 from turnwise.cli.errors import UserError
+from turnwise.processes.deadlines import DeadlinePassed, call_in_thread, wait
 from turnwise.registry import suggest
-from turnwise.tools.deadlines import DeadlinePassed, call_in_thread, wait
 
 EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "train": ("torch", "transformers", "matplotlib", "zstandard"),

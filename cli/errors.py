@@ -27,7 +27,7 @@ _ROOTS = (
     ("turnwise.training.errors", "TrainingError"),
     ("turnwise.tools.sandbox.errors", "SandboxError"),
     ("turnwise.tools.retrieval.errors", "RetrievalError"),
-    ("turnwise.tools.serving", "ServingError"),
+    ("turnwise.processes.serving", "ServingError"),
     ("turnwise.registry", "UnknownName"),
     ("turnwise.registry", "CannotLoad"),
 )
@@ -76,7 +76,7 @@ def require_writable(path: Path) -> None:
     Raises:
         UserError: the path is a folder or a device, its folder does not exist, or nothing can be written there.
     """
-    from turnwise.agents.json_files import is_no_file
+    from turnwise.agents.files.json_files import is_no_file
 
     if kind := is_no_file(path):  # results are renamed into place, which would replace a device
         raise UserError(f"expected the name of a file, but {path} is a {kind}")

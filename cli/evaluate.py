@@ -22,9 +22,9 @@ INTERVAL = 10.0
 """Seconds between two lines about finished episodes without a terminal."""
 
 if TYPE_CHECKING:
-    from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel, Rate
     from turnwise.agents.trajectory import Trajectory
     from turnwise.cli.players import EnvChoice, Player
+    from turnwise.evaluation.evaluation import EpisodeRow, EvaluationResult, Panel, Rate
 
 
 def _panel_of(
@@ -36,7 +36,7 @@ def _panel_of(
     seed: int,
 ) -> Panel:
     """Return the panel of the file if it exists, else a new one, which is written to the file if one is named."""
-    from turnwise.agents.evaluation import Panel, make_panel
+    from turnwise.evaluation.evaluation import Panel, make_panel
 
     if file is not None and file.exists():
         panel = Panel.load(file)
@@ -130,10 +130,10 @@ def play_panel(
     """
     from contextlib import ExitStack
 
-    from turnwise.agents.env_pool import EnvPool
-    from turnwise.agents.evaluation import evaluate as evaluate_panel
-    from turnwise.agents.trajectory_files import TrajectoryWriter, check_suffix
+    from turnwise.agents.files.trajectory_files import TrajectoryWriter, check_suffix
+    from turnwise.agents.rollouts.env_pool import EnvPool
     from turnwise.envs import maker
+    from turnwise.evaluation.evaluation import evaluate as evaluate_panel
 
     with ExitStack() as stack:
         pool = stack.enter_context(EnvPool(maker(panel.env, **panel.kwargs), deadline, workers=workers))

@@ -16,7 +16,7 @@ from turnwise.registry import Untrusted, trusted
 
 if TYPE_CHECKING:
     from turnwise.credit import CreditRule
-    from turnwise.training.config import Run
+    from turnwise.training.config.run import Run
 
 _REFERENCE = re.compile(r"[^\W\d][\w.]*:[\w./-]+")
 """A name of code: module:attribute, or module:namespace/Name-v0."""

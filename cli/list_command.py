@@ -77,28 +77,28 @@ def _samplers() -> Rows:
 
 
 def _parsers() -> Rows:
-    from turnwise.agents.parsing import PARSERS
+    from turnwise.agents.prompts.parsing import PARSERS
 
     return [(name, f"expects {parser.expected}") for name, parser in PARSERS.items().items()]
 
 
 def _prompts() -> Rows:
-    from turnwise.agents.prompt import PROMPTS
+    from turnwise.agents.prompts.prompt import PROMPTS
 
     return [(name, first_line(make)) for name, make in PROMPTS.items().items()]
 
 
 def _templates() -> Rows:
-    from turnwise.agents.templates import TEMPLATES
+    from turnwise.agents.prompts.templates import TEMPLATES
 
     for name, template in TEMPLATES.items().items():
         yield name, repr(template.system + template.opening + template.ask)
 
 
 def _keys() -> Rows:
-    from turnwise.training.config import Run
-    from turnwise.training.config_sections import Section
-    from turnwise.training.toml import literal
+    from turnwise.training.config.run import Run
+    from turnwise.training.config.sections import Section
+    from turnwise.training.config.toml import literal
 
     def walk(section: type[Section], prefix: str) -> Rows:
         for name, field in section.model_fields.items():

@@ -45,8 +45,8 @@ from turnwise.cli import (
 )
 from turnwise.cli.console import complain, discard_output, print_exception, say, visible_logs
 from turnwise.cli.errors import INTERRUPTED, USER_ERROR, debugging, sentence_of
+from turnwise.processes.garbage_collection import collect_garbage_less_often
 from turnwise.registry import names_from_files
-from turnwise.tools.garbage_collection import collect_garbage_less_often
 
 DESCRIPTION = (
     "Environments, step-level credit assignment and training for multi-turn language-model agents. "

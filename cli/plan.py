@@ -14,7 +14,7 @@ from turnwise.cli.options import Trust
 from turnwise.cli.train import load_run
 
 if TYPE_CHECKING:
-    from turnwise.training.config import Run
+    from turnwise.training.config.run import Run
     from turnwise.training.plan import EpisodeLengths, Gpu, RunPlan
 
 GIB = 2**30
@@ -45,7 +45,7 @@ def plan(
     trust: Trust = False,
 ) -> None:
     """Estimate memory, seconds per iteration, and whether the sampler or the learner idles."""
-    from turnwise.training.config_effects import check_effects
+    from turnwise.training.config.effects import check_effects
     from turnwise.training.plan import Gpu, make_plan
 
     run = load_run(path, overrides or [], None)
@@ -58,8 +58,8 @@ def plan(
 
 def _config(run: Run) -> object:
     """Return the configuration of the run's model, from its folder or from its sizes."""
-    from turnwise.agents.models import find_model, transformers_library
-    from turnwise.training.policy import policy_config
+    from turnwise.agents.models.model_folder import find_model, transformers_library
+    from turnwise.training.learner.policy import policy_config
 
     if not run.policy.path:
         sizes = run.policy.model_dump(include={"vocab", "hidden", "layers", "heads", "context"})
@@ -69,9 +69,9 @@ def _config(run: Run) -> object:
 
 
 def _episodes(run: Run, like: Path | None) -> EpisodeLengths:
-    from turnwise.agents.trajectory_files import read_trajectories
-    from turnwise.training.metrics import read_events
+    from turnwise.agents.files.trajectory_files import read_trajectories
     from turnwise.training.plan import EpisodeLengths
+    from turnwise.training.run_folder.metrics import read_events
 
     if like is None:
         return EpisodeLengths.most(run)

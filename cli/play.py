@@ -90,7 +90,7 @@ class PlayConsole:
         if not self.session.ended:
             say(f"the episode has not ended, so it was not saved to {self.save}", "yellow")
             return
-        from turnwise.agents.recording import append_episode
+        from turnwise.agents.files.recording import append_episode
 
         stored = append_episode(self.save, self.session.recorder.trajectory())
         say(f"saved to {self.save} ({stored.id}); imitate it with imitation.demonstrator={self.save}", "dim")
@@ -299,7 +299,7 @@ def play(
     trust: Trust = False,
 ) -> None:
     """Play an environment yourself in the terminal (`:help` lists the commands)."""
-    from turnwise.agents.trajectory_files import check_suffix
+    from turnwise.agents.files.trajectory_files import check_suffix
     from turnwise.cli.players import (
         AGENT_PREFIX,
         SAMPLER_PREFIX,

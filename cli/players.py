@@ -22,7 +22,7 @@ from turnwise.registry import suggest
 if TYPE_CHECKING:
     from turnwise.agents.agent import Agent
     from turnwise.agents.samplers import Sampler, SamplerSettings
-    from turnwise.training.config import Run
+    from turnwise.training.config.run import Run
 
 BASELINES = ("expert", "random")
 AGENT_PREFIX, SAMPLER_PREFIX = "agent.", "sampler."
@@ -204,9 +204,9 @@ def _load_sampler(
     Of the two tables of options, the first is replaced by those of the run, and the second replaces them.
     """
     from turnwise.agents.agent import Agent
-    from turnwise.agents.chat_template import chat_fields
     from turnwise.agents.errors import look_up
-    from turnwise.agents.native_tools import chat_with_tools
+    from turnwise.agents.prompts.chat_template import chat_fields
+    from turnwise.agents.prompts.native_tools import chat_with_tools
     from turnwise.agents.samplers import MODEL_FREE, SAMPLERS, SamplerSettings
 
     if engine in MODEL_FREE:
@@ -253,16 +253,16 @@ def _device(choice: ModelOptions, run: Run | None) -> str:
     """Return the device; that of a run is replaced by the CPU where this machine lacks it, one that is named is not."""
     if choice.device is None and run is None:
         return "auto"
-    from turnwise.training.policy import device_of
+    from turnwise.training.learner.policy import device_of
 
     return device_of(choice.device or str(run and run.policy.device), elsewhere=choice.device is None)
 
 
 def _with_module(settings: SamplerSettings, threads: int) -> SamplerSettings:
     """Return the settings with the loaded model."""
-    from turnwise.agents.models import find_model, load_model, load_tokenizer
-    from turnwise.training.policy import device_of
-    from turnwise.training.threads import use_threads
+    from turnwise.agents.models.model_folder import find_model, load_model, load_tokenizer
+    from turnwise.training.learner.policy import device_of
+    from turnwise.training.learner.threads import use_threads
 
     use_threads(threads)
     folder = find_model(settings.model).path
@@ -312,8 +312,8 @@ class Advisor:
             raise UserError(f"the agent cannot be asked: {error}") from error
 
     async def _ask(self, session: PlaySession) -> Advice:
-        from turnwise.agents.dialogue import Dialogue
-        from turnwise.agents.rollout import sampling_seed
+        from turnwise.agents.prompts.dialogue import Dialogue
+        from turnwise.agents.rollouts.rollout import sampling_seed
         from turnwise.agents.samplers import Request, UsesPlanner
 
         agent, sampler = self.player.agent, self.player.sampler

@@ -17,10 +17,10 @@ from rich.table import Table
 from rich.text import Text
 
 from turnwise.cli.console import count, duration, memory, out, percent
-from turnwise.cli.plots import Curve, terminal_plot
+from turnwise.report.plots import Curve, terminal_plot
 
 if TYPE_CHECKING:
-    from turnwise.training.config import Run
+    from turnwise.training.config.run import Run
 
 Format = Callable[[float], str]
 
@@ -116,7 +116,7 @@ def start_line(run: Run, *, resume: bool) -> str:
     The time is estimated from earlier iterations of a run that continues; otherwise it is shown once the first
     iteration is finished.
     """
-    from turnwise.training.metrics import read_events
+    from turnwise.training.run_folder.metrics import read_events
 
     policy, imitation, train = run.policy, run.imitation, run.train
     model = policy.path or f"a new model of {policy.layers} layers x {policy.hidden}"

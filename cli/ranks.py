@@ -14,8 +14,8 @@ from turnwise.cli.errors import USER_ERROR
 from turnwise.tools.bounded_input import InputError, read_bytes
 
 if TYPE_CHECKING:
-    from turnwise.training.config import Run
-    from turnwise.training.rank_commands import Leader
+    from turnwise.training.config.run import Run
+    from turnwise.training.learner.rank_commands import Leader
 
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
@@ -65,8 +65,8 @@ def train_with_others(load: Callable[[], Run], lead_training: Callable[[Run, Lea
         TrainingError: on rank 0, whatever is wrong on any of them.
     """
     from turnwise.training.errors import ConfigError, RankLost
-    from turnwise.training.rank_commands import lead, serve_rank
-    from turnwise.training.ranks import agree, join
+    from turnwise.training.learner.rank_commands import lead, serve_rank
+    from turnwise.training.learner.ranks import agree, join
 
     ranks = join()
     try:

@@ -10,10 +10,10 @@ import typer
 from turnwise.cli.console import say, warn
 from turnwise.cli.errors import UserError, require_writable
 from turnwise.cli.options import Trust
-from turnwise.cli.run_report.settings import RULES
+from turnwise.report.run_report.settings import RULES
 
 if TYPE_CHECKING:
-    from turnwise.cli.run_report.report_data import ReportData
+    from turnwise.report.run_report.report_data import ReportData
 
 
 def report(
@@ -46,8 +46,8 @@ def report(
     trust: Trust = False,
 ) -> None:
     """Write a run, a benchmark or an ablation as one HTML file: curves, every turn, failures, comparisons."""
-    from turnwise.agents.trajectory_files import read_trajectories
-    from turnwise.cli.run_report.report_data import open_report
+    from turnwise.agents.files.trajectory_files import read_trajectories
+    from turnwise.report.run_report.report_data import open_report
 
     if live and (output is not None or screens):
         raise UserError("--live serves the report and writes no file; leave out --output and --screens, or --live")
@@ -64,8 +64,8 @@ def report(
 
 
 def _write(data: ReportData, file: Path, limit: int, screens: int) -> None:
-    from turnwise.agents.json_files import write_text
-    from turnwise.cli.run_report.html import complete_page
+    from turnwise.agents.files.json_files import write_text
+    from turnwise.report.run_report.html import complete_page
 
     require_writable(file)
     text = complete_page(data, limit, screens)
@@ -76,7 +76,7 @@ def _write(data: ReportData, file: Path, limit: int, screens: int) -> None:
 
 
 def _serve(data: ReportData, port: int) -> None:
-    from turnwise.cli.run_report.server import LiveServer
+    from turnwise.report.run_report.server import LiveServer
 
     server = LiveServer(data, port)
     say(f"report of {data.source.path}: {server.url} (Ctrl-C stops it)")

@@ -15,7 +15,7 @@ from turnwise.cli.console import warn
 from turnwise.cli.errors import UserError
 
 if TYPE_CHECKING:
-    from turnwise.training.config import Run
+    from turnwise.training.config.run import Run
 
 RUN_FILE = "run.toml"
 COMMANDS = "commands.txt"
@@ -31,7 +31,7 @@ def run_of(path: Path) -> Run | None:
 
     The path itself, its parent and its grandparent are searched for `run.toml`.
     """
-    from turnwise.training.config import Run
+    from turnwise.training.config.run import Run
 
     absolute = path.resolve()
     for folder in (absolute, *list(absolute.parents)[:2]):
@@ -54,8 +54,8 @@ def find_checkpoint(path: Path, players: Iterable[str] = ()) -> Path:
     if not path.exists():
         accepted = ", ".join(["the path of a run or checkpoint", *players])
         raise UserError(f"{path} does not exist; expected {accepted}, expert or random")
-    from turnwise.agents.lora_folders import is_adapter
-    from turnwise.training.checkpoint import Checkpoints, require_whole, verify
+    from turnwise.agents.models.lora_folders import is_adapter
+    from turnwise.training.run_folder.checkpoint import Checkpoints, require_whole, verify
 
     if (path / "config.json").is_file() or is_adapter(path):
         require_whole(path)
@@ -86,7 +86,7 @@ def trajectory_file(path: Path, iteration: int | None = None) -> Path:
         if iteration is not None:
             raise UserError(f"--iteration needs a run folder, but {path} is a file")
         return path
-    from turnwise.agents.trajectory_files import iteration_files
+    from turnwise.agents.files.trajectory_files import iteration_files
 
     files = iteration_files(path / "trajectories" if (path / "trajectories").is_dir() else path)
     if not files:

@@ -62,9 +62,9 @@ def shop(
     ] = "text",
 ) -> None:
     """Serve the web shop until Ctrl-C. Open /TASK to play the goal of a task, or / for any."""
-    from turnwise.agents.trajectory_files import check_suffix
+    from turnwise.agents.files.trajectory_files import check_suffix
     from turnwise.envs.shop.site.app import create_app
-    from turnwise.tools.serving import listen, require_packages, serve_forever, url_of
+    from turnwise.processes.serving import listen, require_packages, serve_forever, url_of
 
     require_packages()
     files = products, attributes, human
@@ -109,7 +109,7 @@ def _environment(
 
 def _saver(env: WebShopEnv, path: Path) -> OnPurchase:
     """Return a function that replays a visitor's episode in the environment and appends it to a file."""
-    from turnwise.agents.recording import EpisodeRecorder, append_episode
+    from turnwise.agents.files.recording import EpisodeRecorder, append_episode
 
     def save(task: str, actions: list[str] | None) -> None:
         if actions is None:
@@ -161,10 +161,10 @@ def search(
     ] = 1,
 ) -> None:
     """Serve a corpus until Ctrl-C: POST /retrieve, GET /health."""
+    from turnwise.processes.serving import listen, require_packages, serve_forever, url_of
+    from turnwise.processes.serving_workers import listen_for_workers, serve_with_workers
     from turnwise.tools.retrieval import BadCorpus, open_library
     from turnwise.tools.retrieval.server import create_app
-    from turnwise.tools.serving import listen, require_packages, serve_forever, url_of
-    from turnwise.tools.serving_workers import listen_for_workers, serve_with_workers
 
     require_packages()
     if workers > 1 and index != "bm25":

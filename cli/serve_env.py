@@ -33,7 +33,7 @@ def env(
     """Serve an environment to clients of OpenEnv, TRL and verifiers until Ctrl-C."""
     from turnwise.agents.frameworks.openenv import create_app
     from turnwise.envs import make
-    from turnwise.tools.serving import listen, require_packages, serve_forever, url_of
+    from turnwise.processes.serving import listen, require_packages, serve_forever, url_of
 
     require_packages()
     maker = partial(make, env_id, **parse_options(options))

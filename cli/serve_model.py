@@ -14,7 +14,7 @@ import typer
 from turnwise.cli.console import say, warn
 from turnwise.cli.options import parse_options
 
-GUARD = "turnwise.tools.request_guard.LocalRequestGuard"
+GUARD = "turnwise.processes.request_guard.LocalRequestGuard"
 MODULE = "vllm.entrypoints.openai.api_server"
 
 
@@ -35,7 +35,7 @@ def serve_model(
 
     New weights are accepted on a loopback address only: whoever can send them controls the process.
     """
-    from turnwise.agents.models import find_model
+    from turnwise.agents.models.model_folder import find_model
     from turnwise.agents.samplers.base import SamplerSettings
     from turnwise.agents.samplers.vllm.arguments import engine_arguments, require_package
 

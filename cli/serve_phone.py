@@ -81,10 +81,10 @@ def _refuse(given: Mapping[str, Any], names: Sequence[str], what: str) -> None:
 
 
 def _serve_page(port: int, adb_port: int, choice: Choice, save: Path | None) -> None:
-    from turnwise.agents.trajectory_files import check_suffix
+    from turnwise.agents.files.trajectory_files import check_suffix
     from turnwise.envs.android.site.app import create_app
     from turnwise.envs.android.site.player import PhonePlayer
-    from turnwise.tools.serving import listen, require_packages, serve_forever, url_of
+    from turnwise.processes.serving import listen, require_packages, serve_forever, url_of
 
     require_packages()
     if save is not None:
@@ -113,8 +113,8 @@ def saver(path: Path | None) -> Save:
     """Return a function that replays an episode in the environment and appends it to a file, or returns it as text."""
 
     def save(split: str, task: str, actions: Sequence[str], won: bool) -> Mapping[str, str]:
-        from turnwise.agents.recording import append_episode
-        from turnwise.agents.trajectory_files import to_json
+        from turnwise.agents.files.recording import append_episode
+        from turnwise.agents.files.trajectory_files import to_json
 
         trajectory = _replayed(split, task, actions)
         if trajectory.won != won:
@@ -133,7 +133,7 @@ def saver(path: Path | None) -> Save:
 
 def _replayed(split: str, task: str, actions: Sequence[str]) -> Trajectory:
     """Return an episode as the environment plays it."""
-    from turnwise.agents.recording import EpisodeRecorder
+    from turnwise.agents.files.recording import EpisodeRecorder
     from turnwise.envs.android.env import AndroidEnv
 
     env = AndroidEnv(split=split)
@@ -154,7 +154,7 @@ def _not_saved(reason: str) -> Exception:
 def _serve_androidworld(port: int, *, split: str, instances: int = 2, **options: Any) -> None:
     """Serve until Ctrl-C; options as in `turnwise.envs.android.androidworld_server.create_app`."""
     from turnwise.envs.android.androidworld_server import create_app
-    from turnwise.tools.serving import listen, require_packages, serve_forever, url_of
+    from turnwise.processes.serving import listen, require_packages, serve_forever, url_of
 
     require_packages()
     app = create_app(split, instances=instances, **options)

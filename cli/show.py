@@ -53,7 +53,7 @@ class CreditedTurn:
 
 def credited_turns(group: Group, settings: CreditSettings, rule: str) -> list[CreditedTurn]:
     """Return every turn of a group's finished trajectories with its advantage, in the order of play."""
-    from turnwise.training.turn_tables import anchors_of, steps_of
+    from turnwise.agents.steps import anchors_of, steps_of
 
     turns = [(one, number, turn) for one in group.finished for number, turn in enumerate(one.turns, start=1)]
     if not turns:
@@ -216,8 +216,8 @@ def show(
 
     Rules, options and the anchor default to those of the run that the trajectories belong to.
     """
+    from turnwise.agents.files.trajectory_files import read_trajectories
     from turnwise.agents.trajectory import grouped
-    from turnwise.agents.trajectory_files import read_trajectories
 
     file = trajectory_file(path, iteration)
     settings = credit_settings(file, rules, parse_options(options), anchor, "")

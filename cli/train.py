@@ -20,9 +20,9 @@ from turnwise.cli.run_folders import COMMANDS, RUN_FILE, resume_command
 from turnwise.registry import trust_names
 
 if TYPE_CHECKING:
-    from turnwise.training.config import Run
+    from turnwise.training.config.run import Run
+    from turnwise.training.learner.rank_commands import Leader
     from turnwise.training.loop import TrainingResult
-    from turnwise.training.rank_commands import Leader
 
 
 def load_run(path: Path, words: Sequence[str], output: Path | None) -> Run:
@@ -32,7 +32,7 @@ def load_run(path: Path, words: Sequence[str], output: Path | None) -> Run:
         UserError: there is no such file.
         TrainingError: a key or a value is wrong.
     """
-    from turnwise.training.config import Run
+    from turnwise.training.config.run import Run
 
     overrides = list(words)
     if path.is_dir():
@@ -49,7 +49,7 @@ def load_run(path: Path, words: Sequence[str], output: Path | None) -> Run:
 
 def _existing(folder: Path, overrides: Sequence[str], output: Path) -> Run:
     """Return the run of a folder. Its file holds every key; keys with default values count as not set."""
-    from turnwise.training.config import Run
+    from turnwise.training.config.run import Run
 
     there = Run.load(folder / RUN_FILE)
     table = there.model_dump(exclude_defaults=True)

@@ -14,7 +14,7 @@ import gymnasium
 from turnwise.envs.branch import OPTIONAL_METHODS, find_method
 from turnwise.envs.errors import DeadlineExceeded
 from turnwise.envs.wrappers import StepTuple
-from turnwise.tools.deadlines import DeadlinePassed, WorkerThread, wait
+from turnwise.processes.deadlines import DeadlinePassed, WorkerThread, wait
 
 __all__ = ["Deadline"]
 

@@ -5,10 +5,10 @@
     RemoteEnv      a Gymnasium environment that makes its calls through a connection
     EnvHosts       makes environments elsewhere
 
-Nothing here knows how calls travel. `turnwise.agents.env_processes` sends them to processes of this machine; an actor
-of another framework can hold an `EnvHost` as well. It then needs an `EnvConnection` whose `submit` sends (number,
-method, arguments) to `EnvHost.call`, and an `EnvHosts` whose `open` asks for "make" and returns a `RemoteEnv` when the
-facts arrive. Everything that crosses is picklable. Exceptions arrive as they were raised.
+Nothing here knows how calls travel. `turnwise.agents.rollouts.env_processes` sends them to processes of this machine;
+an actor of another framework can hold an `EnvHost` as well. It then needs an `EnvConnection` whose `submit` sends
+(number, method, arguments) to `EnvHost.call`, and an `EnvHosts` whose `open` asks for "make" and returns a `RemoteEnv`
+when the facts arrive. Everything that crosses is picklable. Exceptions arrive as they were raised.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import gymnasium
 
 from turnwise.envs.branch import OPTIONAL_METHODS, find_method
 from turnwise.envs.errors import EnvError
-from turnwise.tools.failures import message_of
+from turnwise.processes.failures import message_of
 
 __all__ = [
     "EnvConnection",

@@ -14,7 +14,7 @@ import gymnasium
 
 from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied
 from turnwise.envs.host import EnvHost, ProxyEnv, require_portable
-from turnwise.tools.deadlines import CallFailed, DeadlinePassed, ProcessDied, WorkerProcess
+from turnwise.processes.deadlines import CallFailed, DeadlinePassed, ProcessDied, WorkerProcess
 
 __all__ = ["Isolated"]
 

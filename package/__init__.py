@@ -14,7 +14,19 @@ from types import ModuleType
 
 __version__ = "0.1.0"
 
-_PARTS = ("agents", "cli", "credit", "envs", "tools", "training")
+_PARTS = (
+    "ablation",
+    "agents",
+    "cli",
+    "credit",
+    "envs",
+    "evaluation",
+    "phone",
+    "processes",
+    "report",
+    "tools",
+    "training",
+)
 
 
 def __getattr__(name: str) -> ModuleType:

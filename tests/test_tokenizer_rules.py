@@ -7,8 +7,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("agents", "benchmarks", "cli", "credit", "envs", "examples", "tools", "training")
-TOKENIZERS, TEMPLATES = "agents/tokenization.py", "agents/chat_template.py"
+FOLDERS = (
+    "ablation",
+    "agents",
+    "cli",
+    "credit",
+    "envs",
+    "evaluation",
+    "phone",
+    "processes",
+    "report",
+    "tools",
+    "training",
+    "benchmarks",
+    "examples",
+)
+TOKENIZERS, TEMPLATES = "agents/models/tokenization.py", "agents/prompts/chat_template.py"
 DECODES = {"decode", "batch_decode", "convert_tokens_to_string"}
 
 

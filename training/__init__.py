@@ -7,7 +7,8 @@ objective can be imported from here, as in `from turnwise.training import gspo`.
 from importlib import import_module
 from typing import Any
 
-from turnwise.training.config import Run
+from turnwise.agents.steps import steps_of
+from turnwise.training.config.run import Run
 from turnwise.training.errors import (
     CheckpointError,
     ConfigError,
@@ -23,15 +24,14 @@ _OBJECTIVES = (
 )  # fmt: skip
 _LAZY = {
     **dict.fromkeys(_OBJECTIVES, "objectives"),
-    "Batch": "batch",
-    "Checkpoints": "checkpoint",
+    "Batch": "batch.batch",
+    "Checkpoints": "run_folder.checkpoint",
     "Objective": "objectives",
-    "Learner": "learner",
+    "Learner": "learner.learner",
     "TaskSampler": "tasks",
-    "UpdatePlan": "gradient",
-    "imitate": "imitation",
-    "pack": "batch",
-    "steps_of": "turn_tables",
+    "UpdatePlan": "learner.gradient",
+    "imitate": "imitation.imitation",
+    "pack": "batch.batch",
     "train": "loop",
 }
 

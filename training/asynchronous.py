@@ -24,15 +24,15 @@ from typing import Any
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.rollout_options import RolloutReport, RolloutSettings
-from turnwise.agents.rollout_stream import GroupSpec, GroupStream
+from turnwise.agents.rollouts.rollout_options import RolloutReport, RolloutSettings
+from turnwise.agents.rollouts.rollout_stream import GroupSpec, GroupStream
 from turnwise.agents.samplers.background import BackgroundLoop
 from turnwise.agents.samplers.pausable import PausableSampler
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.training.engine import RunEngine
 from turnwise.training.events import Reporter
-from turnwise.training.group_files import GroupFiles
 from turnwise.training.rollouts import Played, refuse_empty, stored_trajectories
+from turnwise.training.run_folder.group_files import GroupFiles
 from turnwise.training.setup import PreparedRun
 from turnwise.training.tasks import TaskSampler
 

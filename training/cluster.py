@@ -3,7 +3,7 @@
 import os
 
 from turnwise.agents.cluster.connection import ClusterSettings, check_address, own_cores, require_ray
-from turnwise.training.config import Run
+from turnwise.training.config.run import Run
 from turnwise.training.errors import ConfigError
 
 PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size")

@@ -9,18 +9,18 @@ from dataclasses import replace
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.cluster.sampler import ClusterSampler
-from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.errors import look_up
+from turnwise.agents.rollouts.env_pool import EnvPool
 from turnwise.agents.samplers.base import SAMPLERS, HasMetrics, Sampler, SamplerSettings, Sleeps
-from turnwise.training.batch import Batch
+from turnwise.training.batch.batch import Batch
 from turnwise.training.cluster import cluster_settings, gpus_of_engine
-from turnwise.training.config import Run
+from turnwise.training.config.run import Run
 from turnwise.training.engine_probe import EngineProbe, shares_module
 from turnwise.training.errors import ConfigError
 from turnwise.training.first_prompts import first_prompts
-from turnwise.training.learner import Learner
-from turnwise.training.logprobs import Scores
-from turnwise.training.policy import require_vocabulary, save_policy, vocabulary_fingerprint
+from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.logprobs import Scores
+from turnwise.training.learner.policy import require_vocabulary, save_policy, vocabulary_fingerprint
 from turnwise.training.setup import PreparedRun
 
 

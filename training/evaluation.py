@@ -6,9 +6,9 @@ The best checkpoint is deliberately not chosen by them, since the panel would th
 from dataclasses import replace
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.evaluation import draw, evaluate
 from turnwise.agents.samplers.base import Sampler
 from turnwise.envs import maker
+from turnwise.evaluation.evaluation import draw, evaluate
 from turnwise.training.events import Reporter
 from turnwise.training.setup import PreparedRun
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from turnwise.agents.trajectory import Trajectory
 from turnwise.tools.visible_text import escaped
-from turnwise.training.metrics import MetricsWriter
+from turnwise.training.run_folder.metrics import MetricsWriter
 
 Event = dict[str, Any]
 OnEvent = Callable[[Event], None]

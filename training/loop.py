@@ -1,8 +1,9 @@
 """The training loop: sample tasks, roll out, assign credit, pack, update, and hand the new weights to the sampler.
 
-Everything after a finished iteration is a pure function of what a checkpoint holds (`turnwise.training.recovery`), so a
-run that was interrupted and resumed ends with the same weights as one that never stopped, bit for bit on a CPU. With
-asynchronous rollouts (`turnwise.training.asynchronous`), which groups an iteration trains on depends on time as well.
+Everything after a finished iteration is a pure function of what a checkpoint holds
+(`turnwise.training.run_folder.recovery`), so a run that was interrupted and resumed ends with the same weights as one
+that never stopped, bit for bit on a CPU. With asynchronous rollouts (`turnwise.training.asynchronous`), which groups an
+iteration trains on depends on time as well.
 """
 
 import time
@@ -16,42 +17,42 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from turnwise.agents.errors import AgentError
-from turnwise.agents.folder_lock import locked
-from turnwise.agents.memory_use import memory_use
-from turnwise.agents.models import ModelFolder
-from turnwise.agents.rollout import RolloutReport
+from turnwise.agents.files.folder_lock import locked
+from turnwise.agents.models.model_folder import ModelFolder
+from turnwise.agents.models.tokenization import codec_of
+from turnwise.agents.rollouts.rollout import RolloutReport
 from turnwise.agents.samplers.base import Sampler
-from turnwise.agents.tokenization import codec_of
+from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.steps import Steps
+from turnwise.processes.memory_use import memory_use
 from turnwise.training.asynchronous import AsynchronousRollouts
-from turnwise.training.batch import Batch, pack, turn_divergence
-from turnwise.training.checkpoint import write_merged
-from turnwise.training.config import Run
+from turnwise.training.batch.batch import Batch, pack, turn_divergence
+from turnwise.training.config.run import Run
 from turnwise.training.engine import RunEngine
 from turnwise.training.errors import ConfigError, EngineMismatch, TrainingError, VocabularyMismatch
 from turnwise.training.evaluation import evaluate_if_due
 from turnwise.training.events import OnEvent, Reporter
-from turnwise.training.folder import begin, check_resumable
-from turnwise.training.gradient import UpdatePlan
-from turnwise.training.learner import Learner
+from turnwise.training.imitation.warmstart import warm_start
+from turnwise.training.learner.gradient import UpdatePlan
+from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.logprobs import Scores
+from turnwise.training.learner.optimizers import learning_rate
 from turnwise.training.learning_watch import LearningWatch
-from turnwise.training.logprobs import Scores
-from turnwise.training.metrics import credit_metrics, group_metrics, play_metrics, sampled_entropy
 from turnwise.training.objectives import Objective
-from turnwise.training.optimizers import learning_rate
-from turnwise.training.recovery import Recovery, find_restart, open_metrics, restore_learner
 from turnwise.training.rollouts import Played, Rollouts, SynchronousRollouts
+from turnwise.training.run_folder.checkpoint import write_merged
+from turnwise.training.run_folder.folder import begin, check_resumable
+from turnwise.training.run_folder.metrics import credit_metrics, group_metrics, play_metrics, sampled_entropy
+from turnwise.training.run_folder.recovery import Recovery, find_restart, open_metrics, restore_learner
+from turnwise.training.run_folder.state_json import from_json, to_json
 from turnwise.training.setup import PreparedRun, find_policy, prepare, remarks
 from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
-from turnwise.training.state_json import from_json, to_json
 from turnwise.training.template_date import with_date
-from turnwise.training.turn_tables import steps_of
-from turnwise.training.warmstart import warm_start
 
 if TYPE_CHECKING:
-    from turnwise.training.rank_commands import Leader
+    from turnwise.training.learner.rank_commands import Leader
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def train(
         run: the configuration.
         resume: continue from the last checkpoint in run.folder, or from the beginning if there is none.
         on_event: called with every event, on this thread.
-        leader: commands the other ranks if several train the policy (`turnwise.training.rank_commands`).
+        leader: commands the other ranks if several train the policy (`turnwise.training.learner.rank_commands`).
 
     Returns:
         How it ended. Ctrl-C ends a run at the last finished iteration, with a checkpoint.
@@ -95,7 +96,7 @@ def train(
         EnvError, AgentError, CreditError: from the parts.
     """
     if leader is None and run.cluster.address and run.cluster.learners > 1:
-        from turnwise.training.cluster_ranks import cluster_ranks  # it imports FSDP, which takes a while
+        from turnwise.training.learner.cluster_ranks import cluster_ranks  # it imports FSDP, which takes a while
 
         with cluster_ranks(run) as leader:
             return train(run, resume=resume, on_event=on_event, leader=leader)

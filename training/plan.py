@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from turnwise.agents.model_facts import BYTES
+from turnwise.agents.models.model_facts import BYTES
 from turnwise.training.cluster import gpus_of_engine
-from turnwise.training.config import Run
+from turnwise.training.config.run import Run
 from turnwise.training.errors import ConfigError
-from turnwise.training.memory import MemoryEstimate, MemoryNeeds, cache_bytes, estimate, gathered_bytes
+from turnwise.training.learner.memory import MemoryEstimate, MemoryNeeds, cache_bytes, estimate, gathered_bytes
 
 LEARNER_PARTS = ("weights", "gradients", "optimizer", "reference")
 """Parts of the learner's memory that are divided among its GPUs; the others are needed on each."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.background_writer import BackgroundWriter
-from turnwise.agents.folder_lock import check_lock
-from turnwise.agents.rollout import RolloutReport, rollout
+from turnwise.agents.files.background_writer import BackgroundWriter
+from turnwise.agents.files.folder_lock import check_lock
+from turnwise.agents.rollouts.rollout import RolloutReport, rollout
 from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.training.config import Run
+from turnwise.training.config.run import Run
 from turnwise.training.engine import RunEngine
 from turnwise.training.errors import TrainingError
 from turnwise.training.events import Reporter

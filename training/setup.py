@@ -14,38 +14,38 @@ import gymnasium
 import numpy as np
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.chat_template import chat_fields
 from turnwise.agents.cluster.env_actors import EnvActors
 from turnwise.agents.content import has_images
-from turnwise.agents.env_pool import EnvPool
-from turnwise.agents.env_processes import EnvProcesses
 from turnwise.agents.errors import ModelError, look_up
-from turnwise.agents.evaluation import Panel, draw_tasks, make_panel
-from turnwise.agents.models import ModelFolder, find_model
-from turnwise.agents.native_tools import chat_with_tools
+from turnwise.agents.models.model_folder import ModelFolder, find_model
+from turnwise.agents.prompts.chat_template import chat_fields
+from turnwise.agents.prompts.native_tools import chat_with_tools
+from turnwise.agents.rollouts.env_pool import EnvPool
+from turnwise.agents.rollouts.env_processes import EnvProcesses
+from turnwise.agents.rollouts.shared_hosts import SharedHosts
 from turnwise.agents.samplers.base import MODEL_FREE, SAMPLERS, SamplerSettings, check_settings
-from turnwise.agents.shared_hosts import SharedHosts
+from turnwise.agents.steps import COLUMNS
 from turnwise.credit.registry import CreditRule
 from turnwise.credit.registry import get as get_credit_rule
 from turnwise.envs import demonstrators, maker, takes
 from turnwise.envs.info import ADMISSIBLE, EXTRAS
+from turnwise.evaluation.evaluation import Panel, draw_tasks, make_panel
 from turnwise.registry import suggest
+from turnwise.training.batch.sampled_distribution import check_distribution
+from turnwise.training.batch.token_advantages import AppliedTransform
 from turnwise.training.cluster import check_cluster, cluster_settings
-from turnwise.training.coefficient_schedules import CoefficientSchedule
-from turnwise.training.config import Run
-from turnwise.training.config_effects import check_effects
-from turnwise.training.demonstrators import plays
+from turnwise.training.config.coefficient_schedules import CoefficientSchedule
+from turnwise.training.config.effects import check_effects
+from turnwise.training.config.run import Run
 from turnwise.training.errors import ConfigError, TrainingError
-from turnwise.training.lora import LoraOptions
+from turnwise.training.imitation.demonstrators import plays
+from turnwise.training.learner.lora import LoraOptions
+from turnwise.training.learner.policy import check_sizes, device_of
+from turnwise.training.learner.threads import use_threads
 from turnwise.training.objectives import Objective, objectives
-from turnwise.training.policy import check_sizes, device_of
-from turnwise.training.sampled_distribution import check_distribution
-from turnwise.training.threads import use_threads
-from turnwise.training.token_advantages import AppliedTransform
-from turnwise.training.turn_tables import COLUMNS
 
 if TYPE_CHECKING:
-    from turnwise.training.rank_commands import Leader
+    from turnwise.training.learner.rank_commands import Leader
 
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
 

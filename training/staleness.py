@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
-from turnwise.training.batch import Batch
+from turnwise.training.batch.batch import Batch
 
 OLDEST_SHOWN = 8
 """Ages above this one are counted together."""

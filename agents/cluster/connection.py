@@ -24,8 +24,8 @@ from typing import Any
 from turnwise.agents.cluster.head import HeadWatch, greet
 from turnwise.agents.cluster.settings import ClusterNode, ClusterSettings
 from turnwise.agents.errors import SamplerError
-from turnwise.tools.deadlines import DeadlinePassed, call_in_thread, wait
-from turnwise.tools.failures import complete, message_of
+from turnwise.processes.deadlines import DeadlinePassed, call_in_thread, wait
+from turnwise.processes.failures import complete, message_of
 
 __all__ = ["ActorLost", "Cluster", "ClusterNode", "ClusterSettings", "check_address", "own_cores", "require_ray"]
 

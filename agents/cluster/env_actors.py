@@ -15,13 +15,13 @@ from functools import partial
 from typing import Any
 
 from turnwise.agents.cluster.connection import ActorLost, Cluster, ClusterSettings
-from turnwise.agents.env_processes import EnvProcesses
+from turnwise.agents.rollouts.env_processes import EnvProcesses
 from turnwise.envs.host import new_host
+from turnwise.processes.child_process import CallFailed, ProcessDied, answer_bytes, call_bytes
+from turnwise.processes.concurrent_process import ConcurrentProcess
+from turnwise.processes.deadlines import DeadlinePassed
+from turnwise.processes.failures import complete, deliverable, message_of
 from turnwise.registry import ImportRules, adopt_import_rules, import_rules
-from turnwise.tools.child_process import CallFailed, ProcessDied, answer_bytes, call_bytes
-from turnwise.tools.concurrent_process import ConcurrentProcess
-from turnwise.tools.deadlines import DeadlinePassed
-from turnwise.tools.failures import complete, deliverable, message_of
 
 __all__ = ["EnvActors"]
 
@@ -103,7 +103,7 @@ class EnvActor:
 
 
 class _ActorProcess:
-    """What stands for the process of an actor (`turnwise.agents.env_processes.HostProcess`)."""
+    """What stands for the process of an actor (`turnwise.agents.rollouts.env_processes.HostProcess`)."""
 
     def __init__(self, cluster: Cluster, threads: bool, cpus: float | None = None) -> None:
         self._cluster = cluster

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from turnwise.agents.lora_folders import is_adapter
+from turnwise.agents.models.lora_folders import is_adapter
 from turnwise.agents.samplers.weights import has_adapter, named_tensors
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def split_weights(weights: Any, size: int = CHUNK, dtype: str = "") -> Iterator[
         SamplerError: the weights are none of these.
     """
     if isinstance(weights, Path) and is_adapter(weights):
-        from turnwise.agents.models import load_model
+        from turnwise.agents.models.model_folder import load_model
 
         weights = load_model(weights)
     rounded = _parameter_names(weights) if dtype else frozenset()

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.env_pool import MakeEnv
-from turnwise.agents.episode import play
 from turnwise.agents.errors import RequestFailed
+from turnwise.agents.rollouts.env_pool import MakeEnv
+from turnwise.agents.rollouts.episode import play
 from turnwise.agents.samplers.base import Completion, Request, Tokenizer
 from turnwise.agents.trajectory import Finish
 

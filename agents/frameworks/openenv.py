@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, create_model
 
-from turnwise.agents.env_pool import EnvFailure, MakeEnv, StepResult
 from turnwise.agents.frameworks.session import ClientSession
+from turnwise.agents.rollouts.env_pool import EnvFailure, MakeEnv, StepResult
 from turnwise.agents.samplers.openai.messages import data_url
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _MISSING: Final = "OpenEnv's server needs the package openenv: pip install 'turn
 def create_app(
     make: MakeEnv, *, name: str = "turnwise", sessions: int = 64, idle: float | None = None, deadline: float = 60.0
 ) -> FastAPI:
-    """Return OpenEnv's application for an environment; `turnwise.tools.serving` runs it with `websockets=True`.
+    """Return OpenEnv's application for an environment; `turnwise.processes.serving` runs it with `websockets=True`.
 
     Args:
         make: makes an environment, such as `functools.partial(turnwise.envs.make, "turnwise/Household-v0")`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
-from turnwise.agents.env_pool import EnvFailure, EnvWorker, MakeEnv, StepResult
+from turnwise.agents.rollouts.env_pool import EnvFailure, EnvWorker, MakeEnv, StepResult
 from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied
 
 __all__ = ["ClientSession"]

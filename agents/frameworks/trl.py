@@ -17,10 +17,10 @@ from dataclasses import replace
 from typing import Any
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.env_pool import MakeEnv, StepResult
 from turnwise.agents.errors import AgentError
 from turnwise.agents.frameworks.session import ClientSession
-from turnwise.agents.rollout import rollout
+from turnwise.agents.rollouts.env_pool import MakeEnv, StepResult
+from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers.base import SAMPLERS, SamplerSettings
 from turnwise.agents.trajectory import Trajectory
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast, runtime_checkable
 
-from turnwise.agents.dialogue import Message
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.prompt import Exchange, View
-from turnwise.agents.tokenization import AnswerEnd, Tokenizer
+from turnwise.agents.models.tokenization import AnswerEnd, Tokenizer
+from turnwise.agents.prompts.dialogue import Message
+from turnwise.agents.prompts.prompt import Exchange, View
 from turnwise.agents.trajectory import Extra, Finish
 from turnwise.registry import Registry
 

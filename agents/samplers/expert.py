@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from turnwise.agents.env_pool import NoPlan
 from turnwise.agents.errors import AgentError
-from turnwise.agents.prompt import View
+from turnwise.agents.models.tokenization import Tokenizer
+from turnwise.agents.prompts.prompt import View
+from turnwise.agents.rollouts.env_pool import NoPlan
 from turnwise.agents.samplers.base import Planner, Request, SamplerSettings
 from turnwise.agents.samplers.scripted import ActionSampler, random_action, turn_rng
-from turnwise.agents.tokenization import Tokenizer
 from turnwise.envs.errors import EnvError
 
 __all__ = ["Expert"]

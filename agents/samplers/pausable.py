@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from turnwise.agents.models.tokenization import Tokenizer
 from turnwise.agents.samplers.base import Completion, Interruptible, Request, Sampler
-from turnwise.agents.tokenization import Tokenizer
 
 __all__ = ["PausableSampler", "Usage"]
 

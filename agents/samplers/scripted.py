@@ -2,7 +2,7 @@
 
 They serve as baselines, for demonstrations and in tests. With a tokenizer they return the ids that a model would have
 sampled for the same text, with log-probability 0. Without one the ids stay empty, and
-`turnwise.agents.demonstration_tokens` can fill them in later.
+`turnwise.agents.demonstrations.tokens` can fill them in later.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from turnwise.agents.errors import AgentError, RequestFailed, look_up
-from turnwise.agents.parsing import PARSERS
-from turnwise.agents.prompt import View
+from turnwise.agents.models.tokenization import Tokenizer, codec_of
+from turnwise.agents.prompts.parsing import PARSERS
+from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, task_of
-from turnwise.agents.tokenization import Tokenizer, codec_of
 from turnwise.envs.info import Demonstrator
 from turnwise.registry import suggest
 

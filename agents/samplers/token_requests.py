@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from numbers import Integral, Real
 
 from turnwise.agents.errors import ContextOverflow, RequestFailed, SamplerError
+from turnwise.agents.models.tokenization import Tokenizer
 from turnwise.agents.samplers.base import Request
-from turnwise.agents.tokenization import Tokenizer
 
 ROUNDING = 1e-4
 """Largest log-probability that counts as 0, nats."""

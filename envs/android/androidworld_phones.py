@@ -16,13 +16,13 @@ from typing import Any, Final
 import numpy as np
 
 from turnwise.envs.android.actions import BadAction, parse, perform
-from turnwise.envs.android.direct import DirectDevice
 from turnwise.envs.android.elements import leaves
-from turnwise.envs.android.phone.phone import Phone
 from turnwise.envs.android.task_source import SimulatedTask
 from turnwise.envs.android.tasks.template import SPLITS, all_templates, make_task, split_of
 from turnwise.envs.errors import EnvError
 from turnwise.envs.validation import choice, integer, number
+from turnwise.phone.adb.direct import DirectDevice
+from turnwise.phone.phone import Phone
 from turnwise.tools.android.node import write_xml
 
 __all__ = ["ANDROID_WORLD", "AndroidWorldPhone", "AndroidWorldPhones", "Refused"]

@@ -14,7 +14,7 @@ answers with 400, 404 or 409 and {"detail": sentence}; parameters that cannot be
     DELETE /session               gives the phone of a session back
     X-Session: NAME               a header that gives a client a phone of its own; without it, all share one
 
-Not included: authentication and encryption. `turnwise.tools.serving` runs the application.
+Not included: authentication and encryption. `turnwise.processes.serving` runs the application.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ import numpy as np
 from turnwise.envs.android.actions import Action, BadAction, parse, perform
 from turnwise.envs.android.elements import ScreenElement
 from turnwise.envs.android.failures import DeviceFailures
-from turnwise.envs.android.phone.frames import KEPT
 from turnwise.envs.android.screen_text import FORMATS, admissible, scrolls
 from turnwise.envs.android.stock.source import StockTasks
 from turnwise.envs.android.task_source import DeviceTask, SimulatedTasks, TaskSource
@@ -26,6 +25,7 @@ from turnwise.envs.snapshot import Fields
 from turnwise.envs.spaces import Text
 from turnwise.envs.text import SavableEnv
 from turnwise.envs.validation import choice, flag, integer
+from turnwise.phone.screen.frames import KEPT
 from turnwise.tools.android.device import DeviceError, DeviceLost
 from turnwise.tools.android.node import Node
 

@@ -15,16 +15,16 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from turnwise.envs.android.actions import BadAction, parse, perform
-from turnwise.envs.android.direct import DirectDevice
 from turnwise.envs.android.elements import folded
-from turnwise.envs.android.phone.layout import NAVIGATION
-from turnwise.envs.android.phone.state import State
 from turnwise.envs.android.tasks.effects import Answer, Effect, Infeasible
 from turnwise.envs.android.tasks.expert import NoWay, Writer, as_read, play
 from turnwise.envs.android.tasks.judge import Content, Verdict, content, judge
 from turnwise.envs.android.tasks.template import SPLITS, PhoneTask, TaskTemplate, all_templates, make_task, split_of
 from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.validation import choice, number
+from turnwise.phone.adb.direct import DirectDevice
+from turnwise.phone.screen.layout import NAVIGATION
+from turnwise.phone.toolkit.state import State
 from turnwise.registry import suggest
 from turnwise.tools.android.device import Device
 

@@ -24,8 +24,8 @@ from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.household.layout import HouseLayout, draw_layout
 from turnwise.envs.household.level import HouseholdLevel
 from turnwise.envs.household.problem import problem_and_walkthrough
-from turnwise.envs.keyed_random import KeyedRandom
 from turnwise.registry import suggest
+from turnwise.tools.keyed_random import KeyedRandom
 
 __all__ = [
     "SPLITS",

@@ -15,7 +15,7 @@ from functools import cache
 from turnwise.envs.errors import UnknownOption
 from turnwise.envs.household.level import HouseholdLevel
 from turnwise.envs.household.vocabulary import OBJECTS, RECEPTACLES, ROOMS, accepts, homes
-from turnwise.envs.keyed_random import KeyedRandom
+from turnwise.tools.keyed_random import KeyedRandom
 
 __all__ = ["HouseLayout", "LayoutGoal", "LayoutReceptacle", "draw_layout", "goals_of"]
 

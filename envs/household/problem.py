@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from turnwise.envs.household.layout import HouseLayout, LayoutGoal, LayoutReceptacle
 from turnwise.envs.household.vocabulary import OBJECTS, RECEPTACLES, accepts, type_name
-from turnwise.envs.keyed_random import KeyedRandom
+from turnwise.tools.keyed_random import KeyedRandom
 
 __all__ = ["problem_and_walkthrough"]
 

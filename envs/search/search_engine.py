@@ -16,8 +16,8 @@ from math import isfinite
 from typing import Any, Final, Protocol, get_args, runtime_checkable
 
 from turnwise.envs.errors import EnvError, UnknownOption
+from turnwise.processes.deadlines import DeadlinePassed, call_in_thread, wait
 from turnwise.registry import suggest
-from turnwise.tools.deadlines import DeadlinePassed, call_in_thread, wait
 from turnwise.tools.retrieval import (
     NoRetriever,
     Passage,

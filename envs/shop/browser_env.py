@@ -276,7 +276,7 @@ def _site(shop: Shop, goals: GoalSource) -> _RunningSite:
         key = (os.getpid(), id(shop))
         if key not in _sites:
             from turnwise.envs.shop.site.app import create_app
-            from turnwise.tools.serving import serve_in_thread
+            from turnwise.processes.serving import serve_in_thread
 
             stack = ExitStack()
             try:

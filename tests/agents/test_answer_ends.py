@@ -16,18 +16,18 @@ from toys.tokens import CHATML
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.chat_template import ChatTemplate
-from turnwise.agents.demonstration_tokens import tokenize_trajectory
-from turnwise.agents.dialogue import Dialogue
-from turnwise.agents.models import end_tokens_of
-from turnwise.agents.prompt import Conversation, Window
-from turnwise.agents.rollout import rollout
+from turnwise.agents.demonstrations.tokens import tokenize_trajectory
+from turnwise.agents.models.model_folder import end_tokens_of
+from turnwise.agents.models.tokenization import AnswerEnd, answer_text, codec_of
+from turnwise.agents.prompts.chat_template import ChatTemplate
+from turnwise.agents.prompts.dialogue import Dialogue
+from turnwise.agents.prompts.prompt import Conversation, Window
+from turnwise.agents.prompts.templates import PLAIN
+from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers.scripted import Scripted
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler
 from turnwise.agents.samplers.vllm.answer import PartialAnswer
-from turnwise.agents.templates import PLAIN
-from turnwise.agents.tokenization import AnswerEnd, answer_text, codec_of
-from turnwise.training.policy import build_tokenizer, save_policy
+from turnwise.training.learner.policy import build_tokenizer, save_policy
 
 ANSWER = "go east"
 ROOMS = ["You are in room 1.", "It is room 2, with a lamp."]
@@ -203,7 +203,7 @@ def test_an_engine_is_told_the_end_and_its_parts_are_joined() -> None:
             self.token_ids = ids
             self.logprobs = [{one: type("L", (), {"logprob": -1.0})} for one in ids]
 
-    from turnwise.agents.prompt import View
+    from turnwise.agents.prompts.prompt import View
     from turnwise.agents.samplers.base import Request
 
     tokenizer = tokenizer_of(CHATML, NONE)

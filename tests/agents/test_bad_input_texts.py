@@ -12,15 +12,15 @@ from toys.corridor import Corridor
 from toys.tokens import Bytes
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.comparison import compare
 from turnwise.agents.errors import EvaluationError
-from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel
-from turnwise.agents.prompt import Conversation, Window
-from turnwise.agents.rollout import rollout
+from turnwise.agents.files.trajectory_files import from_json, to_json
+from turnwise.agents.prompts.prompt import Conversation, Window
+from turnwise.agents.prompts.templates import REACT
+from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers import Completion, Request
 from turnwise.agents.samplers.scripted import Scripted
-from turnwise.agents.templates import REACT
-from turnwise.agents.trajectory_files import from_json, to_json
+from turnwise.evaluation.comparison import compare
+from turnwise.evaluation.evaluation import EpisodeRow, EvaluationResult, Panel
 
 TEXTS = st.lists(
     st.one_of(

@@ -11,12 +11,12 @@ pytest.importorskip("transformers")
 from toys.chat_tokenizers import ENDS, SPECIALS, made
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.chat_template import TemplateFacts, chat_fields, template_facts
-from turnwise.agents.dialogue import Dialogue, Prompt
 from turnwise.agents.errors import PromptError
-from turnwise.agents.prompt import Conversation, Window
-from turnwise.agents.templates import PLAIN, Template
-from turnwise.training.policy import build_tokenizer
+from turnwise.agents.prompts.chat_template import TemplateFacts, chat_fields, template_facts
+from turnwise.agents.prompts.dialogue import Dialogue, Prompt
+from turnwise.agents.prompts.prompt import Conversation, Window
+from turnwise.agents.prompts.templates import PLAIN, Template
+from turnwise.training.learner.policy import build_tokenizer
 
 APPENDS = ["chatml", "llama3", "qwen25", "mistral", "gemma", "phi"]
 DROPS = ["qwen3", "deepseek"]

@@ -23,7 +23,7 @@ from turnwise.agents.cluster import head  # noqa: E402
 from turnwise.agents.cluster.connection import Cluster, ClusterSettings, check_address  # noqa: E402
 from turnwise.agents.cluster.sampler import ClusterSampler  # noqa: E402
 from turnwise.agents.errors import SamplerError  # noqa: E402
-from turnwise.agents.prompt import View  # noqa: E402
+from turnwise.agents.prompts.prompt import View  # noqa: E402
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings  # noqa: E402
 from turnwise.cli import doctor  # noqa: E402
 

@@ -110,8 +110,8 @@ def test_merged_adapters_travel_in_the_type_of_the_engines() -> None:
     torch = pytest.importorskip("torch")
     from turnwise.agents.cluster.weight_chunks import join_chunks, split_weights
     from turnwise.agents.samplers.weights import named_tensors
-    from turnwise.training.lora import LoraOptions, add_adapter
-    from turnwise.training.policy import build_policy
+    from turnwise.training.learner.lora import LoraOptions, add_adapter
+    from turnwise.training.learner.policy import build_policy
 
     model, _ = build_policy(["a b c d"] * 9, vocab=300, hidden=16, layers=1, heads=2, context=32)
     merged = add_adapter(model, LoraOptions(rank=2))

@@ -30,8 +30,8 @@ from turnwise.agents.errors import (  # noqa: E402
     RequestFailed,
     SamplerError,
 )
-from turnwise.agents.prompt import View  # noqa: E402
-from turnwise.agents.rollout import rollout  # noqa: E402
+from turnwise.agents.prompts.prompt import View  # noqa: E402
+from turnwise.agents.rollouts.rollout import rollout  # noqa: E402
 from turnwise.agents.samplers.base import SAMPLERS, Completion, Request, SamplerSettings  # noqa: E402
 from turnwise.agents.trajectory import Trajectory, token_versions  # noqa: E402
 
@@ -96,7 +96,7 @@ def test_a_rollout_gives_the_same_trajectories_as_without_a_cluster() -> None:
 
 @pytest.mark.slow
 def test_a_model_plays_the_same_on_two_engines_as_in_this_process(tmp_path: Path) -> None:
-    from turnwise.training.policy import build_policy, save_policy
+    from turnwise.training.learner.policy import build_policy, save_policy
 
     texts = ["You are in room 1. go east go west take key"] * 3
     module, tokenizer = build_policy(texts, vocab=300, hidden=32, layers=2, heads=2, context=512, seed=1)
@@ -248,7 +248,7 @@ def test_engines_that_cannot_be_interrupted_answer_first(toy: ClusterSampler) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", [False, True])
 def test_answers_of_a_model_go_on_under_new_weights(tmp_path: Path, killed: bool) -> None:
-    from turnwise.training.policy import build_policy, save_policy
+    from turnwise.training.learner.policy import build_policy, save_policy
 
     old, tokenizer = build_policy(["a b c d e f g"] * 3, vocab=300, hidden=64, layers=4, heads=2, context=2000, seed=1)
     save_policy(old, tokenizer, tmp_path)

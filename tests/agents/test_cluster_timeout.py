@@ -17,7 +17,7 @@ from turnwise.agents.cluster import sampler as cluster_sampler
 from turnwise.agents.cluster.connection import Cluster, ClusterSettings
 from turnwise.agents.cluster.engine_host import EngineHost
 from turnwise.agents.cluster.sampler import ClusterSampler
-from turnwise.agents.prompt import View
+from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings
 from turnwise.registry import import_rules
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.demonstration_files import read_demonstrations
+from turnwise.agents.demonstrations.files import read_demonstrations
 from turnwise.agents.errors import StoreError
-from turnwise.agents.trajectory_files import TrajectoryWriter
+from turnwise.agents.files.trajectory_files import TrajectoryWriter
 
 TURNS = [("Be brief.\nYou see a door.", "open door"), ("It is open.", "go east")]
 CHAT = {

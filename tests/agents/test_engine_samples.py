@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from turnwise.agents.errors import RequestFailed
-from turnwise.agents.prompt import View
+from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import Request
 from turnwise.agents.samplers.token_requests import check_sample
 

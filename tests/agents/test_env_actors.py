@@ -23,14 +23,14 @@ from turnwise.agents.agent import Agent  # noqa: E402
 from turnwise.agents.cluster import env_actors  # noqa: E402
 from turnwise.agents.cluster.connection import ClusterSettings  # noqa: E402
 from turnwise.agents.cluster.env_actors import EnvActors  # noqa: E402
-from turnwise.agents.env_pool import EnvPool  # noqa: E402
 from turnwise.agents.errors import SamplerError  # noqa: E402
-from turnwise.agents.rollout import RolloutReport, rollout  # noqa: E402
+from turnwise.agents.rollouts.env_pool import EnvPool  # noqa: E402
+from turnwise.agents.rollouts.rollout import RolloutReport, rollout  # noqa: E402
 from turnwise.agents.samplers.base import Completion, Request  # noqa: E402
 from turnwise.agents.samplers.scripted import Random, Scripted  # noqa: E402
 from turnwise.agents.trajectory import Trajectory  # noqa: E402
 from turnwise.envs import maker  # noqa: E402
-from turnwise.tools.deadlines import ProcessDied  # noqa: E402
+from turnwise.processes.deadlines import ProcessDied  # noqa: E402
 
 TASKS = ["open-4-2", "fetch-3-2", "open-5-3"]
 CORRIDOR = partial(toys.corridor.Corridor)

@@ -20,17 +20,17 @@ from toys.fragile import Deadly, Fragile, Jittery
 from toys.waiting import eventually, gone
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.env_pool import EnvPool
-from turnwise.agents.env_processes import EnvProcesses
 from turnwise.agents.errors import AgentError
-from turnwise.agents.rollout import RolloutReport, rollout
+from turnwise.agents.rollouts.env_pool import EnvPool
+from turnwise.agents.rollouts.env_processes import EnvProcesses
+from turnwise.agents.rollouts.rollout import RolloutReport, rollout
 from turnwise.agents.samplers.base import Completion, Request
 from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.samplers.scripted import Random, Scripted
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.envs import EnvError, load, make, maker
 from turnwise.envs.errors import DeadlineExceeded, EnvironmentDied
-from turnwise.tools.concurrent_process import ConcurrentProcess
+from turnwise.processes.concurrent_process import ConcurrentProcess
 
 WIN = ["take key", "go east", "unlock door", "go east"]
 SAFE, BAD = "open-3-1", "open-5-1"
@@ -346,7 +346,7 @@ def test_a_late_call_raises_and_the_deadlines_need_threads() -> None:
 
 
 def test_processes_that_never_start_end_the_rollout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnwise.agents.env_processes.new_host", partial(sys.exit, 4))
+    monkeypatch.setattr("turnwise.agents.rollouts.env_processes.new_host", partial(sys.exit, 4))
     with (
         EnvPool(Fragile, workers=1) as pool,
         pytest.raises(AgentError, match=r"3 processes for environments did not start: exit code 4"),
@@ -360,9 +360,9 @@ sys.path[:0] = {path!r}
 from functools import partial
 from toys.fragile import Deadly, Fragile, Jittery
 from turnwise.agents.agent import Agent
-from turnwise.agents.env_pool import EnvPool
+from turnwise.agents.rollouts.env_pool import EnvPool
 from turnwise.agents.errors import Interrupted
-from turnwise.agents.rollout import rollout
+from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers.scripted import Scripted
 
 class Slow(Scripted):

@@ -9,7 +9,7 @@ from toys.corridor import Corridor
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError
-from turnwise.agents.rollout import rollout
+from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers.expert import Expert
 from turnwise.envs.errors import EnvError, NoExpert
 

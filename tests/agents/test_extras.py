@@ -12,11 +12,11 @@ from toys.corridor import Corridor
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.rollout import rollout
+from turnwise.agents.files.trajectory_files import TrajectoryWriter, from_json, read_trajectories, to_json
+from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers import Completion, Request
 from turnwise.agents.samplers.scripted import Scripted
 from turnwise.agents.trajectory import Trajectory
-from turnwise.agents.trajectory_files import TrajectoryWriter, from_json, read_trajectories, to_json
 
 SCRIPT = ["take key", "", "go east"]
 

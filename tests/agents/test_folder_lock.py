@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from turnwise.agents.errors import FolderInUse, StoreError
-from turnwise.agents.folder_lock import check_lock, locked
+from turnwise.agents.files.folder_lock import check_lock, locked
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.EIO])

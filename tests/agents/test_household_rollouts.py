@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.comparison import compare
-from turnwise.agents.demonstration_tokens import tokenize_trajectory
-from turnwise.agents.evaluation import Panel, evaluate
-from turnwise.agents.prompt import Conversation, Window
-from turnwise.agents.rollout import RolloutReport, rollout
+from turnwise.agents.demonstrations.tokens import tokenize_trajectory
+from turnwise.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
+from turnwise.agents.prompts.prompt import Conversation, Window
+from turnwise.agents.prompts.templates import PLAIN, REACT, Template
+from turnwise.agents.rollouts.rollout import RolloutReport, rollout
 from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.samplers.scripted import DemonstratorSampler, Random
-from turnwise.agents.templates import PLAIN, REACT, Template
 from turnwise.agents.trajectory import Trajectory, grouped
-from turnwise.agents.trajectory_files import TrajectoryWriter, read_trajectories
 from turnwise.envs import make
 from turnwise.envs.errors import EnvError
 from turnwise.envs.household.engine import World
 from turnwise.envs.household.env import HouseholdEnv
 from turnwise.envs.household.expert import plan
 from turnwise.envs.household.searching_demonstrator import SearchingDemonstrator
+from turnwise.evaluation.comparison import compare
+from turnwise.evaluation.evaluation import Panel, evaluate
 
 HOUSE = partial(make, "turnwise/Household-v0", level="tiny")
 
@@ -74,7 +74,7 @@ def test_a_model_plays_and_a_repeated_rollout_gives_the_same_bits(
 ) -> None:
     torch = pytest.importorskip("torch")
     from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-    from turnwise.training.policy import build_policy
+    from turnwise.training.learner.policy import build_policy
 
     torch.set_num_threads(1)
     texts = [turn for task in tasks[:2] for turn in (HOUSE().reset(seed=0, options={"task": task})[0],)]
@@ -104,7 +104,7 @@ def test_a_model_plays_and_a_repeated_rollout_gives_the_same_bits(
 
 def test_demonstrations_get_the_ids_that_the_model_will_see(tasks: list[str]) -> None:
     pytest.importorskip("torch")
-    from turnwise.training.policy import build_policy
+    from turnwise.training.learner.policy import build_policy
 
     agent = Agent()
     bare = rollout(agent, Expert(), tasks[:3], make=HOUSE)

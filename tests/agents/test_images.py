@@ -12,7 +12,7 @@ from toys.corridor import Corridor
 from turnwise.agents.agent import Agent
 from turnwise.agents.content import ImagePart, TextPart, read_observation
 from turnwise.agents.errors import AgentError
-from turnwise.agents.rollout import rollout
+from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers import (
     SAMPLERS,
     Completion,

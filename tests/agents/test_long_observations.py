@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from toys.tokens import CHATML, Bytes, ChatBytes
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.demonstration_tokens import tokenize_trajectory
-from turnwise.agents.dialogue import Dialogue
-from turnwise.agents.prompt import Conversation, Window
-from turnwise.agents.rollout import rollout
+from turnwise.agents.demonstrations.tokens import tokenize_trajectory
+from turnwise.agents.models.tokenization import TokenCodec
+from turnwise.agents.prompts.dialogue import Dialogue
+from turnwise.agents.prompts.prompt import Conversation, Window
+from turnwise.agents.prompts.templates import PLAIN
+from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers.scripted import Scripted
-from turnwise.agents.templates import PLAIN
-from turnwise.agents.tokenization import TokenCodec
 
 
 class Counting(Bytes):
@@ -59,7 +59,7 @@ def words(count: int, seed: int = 0) -> str:
 @pytest.fixture(scope="module")
 def trained() -> Any:
     pytest.importorskip("tokenizers")
-    policy = pytest.importorskip("turnwise.training.policy")
+    policy = pytest.importorskip("turnwise.training.learner.policy")
     return policy.build_tokenizer([words(300)], vocab=320)
 
 

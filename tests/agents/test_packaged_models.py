@@ -20,10 +20,10 @@ pytest.importorskip("gguf")
 pytest.importorskip("accelerate")
 pytest.importorskip("pip")
 
-import turnwise.agents.packaged_models as packaged_models
+import turnwise.agents.models.packaged_models as packaged_models
 from turnwise.agents.errors import ModelError
-from turnwise.agents.models import load_model, load_tokenizer, model_config
-from turnwise.agents.packaged_models import MODELS, PackagedModel, build_folder, packaged_model
+from turnwise.agents.models.model_folder import load_model, load_tokenizer, model_config
+from turnwise.agents.models.packaged_models import MODELS, PackagedModel, build_folder, packaged_model
 
 MODEL = PackagedModel(
     title="toy",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError
-from turnwise.agents.parsing import MAX_ACTION_CHARS, MAX_MULTILINE_CHARS, PARSERS
+from turnwise.agents.prompts.parsing import MAX_ACTION_CHARS, MAX_MULTILINE_CHARS, PARSERS
 
 READ = [
     ("bare", "look", "look"),

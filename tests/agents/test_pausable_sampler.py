@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from toys.corridor import Corridor
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.rollout import arollout, rollout
+from turnwise.agents.rollouts.rollout import arollout, rollout
 from turnwise.agents.samplers.base import Completion, Request
 from turnwise.agents.samplers.pausable import PausableSampler, Usage
 from turnwise.agents.samplers.scripted import Random

@@ -15,13 +15,13 @@ from toys.tokens import CHATML, Bytes, ChatBytes
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.content import ImagePart, TextPart
-from turnwise.agents.dialogue import Dialogue, Prompt
 from turnwise.agents.errors import AgentError, PromptError
-from turnwise.agents.parsing import Parsed
-from turnwise.agents.prompt import Conversation, Exchange, PromptBuilder, View, Window
-from turnwise.agents.templates import PLAIN, REACT, Template
-from turnwise.agents.tokenization import codec_of
-from turnwise.agents.trusted_text import PromptText
+from turnwise.agents.models.tokenization import codec_of
+from turnwise.agents.prompts.dialogue import Dialogue, Prompt
+from turnwise.agents.prompts.parsing import Parsed
+from turnwise.agents.prompts.prompt import Conversation, Exchange, PromptBuilder, View, Window
+from turnwise.agents.prompts.templates import PLAIN, REACT, Template
+from turnwise.agents.prompts.trusted_text import PromptText
 from turnwise.envs import make
 
 MEMORY = [

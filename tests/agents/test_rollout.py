@@ -20,16 +20,16 @@ from toys.corridor import Corridor
 from toys.tokens import Bytes
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.errors import AgentError, ContextOverflow, EngineFailed, Interrupted, RequestFailed
-from turnwise.agents.prompt import Conversation, Window
-from turnwise.agents.rollout import RolloutReport, arollout, play, rollout, sampling_seed
+from turnwise.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
+from turnwise.agents.prompts.prompt import Conversation, Window
+from turnwise.agents.prompts.templates import PLAIN, REACT
+from turnwise.agents.rollouts.env_pool import EnvPool
+from turnwise.agents.rollouts.rollout import RolloutReport, arollout, play, rollout, sampling_seed
 from turnwise.agents.samplers.base import Completion, Request
 from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.samplers.scripted import Random, Scripted
-from turnwise.agents.templates import PLAIN, REACT
 from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.agents.trajectory_files import TrajectoryWriter, read_trajectories
 
 TASK = "open-3-1"  # three rooms, the key in the first: take key, go east, unlock door, go east
 WIN = ["take key", "go east", "unlock door", "go east"]

@@ -17,9 +17,9 @@ from toys.corridor import Corridor
 from turnwise.agents import stream
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError, RequestFailed
-from turnwise.agents.rollout import RolloutReport, rollout
-from turnwise.agents.rollout_options import RolloutSettings
-from turnwise.agents.rollout_stream import REPLACED, GroupSpec, GroupStream
+from turnwise.agents.rollouts.rollout import RolloutReport, rollout
+from turnwise.agents.rollouts.rollout_options import RolloutSettings
+from turnwise.agents.rollouts.rollout_stream import REPLACED, GroupSpec, GroupStream
 from turnwise.agents.samplers.base import Completion, Request
 from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.samplers.scripted import Random

@@ -8,10 +8,10 @@ import pytest
 from toys.corridor import Corridor
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.prompt import Conversation, PromptBuilder, Window
-from turnwise.agents.rollout import rollout
+from turnwise.agents.prompts.prompt import Conversation, PromptBuilder, Window
+from turnwise.agents.prompts.templates import PLAIN, REACT
+from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers.base import SamplerSettings
-from turnwise.agents.templates import PLAIN, REACT
 from turnwise.agents.trajectory import Trajectory
 
 pytest.importorskip("torch")
@@ -23,7 +23,7 @@ import itertools
 from toys.openai_server import NAME, ToyServer
 
 from turnwise.agents.samplers.openai import make_openai
-from turnwise.training.policy import build_policy
+from turnwise.training.learner.policy import build_policy
 
 TASK = "open-3-1"
 ANSWERS = ["look", "", "take key", "no such thing", "go east", " unlock door", "go east"]

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from turnwise.agents.errors import RequestFailed, SamplerError
-from turnwise.agents.prompt import View
+from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings
 from turnwise.agents.samplers.transformers.cache_pages import PageTable, common_prefix
 
@@ -525,7 +525,7 @@ def test_a_model_with_an_adapter_is_sampled_from_as_it_is_and_copied_merged():
 
 
 def test_a_model_folder_is_sampled_from_by_name(tmp_path):
-    from turnwise.training.policy import build_policy, save_policy
+    from turnwise.training.learner.policy import build_policy, save_policy
 
     model, tokenizer = build_policy(["go to the fridge and open it"] * 3, hidden=32, layers=1, heads=2, context=64)
     save_policy(model, tokenizer, tmp_path)

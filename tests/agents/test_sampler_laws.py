@@ -24,15 +24,15 @@ from toys.openai_server import NAME, ToyServer
 from turnwise.agents.cluster.connection import ClusterSettings
 from turnwise.agents.cluster.sampler import ClusterSampler
 from turnwise.agents.errors import ContextOverflow, SamplerError
-from turnwise.agents.prompt import View
+from turnwise.agents.models.tokenization import codec_of
+from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import SAMPLERS, Completion, Request, Sampler, SamplerSettings, UsesPlanner
-from turnwise.agents.tokenization import codec_of
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
-from turnwise.training.policy import build_policy, save_policy  # noqa: E402
+from turnwise.training.learner.policy import build_policy, save_policy  # noqa: E402
 
 CONTEXT = 96
 ACTIONS = ("go east", "go west", "look", "take key")

@@ -11,13 +11,13 @@ from toys.corridor import Corridor
 from toys.tokens import CHATML, Bytes, ChatBytes
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.demonstration_tokens import tokenize_trajectory
+from turnwise.agents.demonstrations.tokens import tokenize_trajectory
 from turnwise.agents.errors import AgentError, PromptError
-from turnwise.agents.prompt import Conversation, View, Window
-from turnwise.agents.rollout import rollout
+from turnwise.agents.prompts.prompt import Conversation, View, Window
+from turnwise.agents.prompts.templates import PLAIN, REACT
+from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.samplers.scripted import PlayerSampler, Random, Scripted
-from turnwise.agents.templates import PLAIN, REACT
 
 TASKS = Corridor().task_ids()
 

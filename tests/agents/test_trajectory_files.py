@@ -15,11 +15,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from turnwise.agents import trajectory_files
-from turnwise.agents.background_writer import BackgroundWriter
 from turnwise.agents.errors import StoreError
+from turnwise.agents.files import trajectory_files
+from turnwise.agents.files.background_writer import BackgroundWriter
+from turnwise.agents.files.trajectory_files import (
+    SUFFIXES,
+    TornLine,
+    TrajectoryWriter,
+    from_json,
+    read_trajectories,
+    to_json,
+)
 from turnwise.agents.trajectory import STOPS, Trajectory, Turn, grouped
-from turnwise.agents.trajectory_files import SUFFIXES, TornLine, TrajectoryWriter, from_json, read_trajectories, to_json
 
 ids = st.lists(st.integers(0, 200_000), max_size=4).map(tuple)
 finite = st.floats(allow_nan=False, allow_infinity=False)

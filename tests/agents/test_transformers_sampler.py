@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from turnwise.agents.errors import ContextOverflow, SamplerError
-from turnwise.agents.prompt import View
+from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import Completion, Request
 
 torch = pytest.importorskip("torch")

@@ -19,7 +19,7 @@ from toys.processes import read_all
 from toys.waiting import gone
 
 from turnwise.agents.errors import EngineFailed, SamplerError
-from turnwise.agents.prompt import View
+from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import SAMPLERS, Completion, Request, SamplerSettings
 from turnwise.agents.samplers.vllm import arguments as vllm_arguments
 from turnwise.agents.samplers.vllm.answer import PartialAnswer
@@ -31,7 +31,7 @@ from turnwise.agents.trajectory import token_versions
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from turnwise.training.policy import build_policy, save_policy  # noqa: E402
+from turnwise.training.learner.policy import build_policy, save_policy  # noqa: E402
 
 VIEW = View("", "", None, 0)
 TEXTS = ["go to the kitchen and take the apple", "open the fridge 1", "you see a mug 12 on the table."] * 3

@@ -26,7 +26,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
-from turnwise.training.policy import save_policy  # noqa: E402
+from turnwise.training.learner.policy import save_policy  # noqa: E402
 
 KEY = "sk-this-is-secret-4711"
 START = 600.0

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from toys.gated import GATE
 
-from turnwise.cli.ablation_report import (
+from turnwise.report.ablation_tables import (
     estimates,
     grid,
     interval,
@@ -161,8 +161,8 @@ def test_every_arm_is_a_run_like_any_other(finished: tuple[Path, str, str], turn
 
 
 def test_what_is_written_says_what_was_found(finished: tuple[Path, str, str]) -> None:
-    from turnwise.agents.comparison import compare
-    from turnwise.agents.evaluation import EvaluationResult
+    from turnwise.evaluation.comparison import compare
+    from turnwise.evaluation.evaluation import EvaluationResult
 
     folder, _, said = finished
     found = json.loads((folder / "results.json").read_text())
@@ -244,8 +244,8 @@ def arm(*values: float) -> dict[str, Any]:
     """An arm with a finished seed for each success rate, of 20 episodes."""
     from dataclasses import asdict
 
-    from turnwise.agents.evaluation import Rate
-    from turnwise.agents.seed_statistics import Mean
+    from turnwise.evaluation.evaluation import Rate
+    from turnwise.evaluation.seed_statistics import Mean
 
     rates = [Rate.of(round(20 * value), 20) for value in values]
     entries = {
@@ -316,7 +316,7 @@ def test_a_figure_of_any_number_of_arms(tmp_path: Path, number: int) -> None:
 
 
 def test_runs_that_are_missing_are_named() -> None:
-    from turnwise.training.ablation_results import DIAGNOSTICS
+    from turnwise.ablation.results import DIAGNOSTICS
 
     empty = {"success": {"value": None, "n": 0}, "pooled": {"value": None, "k": 0, "n": 0}, "gain": {"value": None}}
     missing = {**empty, "seeds": {"0": {"state": "failed (so)"}}, "diagnostics": dict.fromkeys(DIAGNOSTICS)}
@@ -339,10 +339,10 @@ def test_the_overview_shows_how_every_run_stands(
 ) -> None:
     from rich.console import Console
 
+    from turnwise.ablation.process_pool import PooledRun
     from turnwise.cli import ablate
     from turnwise.cli.ablate import WARM, AblationProgress
-    from turnwise.training.config import Run
-    from turnwise.training.process_pool import PooledRun
+    from turnwise.training.config.run import Run
 
     monkeypatch.setattr(ablate, "time", SimpleNamespace(monotonic=lambda: 1000.0))  # no time passes in between
     run = Run.parse({"output": "nowhere", "train": {"steps": 50}})

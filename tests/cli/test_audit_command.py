@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from commands import one_sentence
 
-from turnwise.agents.trajectory_files import TrajectoryWriter, read_trajectories
+from turnwise.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
 
 pytest.importorskip("torch")
 

@@ -101,7 +101,7 @@ def test_values_that_no_run_can_have(turnwise: Call, run_file: Path, tmp_path: P
 
 
 def test_a_checkpoint_with_the_tokenizer_of_another_is_refused(turnwise: Call, run_file: Path, copy: Path) -> None:
-    from turnwise.training.policy import build_tokenizer
+    from turnwise.training.learner.policy import build_tokenizer
 
     checkpoint = max((copy / "checkpoints").iterdir())
     build_tokenizer(["other words"], vocab=270).save_pretrained(checkpoint)
@@ -112,7 +112,7 @@ def test_a_checkpoint_with_the_tokenizer_of_another_is_refused(turnwise: Call, r
 
 
 def test_a_checkpoint_of_another_version_is_refused(turnwise: Call, copy: Path) -> None:
-    from turnwise.training.checkpoint import MANIFEST, manifest
+    from turnwise.training.run_folder.checkpoint import MANIFEST, manifest
 
     checkpoint = max((copy / "checkpoints").iterdir())
     state = json.loads((checkpoint / "state.json").read_text())
@@ -289,7 +289,7 @@ def test_options_without_effect_are_named(
 
 
 def test_what_a_model_wrote_does_not_control_the_terminal(turnwise: Call, trained: Path, tmp_path: Path) -> None:
-    from turnwise.agents.trajectory_files import iteration_files, read_trajectories, to_json
+    from turnwise.agents.files.trajectory_files import iteration_files, read_trajectories, to_json
 
     first = next(iter(iteration_files(trained / "trajectories").values()))
     episode = next(iter(read_trajectories(first)))

@@ -17,9 +17,9 @@ import pytest
 from commands import ENV, Call, one_sentence
 from toys.benchmarks import SUITE, register_toys
 
-from turnwise.agents.benchmark_card import Card
 from turnwise.cli.bench import baselines, load_suite
 from turnwise.cli.bench_report import success_rows
+from turnwise.evaluation.benchmark_card import Card
 
 TESTS = Path(__file__).resolve().parent.parent
 MORE = """
@@ -273,7 +273,7 @@ def test_the_suites_that_are_shipped_can_be_read(name: str) -> None:
 def test_the_baselines_that_are_shipped_played_the_panels_of_the_suites(
     name: str,
 ) -> None:
-    from turnwise.agents.suite import Unavailable, pin
+    from turnwise.evaluation.suite import Unavailable, pin
 
     cards = {card.name: card for card in baselines() if card.suite == name}
     assert list(cards) == ["random", "rule", "expert"]

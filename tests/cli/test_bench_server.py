@@ -13,9 +13,9 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
-from turnwise.agents.benchmark_card import Card
 from turnwise.agents.samplers.openai import failures as openai_failures
-from turnwise.training.policy import build_policy
+from turnwise.evaluation.benchmark_card import Card
+from turnwise.training.learner.policy import build_policy
 
 KEY = "sk-this-is-secret-4711"
 REFUSAL = {"message": {"role": "assistant", "content": None, "refusal": "I cannot help."}, "finish_reason": "stop"}

@@ -89,7 +89,8 @@ def test_lists_name_what_exists(turnwise: Call, kind: str, name: str) -> None:
 
 @pytest.mark.parametrize("kind", ["samplers", "prompts", "templates", "parsers"])
 def test_everything_in_a_registry_is_listed_with_a_description(turnwise: Call, kind: str) -> None:
-    from turnwise.agents import parsing, prompt, samplers, templates
+    from turnwise.agents import samplers
+    from turnwise.agents.prompts import parsing, prompt, templates
 
     found = {"samplers": samplers.SAMPLERS, "prompts": prompt.PROMPTS, "templates": templates.TEMPLATES}
     names = found.get(kind, parsing.PARSERS).names()

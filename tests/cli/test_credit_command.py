@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from commands import one_sentence
 
+from turnwise.agents.files.trajectory_files import TrajectoryWriter
 from turnwise.agents.trajectory import Trajectory, Turn
-from turnwise.agents.trajectory_files import TrajectoryWriter
-from turnwise.cli.credit_picture import most_instructive, texts_of
-from turnwise.cli.graphs.diagram import diagram_of
-from turnwise.cli.graphs.layout import HEIGHT, WIDTH, layout_of
-from turnwise.cli.graphs.style import colour
-from turnwise.cli.graphs.svg import draw
 from turnwise.credit import rules
+from turnwise.report.credit_picture import most_instructive, texts_of
+from turnwise.report.graphs.diagram import diagram_of
+from turnwise.report.graphs.layout import HEIGHT, WIDTH, layout_of
+from turnwise.report.graphs.style import colour
+from turnwise.report.graphs.svg import draw
 
 Call = Any
 WIN = [("hall", "You are in <the> hall.", "on"), ("door", "A door.", "open")]

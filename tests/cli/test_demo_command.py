@@ -60,7 +60,7 @@ def test_demo_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_rule_is_that_of_the_file_unless_it_is_named(
     turnwise: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], rule: str
 ) -> None:
-    from turnwise.training.config import Run
+    from turnwise.training.config.run import Run
 
     seen: list[Run] = []
 

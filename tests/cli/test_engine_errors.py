@@ -8,10 +8,10 @@ from commands import ENV, one_sentence
 from toys.openai_server import ToyServer
 from toys.tokens import CHATML
 
-from turnwise.agents.models import load_model, load_tokenizer
+from turnwise.agents.models.model_folder import load_model, load_tokenizer
 from turnwise.agents.samplers.vllm import arguments as vllm_arguments
-from turnwise.training.checkpoint import Checkpoints
-from turnwise.training.policy import build_policy, save_policy
+from turnwise.training.learner.policy import build_policy, save_policy
+from turnwise.training.run_folder.checkpoint import Checkpoints
 
 pytest.importorskip("torch")
 NOWHERE = "http://127.0.0.1:9/v1"

@@ -96,7 +96,7 @@ def test_an_evaluation_plays_as_the_run_did(
 ) -> None:
     import torch
 
-    from turnwise.agents import evaluation
+    from turnwise.evaluation import evaluation
 
     folder = tmp_path / "run"
     shutil.copytree(trained, folder)
@@ -121,7 +121,7 @@ def test_how_the_model_runs_can_be_chosen(
 ) -> None:
     import torch
 
-    from turnwise.agents import evaluation
+    from turnwise.evaluation import evaluation
 
     seen, real = [], evaluation.evaluate
 
@@ -160,7 +160,7 @@ def test_a_run_and_an_evaluation_of_it_have_one_panel(turnwise: Call, trained: P
 
 
 def test_an_evaluation_keeps_its_episodes(turnwise: Call, tmp_path: Path) -> None:
-    from turnwise.agents.trajectory_files import read_trajectories
+    from turnwise.agents.files.trajectory_files import read_trajectories
 
     file = tmp_path / "episodes.jsonl.gz"
     assert turnwise("eval", "expert", ENV, "--episodes", 3, "--trajectories", file).code == 0

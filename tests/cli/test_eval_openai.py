@@ -17,9 +17,9 @@ pytest.importorskip("httpx")
 
 from toys.openai_server import Fault, ToyServer, error
 
+from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.agents.samplers.openai import failures as openai_failures
-from turnwise.agents.trajectory_files import read_trajectories
-from turnwise.training.policy import build_policy, save_policy
+from turnwise.training.learner.policy import build_policy, save_policy
 
 WIN = ["go east", "take key", "unlock door", "go east"]  # of open-3-2, which the panel draws
 KEY = "sk-this-is-secret-4711"

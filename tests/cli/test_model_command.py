@@ -11,8 +11,8 @@ from commands import Call, one_sentence
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from turnwise.agents.models import load_tokenizer
-from turnwise.training.policy import build_policy, save_policy
+from turnwise.agents.models.model_folder import load_tokenizer
+from turnwise.training.learner.policy import build_policy, save_policy
 
 CHATML = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"

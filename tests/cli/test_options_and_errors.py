@@ -13,7 +13,7 @@ from turnwise.cli.console import count, duration, percent
 from turnwise.cli.errors import UserError, choose, sentence_of
 from turnwise.cli.main import expand_home
 from turnwise.cli.options import parse_options
-from turnwise.training.config import parse_value
+from turnwise.training.config.run import parse_value
 
 
 @pytest.mark.parametrize(

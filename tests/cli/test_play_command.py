@@ -77,7 +77,7 @@ def test_without_arguments_a_small_household_game_is_played(turnwise: Call) -> N
 
 
 def test_an_episode_of_a_person_is_saved_and_imitated(turnwise: Call, run_file: Path, tmp_path: Path) -> None:
-    from turnwise.agents.trajectory_files import read_trajectories
+    from turnwise.agents.files.trajectory_files import read_trajectories
 
     file = tmp_path / "mine.jsonl"
     words = ("play", ENV, "--task", "open-3-1", "--save", file)
@@ -109,8 +109,8 @@ def test_a_recorded_episode_is_what_a_rollout_of_the_same_actions_gives() -> Non
     from toys.corridor import Corridor
 
     from turnwise.agents.agent import Agent
-    from turnwise.agents.recording import EpisodeRecorder
-    from turnwise.agents.rollout import rollout
+    from turnwise.agents.files.recording import EpisodeRecorder
+    from turnwise.agents.rollouts.rollout import rollout
     from turnwise.agents.samplers import Scripted
 
     actions = ["take key", "dance", "go east", "unlock door", "go east"]

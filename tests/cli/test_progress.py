@@ -79,7 +79,7 @@ def test_the_events_of_a_real_run_have_the_keys_that_are_shown() -> None:
     import numpy as np
 
     from turnwise.credit import Advantages, Steps
-    from turnwise.training.metrics import credit_metrics, group_metrics, play_metrics
+    from turnwise.training.run_folder.metrics import credit_metrics, group_metrics, play_metrics
 
     nothing = Advantages.of(Steps.empty(), np.zeros(0))
     known = {*play_metrics([]), *credit_metrics(nothing), *group_metrics(Steps.empty(), nothing)}
@@ -112,7 +112,7 @@ def test_without_a_terminal_lines_come_at_regular_intervals(monkeypatch: pytest.
 
 
 def test_the_first_line_says_where_what_and_how_long(tmp_path: Path) -> None:
-    from turnwise.training.config import Run
+    from turnwise.training.config.run import Run
 
     table = {"name": "x", "output": str(tmp_path), "train": {"steps": 7}, "imitation": {"episodes": 5}}
     run = Run.parse({**table, "policy": {"device": "auto", "hidden": 64}})

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.agents.benchmark_card import Card
 from turnwise.cli.bench import SUITES, baselines
 from turnwise.cli.bench_report import markdown
+from turnwise.evaluation.benchmark_card import Card
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAYERS = ("random", "rule", "expert")

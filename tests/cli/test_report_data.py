@@ -12,13 +12,13 @@ import pytest
 from commands import one_sentence
 from toys.report_runs import episode, episodes, turn, write_iteration, write_run
 
+from turnwise.agents.files.trajectory_files import TrajectoryWriter
+from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import grouped
-from turnwise.agents.trajectory_files import TrajectoryWriter
-from turnwise.cli.run_report import iterations
-from turnwise.cli.run_report.endings import ending
-from turnwise.cli.run_report.html import by_halves, complete_page, escaped
-from turnwise.cli.run_report.report_data import ReportData, open_report
-from turnwise.training.turn_tables import steps_of
+from turnwise.report.run_report import iterations
+from turnwise.report.run_report.endings import ending
+from turnwise.report.run_report.html import by_halves, complete_page, escaped
+from turnwise.report.run_report.report_data import ReportData, open_report
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from toys.report_runs import episode, evaluation, turn, visit, write_iteration, write_run
 
-from turnwise.agents.comparison import compare
-from turnwise.cli.run_report.html import complete_page
-from turnwise.cli.run_report.report_data import open_report
+from turnwise.evaluation.comparison import compare
+from turnwise.report.run_report.html import complete_page
+from turnwise.report.run_report.report_data import open_report
 
 ATTACKS = [
     "<script>window.hacked=1</script>",

@@ -12,12 +12,12 @@ from commands import one_sentence
 from toys.report_runs import write_run
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.rollout import rollout
+from turnwise.agents.files.trajectory_files import TrajectoryWriter
+from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers import Expert
 from turnwise.agents.trajectory import Trajectory
-from turnwise.agents.trajectory_files import TrajectoryWriter
-from turnwise.cli.run_report.report_data import open_report
 from turnwise.envs import make
+from turnwise.report.run_report.report_data import open_report
 
 TOML = 'name = "phone"\n[env]\nid = "turnwise/Android-v0"\n[env.kwargs]\napps = ["Clock"]\n'
 

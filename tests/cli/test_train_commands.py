@@ -135,7 +135,7 @@ def test_the_command_lines_of_a_run_are_recorded(
 
 def test_a_checkpoint_of_another_vocabulary_is_refused(turnwise: Call, run_file: Path, tmp_path: Path) -> None:
     """Every file is whole, but the tokenizer is another one than the weights were trained with."""
-    checkpoint = pytest.importorskip("turnwise.training.checkpoint")
+    checkpoint = pytest.importorskip("turnwise.training.run_folder.checkpoint")
     folder = tmp_path / "run"
     words = ("evaluation.episodes=0", "imitation.epochs=0", "train.steps=0", "--output", folder)
     assert turnwise("train", run_file, *words).code == 0
@@ -183,7 +183,7 @@ def test_a_demo_that_was_stopped_in_the_warm_start_goes_on(
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_ctrl_c_in_an_evaluation_keeps_what_is_finished_and_says_so(tmp_path: Path, keep: bool) -> None:
-    from turnwise.agents.trajectory_files import read_trajectories
+    from turnwise.agents.files.trajectory_files import read_trajectories
 
     file, result = tmp_path / "episodes.jsonl.gz", tmp_path / "result.json"
     code = (
@@ -277,8 +277,8 @@ def test_show_prints_every_turn_with_its_credit(turnwise: Call, trained: Path) -
 
 def test_show_agrees_with_the_credit_library(tmp_path: Path, turnwise: Call) -> None:
     """A table computed by hand: two episodes of one task, one won at its second turn, both beginning in one state."""
+    from turnwise.agents.files.trajectory_files import TrajectoryWriter
     from turnwise.agents.trajectory import Trajectory, Turn
-    from turnwise.agents.trajectory_files import TrajectoryWriter
 
     def turn(action: str, state: str, reward: float) -> Turn:
         return Turn((), (), (), 0, f"in {state}", action, action, state, reward, True)
@@ -299,8 +299,8 @@ def test_show_agrees_with_the_credit_library(tmp_path: Path, turnwise: Call) -> 
 
 
 def test_show_prints_episodes_that_went_the_same_way_once(tmp_path: Path, turnwise: Call) -> None:
+    from turnwise.agents.files.trajectory_files import TrajectoryWriter
     from turnwise.agents.trajectory import Trajectory, Turn
-    from turnwise.agents.trajectory_files import TrajectoryWriter
 
     file = tmp_path / "three.jsonl"
     with TrajectoryWriter(file) as writer:
@@ -328,7 +328,7 @@ def test_a_torn_line_is_said_and_the_rest_is_shown(tmp_path: Path, turnwise: Cal
 def test_an_evaluation_that_is_interrupted_at_once_names_no_file_that_does_not_exist(
     turnwise: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bool
 ) -> None:
-    from turnwise.agents import evaluation
+    from turnwise.evaluation import evaluation
 
     def press(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

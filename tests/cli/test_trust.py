@@ -18,9 +18,9 @@ from toys import corridor
 
 from turnwise.cli.file_options import needs_trust
 from turnwise.cli.run_folders import resume_command
-from turnwise.cli.run_report.report_data import open_report
-from turnwise.cli.run_report.server import LiveServer
-from turnwise.training.config import Run
+from turnwise.report.run_report.report_data import open_report
+from turnwise.report.run_report.server import LiveServer
+from turnwise.training.config.run import Run
 
 EVIL = """
 from pathlib import Path

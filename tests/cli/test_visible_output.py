@@ -19,8 +19,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from turnwise.agents.files.trajectory_files import TrajectoryWriter
 from turnwise.agents.trajectory import Trajectory, Turn
-from turnwise.agents.trajectory_files import TrajectoryWriter
 from turnwise.cli import console
 from turnwise.cli.progress import Progress
 

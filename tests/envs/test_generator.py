@@ -26,7 +26,7 @@ from turnwise.envs.household.generator import (
 )
 from turnwise.envs.household.layout import HouseLayout, LayoutReceptacle, draw_layout
 from turnwise.envs.household.level import PRESETS, SHORT_TYPES, TASK_TYPES, HouseholdLevel
-from turnwise.envs.keyed_random import KeyedRandom
+from turnwise.tools.keyed_random import KeyedRandom
 
 # ---- the same everywhere ----
 

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from turnwise.agents.parsing import PARSERS
+from turnwise.agents.prompts.parsing import PARSERS
 from turnwise.cli.main import app
 from turnwise.envs import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask, check_env, make
 from turnwise.envs.check import Effort

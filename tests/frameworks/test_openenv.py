@@ -24,7 +24,7 @@ from openenv import GenericEnvClient
 import turnwise.envs
 from turnwise.agents.frameworks.openenv import create_app
 from turnwise.envs import Text
-from turnwise.tools.serving import serve_in_thread
+from turnwise.processes.serving import serve_in_thread
 
 HOUSEHOLD = partial(turnwise.envs.make, "turnwise/Household-v0", level="tiny")
 TASKS = HOUSEHOLD().unwrapped.task_ids(8)

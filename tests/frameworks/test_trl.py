@@ -23,7 +23,7 @@ from turnwise.agents.errors import AgentError
 from turnwise.agents.frameworks.trl import ToolEnvironment, rollout_function
 from turnwise.agents.samplers.base import Completion
 from turnwise.credit import Steps, gigpo
-from turnwise.training.policy import build_policy
+from turnwise.training.learner.policy import build_policy
 
 HOUSEHOLD = partial(turnwise.envs.make, "turnwise/Household-v0", level="tiny")
 QUIET = {"logging_steps": 1, "disable_tqdm": True}

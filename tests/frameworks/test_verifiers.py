@@ -20,7 +20,7 @@ from fastapi import FastAPI
 
 import turnwise.envs
 from turnwise.agents.frameworks.openenv import create_app
-from turnwise.tools.serving import serve_in_thread
+from turnwise.processes.serving import serve_in_thread
 
 HOUSEHOLD = partial(turnwise.envs.make, "turnwise/Household-v0", level="tiny")
 

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from toys.adb_phones import adb, adb_program, adb_server, free_port
 
-from turnwise.envs.android.adb import AdbServer
-from turnwise.envs.android.direct import DirectDevice
-from turnwise.envs.android.phone import Phone
+from turnwise.phone import Phone
+from turnwise.phone.adb import AdbServer
+from turnwise.phone.adb.direct import DirectDevice
 from turnwise.tools.android import AdbDevice, AdbServerClient, Device, DeviceError, DeviceLost, smart_socket, write_xml
 
 

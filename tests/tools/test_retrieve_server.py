@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from turnwise.processes.serving import PortInUse, listen, serve_in_thread, url_of
 from turnwise.tools.retrieval import BadQuery, Hits, Library, Passage, Passages, RemoteRetriever, RetrieverDown
 from turnwise.tools.retrieval.server import RequestLimits, create_app
-from turnwise.tools.serving import PortInUse, listen, serve_in_thread, url_of
 
 httpx = pytest.importorskip("httpx", reason="needs httpx")
 for package in ("fastapi", "uvicorn"):

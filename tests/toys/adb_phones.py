@@ -15,8 +15,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from turnwise.envs.android.adb import AdbServer
-from turnwise.envs.android.phone import Phone
+from turnwise.phone import Phone
+from turnwise.phone.adb import AdbServer
 
 
 def adb_program() -> str:

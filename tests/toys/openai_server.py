@@ -19,11 +19,11 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
-from turnwise.agents.prompt import View
+from turnwise.agents.models.tokenization import codec_of
+from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import Completion, Request
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-from turnwise.agents.tokenization import codec_of
-from turnwise.tools.serving import serve_in_thread
+from turnwise.processes.serving import serve_in_thread
 
 NAME = "tiny"
 VIEW = View("", "", None, 0)

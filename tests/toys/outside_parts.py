@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
-from turnwise.agents.parsing import Parsed, Parser
-from turnwise.agents.prompt import Conversation
-from turnwise.agents.templates import Template
+from turnwise.agents.prompts.parsing import Parsed, Parser
+from turnwise.agents.prompts.prompt import Conversation
+from turnwise.agents.prompts.templates import Template
 from turnwise.credit import Advantages, Steps
 from turnwise.credit.tokens.packed import TransformedAdvantages
 from turnwise.training.objectives import Tokens, objective

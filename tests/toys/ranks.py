@@ -52,9 +52,9 @@ def _rank(rank, size, port, result, function, args):
         "MASTER_PORT": str(port),
         "TORCHELASTIC_USE_AGENT_STORE": "True",
     }
-    from turnwise.training.config import Run
-    from turnwise.training.rank_commands import lead, serve_rank
-    from turnwise.training.ranks import agree, join
+    from turnwise.training.config.run import Run
+    from turnwise.training.learner.rank_commands import lead, serve_rank
+    from turnwise.training.learner.ranks import agree, join
 
     _, ranks = agree(join(timeout=timedelta(seconds=SECONDS)), Run)
     if rank:

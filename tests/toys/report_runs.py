@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel
+from turnwise.agents.files.trajectory_files import TrajectoryWriter
 from turnwise.agents.trajectory import Trajectory, Turn
-from turnwise.agents.trajectory_files import TrajectoryWriter
+from turnwise.evaluation.evaluation import EpisodeRow, EvaluationResult, Panel
 
 TOML = (
     'name = "made"\n[env]\nid = "turnwise/Household-v0"\n[credit]\nmethod = "gigpo"\n[train]\nsteps = 5\nlr = 0.001\n'

@@ -19,23 +19,23 @@ import pytest
 import torch
 import toys.corridor
 from test_training_loop import CHILD, TABLE, TESTS, assert_same_weights, lines, weights
+from toys.training_helpers import conversation, random_advantages, trajectory
 from toys.waiting import eventually
-from training_helpers import conversation, random_advantages, trajectory
 
+from turnwise.ablation.variants import check, plan
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.rollout_stream import GroupStream
+from turnwise.agents.files.trajectory_files import read_trajectories, to_json
+from turnwise.agents.rollouts.rollout_stream import GroupStream
 from turnwise.agents.samplers.scripted import Random
 from turnwise.agents.trajectory import Group
-from turnwise.agents.trajectory_files import read_trajectories, to_json
 from turnwise.cli.train import load_run
 from turnwise.training import ConfigError, Run, train
-from turnwise.training.ablation import check, plan
 from turnwise.training.asynchronous import AsynchronousRollouts
 from turnwise.training.audit import audit
-from turnwise.training.batch import pack
-from turnwise.training.config_effects import effective_toml
+from turnwise.training.batch.batch import pack
+from turnwise.training.config.effects import effective_toml
 from turnwise.training.errors import TrainingError
-from turnwise.training.group_files import GroupFiles
+from turnwise.training.run_folder.group_files import GroupFiles
 from turnwise.training.setup import prepare
 from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
 

@@ -20,10 +20,10 @@ from toys.waiting import eventually, gone
 
 pytest.importorskip("ray")
 
-from turnwise.agents.rollout_stream import REPLACED
-from turnwise.agents.trajectory_files import read_trajectories
+from turnwise.agents.files.trajectory_files import read_trajectories
+from turnwise.agents.rollouts.rollout_stream import REPLACED
 from turnwise.training import train
-from turnwise.training.config_effects import effective_toml
+from turnwise.training.config.effects import effective_toml
 
 torch.set_num_threads(1)
 

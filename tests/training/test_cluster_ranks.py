@@ -11,7 +11,7 @@ ray = pytest.importorskip("ray")
 from turnwise.agents.cluster import connection  # noqa: E402
 from turnwise.agents.cluster.connection import Cluster  # noqa: E402
 from turnwise.agents.errors import SamplerError  # noqa: E402
-from turnwise.agents.models import load_model  # noqa: E402
+from turnwise.agents.models.model_folder import load_model  # noqa: E402
 from turnwise.training import train  # noqa: E402
 from turnwise.training.errors import RankLost  # noqa: E402
 

@@ -20,10 +20,10 @@ from turnwise.agents.cluster.env_actors import EnvActors  # noqa: E402
 from turnwise.agents.cluster.routing import EngineState  # noqa: E402
 from turnwise.agents.cluster.sampler import ClusterSampler  # noqa: E402
 from turnwise.agents.errors import SamplerError  # noqa: E402
-from turnwise.agents.models import load_model  # noqa: E402
+from turnwise.agents.models.model_folder import load_model  # noqa: E402
 from turnwise.training import Run, engine, setup, train  # noqa: E402
 from turnwise.training.cluster import cluster_settings, engine_devices  # noqa: E402
-from turnwise.training.config_effects import check_effects  # noqa: E402
+from turnwise.training.config.effects import check_effects  # noqa: E402
 from turnwise.training.errors import ConfigError  # noqa: E402
 from turnwise.training.setup import prepare  # noqa: E402
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from turnwise.agents.trajectory_files import read_trajectories
+from turnwise.agents.files.trajectory_files import read_trajectories
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = json.loads((Path(__file__).parent / "demo_iterations.json").read_text(encoding="utf-8"))

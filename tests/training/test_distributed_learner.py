@@ -9,16 +9,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from toys.ranks import on_ranks
-from training_helpers import plain_descent, play, random_advantages, same, tiny_llama, weights
+from toys.training_helpers import plain_descent, play, random_advantages, same, tiny_llama, weights
 
-from turnwise.agents.lora_folders import adapter_tensors
-from turnwise.training.batch import deal, pack
-from turnwise.training.config_sections import ImitationSection
-from turnwise.training.distributed_learner import DistributedLearner
-from turnwise.training.gradient import UpdatePlan
-from turnwise.training.imitation import demonstration_batch, imitate
-from turnwise.training.learner import Learner
-from turnwise.training.lora import LoraOptions, add_adapter
+from turnwise.agents.models.lora_folders import adapter_tensors
+from turnwise.training.batch.batch import deal, pack
+from turnwise.training.config.sections import ImitationSection
+from turnwise.training.imitation.imitation import demonstration_batch, imitate
+from turnwise.training.learner.distributed_learner import DistributedLearner
+from turnwise.training.learner.gradient import UpdatePlan
+from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.lora import LoraOptions, add_adapter
 from turnwise.training.objectives import Objective
 
 torch.set_num_threads(1)

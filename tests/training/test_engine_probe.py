@@ -8,13 +8,13 @@ import torch
 import toys.corridor
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.env_pool import EnvPool
+from turnwise.agents.rollouts.env_pool import EnvPool
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler
 from turnwise.training.engine_probe import REQUESTS, TOKENS, EngineProbe, ProbeGap, shares_module
 from turnwise.training.errors import EngineMismatch
 from turnwise.training.first_prompts import first_prompts
-from turnwise.training.logprobs import TokenScorer
-from turnwise.training.policy import build_policy
+from turnwise.training.learner.logprobs import TokenScorer
+from turnwise.training.learner.policy import build_policy
 
 torch.set_num_threads(1)
 TEXTS = ["You are in room 1 of 3. There is a door to the east. A key lies here. Take the key, open the door."]

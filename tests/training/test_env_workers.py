@@ -7,10 +7,10 @@ import torch
 from test_training_loop import assert_same_weights, make_run, weights
 from toys.waiting import gone
 
-from turnwise.agents.env_processes import EnvProcesses
-from turnwise.agents.rollout import RolloutReport, rollout
+from turnwise.agents.files.trajectory_files import read_trajectories
+from turnwise.agents.rollouts.env_processes import EnvProcesses
+from turnwise.agents.rollouts.rollout import RolloutReport, rollout
 from turnwise.agents.samplers.scripted import Random
-from turnwise.agents.trajectory_files import read_trajectories
 from turnwise.training import ConfigError, train
 from turnwise.training.setup import prepare, remarks
 

@@ -9,11 +9,11 @@ import torch
 import toys.corridor
 from test_training_loop import lines, make_run, weights
 
+from turnwise.agents.steps import COLUMNS, steps_of
 from turnwise.credit import rules
 from turnwise.envs import register
 from turnwise.training import ConfigError, Run, TrainingError, train
 from turnwise.training.setup import prepare
-from turnwise.training.turn_tables import COLUMNS, steps_of
 
 torch.set_num_threads(1)
 ENV = "toys/Reporting-v0"

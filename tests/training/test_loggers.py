@@ -15,11 +15,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-import turnwise.training.loggers as loggers_module
+import turnwise.training.run_folder.loggers as loggers_module
 from turnwise.training import ConfigError, Run
 from turnwise.training.errors import TrainingError
-from turnwise.training.loggers import LoggedRun, open_loggers
-from turnwise.training.metrics import MetricsWriter, event_numbers, read_events
+from turnwise.training.run_folder.loggers import LoggedRun, open_loggers
+from turnwise.training.run_folder.metrics import MetricsWriter, event_numbers, read_events
 
 
 def sessions(folder: Path, names: list[str]) -> None:

@@ -9,19 +9,19 @@ import pytest
 import torch
 import toys.corridor
 from safetensors.torch import load_file
-from training_helpers import play, random_advantages
+from toys.training_helpers import play, random_advantages
 
+from turnwise.ablation.variants import plan
 from turnwise.agents.errors import ModelError
-from turnwise.agents.lora_folders import adapter_tensors, attach, base_of, fingerprint, is_adapter
-from turnwise.agents.models import load_model, load_tokenizer, model_config
+from turnwise.agents.models.lora_folders import adapter_tensors, attach, base_of, fingerprint, is_adapter
+from turnwise.agents.models.model_folder import load_model, load_tokenizer, model_config
 from turnwise.training import ConfigError, Run, train
-from turnwise.training.ablation import plan
-from turnwise.training.batch import pack
-from turnwise.training.gradient import UpdatePlan
-from turnwise.training.learner import Learner
-from turnwise.training.lora import LoraOptions, add_adapter
+from turnwise.training.batch.batch import pack
+from turnwise.training.learner.gradient import UpdatePlan
+from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.lora import LoraOptions, add_adapter
+from turnwise.training.learner.policy import build_policy, save_policy
 from turnwise.training.objectives import Objective
-from turnwise.training.policy import build_policy, save_policy
 
 torch.set_num_threads(1)
 IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])

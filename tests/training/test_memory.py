@@ -6,11 +6,11 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from turnwise.training import memory
 from turnwise.training.errors import NotEnoughMemory
-from turnwise.training.lora import LoraOptions, add_adapter
-from turnwise.training.memory import MemoryNeeds, cache_bytes, estimate, gathered_bytes, require_memory
-from turnwise.training.vocabulary import CHUNK
+from turnwise.training.learner import memory
+from turnwise.training.learner.lora import LoraOptions, add_adapter
+from turnwise.training.learner.memory import MemoryNeeds, cache_bytes, estimate, gathered_bytes, require_memory
+from turnwise.training.learner.vocabulary import CHUNK
 
 CONFIG = LlamaConfig(
     vocab_size=500,

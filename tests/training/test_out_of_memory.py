@@ -5,16 +5,16 @@ import copy
 import numpy as np
 import pytest
 import torch
-from training_helpers import play, random_advantages, tiny_llama
+from toys.training_helpers import play, random_advantages, tiny_llama
 
-from turnwise.training.batch import pack
-from turnwise.training.config_sections import ImitationSection
+from turnwise.training.batch.batch import pack
+from turnwise.training.config.sections import ImitationSection
 from turnwise.training.errors import NotEnoughMemory
-from turnwise.training.gradient import UpdatePlan
-from turnwise.training.imitation import demonstration_batch, imitate
-from turnwise.training.learner import Learner
+from turnwise.training.imitation.imitation import demonstration_batch, imitate
+from turnwise.training.learner.gradient import UpdatePlan
+from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.out_of_memory import out_of_memory
 from turnwise.training.objectives import Objective
-from turnwise.training.out_of_memory import out_of_memory
 
 torch.set_num_threads(1)
 

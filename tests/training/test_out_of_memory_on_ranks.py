@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 from toys.ranks import on_ranks
-from training_helpers import plain_descent, play, random_advantages, same, tiny_llama, weights
+from toys.training_helpers import plain_descent, play, random_advantages, same, tiny_llama, weights
 
-from turnwise.training.batch import pack
-from turnwise.training.config_sections import ImitationSection
-from turnwise.training.distributed_learner import DistributedLearner
+from turnwise.training.batch.batch import pack
+from turnwise.training.config.sections import ImitationSection
 from turnwise.training.errors import NotEnoughMemory
-from turnwise.training.gradient import UpdatePlan
-from turnwise.training.imitation import demonstration_batch, imitate
-from turnwise.training.learner import Learner
+from turnwise.training.imitation.imitation import demonstration_batch, imitate
+from turnwise.training.learner.distributed_learner import DistributedLearner
+from turnwise.training.learner.gradient import UpdatePlan
+from turnwise.training.learner.learner import Learner
 from turnwise.training.objectives import Objective
 
 torch.set_num_threads(1)

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnwise.training import ConfigError, Run
-from turnwise.training.memory import cache_bytes
+from turnwise.training.learner.memory import cache_bytes
+from turnwise.training.learner.policy import policy_config
 from turnwise.training.plan import EpisodeLengths, Gpu, Split, make_plan, rollout_seconds, update_seconds
-from turnwise.training.policy import policy_config
 
 SIZES = {"vocab": 300, "hidden": 32, "layers": 2, "heads": 2, "context": 128}
 CONFIG = policy_config(**SIZES)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.training.ablation import read_plan
-from turnwise.training.ablation_results import ablation_results
+from turnwise.ablation.results import ablation_results
+from turnwise.ablation.variants import read_plan
 
 FOLDER = Path(__file__).parents[2] / "docs" / "recorded_runs"
 ARCHIVES = sorted(FOLDER.glob("*.tar.xz"))

@@ -6,22 +6,22 @@ import numpy as np
 import pytest
 import torch
 import toys.corridor
-from training_helpers import VOCAB, tiny_llama, trajectory, turn
+from toys.training_helpers import VOCAB, tiny_llama, trajectory, turn
 from transformers import AutoModelForCausalLM, Gemma3TextConfig, LlamaConfig, Phi3Config, Phi3ForCausalLM
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from turnwise.agents.rotary import rotary_limit
+from turnwise.agents.models.rotary import rotary_limit
 from turnwise.agents.samplers.transformers.kvcache import unsupported_reason
 from turnwise.agents.trajectory import Group
-from turnwise.training.batch import pack
-from turnwise.training.config import Run
+from turnwise.training.batch.batch import pack
+from turnwise.training.config.run import Run
 from turnwise.training.errors import ConfigError
 from turnwise.training.first_prompts import check_context
-from turnwise.training.gradient import UpdatePlan
-from turnwise.training.learner import Learner
-from turnwise.training.logprobs import TokenScorer
+from turnwise.training.learner.gradient import UpdatePlan
+from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.logprobs import TokenScorer
+from turnwise.training.learner.policy import build_policy
 from turnwise.training.objectives import Objective
-from turnwise.training.policy import build_policy
 from turnwise.training.setup import prepare
 
 torch.set_num_threads(1)

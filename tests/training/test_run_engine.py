@@ -7,12 +7,12 @@ import torch
 import toys.corridor
 
 from turnwise.agents.errors import EngineFailed
-from turnwise.agents.models import load_model
+from turnwise.agents.models.model_folder import load_model
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler
 from turnwise.training import Run, train
-from turnwise.training.checkpoint import Checkpoints
 from turnwise.training.errors import EngineMismatch
+from turnwise.training.run_folder.checkpoint import Checkpoints
 
 torch.set_num_threads(1)
 

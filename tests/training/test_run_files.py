@@ -13,12 +13,12 @@ import toys.corridor
 from test_training_loop import TABLE, assert_same_weights, lines, weights
 
 from turnwise.agents.errors import StoreError
-from turnwise.agents.trajectory_files import read_trajectories
+from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.training import ConfigError, Run, train
 from turnwise.training.audit import AuditOptions, audit
-from turnwise.training.checkpoint import Checkpoints
-from turnwise.training.learner import Learner
-from turnwise.training.metrics import METRICS, MetricsWriter, read_events, stored_events
+from turnwise.training.learner.learner import Learner
+from turnwise.training.run_folder.checkpoint import Checkpoints
+from turnwise.training.run_folder.metrics import METRICS, MetricsWriter, read_events, stored_events
 
 torch.set_num_threads(1)
 SMALL = ("evaluation.episodes=0", "train.steps=4", "train.checkpoint_every=1", "imitation.epochs=1")

@@ -15,10 +15,10 @@ import toys.corridor
 from toys.openai_server import ToyServer, error
 
 from turnwise.agents.errors import EngineFailed
+from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.agents.samplers.openai import failures as openai_failures
-from turnwise.agents.trajectory_files import read_trajectories
 from turnwise.training import ConfigError, Run, TrainingError, train
-from turnwise.training.policy import build_policy, save_policy
+from turnwise.training.learner.policy import build_policy, save_policy
 
 pytest.importorskip("httpx")
 torch.set_num_threads(1)

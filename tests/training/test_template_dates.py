@@ -8,15 +8,15 @@ import torch
 import toys.corridor
 from toys.tokens import CHATML
 
-import turnwise.agents.chat_template as chat_module
+import turnwise.agents.prompts.chat_template as chat_module
 import turnwise.training.template_date as date_module
 from turnwise.agents.agent import Agent
-from turnwise.agents.benchmark import BenchmarkFolder, agent_settings
-from turnwise.agents.suite import SuitePanel, pin
-from turnwise.agents.trajectory_files import read_trajectories
+from turnwise.agents.files.trajectory_files import read_trajectories
+from turnwise.evaluation.benchmark import BenchmarkFolder, agent_settings
+from turnwise.evaluation.suite import SuitePanel, pin
 from turnwise.training import Run, train
 from turnwise.training.audit import audit
-from turnwise.training.policy import build_policy, save_policy
+from turnwise.training.learner.policy import build_policy, save_policy
 
 torch.set_num_threads(1)
 DATED = "{{ strftime_now('%d %b %Y') }}\n" + CHATML

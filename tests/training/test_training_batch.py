@@ -5,15 +5,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from training_helpers import VOCAB, gradient, play, random_advantages, tiny_llama, trajectory, turn
+from toys.training_helpers import VOCAB, gradient, play, random_advantages, tiny_llama, trajectory, turn
 
+from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import Group
 from turnwise.credit import Advantages, Steps
-from turnwise.training.batch import micro_batches, pack
-from turnwise.training.gradient import UpdateMeter, UpdatePlan, accumulate
-from turnwise.training.logprobs import TokenScorer
+from turnwise.training.batch.batch import micro_batches, pack
+from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
+from turnwise.training.learner.logprobs import TokenScorer
 from turnwise.training.objectives import AGGREGATIONS, CORRECTIONS, Objective, get, objectives
-from turnwise.training.turn_tables import steps_of
 
 torch.set_num_threads(1)
 

@@ -8,20 +8,20 @@ import time
 import pytest
 import torch
 from test_training_loop import assert_same_weights, lines, make_run, weights
-from training_helpers import trajectory, turn
+from toys.training_helpers import trajectory, turn
 
-import turnwise.training.checkpoint as checkpoint_module
-import turnwise.training.warmstart as warmstart
-from turnwise.agents.evaluation import EvaluationResult
+import turnwise.training.imitation.warmstart as warmstart
+import turnwise.training.run_folder.checkpoint as checkpoint_module
 from turnwise.agents.trajectory import Group
+from turnwise.evaluation.evaluation import EvaluationResult
 from turnwise.training import ConfigError, Run, train
-from turnwise.training.batch import pack
-from turnwise.training.checkpoint import Checkpoints
+from turnwise.training.batch.batch import pack
 from turnwise.training.errors import TrainingError
 from turnwise.training.events import Reporter
-from turnwise.training.learner import Learner
-from turnwise.training.metrics import MetricsWriter
-from turnwise.training.policy import build_policy
+from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.policy import build_policy
+from turnwise.training.run_folder.checkpoint import Checkpoints
+from turnwise.training.run_folder.metrics import MetricsWriter
 
 torch.set_num_threads(1)
 SHORT = ("train.steps=2", "train.checkpoint_every=0", "evaluation.episodes=0")

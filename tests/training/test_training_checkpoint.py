@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-import turnwise.training.checkpoint as checkpoint_module
-from turnwise.training.checkpoint import Checkpoints, random_states, restore_random_states, verify
+import turnwise.training.run_folder.checkpoint as checkpoint_module
 from turnwise.training.errors import CheckpointError, VocabularyMismatch
-from turnwise.training.optimizers import make_optimizer
-from turnwise.training.policy import build_policy, vocabulary_fingerprint
+from turnwise.training.learner.optimizers import make_optimizer
+from turnwise.training.learner.policy import build_policy, vocabulary_fingerprint
+from turnwise.training.run_folder.checkpoint import Checkpoints, random_states, restore_random_states, verify
 
 torch.set_num_threads(1)
 

@@ -15,27 +15,27 @@ import torch
 import toys.corridor
 from hypothesis import given
 from hypothesis import strategies as st
-from training_helpers import conversation, tiny_llama, trajectory
+from toys.training_helpers import conversation, tiny_llama, trajectory
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.rollout import rollout
+from turnwise.agents.files.trajectory_files import TrajectoryWriter
+from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers.expert import Expert
+from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import Group
-from turnwise.agents.trajectory_files import TrajectoryWriter
 from turnwise.credit.advantages import Advantages
 from turnwise.envs.errors import EnvError
-from turnwise.training.config import Run
-from turnwise.training.config_sections import ImitationSection
-from turnwise.training.demonstrations import demonstrate
+from turnwise.training.config.run import Run
+from turnwise.training.config.sections import ImitationSection
 from turnwise.training.errors import ConfigError, NoDemonstrations
 from turnwise.training.events import Reporter
-from turnwise.training.imitation import _steps, demonstration_batch, imitate, interruptible
-from turnwise.training.learner import Learner
-from turnwise.training.noisy_expert import NoisyDemonstrator, slip, typo
-from turnwise.training.policy import build_policy
+from turnwise.training.imitation.demonstrations import demonstrate
+from turnwise.training.imitation.imitation import _steps, demonstration_batch, imitate, interruptible
+from turnwise.training.imitation.noisy_expert import NoisyDemonstrator, slip, typo
+from turnwise.training.imitation.warmstart import warm_start
+from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.policy import build_policy
 from turnwise.training.setup import prepare
-from turnwise.training.turn_tables import steps_of
-from turnwise.training.warmstart import warm_start
 
 torch.set_num_threads(1)
 
@@ -321,7 +321,7 @@ def test_other_tasks_are_demonstrated_than_practised(tmp_path, monkeypatch):
     def recorded(_prepared, tasks, *_):
         raise NoDemonstrations(" ".join(tasks))
 
-    monkeypatch.setattr("turnwise.training.warmstart.demonstrate", recorded)
+    monkeypatch.setattr("turnwise.training.imitation.warmstart.demonstrate", recorded)
     with pytest.raises(NoDemonstrations) as asked:
         warm_start(setup, Reporter(None, None))
     assert len(str(asked.value).split()) == 12

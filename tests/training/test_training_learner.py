@@ -7,19 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from training_helpers import play, random_advantages, tiny_llama, trajectory, turn
+from toys.training_helpers import play, random_advantages, tiny_llama, trajectory, turn
 
+from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
-from turnwise.training.batch import pack
+from turnwise.training.batch.batch import pack
 from turnwise.training.errors import TrainingError
-from turnwise.training.gradient import UpdatePlan
-from turnwise.training.learner import Learner, split_minibatches
-from turnwise.training.logprobs import TokenScorer
-from turnwise.training.metrics import sampled_entropy
+from turnwise.training.learner.gradient import UpdatePlan
+from turnwise.training.learner.learner import Learner, split_minibatches
+from turnwise.training.learner.logprobs import TokenScorer
+from turnwise.training.learner.optimizers import learning_rate, make_optimizer
 from turnwise.training.objectives import Objective
-from turnwise.training.optimizers import learning_rate, make_optimizer
-from turnwise.training.turn_tables import steps_of
+from turnwise.training.run_folder.metrics import sampled_entropy
 
 torch.set_num_threads(1)
 

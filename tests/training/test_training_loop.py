@@ -19,19 +19,19 @@ from toys.tokens import CHATML
 import turnwise.training.loop as loop_module
 import turnwise.training.setup as run_setup
 from turnwise.agents.errors import FolderInUse, PromptError, StoreError
-from turnwise.agents.evaluation import EvaluationResult, Panel
-from turnwise.agents.models import ModelFolder, load_model, load_tokenizer
+from turnwise.agents.files.trajectory_files import read_trajectories
+from turnwise.agents.models.model_folder import ModelFolder, load_model, load_tokenizer
 from turnwise.agents.samplers import Random
-from turnwise.agents.trajectory_files import read_trajectories
 from turnwise.credit import Advantages, BadOption, CreditRule
 from turnwise.credit.registry import RULES
 from turnwise.envs import register
+from turnwise.evaluation.evaluation import EvaluationResult, Panel
 from turnwise.training import ConfigError, Run, RunExists, train
-from turnwise.training.checkpoint import Checkpoints
-from turnwise.training.config_effects import effective_toml
+from turnwise.training.config.effects import effective_toml
 from turnwise.training.errors import NoDemonstrations, TrainingError
-from turnwise.training.learner import Learner
-from turnwise.training.policy import save_policy
+from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.policy import save_policy
+from turnwise.training.run_folder.checkpoint import Checkpoints
 from turnwise.training.setup import prepare, remarks
 
 torch.set_num_threads(1)
@@ -347,7 +347,7 @@ def test_a_finished_run_can_be_made_longer(tmp_path):
 HOLD = """
 import sys, time
 from pathlib import Path
-from turnwise.agents.folder_lock import locked
+from turnwise.agents.files.folder_lock import locked
 with locked(Path(sys.argv[1]), "training in"):
     print("held", flush=True)
     time.sleep(60)

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from training_helpers import trajectory, turn
+from toys.training_helpers import trajectory, turn
 
 from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.steps import Steps
-from turnwise.training.loggers import LoggedRun, TensorBoardLogger
-from turnwise.training.metrics import (
+from turnwise.training.run_folder.loggers import LoggedRun, TensorBoardLogger
+from turnwise.training.run_folder.metrics import (
     MetricsWriter,
     credit_metrics,
     group_metrics,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from test_training_loop import make_run
 
-from turnwise.training.config import Run
+from turnwise.training.config.run import Run
 from turnwise.training.objectives.tables import tables
 from turnwise.training.setup import prepare
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 from test_training_loop import assert_same_weights, lines, make_run, weights
-from training_helpers import play
+from toys.training_helpers import play
 
+from turnwise.agents.steps import steps_of
 from turnwise.training import ConfigError, Run, train
-from turnwise.training.batch import pack, turn_divergence
+from turnwise.training.batch.batch import pack, turn_divergence
 from turnwise.training.objectives import Objective, kl, objectives
 from turnwise.training.setup import prepare
-from turnwise.training.turn_tables import steps_of
 
 torch.set_num_threads(1)
 SHORT = ("train.steps=2", "train.checkpoint_every=1", "train.keep=3", "evaluation.episodes=0")

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.training.coefficient_schedules import CoefficientSchedule, adaptive_entropy, adaptive_kl
-from turnwise.training.config_sections import ObjectiveSection
+from turnwise.training.config.coefficient_schedules import CoefficientSchedule, adaptive_entropy, adaptive_kl
+from turnwise.training.config.sections import ObjectiveSection
 from turnwise.training.errors import ConfigError
 from turnwise.training.objectives import (
     AGGREGATIONS,

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 import toys.corridor
-from training_helpers import VOCAB, tiny_llama
+from toys.training_helpers import VOCAB, tiny_llama
 
-from turnwise.agents.prompt import View
+from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import Request
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler
 from turnwise.training import Run, train

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 import torch
 from test_training_loop import assert_same_weights, lines, make_run, weights
-from training_helpers import gradient, play, random_advantages, tiny_llama, trajectory, turn
+from toys.training_helpers import gradient, play, random_advantages, tiny_llama, trajectory, turn
 
 from turnwise.agents.trajectory import Group
 from turnwise.credit import CreditError
 from turnwise.credit.tokens import hicra, transforms
 from turnwise.training import ConfigError, train
-from turnwise.training.batch import pack
-from turnwise.training.gradient import UpdateMeter, UpdatePlan, accumulate
-from turnwise.training.learner import Learner
-from turnwise.training.logprobs import TokenScorer
+from turnwise.training.batch.batch import pack
+from turnwise.training.batch.token_advantages import AppliedTransform, TokenLayout, planning_tokens
+from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
+from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.logprobs import TokenScorer
 from turnwise.training.objectives import Objective
 from turnwise.training.setup import prepare
-from turnwise.training.token_advantages import AppliedTransform, TokenLayout, planning_tokens
 
 torch.set_num_threads(1)
 SHORT = ("train.steps=2", "train.checkpoint_every=1", "train.keep=3", "evaluation.episodes=0")
@@ -180,7 +180,7 @@ def _overrides(name):
 
 
 def _toml(options):
-    from turnwise.training.toml import literal
+    from turnwise.training.config.toml import literal
 
     return "{" + ", ".join(f"{key} = {literal(value)}" for key, value in options.items()) + "}"
 

@@ -10,7 +10,7 @@ import toys.corridor
 
 pytest.importorskip("torch")
 
-from turnwise.agents.trajectory_files import read_trajectories
+from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.training import Run, train
 from turnwise.training.audit import audit
 

@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from training_helpers import play, random_advantages, tiny_llama
+from toys.training_helpers import play, random_advantages, tiny_llama
 
-from turnwise.training.batch import pack
-from turnwise.training.gradient import UpdatePlan
-from turnwise.training.learner import Learner
+from turnwise.training.batch.batch import pack
+from turnwise.training.learner.gradient import UpdatePlan
+from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.vocabulary import logprobs_of, token_logprobs
 from turnwise.training.objectives import Objective
-from turnwise.training.vocabulary import logprobs_of, token_logprobs
 
 LOGITS = [[1.0, 2.0, 0.5, -math.inf], [0.0, -math.inf, -math.inf, 3.0], [-math.inf, 0.0, -math.inf, -math.inf]]
 

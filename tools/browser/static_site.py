@@ -12,7 +12,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from turnwise.tools.request_guard import refusal, rules_for
+from turnwise.processes.request_guard import refusal, rules_for
 
 __all__ = ["StaticSite", "static_site"]
 

@@ -22,7 +22,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Final
 
-from turnwise.tools.deadlines import CallFailed, DeadlinePassed, ProcessDied, WorkerProcess, call_in_thread, wait
+from turnwise.processes.deadlines import CallFailed, DeadlinePassed, ProcessDied, WorkerProcess, call_in_thread, wait
 from turnwise.tools.functions.calls import Problem
 from turnwise.tools.functions.errors import BadTool
 from turnwise.tools.functions.render import Unserialisable, describe_error, to_text, truncate

@@ -9,7 +9,7 @@ As in the original, a missing `topk`, null and 0 mean the default of the server,
 query finds nothing and does not affect the other queries of its batch. Invalid requests get status 4xx with
 {"detail": message}.
 
-Not included: authentication and encryption. `turnwise.tools.serving` runs the application.
+Not included: authentication and encryption. `turnwise.processes.serving` runs the application.
 """
 
 from __future__ import annotations

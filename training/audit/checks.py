@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.dialogue import Dialogue
-from turnwise.agents.episode import storable
-from turnwise.agents.rollout_stream import QUARANTINE_ERRORS, is_replacement
+from turnwise.agents.models.tokenization import AnswerEnd, answer_text, codec_of
+from turnwise.agents.prompts.dialogue import Dialogue
+from turnwise.agents.rollouts.episode import storable
+from turnwise.agents.rollouts.rollout_stream import QUARANTINE_ERRORS, is_replacement
 from turnwise.agents.samplers.token_requests import ROUNDING
-from turnwise.agents.tokenization import AnswerEnd, answer_text, codec_of
 from turnwise.agents.trajectory import Group, Trajectory, Turn
-from turnwise.training.batch import Batch, pack
-from turnwise.training.config import Run
+from turnwise.training.batch.batch import Batch, pack
+from turnwise.training.config.run import Run
 from turnwise.training.setup import seed_for
 
 Found = Iterator[tuple[int | None, str]]

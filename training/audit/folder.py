@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.agents.errors import AgentError
-from turnwise.agents.evaluation import EvaluationResult, Panel
-from turnwise.agents.lora_folders import is_adapter
+from turnwise.agents.models.lora_folders import is_adapter
+from turnwise.evaluation.evaluation import EvaluationResult, Panel
 from turnwise.tools.bounded_input import read_bytes, read_json
 from turnwise.training.audit.findings import Place
-from turnwise.training.checkpoint import MANIFEST, Checkpoints, verify
-from turnwise.training.config import Run
+from turnwise.training.config.run import Run
 from turnwise.training.errors import TrainingError
-from turnwise.training.metrics import METRICS, missing_iterations, stored_events
+from turnwise.training.run_folder.checkpoint import MANIFEST, Checkpoints, verify
+from turnwise.training.run_folder.metrics import METRICS, missing_iterations, stored_events
 
 Problems = Iterator[tuple[Place, str]]
 

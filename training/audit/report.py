@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.agents.errors import StoreError
-from turnwise.agents.models import end_tokens_of, load_tokenizer, model_config
+from turnwise.agents.files.trajectory_files import TornLine, iteration_files, read_trajectories
+from turnwise.agents.models.model_folder import end_tokens_of, load_tokenizer, model_config
 from turnwise.agents.trajectory import Trajectory
-from turnwise.agents.trajectory_files import TornLine, iteration_files, read_trajectories
 from turnwise.tools.bounded_input import read_toml
 from turnwise.training.audit.checks import ITERATION_CHECKS, TRAJECTORY_CHECKS, AuditedRun, EpisodeEnd
 from turnwise.training.audit.findings import AuditResult, Place
 from turnwise.training.audit.folder import FOLDER_CHECKS, AuditedFolder
 from turnwise.training.audit.gaps import BOUNDS, GapMeter
 from turnwise.training.audit.scoring import VersionScorer
-from turnwise.training.config import Run
+from turnwise.training.config.run import Run
 from turnwise.training.errors import TrainingError
-from turnwise.training.policy import device_of
+from turnwise.training.learner.policy import device_of
 from turnwise.training.setup import agent_maker
 
 OnProgress = Callable[[str, int], None]

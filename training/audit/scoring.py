@@ -5,14 +5,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from turnwise.agents.models import load_model
+from turnwise.agents.models.model_folder import load_model
 from turnwise.agents.trajectory import Trajectory
 from turnwise.training.audit.findings import Place
 from turnwise.training.audit.gaps import GapMeter
-from turnwise.training.batch import Batch
-from turnwise.training.config import Run
-from turnwise.training.logprobs import Scores, TokenScorer
-from turnwise.training.threads import use_threads
+from turnwise.training.batch.batch import Batch
+from turnwise.training.config.run import Run
+from turnwise.training.learner.logprobs import Scores, TokenScorer
+from turnwise.training.learner.threads import use_threads
 
 CHUNK = 65536
 """Tokens that are read before they are scored together."""

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 from torch import Tensor
 
 from turnwise.registry import suggest
-from turnwise.training.config_sections import ObjectiveSection, chosen
+from turnwise.training.config.sections import ObjectiveSection, chosen
 from turnwise.training.errors import ConfigError
 from turnwise.training.objectives.catalogue import ObjectiveInfo, get
 from turnwise.training.objectives.terms import SCOPES, Scope, Stats, Terms, whole_loss

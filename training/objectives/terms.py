@@ -1,6 +1,6 @@
 """Terms that can be added to any objective: KL divergence, entropy bonus, correction of the sampler mismatch.
 
-Schedules of their coefficients are in `turnwise.training.coefficient_schedules`.
+Schedules of their coefficients are in `turnwise.training.config.coefficient_schedules`.
 """
 
 import math

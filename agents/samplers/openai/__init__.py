@@ -33,7 +33,7 @@ def make_openai(settings: SamplerSettings) -> OpenAIChat | OpenAITokens:
 
 def _with_tokenizer(settings: SamplerSettings, name: str) -> SamplerSettings:
     """Return the settings with the tokenizer of a model, and the number of its ids."""
-    from turnwise.agents.models import find_model, load_tokenizer, model_config
+    from turnwise.agents.models.model_folder import find_model, load_tokenizer, model_config
 
     folder = find_model(name, weights=False).path
     rows = settings.vocabulary or model_config(folder).get("vocab_size")

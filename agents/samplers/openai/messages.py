@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.agents.dialogue import Message
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.prompt import Exchange, View
+from turnwise.agents.prompts.dialogue import Message
+from turnwise.agents.prompts.prompt import Exchange, View
 from turnwise.agents.samplers.base import Request
 from turnwise.agents.samplers.openai.answers import REASONING_FIELDS
 from turnwise.tools.functions import Call, call_format

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
+from turnwise.agents.models.tokenization import answer_text, codec_of
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, Tokenizer
 from turnwise.agents.samplers.openai.answers import failure_in
 from turnwise.agents.samplers.openai.options import OpenAIOptions
@@ -19,7 +20,6 @@ from turnwise.agents.samplers.openai.served import ServedModel, answer_bytes, ch
 from turnwise.agents.samplers.openai.weights import ServedWeights
 from turnwise.agents.samplers.seeds import request_seed
 from turnwise.agents.samplers.token_requests import check_prompt, check_sample, stop_strings
-from turnwise.agents.tokenization import answer_text, codec_of
 from turnwise.registry import suggest
 
 __all__ = ["OpenAITokens"]

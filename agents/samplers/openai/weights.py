@@ -17,7 +17,7 @@ from typing import Any
 from uuid import uuid4
 
 from turnwise.agents.errors import EngineFailed, SamplerError
-from turnwise.agents.lora_folders import is_adapter, save_adapter
+from turnwise.agents.models.lora_folders import is_adapter, save_adapter
 from turnwise.agents.samplers.openai.client import OpenAIClient
 from turnwise.agents.samplers.openai.options import OpenAIOptions
 from turnwise.agents.samplers.weight_files import new_folder, write_tensors

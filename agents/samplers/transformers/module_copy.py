@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.lora_folders import merge
+from turnwise.agents.models.lora_folders import merge
 from turnwise.agents.samplers.weights import has_adapter, named_tensors, require_plain_adapter
 
 

@@ -21,8 +21,9 @@ import numpy as np
 import torch
 
 from turnwise.agents.errors import RequestFailed, SamplerError
-from turnwise.agents.lora_folders import is_adapter
-from turnwise.agents.models import dtype_of, find_model, load_model, load_tokenizer
+from turnwise.agents.models.lora_folders import is_adapter
+from turnwise.agents.models.model_folder import dtype_of, find_model, load_model, load_tokenizer
+from turnwise.agents.models.tokenization import answer_text, exact_decoder
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, Tokenizer
 from turnwise.agents.samplers.token_requests import check_prompt, check_sampling, end_tokens, stop_strings
 from turnwise.agents.samplers.transformers.decoder_choice import (
@@ -36,7 +37,6 @@ from turnwise.agents.samplers.transformers.decoding import DecodingCounts
 from turnwise.agents.samplers.transformers.module_copy import copy_model, fill_model
 from turnwise.agents.samplers.transformers.token_sampling import sample_tokens, stream_key, uniforms
 from turnwise.agents.samplers.weights import has_adapter
-from turnwise.agents.tokenization import answer_text, exact_decoder
 from turnwise.agents.trajectory import version_switches
 
 QUIET_ROUNDS = 3

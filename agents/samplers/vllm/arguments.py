@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.models import model_config
+from turnwise.agents.models.model_folder import model_config
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.weight_group import BACKENDS
 

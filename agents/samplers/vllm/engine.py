@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
-from turnwise.agents.json_files import write_json
+from turnwise.agents.files.json_files import write_json
 from turnwise.agents.samplers.background import BackgroundLoop
 from turnwise.registry import suggest
 

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
-from turnwise.agents.lora_folders import is_adapter, save_adapter
-from turnwise.agents.models import find_model, load_tokenizer
+from turnwise.agents.models.lora_folders import is_adapter, save_adapter
+from turnwise.agents.models.model_folder import find_model, load_tokenizer
+from turnwise.agents.models.tokenization import answer_text, exact_decoder
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, Tokenizer
 from turnwise.agents.samplers.seeds import request_seed
 from turnwise.agents.samplers.token_requests import check_prompt, check_sample, check_sampling, end_tokens, stop_strings
@@ -32,7 +33,6 @@ from turnwise.agents.samplers.weight_files import (
 )
 from turnwise.agents.samplers.weight_group import WeightSender, pieces_of
 from turnwise.agents.samplers.weights import has_adapter
-from turnwise.agents.tokenization import answer_text, exact_decoder
 from turnwise.agents.trajectory import version_switches
 
 __all__ = ["VLLMSampler"]

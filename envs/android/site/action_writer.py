@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from turnwise.envs.android.actions import BadAction, parse, perform
-from turnwise.envs.android.direct import DirectDevice
 from turnwise.envs.android.elements import ScreenElement, folded
-from turnwise.envs.android.phone.forms import keep_value
-from turnwise.envs.android.phone.keyboard import KEYBOARD_MODE
-from turnwise.envs.android.phone.state import State
 from turnwise.envs.android.site.inputs import Input
+from turnwise.phone.adb.direct import DirectDevice
+from turnwise.phone.screen.keyboard import KEYBOARD_MODE
+from turnwise.phone.toolkit.forms import keep_value
+from turnwise.phone.toolkit.state import State
 from turnwise.tools.android.device import DeviceError
 
 __all__ = ["Written", "in_words", "only_the_cursor", "write"]

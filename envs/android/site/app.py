@@ -13,8 +13,8 @@
     POST /save                     the episode as a demonstration
 
 A POST has a JSON object as its body and answers with {"state", "result"}, or with {"detail": sentence}.
-`turnwise.tools.serving` runs the application, and keeps other web sites away. Files are looked up by name in a table,
-never by path.
+`turnwise.processes.serving` runs the application, and keeps other web sites away. Files are looked up by name in a
+table, never by path.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from turnwise.envs.android.elements import ScreenElement
-from turnwise.envs.android.phone.keys import KEY_CODES
-from turnwise.envs.android.phone.phone import Phone
 from turnwise.envs.errors import EnvError
+from turnwise.phone.phone import Phone
+from turnwise.phone.screen.keys import KEY_CODES
 
 __all__ = ["KEYS", "BadInput", "Input", "do", "placed", "read_input"]
 

@@ -12,10 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from turnwise.envs.android.actions import BadAction, parse, perform
-from turnwise.envs.android.adb.server import AdbServer
-from turnwise.envs.android.direct import DirectDevice
 from turnwise.envs.android.elements import ScreenElement, folded
-from turnwise.envs.android.phone.phone import Phone
 from turnwise.envs.android.site.action_writer import Written, in_words, only_the_cursor, write
 from turnwise.envs.android.site.inputs import Input, do, placed
 from turnwise.envs.android.site.reasons import for_people
@@ -24,6 +21,9 @@ from turnwise.envs.android.tasks.expert import as_read
 from turnwise.envs.android.tasks.judge import Verdict
 from turnwise.envs.android.tasks.template import SPLITS, all_templates, split_of
 from turnwise.envs.errors import EnvError, UnknownOption
+from turnwise.phone.adb.direct import DirectDevice
+from turnwise.phone.adb.server import AdbServer
+from turnwise.phone.phone import Phone
 
 __all__ = ["LARGEST_SEED", "Choice", "NotNow", "PhonePlayer", "Save", "catalogue"]
 

@@ -24,12 +24,12 @@ from turnwise.envs.android.tasks.expert import Writer
 from turnwise.envs.android.tasks.judge import Content, Verdict, judge
 from turnwise.envs.android.tasks.template import SPLITS, Params, split_of, written_goal
 from turnwise.envs.errors import EnvError, NoExpert, UnknownOption, UnknownTask
-from turnwise.envs.keyed_random import KeyedRandom
 from turnwise.envs.validation import choice
 from turnwise.tools.android.adb import AdbDevice
 from turnwise.tools.android.device import Device, DeviceError, DeviceLost
 from turnwise.tools.android.node import write_xml
 from turnwise.tools.android.smart_socket import AdbServerClient
+from turnwise.tools.keyed_random import KeyedRandom
 
 __all__ = ["APP_PACKAGES", "StockTask", "StockTasks"]
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from turnwise.envs.android.phone.content import person
 from turnwise.envs.android.stock.observed import (
     ADB,
     FOLDERS,
@@ -20,8 +19,9 @@ from turnwise.envs.android.stock.observed import (
 from turnwise.envs.android.tasks.effects import Effect
 from turnwise.envs.android.tasks.judge import Content
 from turnwise.envs.android.tasks.template import Params
-from turnwise.envs.keyed_random import KeyedRandom
+from turnwise.phone.content.people import person
 from turnwise.tools.android.device import Device, DeviceError
+from turnwise.tools.keyed_random import KeyedRandom
 
 __all__ = ["Stage", "StockTemplate"]
 

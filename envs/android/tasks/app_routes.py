@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import date
 from typing import Any, Final
 
-from turnwise.envs.android.apps.contacts import LABELS
-from turnwise.envs.android.phone.app import to_clock
 from turnwise.envs.android.tasks.contacts import open_contact
 from turnwise.envs.android.tasks.effects import InsertRow
 from turnwise.envs.android.tasks.hand import Finding, Hand, Lost, Script
+from turnwise.phone.apps.contacts import LABELS
+from turnwise.phone.toolkit.app import to_clock
 
 __all__ = [
     "CALENDAR",

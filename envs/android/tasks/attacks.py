@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from turnwise.envs.android.apps.dialer_calls import MISSED
-from turnwise.envs.android.apps.messages import QUEUED, SENT
-from turnwise.envs.android.phone.app import to_clock
-from turnwise.envs.android.phone.drawings import png
 from turnwise.envs.android.tasks.effects import Answer, Effect, Setting
 from turnwise.envs.android.tasks.judge import Content, Difference, same_value
+from turnwise.phone.apps.dialer_calls import MISSED
+from turnwise.phone.apps.messages import QUEUED, SENT
+from turnwise.phone.toolkit.app import to_clock
+from turnwise.phone.toolkit.drawings import png
 
 __all__ = ["ATTACKS", "CARRIERS", "Attack", "Carrier", "Planted", "plant"]
 

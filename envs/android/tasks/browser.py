@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from turnwise.envs.android.apps.browser import FOLDERS, SWITCHES
-from turnwise.envs.android.phone.content import TOWNS
 from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, InsertRow, UpdateRow
 from turnwise.envs.android.tasks.hand import Finding, Hand, Lost, Script
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
-from turnwise.envs.android.web import encyclopedia, news, railway, town_hall, weather
-from turnwise.envs.android.web.sites import SITES
+from turnwise.phone.apps.browser import FOLDERS, SWITCHES
+from turnwise.phone.content.people import TOWNS
+from turnwise.phone.web import encyclopedia, news, railway, town_hall, weather
+from turnwise.phone.web.sites import SITES
 
 __all__ = ["PACKAGE", "TEMPLATES", "fact_draw", "find_fact", "find_office", "office_draw", "open_site", "weather_draw"]
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, Final
 
-from turnwise.envs.android.phone.content import STREETS, person
-from turnwise.envs.android.phone.parts import format_date
 from turnwise.envs.android.tasks.app_routes import (
     CONTACTS,
     NOTES_FOLDER,
@@ -32,7 +30,9 @@ from turnwise.envs.android.tasks.contacts import name_of
 from turnwise.envs.android.tasks.effects import DeleteRow, Effect, FileIs, Infeasible, InsertRow, UpdateRow
 from turnwise.envs.android.tasks.hand import Hand, Script
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
-from turnwise.envs.android.web import bistro, forum, news, shop, town_hall
+from turnwise.phone.content.people import STREETS, person
+from turnwise.phone.screen.parts import format_date
+from turnwise.phone.web import bistro, forum, news, shop, town_hall
 
 _APPS: Final = ("Browser",)
 _WISHES: Final = ("A quiet corner please", "One of us eats no nuts", "We bring a small dog", "It is a birthday")

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
-from turnwise.envs.android.apps.calendar_events import CALENDARS, REPEATS
-from turnwise.envs.android.phone.event_times import by_day, read_times
 from turnwise.envs.android.tasks.calendar_events import (
     NOTES,
     PACKAGE,
@@ -23,6 +21,8 @@ from turnwise.envs.android.tasks.calendar_events import (
 from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
 from turnwise.envs.android.tasks.hand import Hand
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.phone.apps.calendar_events import CALENDARS, REPEATS
+from turnwise.phone.content.event_times import by_day, read_times
 
 _APPS: Final = ("Calendar",)
 

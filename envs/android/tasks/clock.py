@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from turnwise.envs.android.apps.clock import CITIES, city_time
-from turnwise.envs.android.phone.app import to_clock
 from turnwise.envs.android.tasks.effects import Above, Answer, DeleteRow, InsertRow, UpdateRow
 from turnwise.envs.android.tasks.hand import Hand, Script
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.phone.apps.clock import CITIES, city_time
+from turnwise.phone.toolkit.app import to_clock
 
 PACKAGE: Final = "com.android.deskclock"
 _APPS: Final = ("Clock",)

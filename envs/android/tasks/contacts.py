@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from turnwise.envs.android.apps.contacts import LABELS
-from turnwise.envs.android.phone.content import COMPANIES, STREETS, TOWNS, person
 from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, Shown, UpdateRow
 from turnwise.envs.android.tasks.hand import Hand, Script
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.phone.apps.contacts import LABELS
+from turnwise.phone.content.people import COMPANIES, STREETS, TOWNS, person
 
 PACKAGE: Final = "org.turnwise.contacts"
 _APPS: Final = ("Contacts",)

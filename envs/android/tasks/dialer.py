@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from turnwise.envs.android.apps.dialer_calls import MISSED, OUTGOING
-from turnwise.envs.android.phone.content import person
-from turnwise.envs.android.phone.plans import digits
 from turnwise.envs.android.tasks.contacts import PACKAGE as CONTACTS
 from turnwise.envs.android.tasks.contacts import known, name_of, stranger
 from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
 from turnwise.envs.android.tasks.hand import Hand, Script
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.phone.apps.dialer_calls import MISSED, OUTGOING
+from turnwise.phone.content.people import person
+from turnwise.phone.content.plans import digits
 
 PACKAGE: Final = "org.turnwise.dialer"
 _APPS: Final = ("Phone",)

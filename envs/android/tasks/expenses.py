@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, Final
 
-from turnwise.envs.android.apps.expenses import CATEGORIES
 from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, InsertRow, UpdateRow
 from turnwise.envs.android.tasks.hand import Finding, Hand, Script
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.phone.apps.expenses import CATEGORIES
 
 PACKAGE: Final = "org.turnwise.expenses"
 _APPS: Final = ("Expenses",)

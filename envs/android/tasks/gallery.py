@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
-from turnwise.envs.android.apps.gallery import ALBUMS, ROOTS
-from turnwise.envs.android.phone.app import to_datetime
 from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, FileGone, FileIs, Infeasible, InsertRow
 from turnwise.envs.android.tasks.hand import Hand, Script
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.phone.apps.gallery import ALBUMS, ROOTS
+from turnwise.phone.toolkit.app import to_datetime
 
 PACKAGE: Final = "org.turnwise.gallery"
 _APPS: Final = ("Gallery",)

@@ -22,7 +22,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from turnwise.envs.android.elements import ScreenElement, find, normal
-from turnwise.envs.android.phone.state import HOME
+from turnwise.phone.toolkit.state import HOME
 
 __all__ = ["Finding", "Hand", "Lost", "Script"]
 

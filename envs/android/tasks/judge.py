@@ -11,9 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from turnwise.envs.android.phone.forms import form_values
-from turnwise.envs.android.phone.phone import Phone
-from turnwise.envs.android.phone.state import CURRENT_KEYBOARD, ENABLED_KEYBOARDS
 from turnwise.envs.android.tasks.answers import is_right
 from turnwise.envs.android.tasks.effects import (
     Above,
@@ -29,6 +26,9 @@ from turnwise.envs.android.tasks.effects import (
     Shown,
     UpdateRow,
 )
+from turnwise.phone.phone import Phone
+from turnwise.phone.toolkit.forms import form_values
+from turnwise.phone.toolkit.state import CURRENT_KEYBOARD, ENABLED_KEYBOARDS
 
 _KEYBOARDS: Final = (CURRENT_KEYBOARD, ENABLED_KEYBOARDS)  # with which clients type, and no app shows them
 

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from turnwise.envs.android.apps.maps import LISTS
-from turnwise.envs.android.apps.maps_places import KINDS, me
-from turnwise.envs.android.apps.maps_town import NAME
 from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
 from turnwise.envs.android.tasks.hand import Finding, Hand, Lost, Script
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.phone.apps.maps import LISTS
+from turnwise.phone.apps.maps_places import KINDS, me
+from turnwise.phone.apps.maps_town import NAME
 
 __all__ = ["PACKAGE", "TEMPLATES", "open_place", "pick_place", "place_detail"]
 

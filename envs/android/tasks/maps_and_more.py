@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, Final
 
-from turnwise.envs.android.apps.maps import LISTS
-from turnwise.envs.android.apps.maps_routes import route
 from turnwise.envs.android.tasks.app_routes import (
     CALENDAR,
     CONTACTS,
@@ -27,6 +25,8 @@ from turnwise.envs.android.tasks.hand import Hand
 from turnwise.envs.android.tasks.maps import PACKAGE, open_place, pick_place, place_detail, save_place
 from turnwise.envs.android.tasks.maps_ways import minutes_of_way, show_way
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.phone.apps.maps import LISTS
+from turnwise.phone.apps.maps_routes import route
 
 _PHONE: Final = "org.turnwise.dialer"
 _OUTGOING: Final = 2

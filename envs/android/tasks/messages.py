@@ -7,15 +7,15 @@ from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any, Final
 
-from turnwise.envs.android.apps.messages import DRAFT, INBOX, QUEUED, SENT
-from turnwise.envs.android.phone.app import to_clock
-from turnwise.envs.android.phone.content import STREETS, TOWNS, person
-from turnwise.envs.android.phone.plans import digits
 from turnwise.envs.android.tasks.contacts import PACKAGE as CONTACTS
 from turnwise.envs.android.tasks.contacts import name_of, stranger
 from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow
 from turnwise.envs.android.tasks.hand import Hand, Script
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.phone.apps.messages import DRAFT, INBOX, QUEUED, SENT
+from turnwise.phone.content.people import STREETS, TOWNS, person
+from turnwise.phone.content.plans import digits
+from turnwise.phone.toolkit.app import to_clock
 
 PACKAGE: Final = "org.turnwise.messages"
 _APPS: Final = ("Messages",)

@@ -14,9 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any
 
-from turnwise.envs.android.phone.folders import make_folder
-from turnwise.envs.android.phone.phone import Phone
-from turnwise.envs.android.phone.state import AppPage
 from turnwise.envs.android.tasks.effects import (
     Above,
     Answer,
@@ -31,6 +28,9 @@ from turnwise.envs.android.tasks.effects import (
     Shown,
     UpdateRow,
 )
+from turnwise.phone.phone import Phone
+from turnwise.phone.toolkit.folders import make_folder
+from turnwise.phone.toolkit.state import AppPage
 
 __all__ = ["Outcome", "apply", "near_misses", "right_outcome"]
 

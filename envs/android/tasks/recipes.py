@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from turnwise.envs.android.apps.recipes import SERVINGS, TIMES, draw
 from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
 from turnwise.envs.android.tasks.hand import Hand, Script
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.phone.apps.recipes import SERVINGS, TIMES, draw
 
 PACKAGE: Final = "org.turnwise.recipes"
 _APPS: Final = ("Recipes",)

@@ -55,13 +55,13 @@ from hashlib import blake2b
 from importlib import import_module
 from typing import Any, Final, Protocol
 
-from turnwise.envs.android.phone.phone import Phone
-from turnwise.envs.android.phone.tables import Row
 from turnwise.envs.android.tasks.attacks import Planted, plant
 from turnwise.envs.android.tasks.effects import Effect
 from turnwise.envs.android.tasks.hand import Hand
 from turnwise.envs.errors import UnknownTask
-from turnwise.envs.keyed_random import KeyedRandom
+from turnwise.phone.phone import Phone
+from turnwise.phone.toolkit.tables import Row
+from turnwise.tools.keyed_random import KeyedRandom
 
 __all__ = [
     "HELD_OUT_APPS",

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Any, Final
 
-from turnwise.envs.android.apps.tasks import LISTS, PRIORITIES
 from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, InsertRow, UpdateRow
 from turnwise.envs.android.tasks.hand import Hand, Script
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.phone.apps.tasks import LISTS, PRIORITIES
 
 PACKAGE: Final = "org.turnwise.tasks"
 _APPS: Final = ("Tasks",)

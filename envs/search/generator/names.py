@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from turnwise.envs.errors import UnknownOption
-from turnwise.envs.keyed_random import KeyedRandom
+from turnwise.tools.keyed_random import KeyedRandom
 
 __all__ = ["Namer", "split_of"]
 

@@ -11,12 +11,12 @@ from functools import lru_cache
 from typing import Any, Final
 
 from turnwise.envs.errors import UnknownOption, UnknownTask
-from turnwise.envs.keyed_random import KeyedRandom
 from turnwise.envs.search.generator.level import SearchLevel
 from turnwise.envs.search.generator.relations import Relation
 from turnwise.envs.search.generator.world import SPLITS, Entity, SearchWorld, called, world
 from turnwise.envs.search.questions import Question
 from turnwise.registry import suggest
+from turnwise.tools.keyed_random import KeyedRandom
 
 __all__ = ["GeneratedQuestion", "Hop", "QuestionGenerator"]
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from turnwise.envs.keyed_random import KeyedRandom
 from turnwise.envs.search.generator.level import SearchLevel
 from turnwise.envs.search.generator.names import Namer
 from turnwise.envs.search.generator.relations import (
@@ -23,6 +22,7 @@ from turnwise.envs.search.generator.relations import (
     Relation,
     relations_of,
 )
+from turnwise.tools.keyed_random import KeyedRandom
 from turnwise.tools.retrieval import Passage, Passages
 
 __all__ = ["SPLITS", "Entity", "SearchWorld", "called", "world"]

@@ -14,7 +14,7 @@ from toys.openai_server import ToyServer
 def model() -> tuple[Any, Any]:
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    from turnwise.training.policy import build_policy
+    from turnwise.training.learner.policy import build_policy
 
     module, tokenizer = build_policy(["You see a door."] * 3, vocab=300, hidden=32, layers=1, heads=1, context=2048)
     tokenizer.chat_template = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"

@@ -15,11 +15,11 @@ from toys.openai_server import NAME, Fault, ToyServer, error
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.evaluation import Panel, evaluate
-from turnwise.agents.rollout import rollout
+from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.openai import make_openai
 from turnwise.cli.evaluate import usage
+from turnwise.evaluation.evaluation import Panel, evaluate
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

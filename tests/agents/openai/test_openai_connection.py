@@ -20,10 +20,10 @@ from toys.openai_server import Fault, ToyServer, error
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
-from turnwise.agents.rollout import arollout, rollout
+from turnwise.agents.files.trajectory_files import TrajectoryWriter
+from turnwise.agents.rollouts.rollout import arollout, rollout
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.openai import make_openai
-from turnwise.agents.trajectory_files import TrajectoryWriter
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -18,7 +18,7 @@ from toys.openai_server import Fault, ToyServer, error
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
-from turnwise.agents.rollout import RolloutReport, rollout
+from turnwise.agents.rollouts.rollout import RolloutReport, rollout
 from turnwise.agents.trajectory import Trajectory
 
 pytest.importorskip("torch")

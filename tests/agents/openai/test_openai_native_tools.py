@@ -18,10 +18,10 @@ from toys.openai_server import ToyServer
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.content import ImagePart
-from turnwise.agents.dialogue import Dialogue
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.prompt import View
-from turnwise.agents.rollout import rollout
+from turnwise.agents.prompts.dialogue import Dialogue
+from turnwise.agents.prompts.prompt import View
+from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers.base import Request
 from turnwise.envs.toolenv import ToolEnv
 

@@ -12,9 +12,9 @@ from toys.openai_client import ask, connect, request, told
 from toys.openai_server import Fault, ToyServer
 
 from turnwise.agents.errors import RequestFailed
+from turnwise.agents.models.tokenization import AnswerEnd
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.openai import make_openai
-from turnwise.agents.tokenization import AnswerEnd
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -22,9 +22,9 @@ from turnwise.envs.android.androidworld_phones import AndroidWorldPhone, Android
 from turnwise.envs.android.androidworld_server import create_app
 from turnwise.envs.check import Effort
 from turnwise.envs.errors import EnvironmentDied
+from turnwise.processes.serving import listen, serve_in_thread, url_of
 from turnwise.tools.android.androidworld_client import AndroidWorldClient, RequestRefused
 from turnwise.tools.android.device import DeviceError, DeviceLost
-from turnwise.tools.serving import listen, serve_in_thread, url_of
 
 for package in ("fastapi", "uvicorn"):
     pytest.importorskip(package, reason="needs turnwise[serve]")

@@ -5,12 +5,9 @@ from __future__ import annotations
 import pytest
 
 from turnwise.agents import Agent
-from turnwise.agents.evaluation import evaluate, make_panel
 from turnwise.agents.samplers.expert import Expert
 from turnwise.envs import make
-from turnwise.envs.android.direct import DirectDevice
 from turnwise.envs.android.elements import folded
-from turnwise.envs.android.phone.phone import Phone
 from turnwise.envs.android.task_source import SimulatedTask
 from turnwise.envs.android.tasks.attacks import ATTACKS, CARRIERS, Planted, plant
 from turnwise.envs.android.tasks.effects import DeleteRow, Effect, InsertRow, Setting, UpdateRow
@@ -18,7 +15,10 @@ from turnwise.envs.android.tasks.expert import as_read
 from turnwise.envs.android.tasks.judge import content
 from turnwise.envs.android.tasks.near_misses import Outcome, apply
 from turnwise.envs.android.tasks.template import Draw, all_templates, make_task, split_of
-from turnwise.envs.keyed_random import KeyedRandom
+from turnwise.evaluation.evaluation import evaluate, make_panel
+from turnwise.phone.adb.direct import DirectDevice
+from turnwise.phone.phone import Phone
+from turnwise.tools.keyed_random import KeyedRandom
 
 CONTACTS, CLOCK, MESSAGES = "org.turnwise.contacts", "com.android.deskclock", "org.turnwise.messages"
 MAIL, BROWSER = "org.turnwise.mail", "org.turnwise.browser"

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from toys.adb_phones import adb, adb_server
 
-from turnwise.envs.android.adb import AdbServer
 from turnwise.envs.android.env import AndroidEnv
 from turnwise.envs.android.task_source import SimulatedTask, SimulatedTasks
 from turnwise.envs.android.tasks.template import all_templates, split_of
+from turnwise.phone.adb import AdbServer
 from turnwise.tools.android import AdbDevice
 
 TEMPLATES = all_templates()

@@ -10,13 +10,13 @@ import pytest
 
 from turnwise.envs import make
 from turnwise.envs.android.elements import folded
-from turnwise.envs.android.phone import Phone
-from turnwise.envs.android.shell import run
 from turnwise.envs.android.tasks.answers import is_right
 from turnwise.envs.android.tasks.effects import Answer, FileIs, InsertRow
 from turnwise.envs.android.tasks.judge import content, judge
 from turnwise.envs.android.tasks.near_misses import Outcome, apply
 from turnwise.envs.android.tasks.template import make_task
+from turnwise.phone import Phone
+from turnwise.phone.shell import run
 
 
 class Player:

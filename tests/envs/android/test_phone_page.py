@@ -12,12 +12,12 @@ from toys.adb_phones import adb, adb_server
 from toys.chromium import need_chromium
 from toys.waiting import eventually
 
-from turnwise.agents.trajectory_files import read_trajectories
+from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.cli.serve_phone import saver
 from turnwise.envs.android.env import AndroidEnv
 from turnwise.envs.android.site.app import create_app
 from turnwise.envs.android.site.player import Choice, PhonePlayer
-from turnwise.tools.serving import serve_in_thread
+from turnwise.processes.serving import serve_in_thread
 
 httpx = pytest.importorskip("httpx")
 TASK = Choice(template="ClockAddAlarm", seed=1)  # Set an alarm for 23:05.

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from turnwise.agents.trajectory_files import read_trajectories
+from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.cli.main import app as turnwise
 from turnwise.cli.serve_phone import saver
-from turnwise.envs.android.shell import run_text
 from turnwise.envs.android.site.app import create_app
 from turnwise.envs.android.site.player import Choice, PhonePlayer
-from turnwise.tools.serving import serve_in_thread
+from turnwise.phone.shell import run_text
+from turnwise.processes.serving import serve_in_thread
 
 httpx = pytest.importorskip("httpx")
 TASK = Choice(template="ClockAddAlarm", seed=1)  # Set an alarm for 23:05.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from search_worlds import write_files
 
 import turnwise.envs
-from turnwise.agents.parsing import PARSERS
+from turnwise.agents.prompts.parsing import PARSERS
 from turnwise.envs import check_env
 from turnwise.envs.errors import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
 from turnwise.envs.search import SearchEnv, SearchFailed

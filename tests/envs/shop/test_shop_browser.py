@@ -11,7 +11,7 @@ import pytest
 from shop_reading import MUG, goal_of, shop_of
 from toys.chromium import need_chromium
 
-from turnwise.agents import Agent, Expert, Panel, evaluate
+from turnwise.agents import Agent, Expert
 from turnwise.envs import UnknownOption, check_env, make, takes
 from turnwise.envs.check import Effort
 from turnwise.envs.shop.browser_env import WebShopBrowserEnv, in_browser
@@ -20,8 +20,9 @@ from turnwise.envs.shop.product import Product
 from turnwise.envs.shop.session import Page
 from turnwise.envs.shop.site.addresses import href
 from turnwise.envs.shop.site.app import create_app
+from turnwise.evaluation import Panel, evaluate
+from turnwise.processes.serving import serve_in_thread
 from turnwise.tools.browser import open_tab
-from turnwise.tools.serving import serve_in_thread
 
 Env = gymnasium.Env[Any, str]
 

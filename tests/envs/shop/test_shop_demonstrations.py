@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from small_shop import session
 
-from turnwise.agents import Agent, Conversation, Scripted, rollout
-from turnwise.agents.demonstration_tokens import tokenize_trajectory
-from turnwise.agents.trajectory_files import read_trajectories
+from turnwise.agents import Agent, Conversation, Scripted
+from turnwise.agents.demonstrations.tokens import tokenize_trajectory
+from turnwise.agents.files.trajectory_files import read_trajectories
+from turnwise.agents.rollouts import rollout
 from turnwise.cli.main import app as turnwise
 from turnwise.cli.serve import _environment, _saver
 from turnwise.envs.shop.env import WebShopEnv
@@ -19,8 +20,8 @@ from turnwise.envs.shop.session import Page
 from turnwise.envs.shop.site.addresses import href
 from turnwise.envs.shop.site.app import create_app
 from turnwise.envs.shop.site.visits import actions_between
-from turnwise.tools.serving import serve_in_thread
-from turnwise.training.policy import build_policy
+from turnwise.processes.serving import serve_in_thread
+from turnwise.training.learner.policy import build_policy
 
 httpx = pytest.importorskip("httpx", reason="needs httpx")
 for package in ("fastapi", "jinja2", "uvicorn"):

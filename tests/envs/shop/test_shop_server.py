@@ -25,8 +25,8 @@ from turnwise.envs.shop.site import render
 from turnwise.envs.shop.site.addresses import SiteError, href
 from turnwise.envs.shop.site.app import create_app
 from turnwise.envs.shop.site.session_store import SessionStore
+from turnwise.processes.serving import PortInUse, listen, serve_in_thread
 from turnwise.tools.browser import find_browser
-from turnwise.tools.serving import PortInUse, listen, serve_in_thread
 
 httpx = pytest.importorskip("httpx")
 for package in ("fastapi", "jinja2", "uvicorn"):

@@ -1,0 +1,1 @@
+"""Ablations: variants times seeds, their processes, results and summaries."""

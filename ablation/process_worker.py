@@ -1,0 +1,137 @@
+"""The process of one run in a pool: it reads the run as a line from standard input and writes events as JSON lines.
+
+    {"phase": "ended", "finished": true}        {"phase": "failed", "text": "..."}
+
+is the last line; output of libraries goes to standard error, the log of the run. When the parent process dies, standard
+input ends, and the worker stops as after Ctrl-C: with a checkpoint. A process trains one run only, so that every run
+starts with the same state of all libraries.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, TextIO
+
+from turnwise.processes.garbage_collection import collect_garbage_less_often
+from turnwise.registry import ImportRules, adopt_import_rules, import_rules
+
+PATIENCE = 90.0
+"""Seconds to wait for a locked folder: a worker whose parent was killed may still be saving its checkpoint."""
+TICK_INTERVAL = 0.2
+"""Minimum number of seconds between two ticks of one kind."""
+
+
+def main() -> None:
+    """Train the run that standard input names."""
+    # a parent in the background ignores SIGINT, and its children inherit that
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    collect_garbage_less_often()
+    send = _channel()
+    try:
+        job = json.loads(sys.stdin.readline())
+        imports = job["imports"]
+        adopt_import_rules(ImportRules(**imports | {"typed": frozenset(imports["typed"])}))
+        threading.Thread(target=_follow_parent, daemon=True).start()
+        _train(job["run"], send)
+    except KeyboardInterrupt:
+        send({"phase": "ended", "finished": False})
+    except BaseException as error:
+        traceback.print_exc()
+        send({"phase": "failed", "text": _message(error)})
+        sys.exit(1)
+
+
+def _train(table: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
+    from turnwise.agents.errors import FolderInUse
+    from turnwise.training.config.run import Run
+    from turnwise.training.loop import train
+
+    waited = 0.0
+    while True:
+        run = Run.parse(table)
+        try:
+            outcome = train(run, resume=(run.folder / "run.toml").exists(), on_event=_throttled(send))
+            break
+        except FolderInUse:
+            if waited >= PATIENCE:
+                raise
+            time.sleep(1.0)
+            waited += 1.0
+    send({"phase": "ended", "finished": outcome.finished})
+
+
+def _channel() -> Callable[[dict[str, Any]], None]:
+    """Reserve standard output for events, and return the function that writes one."""
+    out: TextIO = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
+    os.dup2(2, 1)
+    lock = threading.Lock()
+
+    def send(event: dict[str, Any]) -> None:
+        try:
+            with lock:
+                out.write(json.dumps(event, default=_plain) + "\n")
+        except OSError:
+            pass  # the parent is gone, and the worker is about to stop
+
+    return send
+
+
+def _plain(value: object) -> object:
+    item = getattr(value, "item", None)
+    return item() if callable(item) else str(value)
+
+
+def _throttled(send: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+    """Return a function that passes events on, and only some of the ticks."""
+    last: dict[str, float] = {}
+
+    def listen(event: dict[str, Any]) -> None:
+        if event["phase"] == "tick":
+            now, what = time.monotonic(), str(event["what"])
+            if now - last.get(what, 0.0) < TICK_INTERVAL and event["done"] != event["total"]:
+                return
+            last[what] = now
+        send(event)
+
+    return listen
+
+
+def _follow_parent() -> None:
+    """Interrupt this process when standard input ends, because the parent is gone."""
+    sys.stdin.read()
+    while True:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60.0)
+
+
+def _message(error: BaseException) -> str:
+    """Return an error on one line; exceptions other than our own are preceded by their name."""
+    roots = {"EnvError", "CreditError", "AgentError", "TrainingError"}
+    known = any(kind.__name__ in roots for kind in type(error).__mro__)
+    text = " ".join(str(error).split())
+    return text if known and text else f"{type(error).__name__}: {text}"
+
+
+def command() -> list[str]:
+    """Return the command line of a worker."""
+    return [sys.executable, "-P", "-m", "turnwise.ablation.process_worker"]
+
+
+def job(table: dict[str, Any]) -> str:
+    """Return the line that a worker reads.
+
+    Args:
+        table: the run, as `Run.parse` accepts it.
+    """
+    rules = asdict(import_rules())
+    return json.dumps({"run": table, "imports": rules | {"typed": sorted(rules["typed"])}}) + "\n"
+
+
+if __name__ == "__main__":
+    main()

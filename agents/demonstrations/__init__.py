@@ -1,0 +1,1 @@
+"""Demonstrations in files of other formats, as trajectories and tokens."""

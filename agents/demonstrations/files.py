@@ -1,0 +1,76 @@
+"""Reads files of demonstrations: trajectories of this program, and conversations of others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from turnwise.agents.demonstrations.formats import DEMONSTRATION_FORMATS, Demonstration
+from turnwise.agents.errors import StoreError
+from turnwise.agents.files.trajectory_files import read_trajectories
+from turnwise.agents.prompts.parsing import Parsed
+from turnwise.tools.bounded_input import InputError
+from turnwise.tools.functions import BadCall
+from turnwise.tools.readers import Record, read_records
+
+__all__ = ["read_demonstrations"]
+
+
+def read_demonstrations(
+    path: str | os.PathLike[str], parse: Callable[[str], Parsed], count: int | None = None
+) -> list[Demonstration]:
+    """Return the demonstrations in a file: trajectories, or conversations in one of `demonstration_formats`.
+
+    Args:
+        path: the file.
+        parse: returns the action in an answer, for conversations, which have answers only.
+        count: number of demonstrations to read at most; None for all.
+
+    Raises:
+        StoreError: a record is invalid, or no answer contains an action.
+        OSError: the file cannot be read.
+    """
+    path = Path(path)
+    try:
+        first = next(read_records(path), None)
+        if first is None or first.problem or _is_trajectory(first):
+            return [Demonstration(trajectory) for trajectory in islice(read_trajectories(path), count)]
+        demonstrations = [_parsed(_read(path, record), parse) for record in islice(read_records(path), count)]
+    except InputError as error:
+        raise StoreError(str(error)) from error
+    answers = [turn for demonstration in demonstrations for turn in demonstration.trajectory.turns]
+    if answers and all(turn.action is None for turn in answers):
+        raise StoreError(
+            f"none of the {len(answers):,} answers in {path} contains an action in the form of agent.parser; the first "
+            f"is {answers[0].text[:80]!r}: {parse(answers[0].text).why}"
+        )
+    return demonstrations
+
+
+def _is_trajectory(record: Record) -> bool:
+    """Whether a record is a trajectory, perhaps a damaged one; conversations may have a version or turns as well."""
+    conversation = any(candidate.recognises(record.fields) for candidate in DEMONSTRATION_FORMATS.formats)
+    return bool({"turns", "version"} & record.fields.keys()) and not conversation
+
+
+def _read(path: Path, record: Record) -> Demonstration:
+    try:
+        if record.problem:
+            raise InputError(record.problem)
+        return DEMONSTRATION_FORMATS.read(record.fields, f"line_{record.number}")
+    except (InputError, BadCall) as error:
+        raise StoreError(f"{path}, {record.prefix or f'line {record.number}: '}{error}") from error
+
+
+def _parsed(demonstration: Demonstration, parse: Callable[[str], Parsed]) -> Demonstration:
+    """Return a demonstration with the action of each answer."""
+    trajectory = demonstration.trajectory
+    actions = [parse(turn.text).action for turn in trajectory.turns]
+    turns = [
+        replace(turn, action=action, valid=action is not None)
+        for turn, action in zip(trajectory.turns, actions, strict=True)
+    ]
+    return replace(demonstration, trajectory=replace(trajectory, turns=tuple(turns)))

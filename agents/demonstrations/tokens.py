@@ -1,0 +1,56 @@
+"""Token ids for trajectories that were played without a model, so that they can be imitated.
+
+The ids are those of a rollout: the same `Dialogue` builds them. Sampled ids are never replaced in place, since they are
+what the model was given and what it said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.errors import PromptError
+from turnwise.agents.models.tokenization import Tokenizer
+from turnwise.agents.prompts.dialogue import Dialogue
+from turnwise.agents.trajectory import Trajectory, Turn
+
+__all__ = ["tokenize_trajectory"]
+
+
+def tokenize_trajectory(
+    trajectory: Trajectory,
+    agent: Agent,
+    tokenizer: Tokenizer,
+    *,
+    rewrite: bool = False,
+    context: int | None = None,
+) -> Trajectory:
+    """Return the trajectory with ``prompt`` and ``response`` of every turn filled in, and log-probabilities of 0.
+
+    Args:
+        trajectory: its texts are used; ids that it has are replaced.
+        agent: builds the prompts.
+        tokenizer: of the policy that will imitate; its end token ends every response.
+        rewrite: write an action in the form of the agent's parser if the answer does not parse as that action, for
+            trajectories that were played with another parser. Other answers, and their reasoning, stay as they are.
+        context: most tokens that are used of a sequence; prompts that are far longer are encoded only in part.
+
+    Raises:
+        PromptError: the template lists the admissible actions, but the trajectory does not have them because it was
+            played with a template that does not list them.
+    """
+    if agent.prompt.template.lists and any(turn.admissible is None for turn in trajectory.turns):
+        raise PromptError(
+            f"the template lists the admissible actions, but the trajectory {trajectory.id!r} does not contain them: "
+            "play the demonstrator with this template too, or use a template without a listing"
+        )
+    dialogue = Dialogue(agent, tokenizer, context)
+    turns: list[Turn] = []
+    for turn in trajectory.turns:
+        view = dialogue.view(turn.observation, turn.admissible, free=turn.free, results=turn.results)
+        prompt = dialogue.prompt(view).ids
+        differs = rewrite and turn.action is not None and agent.parse(turn.text).action != turn.action
+        text = agent.format(str(turn.action)) if differs else turn.text
+        response = dialogue.add(view, text, turn.action)
+        turns.append(replace(turn, prompt=prompt, response=response, logprobs=(0.0,) * len(response), text=text))
+    return replace(trajectory, turns=tuple(turns))

@@ -1,0 +1,1 @@
+"""Files of agents: trajectories, JSON records, locks and recordings."""

@@ -1,0 +1,106 @@
+"""Records in JSON files: validated when they are read, and written so that a full disk destroys nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from turnwise.agents.errors import EvaluationError
+from turnwise.agents.files.trajectory_files import name_file_in_errors
+from turnwise.tools import bounded_input
+from turnwise.tools.bounded_input import InputError
+from turnwise.tools.visible_text import encodable, json_text
+
+Record = TypeVar("Record")
+
+
+def validated(kind: type[Record], content: object, complaint: str) -> Record:
+    """Return the record with this content, with the type of every field checked.
+
+    Args:
+        kind: a dataclass.
+        content: its fields as JSON-compatible values.
+        complaint: beginning of the message of an error.
+
+    Raises:
+        EvaluationError: a field is missing or has another type.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(kind).validate_json(json.dumps(content, default=str), strict=True)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = ".".join(str(part) for part in problem["loc"])
+        raise EvaluationError(f"{complaint}: {place}: {problem['msg'].lower()}") from error
+
+
+def write_json(path: Path, content: Mapping[str, Any], *, indent: int | None = 1) -> None:
+    """Write JSON as `write_text` writes a text; `indent` is that of `json.dumps`."""
+    write_text(path, json_text(content, indent=indent) + "\n")
+
+
+def is_no_file(path: Path) -> str:
+    """Return what a path is that no file can be renamed to, "folder" or "device"; "" for a file and for none.
+
+    `/dev/stdout` counts as a device also where it leads to a file: renaming would replace the link for everybody.
+    """
+    if path.is_dir():
+        return "folder"
+    place = os.path.abspath(path)
+    special = place.startswith(("/dev/", "/proc/")) and not place.startswith("/dev/shm/")
+    return "device" if special or (path.exists() and not path.is_file()) else ""
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text to a temporary file and rename it, so that a full disk or a crash cannot destroy an existing file.
+
+    Args:
+        path: the file, or a link to it; its folder is created.
+        text: its content, written as UTF-8; half surrogate pairs, which it cannot encode, become escapes.
+
+    Raises:
+        EvaluationError: the path is a folder or a device.
+        OSError: the file cannot be written.
+    """
+    if kind := is_no_file(path):
+        raise EvaluationError(f"{path} must be a file, and is a {kind}")
+    path = Path(os.path.realpath(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        with name_file_in_errors(path), temporary.open("w", encoding="utf-8") as file:
+            file.write(encodable(text))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_json(path: Path, kind: str, key: str, version: int) -> Mapping[str, Any]:
+    """Return the content of a file.
+
+    Args:
+        path: the file.
+        kind: what it should be, for messages: "a panel".
+        key: a key that such a file has.
+        version: version of the format that is understood.
+
+    Raises:
+        EvaluationError: the file is not JSON, lacks the key, or has another version.
+        OSError: the file cannot be read.
+    """
+    try:
+        content = bounded_input.read_json(path)
+    except InputError as error:
+        raise EvaluationError(f"{path} is not {kind}: {str(error).replace(f'{path} is', 'it is', 1)}") from error
+    if not isinstance(content, dict) or key not in content:
+        raise EvaluationError(f"{path} is not {kind}: the key {key!r} is missing")
+    if content.get("version") != version:
+        found = content.get("version")
+        raise EvaluationError(f"{path} must have version {version} of the format, got {found!r}")
+    return content

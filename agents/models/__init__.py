@@ -1,0 +1,1 @@
+"""Models on disk: folders, the hub, tokenizers, LoRA adapters and packaged formats."""

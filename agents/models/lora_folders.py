@@ -1,0 +1,221 @@
+"""LoRA adapters in folders of peft, and the model that an adapter belongs to.
+
+    FOLDER/adapter_config.json, adapter_model.safetensors    as peft writes and reads them
+    FOLDER/base.json                                         the base's name, revision and fingerprint
+
+Adapters that were made elsewhere have no base.json; they are checked by their shapes alone.
+
+Not included: other methods of peft, and several adapters at once.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from turnwise.agents.errors import ModelError, SamplerError
+from turnwise.agents.files.json_files import write_json
+from turnwise.agents.samplers.weights import has_adapter, require_plain_adapter, shared_embedding
+from turnwise.tools.bounded_input import read_json
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+CONFIG = "adapter_config.json"
+WEIGHTS = "adapter_model.safetensors"
+RECORD = "base.json"
+SAMPLE = 16
+"""Numbers of each tensor that a fingerprint looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class BaseModel:
+    """The model that an adapter belongs to.
+
+    Attributes:
+        name: a folder or an id of the Hub.
+        revision: the commit hash on the Hub; empty for a folder.
+        fingerprint: from `fingerprint`; empty if it is not known.
+    """
+
+    name: str
+    revision: str = ""
+    fingerprint: str = ""
+
+    @property
+    def reference(self) -> str:
+        """The name as `find_model` takes it, with the revision."""
+        plain = self.name.partition("@")[0] if self.revision else self.name
+        return f"{plain}@{self.revision}" if self.revision else plain
+
+
+def is_adapter(folder: str | Path) -> bool:
+    """Return whether a folder holds an adapter rather than a whole model."""
+    path = Path(folder)
+    return (path / CONFIG).is_file() and not (path / "config.json").is_file()
+
+
+def base_of(folder: str | Path) -> BaseModel:
+    """Return the model that the adapter in a folder belongs to.
+
+    Raises:
+        ModelError: the folder does not say.
+    """
+    path = Path(folder)
+    try:
+        if (path / RECORD).is_file():
+            return BaseModel(**read_json(path / RECORD))
+        table = read_json(path / CONFIG)
+    except (OSError, ValueError, TypeError) as error:
+        raise ModelError(f"{path}: the adapter's configuration cannot be read: {error}") from error
+    if not table.get("base_model_name_or_path"):
+        raise ModelError(f"{path}: the adapter does not name its base model")
+    return BaseModel(table["base_model_name_or_path"], table.get("revision") or "")
+
+
+def fingerprint(model: Any) -> str:
+    """Return 16 hexadecimal digits of the names, shapes and a sample of the values of a model's parameters.
+
+    The values are rounded to bfloat16, so that the digits do not depend on the dtype in which a model was loaded.
+
+    Args:
+        model: of transformers, or a peft model, whose adapter is left out.
+    """
+    import torch
+
+    inner = model.get_base_model() if has_adapter(model) else model
+    named = {name.replace(".base_layer", ""): one for name, one in inner.named_parameters() if "lora_" not in name}
+    digest = hashlib.sha256()
+    for name, tensor in sorted(named.items()):
+        flat = tensor.detach().flatten()
+        sample = flat[:: max(1, flat.numel() // SAMPLE)][:SAMPLE].to("cpu", torch.bfloat16)
+        digest.update(f"{name}{list(tensor.shape)}".encode(errors="surrogatepass"))
+        digest.update(sample.view(torch.int16).numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def attach(model: Any, folder: str | Path, *, trainable: bool = False) -> Any:
+    """Return a peft model: a base with the adapter of a folder, which is in float32.
+
+    Args:
+        model: of transformers; it is changed in place.
+        folder: holds the adapter.
+        trainable: whether the adapter requires gradient.
+
+    Raises:
+        ModelError: the adapter belongs to another base, it cannot be read, or it is to be trained and is more than
+            LoRA.
+    """
+    path, base = Path(folder), base_of(folder)
+    found = fingerprint(model)
+    if base.fingerprint and base.fingerprint != found:
+        raise ModelError(
+            f"the adapter in {path} belongs to another base model: it was trained on {base.name} with fingerprint "
+            f"{base.fingerprint}, and this model has {found}"
+        )
+    peft = import_peft()
+    try:
+        with quiet_peft():
+            adapted = peft.PeftModel.from_pretrained(model, str(path), is_trainable=trainable, torch_device="cpu")
+    except Exception as error:  # safetensors, json, torch and peft each raise their own exceptions
+        first = str(error).strip().splitlines()[0] if str(error).strip() else "no further word"
+        raise ModelError(f"the adapter in {path} does not fit the model: {type(error).__name__}: {first}") from error
+    if trainable:
+        try:
+            require_plain_adapter(adapted)
+        except SamplerError as error:
+            raise ModelError(f"the adapter in {path} cannot be trained: {error}") from error
+    return adapted.eval()
+
+
+def merge(model: Any) -> Any:
+    """Return the model inside a peft model with its adapter added to the weights, W + scaling * B A, in place.
+
+    If embedding and output layer shared their weights and the adapter changes one of them, they are untied for good:
+    each has its own weights, and the configuration says so.
+    """
+    _untie(model)
+    return model.merge_and_unload().eval()
+
+
+def _untie(model: Any) -> None:
+    import torch
+
+    shared = shared_embedding(model)
+    if not any(hasattr(layer, "base_layer") or hasattr(layer, "modules_to_save") for layer in shared.values()):
+        return
+    base = model.get_base_model()
+    own = base.get_output_embeddings()
+    while hasattr(own, "base_layer") or hasattr(own, "original_module"):
+        own = own.base_layer if hasattr(own, "base_layer") else own.original_module
+    own.weight = torch.nn.Parameter(own.weight.detach().clone(), requires_grad=False)
+    for config in (base.config, base.config.get_text_config()):
+        config.tie_word_embeddings = False
+
+
+def adapter_tensors(model: Any) -> dict[str, Tensor]:
+    """Return the tensors of a peft model's LoRA adapter, by the names that peft gives them in files; no copies."""
+    return {name.replace(".default", ""): parameter for name, parameter in model.named_parameters() if "lora_" in name}
+
+
+def save_adapter(model: Any, folder: str | Path) -> None:
+    """Write the adapter of a peft model, and what it belongs to, into an existing folder.
+
+    Args:
+        model: a peft model, whose configuration names the base.
+        folder: existing files are overwritten.
+
+    Raises:
+        SamplerError: the adapter is more than the matrices of LoRA, which alone are written.
+        OSError: the folder cannot be written.
+    """
+    from safetensors.torch import save_file
+
+    require_plain_adapter(model)
+
+    path, config = Path(folder), copy.copy(model.peft_config["default"])
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in adapter_tensors(model).items()}
+    save_file(tensors, path / WEIGHTS, metadata={"format": "pt"})
+    config.inference_mode = True
+    config.save_pretrained(str(path))
+    base = BaseModel(config.base_model_name_or_path or "", config.revision or "", fingerprint(model))
+    write_json(path / RECORD, asdict(base), indent=2)
+
+
+def read_adapter(folder: str | Path) -> Mapping[str, Tensor]:
+    """Return the tensors in an adapter's folder, by the names that peft gives them.
+
+    Raises:
+        OSError: there is no such file.
+    """
+    from safetensors.torch import load_file
+
+    tensors: Mapping[str, Tensor] = load_file(Path(folder) / WEIGHTS)
+    return tensors
+
+
+@contextmanager
+def quiet_peft() -> Iterator[None]:
+    """Silence peft's warnings about names in transformers that it uses and that are deprecated."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        yield
+
+
+def import_peft() -> Any:
+    """Return the package peft.
+
+    Raises:
+        ModelError: it is not installed.
+    """
+    try:
+        import peft
+    except ImportError as error:
+        raise ModelError("LoRA needs peft; install it with: pip install 'turnwise[lora]'") from error
+    return peft

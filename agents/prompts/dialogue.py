@@ -1,0 +1,182 @@
+"""The memory of one episode, and its next prompt as chat messages and as token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.content import ImagePart
+from turnwise.agents.models.tokenization import AnswerEnd, Tokenizer, codec_of
+from turnwise.agents.prompts.prompt import Exchange, View
+from turnwise.agents.prompts.trusted_text import PromptText
+
+__all__ = ["Dialogue", "Message", "Prompt"]
+
+STOP_TOKENS = 16
+"""Tokens at the end of an answer in which a stop string is looked for."""
+
+Message = dict[str, Any]
+"""A chat message: ``role`` ("system", "user" or "assistant") and ``content``, a string. The content of a message with
+images is a list of parts, ``{"type": "text", "text": str}`` and ``{"type": "image", "image": uint8 [H, W, 3]}``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One conversation in two forms."""
+
+    ids: tuple[int, ...]
+    """Token ids [L]; empty without a tokenizer."""
+    messages: tuple[Message, ...]
+    whole: bool = True
+    """Whether `ids` are complete; of a text that is far too long they are a beginning that exceeds the context."""
+    past: tuple[Exchange, ...] = ()
+    """The turns whose answers are among the messages; empty with a tokenizer."""
+
+
+class Dialogue:
+    """The turns of one episode so far; builds the next prompt.
+
+    What was sampled is never tokenized again: a prompt that extends the conversation consists of the ids of the
+    previous prompt, the ids of its response, and the ids of the new text.
+
+    >>> dialogue = Dialogue(Agent())
+    >>> view = dialogue.view("You see a door.")
+    >>> dialogue.prompt(view).messages
+    ({'role': 'user', 'content': 'You see a door.\\n>'},)
+    >>> dialogue.add(view, "open door", "open door")
+    ()
+    >>> [message["role"] for message in dialogue.prompt(dialogue.view("It is open.")).messages]
+    ['user', 'assistant', 'user']
+    """
+
+    def __init__(self, agent: Agent, tokenizer: Tokenizer | None = None, context: int | None = None) -> None:
+        """Start an empty dialogue.
+
+        Args:
+            agent: its prompt builder writes the messages.
+            tokenizer: of the model; None leaves the token ids empty.
+            context: most tokens that can be used; prompts that are far longer are encoded only in part. None: no limit.
+        """
+        self.agent = agent
+        self.memory: list[Exchange] = []
+        self._codec = None if tokenizer is None else codec_of(tokenizer)
+        self._context = context
+        system = agent.prompt.template.system.strip()
+        self._messages: list[Message] = [{"role": "system", "content": system}] if system else []
+        self._ids: tuple[int, ...] = ()
+        self._current: tuple[View, Prompt] | None = None
+
+    @property
+    def end(self) -> AnswerEnd | None:
+        """What the chat template writes at the end of an answer; None without one, or without a tokenizer."""
+        chat = self.agent.chat_template
+        return None if chat is None or self._codec is None else chat.end
+
+    def view(
+        self,
+        observation: str,
+        admissible: Sequence[str] | None = None,
+        *,
+        free: tuple[str, ...] = (),
+        valid: bool | None = None,
+        images: tuple[ImagePart, ...] = (),
+        tools: tuple[Mapping[str, Any], ...] = (),
+        results: tuple[str, ...] = (),
+    ) -> View:
+        """Return the view of the next turn, whose start and number follow from the turns so far."""
+        start = self.memory[0].observation if self.memory else observation
+        listed = None if admissible is None else tuple(admissible)
+        return View(start, observation, listed, len(self.memory), free, valid, images, tools, results)
+
+    def prompt(self, view: View) -> Prompt:
+        """Return the prompt of the turn with this view."""
+        text = self.agent.prompt.message(self.memory, view)
+        user: Message = {"role": "user", "content": _content(text.text.strip(), view.images)}
+        past = tuple(self.memory) if self._codec is None and self.agent.prompt.appends else ()
+        ids, whole = self._encode(text, view.results)
+        prompt = Prompt(ids, (*self._messages, user), whole, past)
+        self._current = (view, prompt)
+        return prompt
+
+    def add(
+        self,
+        view: View,
+        text: str,
+        action: str | None,
+        response: tuple[int, ...] | None = None,
+        message: Mapping[str, Any] | None = None,
+    ) -> tuple[int, ...]:
+        """Add a turn to the memory, and return the ids of its response.
+
+        Args:
+            view: what the agent saw at this turn.
+            text: the answer.
+            action: the action in the answer, None if there was none.
+            response: ids of the answer as sampled; None: those of the text and what ends it, which is the stop string
+                where there is one and no chat template, else the end token.
+            message: the answer as a server's message.
+        """
+        if response is None:
+            response = self._response(text)
+        if self.agent.prompt.appends:
+            current = self._current
+            prompt = current[1] if current is not None and current[0] is view else self.prompt(view)
+            self._messages = [*prompt.messages, {"role": "assistant", "content": text}]
+            self._ids = prompt.ids + response
+        self.memory.append(Exchange(view.observation, text, action, message, view.results))
+        return response
+
+    def _response(self, text: str) -> tuple[int, ...]:
+        """Return the ids of an answer that was not sampled."""
+        codec, stop = self._codec, self.agent.stop
+        if codec is None:
+            return ()
+        if self.agent.chat_template is None and stop:
+            whole = text if text.endswith(stop) else text + stop[0]
+            return codec.encode(whole, ((0, len(whole)),))
+        return codec.response(text, self.end)
+
+    def _after_stop(self, text: PromptText) -> PromptText:
+        """Return the text without the stop string, or template's end, at its start if the last answer ended with it."""
+        assert self._codec is not None
+        stops = [stop for stop in (*(self.end.stop if self.end else ()), *self.agent.stop) if stop]
+        if not stops or not self._ids:
+            return text
+        tail = self._codec.decode(self._ids[-max(STOP_TOKENS, *(4 * len(stop) for stop in stops)) :])
+        last = self._codec.decode(self._ids[-1:])
+        for stop in stops:
+            _, ended, more = tail.rpartition(stop)  # the last token may hold more than the end of the stop string
+            if ended and len(more) < max(1, len(last)) and text.text.startswith(stop + more):
+                return text.removeprefix(stop + more)
+        return text
+
+    def _encode(self, text: PromptText, results: Sequence[str]) -> tuple[tuple[int, ...], bool]:
+        """Return the ids of the prompt that ends with this message or these results, and whether they are complete."""
+        codec, chat = self._codec, self.agent.chat_template
+        if codec is None:
+            return (), True
+        extends = self.agent.prompt.appends and bool(self.memory)
+        if chat is not None:
+            system = self.agent.prompt.template.system
+            text = chat.between(text, results) if extends else chat.first(system, text)
+        elif not extends:
+            text = PromptText(self.agent.prompt.template.system) + text
+        if extends:
+            text = self._after_stop(text)
+        if self._context is None:
+            ids, whole = codec.encode(text.text, text.untrusted), True
+        else:
+            ids, whole = codec.encode_beginning(text.text, text.untrusted, self._context - len(self._ids))
+        if not extends:
+            return (ids if chat is not None else codec.start + ids), whole  # a chat template writes its own beginning
+        if self._ids and ids and self._ids[-1] == ids[0] and codec.is_special(ids[0]):
+            ids = ids[1:]  # the end token that was sampled, which chat templates write as well
+        return (*self._ids, *ids), whole
+
+
+def _content(text: str, images: Sequence[ImagePart]) -> str | list[Message]:
+    if not images:
+        return text
+    return [{"type": "text", "text": text}, *({"type": "image", "image": part.image} for part in images)]

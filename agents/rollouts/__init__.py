@@ -1,0 +1,1 @@
+"""Rollouts: episodes, pools of environments, and the stream of complete groups."""

@@ -1,0 +1,195 @@
+"""Rollouts: many episodes of an agent and a sampler at once, collected from their stream.
+
+An exception of the sampler that is not about one request ends the rollout; `EngineFailed` carries what was finished.
+
+With the same seed, no deadline and a deterministic sampler, a rollout gives the same trajectories bit for bit, except
+for ``seconds``. If answers depend on the requests that they are computed with, as those of models in batches do, this
+needs environments in this process, or answers of their processes in order (`EnvPool`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import Any, Unpack
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.errors import AgentError, EngineFailed, Interrupted
+from turnwise.agents.rollouts.env_pool import EnvPool, MakeEnv
+from turnwise.agents.rollouts.episode import play, sampling_seed
+from turnwise.agents.rollouts.rollout_options import RolloutOptions, RolloutReport, RolloutSettings
+from turnwise.agents.rollouts.rollout_stream import GroupNumbers, GroupSpec, GroupStream, member_number
+from turnwise.agents.samplers.base import Sampler, TakesNotes
+from turnwise.agents.trajectory import Group, Trajectory
+from turnwise.processes.child_process import ProcessDied
+from turnwise.processes.forks import Fork, ForkPipe
+
+__all__ = ["RolloutOptions", "RolloutReport", "arollout", "play", "rollout", "sampling_seed"]
+
+
+def rollout(
+    agent: Agent,
+    sampler: Sampler,
+    tasks: Sequence[str],
+    *,
+    make: MakeEnv | EnvPool,
+    size: int = 1,
+    seed: int = 0,
+    **options: Unpack[RolloutOptions],
+) -> list[Group]:
+    """Return one group for every task, in the order of the tasks.
+
+    Args:
+        agent: prompts, parser, limits.
+        sampler: the model.
+        tasks: ids of task instances; see `turnwise.agents.rollouts.rollout_stream.stream` for seeds and members.
+        make: makes an environment; or an `EnvPool`, which keeps its environments for the next call.
+        size: episodes of each task (G).
+        seed: of the environments and, through the ids of the episodes, of the sampling.
+        options: see `RolloutOptions`.
+
+    Returns:
+        The groups. A group is smaller than ``size`` if its task was quarantined after three errors in a row.
+
+    Raises:
+        Interrupted: Ctrl-C; it carries the groups with the finished episodes.
+        EngineFailed: the engine or server is gone; it carries the groups with the finished episodes.
+        AgentError: called inside a running event loop, or with values out of range.
+    """
+    _refuse_running_loop()
+    played = _Rollout(agent, sampler, tasks, size, seed, RolloutSettings(**options))
+    try:
+        played.play(make)
+    except KeyboardInterrupt:
+        raise Interrupted(played.groups()) from None
+    except EngineFailed as failure:
+        failure.groups = played.groups()
+        raise
+    return played.groups()
+
+
+async def arollout(
+    agent: Agent,
+    sampler: Sampler,
+    tasks: Sequence[str],
+    *,
+    make: MakeEnv | EnvPool,
+    size: int = 1,
+    seed: int = 0,
+    **options: Unpack[RolloutOptions],
+) -> list[Group]:
+    """Return what `rollout` returns, for callers inside a running event loop; the arguments are the same.
+
+    If it is cancelled, ``on_finish`` has received every finished trajectory.
+    """
+    settings = RolloutSettings(**options)
+    if settings.processes > 1:
+        raise AgentError("several processes need rollout(), since an event loop cannot be forked")
+    played = _Rollout(agent, sampler, tasks, size, seed, settings)
+    await played.play_here(make)
+    return played.groups()
+
+
+def _refuse_running_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise AgentError("rollout() was called inside a running event loop; use `await arollout(...)` there")
+
+
+class _Rollout:
+    """The trajectories of a list of tasks, complete or not."""
+
+    def __init__(
+        self, agent: Agent, sampler: Sampler, tasks: Sequence[str], size: int, seed: int, settings: RolloutSettings
+    ) -> None:
+        numbers = GroupNumbers(size, seed)
+        self._agent, self._sampler, self._settings = agent, sampler, settings
+        self._report = settings.report or RolloutReport()
+        self._specs = [numbers.next(task) for task in tasks]
+        self._found: dict[int, list[Trajectory]] = {spec.number: [] for spec in self._specs}
+
+    def groups(self) -> list[Group]:
+        """Return the finished trajectories in the order of tasks and members."""
+        return [Group(spec.task, tuple(sorted(self._found[spec.number], key=_member))) for spec in self._specs]
+
+    def play(self, make: MakeEnv | EnvPool) -> None:
+        """Play all groups, in as many processes as the settings ask for."""
+        count = max(1, min(self._settings.processes, len(self._specs)))
+        limit = -(-self._settings.concurrency // count)
+        own, *others = (self._specs[share::count] for share in range(count))
+        with ExitStack() as stack:  # forks end with it
+            work = [partial(self._play_apart, make, share, limit) for share in others]
+            forks = [stack.enter_context(Fork(one)) for one in work]
+
+            def finished(trajectory: Trajectory) -> None:
+                self._tell(trajectory)
+                for fork in forks:
+                    self._receive(fork.arrived())
+
+            settings = replace(self._settings, on_finish=finished, report=self._report, concurrency=limit)
+            try:
+                asyncio.run(self._stream(make, own, settings))
+                for fork in forks:
+                    self._receive(fork.messages())
+                    self._join(*fork.result())
+            except ProcessDied as error:
+                raise AgentError(f"one of the {count} processes of a rollout ended: {error}") from error
+
+    async def play_here(self, make: MakeEnv | EnvPool) -> None:
+        """Play all groups in this process."""
+        await self._stream(make, self._specs, replace(self._settings, report=self._report))
+
+    def _play_apart(
+        self,
+        make: MakeEnv | EnvPool,
+        share: list[GroupSpec],
+        concurrency: int,
+        pipe: ForkPipe,
+    ) -> tuple[RolloutReport, Any]:
+        """Play some groups in a fork of this process, and send their trajectories; return counts and notes."""
+        report = RolloutReport()
+        settings = replace(self._settings, on_finish=None, report=report, concurrency=concurrency)
+        asyncio.run(self._stream(make, share, settings, lambda spec, found: pipe.send((spec.number, found))))
+        return report, self._sampler.notes() if isinstance(self._sampler, TakesNotes) else None
+
+    def _join(self, report: RolloutReport, notes: Any) -> None:
+        self._report.include(report)
+        if isinstance(self._sampler, TakesNotes):
+            self._sampler.add_notes(notes)
+
+    async def _stream(
+        self,
+        make: MakeEnv | EnvPool,
+        share: list[GroupSpec],
+        settings: RolloutSettings,
+        keep: Callable[[GroupSpec, Trajectory], None] | None = None,
+    ) -> None:
+        stream = GroupStream(self._agent, self._sampler, _listed(share), settings, keep or self._keep)
+        async for _ in stream.play(make):
+            pass
+
+    def _keep(self, spec: GroupSpec, trajectory: Trajectory) -> None:
+        self._found[spec.number].append(trajectory)
+
+    def _receive(self, messages: Iterable[tuple[int, Trajectory]]) -> None:
+        for number, trajectory in messages:
+            self._found[number].append(trajectory)
+            self._tell(trajectory)
+
+    def _tell(self, trajectory: Trajectory) -> None:
+        if self._settings.on_finish is not None:
+            self._settings.on_finish(trajectory)
+
+
+def _member(trajectory: Trajectory) -> int:
+    return member_number(trajectory.id)
+
+
+async def _listed(specs: Iterable[GroupSpec]) -> AsyncIterator[GroupSpec]:
+    for spec in specs:
+        yield spec

@@ -1,0 +1,118 @@
+"""Options and counts of a rollout."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import TypedDict
+
+from turnwise.agents.errors import AgentError
+from turnwise.agents.trajectory import Trajectory
+
+__all__ = ["RolloutOptions", "RolloutReport", "RolloutSettings"]
+
+OnFinish = Callable[[Trajectory], None]
+
+
+@dataclass(slots=True)
+class RolloutReport:
+    """Counts of a rollout."""
+
+    episodes: int = 0
+    turns: int = 0
+    unparsable: int = 0
+    inadmissible: int = 0
+    errors: int = 0
+    restarts: int = 0
+    """Environments that were closed after a failure."""
+    replaced: int = 0
+    """Processes of environments that were replaced: they had died, hung, or grown."""
+    repaired: int = 0
+    """Episodes that were played in place of one whose environment failed."""
+    lost: int = 0
+    """Times that an episode was begun again because another one ended the process of its environment."""
+    skipped: int = 0
+    """Episodes that were not played because their task was in quarantine."""
+    prompt_tokens: int = 0
+    response_tokens: int = 0
+    """Tokens as sampled, or as a server counted them."""
+    seconds: float = 0.0
+    quarantined: list[str] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
+    """How often each failure message occurred."""
+
+    def count(self, trajectory: Trajectory) -> None:
+        """Add a finished episode."""
+        self.episodes += 1
+        self.turns += len(trajectory.turns)
+        self.unparsable += trajectory.unparsable
+        self.inadmissible += trajectory.inadmissible
+        self.prompt_tokens += trajectory.prompt_tokens
+        self.response_tokens += trajectory.response_tokens
+        if trajectory.stop == "error":
+            self.errors += 1
+            self.reasons[str(trajectory.error)] += 1
+
+    def include(self, other: RolloutReport) -> None:
+        """Add the counts of a rollout that went on at the same time."""
+        for one in fields(self):
+            mine, theirs = getattr(self, one.name), getattr(other, one.name)
+            setattr(self, one.name, max(mine, theirs) if one.name == "seconds" else mine + theirs)
+
+    def sentence(self) -> str:
+        """Return the report in one line, with the most frequent failure."""
+        text = f"{self.episodes} episodes, {self.turns} turns in {self.seconds:.1f} s"
+        if self.errors:
+            reason, times = self.reasons.most_common(1)[0]
+            text += f"; {self.errors} errors ({times} x {reason}), {self.restarts} environments restarted"
+        if self.repaired:
+            text += f", {self.repaired} episodes played again"
+        if self.lost:
+            text += f"; {self.lost} episodes begun again after another ended their process"
+        if self.replaced:
+            text += f"; {self.replaced} processes of environments replaced"
+        if self.quarantined:
+            text += f"; in quarantine: {', '.join(self.quarantined)} ({self.skipped} episodes not played)"
+        return text
+
+
+class RolloutOptions(TypedDict, total=False):
+    """Options of a rollout."""
+
+    concurrency: int
+    """Most environments, and so most episodes, at once; 64 by default."""
+    deadline: float | None
+    """Seconds for each reset and step; environments then run on threads. None (the default): no limit, no threads."""
+    processes: int
+    """How many processes play at once, each its share of the groups: this one and forks of it
+    (`turnwise.processes.forks`); 1 by default. Sampler and environments must work in this process, on the CPU and
+    without threads."""
+    repairs: int
+    """How many episodes of a group whose environment failed are replaced by another one; 0 by default. Failed episodes
+    stay in the group. Those that were lost because another one ended the process are begun again, and not counted."""
+    on_finish: OnFinish | None
+    """Called with every trajectory as it finishes, for example to store it."""
+    report: RolloutReport | None
+    """Receives the counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutSettings:
+    """The options with their defaults, checked."""
+
+    concurrency: int = 64
+    deadline: float | None = None
+    processes: int = 1
+    repairs: int = 0
+    on_finish: OnFinish | None = None
+    report: RolloutReport | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse numbers out of range."""
+        if self.concurrency < 1:
+            raise AgentError(f"concurrency must be >= 1, got {self.concurrency}")
+        if self.processes < 1:
+            raise AgentError(f"processes must be >= 1, got {self.processes}")
+        if self.repairs < 0:
+            raise AgentError(f"repairs must be >= 0, got {self.repairs}")

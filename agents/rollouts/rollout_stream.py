@@ -1,0 +1,397 @@
+"""Rollouts as a stream: groups of episodes, each as soon as it is complete.
+
+    async for group in stream(agent, sampler, tasks, make=make, size=8):
+        ...
+
+Every episode is a coroutine that awaits its completions and steps its environment, so only active episodes are sampled
+and stepped, and none waits for the slowest. Tasks are drawn when an environment is free, so they may come without end,
+and from an asynchronous iterator that decides when the next group may begin.
+
+A failing environment ends its own episode as ``error`` (kept with its turns, and counted) and no other, and so does a
+request that the sampler could not answer (`RequestFailed`). Any other exception of the *sampler* ends the stream, since
+no episode could continue.
+
+Where several environments share a process, one that ends it takes the others with it. Their episodes are begun again as
+if nothing had been played. A task that ended a process, or may have, is played in a process of its own, one episode at
+a time, until one ends well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Unpack
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.errors import AgentError
+from turnwise.agents.rollouts.env_pool import EnvPool, EnvWorker, MakeEnv
+from turnwise.agents.rollouts.episode import Episode, EpisodeSpec, sampling_seed
+from turnwise.agents.rollouts.rollout_options import RolloutOptions, RolloutReport, RolloutSettings
+from turnwise.agents.samplers.base import Sampler
+from turnwise.agents.trajectory import Group, Trajectory
+
+__all__ = ["GroupNumbers", "GroupSpec", "GroupStream", "is_replacement", "member_number", "number_groups", "stream"]
+
+QUARANTINE_ERRORS = 3
+"""Consecutive errors after which a task is not played again."""
+
+MOST_LOSSES = 16
+"""How often an episode is begun again because another one ended its process; after that it counts as failed."""
+
+SUSPICIOUS = 2
+"""Processes that ended during a call of the same episode, after which it is played alone."""
+
+REPLACED = 1_000_000
+"""Added to the number of a member for each episode that was played before in its place: ``task#1000003@7`` replaces
+``task#3@7``."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSpec:
+    """A group to be played."""
+
+    task: str
+    seed: int
+    """Of the environments and, through the ids of the episodes, of the sampling."""
+    size: int
+    """Number of episodes."""
+    number: int = 0
+    """Number of the group in its stream."""
+    first: int = 0
+    """Number of its first member; not 0 where an earlier group has the same task and seed."""
+    played: tuple[Trajectory, ...] = ()
+    """Members that are finished already, and are not played again."""
+
+    @property
+    def members(self) -> range:
+        """The numbers of the members."""
+        return range(self.first, self.first + self.size)
+
+
+async def stream(
+    agent: Agent,
+    sampler: Sampler,
+    tasks: Iterable[str] | AsyncIterable[str],
+    *,
+    make: MakeEnv | EnvPool,
+    size: int = 1,
+    seed: int = 0,
+    **options: Unpack[RolloutOptions],
+) -> AsyncIterator[Group]:
+    """Yield one group for every task, in the order in which they are completed.
+
+    The members of a group start in the same state (same task and environment seed) and differ in their sampling seed,
+    which is a hash of (task, member, seed). A task that is given twice yields two groups with different sampling seeds.
+
+    Args:
+        agent: prompts, parser, limits.
+        sampler: the model.
+        tasks: ids of task instances; they may be without end. An asynchronous iterator is asked for the next task when
+            an environment is free, and may make it wait.
+        make: makes an environment; or an `EnvPool`, which keeps its environments for the next call.
+        size: episodes of each task (G).
+        seed: of the environments and, through the hash, of the sampling.
+        options: see `RolloutOptions`.
+
+    Yields:
+        Groups. A group is smaller than ``size`` if its task was quarantined after three errors in a row.
+
+    Raises:
+        EngineFailed: the engine or server is gone.
+        AgentError: values out of range.
+    """
+    groups = GroupStream(agent, sampler, number_groups(tasks, size, seed), RolloutSettings(**options))
+    async with aclosing(groups.play(make)) as complete:
+        async for _, group in complete:
+            yield group
+
+
+async def number_groups(tasks: Iterable[str] | AsyncIterable[str], size: int, seed: int) -> AsyncIterator[GroupSpec]:
+    """Yield the groups of a sequence of tasks.
+
+    Raises:
+        AgentError: the size is below 1.
+    """
+    numbers = GroupNumbers(size, seed)
+    if isinstance(tasks, AsyncIterable):
+        async for task in tasks:
+            yield numbers.next(task)
+    else:
+        for task in tasks:
+            yield numbers.next(task)
+
+
+class GroupNumbers:
+    """Numbers groups and their members."""
+
+    def __init__(self, size: int, seed: int) -> None:
+        """Begin with group 0.
+
+        Raises:
+            AgentError: the size is below 1.
+        """
+        if size < 1:
+            raise AgentError(f"size must be >= 1, got {size}")
+        self._size, self._seed = size, seed
+        self._members: Counter[str] = Counter()
+        self._number = 0
+
+    def next(self, task: str) -> GroupSpec:
+        """Return the next group; if its task was given before, its members have other numbers."""
+        spec = GroupSpec(task, self._seed, self._size, self._number, self._members[task])
+        self._members[task] += self._size
+        self._number += 1
+        return spec
+
+
+@dataclass(slots=True)
+class _OpenGroup:
+    """A group that is being played."""
+
+    spec: GroupSpec
+    left: int
+    found: dict[int, Trajectory] = field(default_factory=dict)
+    repairs: int = 0
+
+    def group(self) -> Group:
+        return Group(self.spec.task, tuple(self.found[member] for member in sorted(self.found)))
+
+
+class _Losses:
+    """Episodes that were lost with a process, and those that have to be played alone."""
+
+    def __init__(self) -> None:
+        self._times: Counter[str] = Counter()
+        self._suspected: Counter[str] = Counter()
+        self._harmful: set[str] = set()
+
+    def note(self, episode: Episode) -> None:
+        """Learn from an episode that has ended."""
+        spec = episode.spec
+        if episode.ended_host:
+            self._harmful.add(spec.task)
+        elif episode.lost is None:
+            self._harmful.discard(spec.task)
+            self._times.pop(spec.name, None)
+            self._suspected.pop(spec.name, None)
+        else:
+            self._times[spec.name] += 1
+            self._suspected[spec.name] += episode.lost.suspect
+
+    def may_begin_again(self, episode: Episode) -> bool:
+        """Return whether an episode was lost, and not too often."""
+        return episode.lost is not None and self._times[episode.spec.name] <= MOST_LOSSES
+
+    def needs_own_process(self, spec: EpisodeSpec) -> bool:
+        """Return whether an episode may end the process in which it is played."""
+        return spec.task in self._harmful or self._suspected[spec.name] >= SUSPICIOUS
+
+
+class GroupStream:
+    """Plays groups: episodes that wait, groups in play, and tasks that fail.
+
+    Args:
+        agent: prompts, parser, limits.
+        sampler: the model.
+        groups: what to play; asked for the next group when an environment is free and no episode waits.
+        settings: options of the rollout.
+        on_member: called with every trajectory as it finishes, and with its group.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        sampler: Sampler,
+        groups: AsyncIterator[GroupSpec],
+        settings: RolloutSettings,
+        on_member: Callable[[GroupSpec, Trajectory], None] = lambda _, __: None,
+    ) -> None:
+        self.agent, self.sampler, self.settings = agent, sampler, settings
+        self.report = settings.report or RolloutReport()
+        self._groups, self._on_member = groups, on_member
+        self._open: dict[int, _OpenGroup] = {}
+        self._waiting: deque[EpisodeSpec] = deque()
+        self._harmful: deque[EpisodeSpec] = deque()  # wait as well, to be played alone
+        self._alone = False  # whether one of these is in play
+        self._losses = _Losses()
+        self._workers = 0
+        self._failed_in_a_row: Counter[str] = Counter()
+        self._drawing = asyncio.Lock()
+        self._complete: asyncio.Queue[_OpenGroup | None] = asyncio.Queue()
+        self.playing = 0
+        """Number of episodes in play."""
+
+    async def play(self, make: MakeEnv | EnvPool) -> AsyncGenerator[tuple[GroupSpec, Group]]:
+        """Yield every group when it is complete; a stream is played once."""
+        deadline = self.settings.deadline
+        if isinstance(make, EnvPool) and deadline is not None:
+            raise AgentError("an EnvPool has its own deadline; set it there and not in the rollout")
+        pool = make if isinstance(make, EnvPool) else EnvPool(make, deadline)
+        start = time.perf_counter()
+        self._workers = min(self.settings.concurrency, pool.capacity)
+        workers = [asyncio.create_task(self._work(pool)) for _ in range(self._workers)]
+        everything = asyncio.gather(*workers)
+        everything.add_done_callback(lambda _: self._complete.put_nowait(None))
+        try:
+            while (one := await self._complete.get()) is not None:
+                del self._open[one.spec.number]
+                yield one.spec, one.group()
+            await everything
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+            if everything.done() and not everything.cancelled():
+                everything.exception()  # it was raised above, or the stream was closed early
+            self.report.seconds += time.perf_counter() - start
+            if pool is not make:
+                pool.close()
+
+    def end_quarantine(self) -> None:
+        """Play tasks again that were given up after errors."""
+        self._failed_in_a_row.clear()
+
+    async def _work(self, pool: EnvPool) -> None:
+        """Play one episode after another in one environment."""
+        spec = await self._next()
+        if spec is None:
+            self._workers -= 1
+            return
+        worker = pool.take()
+        try:
+            while spec is not None:
+                if self._losses.needs_own_process(spec):
+                    await self._play_alone(pool, spec)
+                else:
+                    await self._play_in(worker, pool, spec)
+                if self._workers > pool.capacity and self.playing:  # those that play take what waits
+                    worker.close()
+                    break
+                await asyncio.sleep(0)  # lets Ctrl-C through even if the sampler never waits
+                spec = await self._next()
+            self._workers -= 1
+        except BaseException:
+            worker.close()  # it may be in the middle of a call
+            raise
+        finally:
+            pool.give_back(worker)
+
+    async def _play_in(self, worker: EnvWorker, pool: EnvPool, spec: EpisodeSpec) -> None:
+        """Play an episode in the environment of a worker."""
+        episode, failures = Episode(self.agent, self.sampler, worker, spec), worker.failures
+        self.playing += 1
+        try:
+            trajectory = await episode.play()
+        finally:
+            self.playing -= 1
+            self.report.restarts += worker.failures - failures
+            self.report.replaced += pool.take_replaced()
+        self._finish(episode, trajectory)
+
+    async def _play_alone(self, pool: EnvPool, spec: EpisodeSpec) -> None:
+        """Play an episode in a process that nothing else shares."""
+        worker, self._alone = pool.take_alone(), True
+        try:
+            await self._play_in(worker, pool, spec)
+        finally:
+            self._alone = False
+            worker.close()
+
+    async def _next(self) -> EpisodeSpec | None:
+        """Return the next episode, of the next group if none waits; None if there is none."""
+        while True:
+            while (spec := self._waiting_one()) is not None:
+                if self._failed_in_a_row[spec.task] < QUARANTINE_ERRORS:
+                    return spec
+                self.report.skipped += 1
+                self._settle(self._open[spec.position[0]])
+            async with self._drawing:
+                if self._waiting or (self._harmful and not self._alone):
+                    continue
+                group = await anext(self._groups, None)
+                if group is None:
+                    return None
+                self._begin(group)
+
+    def _waiting_one(self) -> EpisodeSpec | None:
+        """Return an episode that waits; of those that have to be played alone, one at a time."""
+        if self._harmful and not self._alone:
+            return self._harmful.popleft()
+        while self._waiting:
+            spec = self._waiting.popleft()
+            if not self._alone or not self._losses.needs_own_process(spec):
+                return spec
+            self._harmful.append(spec)
+        return None
+
+    def _begin(self, spec: GroupSpec) -> None:
+        """Let the episodes of a group wait for environments."""
+        found = {member_number(trajectory.id): trajectory for trajectory in spec.played}
+        left = [member for member in spec.members if not _is_played(member, found)]
+        self._open[spec.number] = _OpenGroup(spec, len(left) + (not left), found)
+        self._waiting.extend(_episode(spec, member) for member in left)
+        if not left:
+            self._settle(self._open[spec.number])
+
+    def _finish(self, episode: Episode, trajectory: Trajectory) -> None:
+        """Keep a finished episode; replace it if its environment failed and the group may still be repaired."""
+        spec = episode.spec
+        number, member = spec.position
+        one = self._open[number]
+        self._losses.note(episode)
+        if self._losses.may_begin_again(episode):
+            self.report.lost += 1
+            self._waiting.appendleft(spec)
+            return
+        one.found[member] = trajectory
+        self.report.count(trajectory)
+        if trajectory.stop != "error":
+            self._failed_in_a_row[spec.task] = 0
+        elif episode.env_failed and episode.lost is None:
+            self._failed_in_a_row[spec.task] += 1
+            if self._failed_in_a_row[spec.task] == QUARANTINE_ERRORS:
+                self.report.quarantined.append(spec.task)
+        if self.settings.on_finish is not None:
+            self.settings.on_finish(trajectory)
+        self._on_member(one.spec, trajectory)
+        failed = trajectory.stop == "error" and episode.env_failed
+        if failed and one.repairs < self.settings.repairs and self._failed_in_a_row[spec.task] < QUARANTINE_ERRORS:
+            one.repairs += 1
+            self.report.repaired += 1
+            self._waiting.appendleft(_episode(one.spec, member + REPLACED))
+        else:
+            self._settle(one)
+
+    def _settle(self, one: _OpenGroup) -> None:
+        """Count an episode that is over or not played; the group is complete with the last of them."""
+        one.left -= 1
+        if not one.left:
+            self._complete.put_nowait(one)
+
+
+def _episode(spec: GroupSpec, member: int) -> EpisodeSpec:
+    name = f"{spec.task}#{member}@{spec.seed}"
+    return EpisodeSpec(spec.task, spec.seed, name, sampling_seed(name), (spec.number, member))
+
+
+def is_replacement(episode_id: str) -> bool:
+    """Return whether an episode was played in place of one whose environment failed.
+
+    >>> is_replacement("open-3-1#2@7"), is_replacement("open-3-1#1000002@7")
+    (False, True)
+    """
+    return member_number(episode_id) >= REPLACED
+
+
+def member_number(episode_id: str) -> int:
+    """Return the number of an episode in its group, from its id; it is at least `REPLACED` for a replacement."""
+    return int(episode_id.rpartition("#")[2].partition("@")[0])
+
+
+def _is_played(member: int, found: dict[int, Trajectory]) -> bool:
+    """Whether a member, or an episode in its place, is finished."""
+    return any(number % REPLACED == member for number in found)

@@ -1,0 +1,103 @@
+"""From play to credit: the table of turns of a set of groups.
+
+Failed episodes are left out, since no statistic may count them. Tokens appear as a number only.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+from turnwise.agents.errors import StepsError
+from turnwise.agents.reported_values import FILLED
+from turnwise.agents.trajectory import Group, Trajectory, Turn
+from turnwise.credit import Steps
+from turnwise.registry import suggest
+
+Anchor = Literal["state", "observation", "history"]
+COLUMNS = (*FILLED, "logprob")
+"""The columns that `steps_of` fills in by itself; environments and samplers add others as extras."""
+
+
+def steps_of(groups: Sequence[Group], anchor: Anchor = "state") -> Steps:
+    """Return the table of turns: one row per turn, in the order of groups, trajectories, turns.
+
+    Trajectories that ended as "error" have no rows. The reward is the environment's own; penalties for invalid actions
+    belong to the credit rule, which reads the column `valid`. Two groups of one task instance stay two groups.
+
+    Args:
+        groups: as returned by a rollout.
+        anchor: what makes two turns comparable; see `anchors_of`. The columns `state` and `next_state` hold it; the
+            next state of the last turn is the final one.
+
+    Returns:
+        Steps with the columns of `COLUMNS` (tokens: number of sampled tokens; logprob: their mean; action: None for an
+        answer that could not be parsed), and one column for every name in `Turn.extras`.
+
+    Raises:
+        StepsError: the anchor is unknown, or some turns lack an extra column that others have.
+    """
+    if anchor not in get_args(Anchor):
+        raise StepsError(f"unknown anchor {anchor!r}{suggest(anchor, get_args(Anchor))}")
+    played = [(number, trajectory) for number, group in enumerate(groups) for trajectory in group.finished]
+    anchors = [anchors_of(trajectory, anchor) for _, trajectory in played]
+    turns = [turn for _, trajectory in played for turn in trajectory.turns]
+    if not turns:
+        return Steps.empty()
+    labels = _labels(groups)
+    return Steps.from_columns(
+        task=[labels[number] for number, trajectory in played for _ in trajectory.turns],
+        trajectory=[trajectory.id for _, trajectory in played for _ in trajectory.turns],
+        turn=[time for _, trajectory in played for time in range(len(trajectory.turns))],
+        reward=[turn.reward for turn in turns],
+        state=[key for keys in anchors for key in keys[:-1]],
+        action=[turn.action for turn in turns],
+        next_state=[key for keys in anchors for key in keys[1:]],
+        valid=[turn.valid for turn in turns],
+        tokens=[len(turn.response) for turn in turns],
+        **{"logprob": [sum(turn.logprobs) / max(1, len(turn.logprobs)) for turn in turns], **_extras(turns)},
+    )
+
+
+def anchors_of(trajectory: Trajectory, anchor: Anchor) -> list[str]:
+    """Return what each turn of an episode is compared by, and last what the episode ended with: one more than turns.
+
+    Args:
+        trajectory: the episode.
+        anchor: "state", the environment's state key; "observation", the text that the agent saw, as in the published
+            methods; or "history", all the states of the episode up to the turn, in their order.
+    """
+    if anchor == "observation":
+        return [*(turn.observation for turn in trajectory.turns), trajectory.final_observation]
+    states = [*(turn.state for turn in trajectory.turns), trajectory.final_state]
+    if anchor == "state":
+        return states
+    past, keys = hashlib.blake2b(digest_size=16), list[str]()
+    for state in states:
+        past.update(f"{len(state)}:{state}".encode(errors="surrogatepass"))  # the length keeps "a", "bc" from "ab", "c"
+        keys.append(past.hexdigest())
+    return keys
+
+
+def _extras(turns: Sequence[Turn]) -> dict[str, list[Any]]:
+    """Return the extra columns of the turns."""
+    names = dict.fromkeys(name for turn in turns for name in turn.extras)
+    for name in names:
+        if name in COLUMNS and name != "logprob":
+            raise StepsError(f'info["extras"] must not contain {name!r}, which every turn has already')
+        missing = sum(name not in turn.extras for turn in turns)
+        if missing:
+            raise StepsError(
+                f"{missing} of {len(turns)} turns lack the extra column {name!r}; put it into the extras of reset(), "
+                "which are the defaults of all turns"
+            )
+    return {name: [turn.extras[name] for turn in turns] for name in names}
+
+
+def _labels(groups: Sequence[Group]) -> list[str]:
+    """Return the task of each group, made unique where a task was drawn twice."""
+    times = Counter(group.task for group in groups)
+    return [
+        group.task if times[group.task] == 1 else f"{group.task} (group {number})"
+        for number, group in enumerate(groups)
+    ]

@@ -1,1 +1,0 @@
-"""The apps of the phone: one file each, listed in `turnwise.envs.android.registry`."""

@@ -1,0 +1,1 @@
+"""What is on a phone: people, chats, letters, plans and events."""

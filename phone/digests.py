@@ -1,0 +1,72 @@
+"""Digests of settings, tables, files and pages, for the key of a state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from hashlib import blake2b
+
+from turnwise.phone.toolkit.state import HOME, File, State
+from turnwise.phone.toolkit.tables import Table
+
+__all__ = ["files_key", "pages_text", "settings_key", "tables_key"]
+
+
+def settings_key(settings: Mapping[str, Mapping[str, str]]) -> str:
+    """Return a digest of the settings."""
+    content = repr([(space, sorted(values.items())) for space, values in sorted(settings.items())])
+    return blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def files_key(files: Mapping[str, File] | None) -> list[tuple[str, str, int]]:
+    """Return path, digest and time of every file."""
+    return [(path, _digest(file.data), file.modified) for path, file in sorted((files or {}).items())]
+
+
+def tables_key(
+    databases: Mapping[str, Mapping[str, Table]], first: Callable[[str], Mapping[str, Table]]
+) -> list[tuple[str, str, str]]:
+    """Return package, name and digest of every table that differs from `first(package)`, those of the start."""
+    found = []
+    for package, tables in databases.items():
+        begun = first(package)
+        if tables == begun:  # all are the same objects
+            continue
+        for name, table in tables.items():
+            if table is not begun[name] and table.digest != begun[name].digest:
+                found.append((package, name, table.digest.hex()))
+    return sorted(found)
+
+
+@lru_cache(maxsize=2000)
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=16).hexdigest()
+
+
+def pages_text(state: State) -> str:
+    """Return all but databases, settings and files as text: the `repr` of nested tuples of plain values."""
+    notifications = tuple((n.package, n.title, n.text, n.when, n.tag) for n in state.notifications)
+    snackbar = state.snackbar and (state.snackbar.text, state.snackbar.label)
+    events = sorted((event.when, event.package, event.action.name) for event in state.events)
+    front, *behind = state.tasks
+    kept = [front, *(task for task in behind if task.package != HOME)]  # which always opens at its first page
+    tasks = [f"({task.package!r}, {_tuple([page.text for page in task.pages])})" for task in kept]
+    return _tuple(
+        [
+            repr(state.clock),
+            _tuple(tasks),
+            _tuple([page.text for page in state.windows]),
+            repr(state.clipboard),
+            repr(snackbar),
+            repr(notifications),
+            repr(sorted(state.permissions)),
+            repr(events),
+            repr(state.screen_on),
+            repr(sorted(state.directories)),
+        ]
+    )
+
+
+def _tuple(texts: list[str]) -> str:
+    """Return the `repr` of a tuple from those of what is in it."""
+    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"

@@ -1,0 +1,79 @@
+"""The apps that a phone has. A new app is one file in `apps` and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from importlib import import_module
+from typing import Final
+
+from turnwise.phone.toolkit.app import App, BrokenApp
+
+__all__ = ["APPS", "all_apps", "installed"]
+
+APPS: Final[tuple[str, ...]] = (
+    "turnwise.phone.apps.browser",
+    "turnwise.phone.apps.calendar",
+    "turnwise.phone.apps.clock",
+    "turnwise.phone.apps.contacts",
+    "turnwise.phone.apps.dialer",
+    "turnwise.phone.apps.expenses",
+    "turnwise.phone.apps.files",
+    "turnwise.phone.apps.gallery",
+    "turnwise.phone.apps.mail",
+    "turnwise.phone.apps.maps",
+    "turnwise.phone.apps.messages",
+    "turnwise.phone.apps.music",
+    "turnwise.phone.apps.notes",
+    "turnwise.phone.apps.recipes",
+    "turnwise.phone.apps.settings",
+    "turnwise.phone.apps.tasks",
+)
+"""Modules with an `APP`, in the order of the home screen."""
+
+_SYSTEM: Final = (
+    "turnwise.phone.system.launcher",
+    "turnwise.phone.system.pickers",
+    "turnwise.phone.system.shade",
+)
+
+
+@lru_cache(maxsize=1)
+def all_apps() -> tuple[App, ...]:
+    """Return the apps of `APPS`."""
+    return _load(APPS)
+
+
+@lru_cache(maxsize=1)
+def _system_apps() -> tuple[App, ...]:
+    return _load(_SYSTEM)
+
+
+def _load(modules: Iterable[str]) -> tuple[App, ...]:
+    apps = []
+    for name in modules:
+        app = getattr(import_module(name), "APP", None)
+        if not isinstance(app, App):
+            raise BrokenApp(f"{name} must define APP = App(...), got {app!r}")
+        apps.append(app)
+    return tuple(apps)
+
+
+def installed(apps: Iterable[App] | None = None) -> Mapping[str, App]:
+    """Return apps by package, with the system's own.
+
+    Args:
+        apps: default: all of the registry.
+
+    Raises:
+        BrokenApp: two have the same package or name.
+    """
+    result: dict[str, App] = {}
+    for app in (*_system_apps(), *(all_apps() if apps is None else apps)):
+        if app.package in result:
+            raise BrokenApp(f"two apps have the package {app.package}: {result[app.package].name} and {app.name}")
+        same = next((other for other in result.values() if other.name.casefold() == app.name.casefold()), None)
+        if same:
+            raise BrokenApp(f"two apps have the name {app.name}: {same.package} and {app.package}")
+        result[app.package] = app
+    return result

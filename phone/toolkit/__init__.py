@@ -1,0 +1,1 @@
+"""What an app is made of: its state, tables, handlers, widgets, forms and icons."""

@@ -1,0 +1,1 @@
+"""Processes: children, forks, deadlines, what makes a failure, and serving over HTTP."""

@@ -1,0 +1,304 @@
+"""The results of an ablation as Markdown, as a figure, and as a table for the terminal.
+
+The input is the table of `turnwise.ablation.results`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from turnwise.cli.console import duration
+from turnwise.report.figures import Estimate, save_curves_and_dots
+from turnwise.report.plots import Curve
+
+HEAD = ("arm", "mean over seeds", "seeds", "all episodes", "gain above the warm start", "against {}", "verdict")
+SMOOTH = 10
+"""Training curves are averaged over one in this many of their iterations."""
+
+
+def per_cent(value: float | None) -> str:
+    """Return a share as a percentage, or a dash for None."""
+    return "–" if value is None else f"{100 * value:.1f}"
+
+
+def interval(mean: Mapping[str, Any], *, signed: bool = False, bounded: bool = False) -> str:
+    """Return a mean with its interval in per cent, or in percentage points if it is `signed`."""
+    if mean["value"] is None:
+        return "–"
+    text = f"{100 * mean['value']:+.1f}" if signed else per_cent(mean["value"])
+    if mean["low"] is None:
+        return text
+    low, high = (max(0.0, mean["low"]), min(1.0, mean["high"])) if bounded else (mean["low"], mean["high"])
+    return f"{text} [{100 * low:{'+' if signed else ''}.1f}, {100 * high:{'+' if signed else ''}.1f}]"
+
+
+def p_value(p: float) -> str:
+    """Return a p-value with three decimals, or as a bound."""
+    return f"{p:.3f}" if p >= 0.001 else "<0.001"
+
+
+def rows(found: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Return the rows of the main table: the shared warm start, then the arms in their order."""
+    verdicts = {one["arm"]: one for one in found["comparisons"]}
+    lines: list[tuple[str, ...]] = []
+    for name, arm in [("(warm start)", found["warm_start"]), *found["arms"].items()]:
+        pooled, one = arm["pooled"], verdicts.get(name)
+        lines.append(
+            (
+                name,
+                interval(arm["success"], bounded=True),
+                str(arm["success"]["n"]),
+                f"{interval(pooled)} ({pooled['k']}/{pooled['n']})",
+                "" if name == "(warm start)" else interval(arm["gain"], signed=True),
+                "" if one is None else interval(one["difference"], signed=True),
+                "" if one is None else one["verdict"],
+            )
+        )
+    return lines
+
+
+def terminal_table(found: Mapping[str, Any]) -> Table:
+    """Return the main table for the terminal."""
+    return plain_table(_head(found), rows(found), left={0, 6})
+
+
+def plain_table(head: Sequence[str], lines: Sequence[Sequence[str]], left: Collection[int]) -> Table:
+    """Return a table for the terminal without lines, whose cells are folded where it is narrow.
+
+    Args:
+        head: names of the columns.
+        lines: rows of cells.
+        left: indices of the columns that are aligned to the left.
+    """
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for number, name in enumerate(head):
+        table.add_column(name, justify="left" if number in left else "right", overflow="fold")
+    for line in lines:
+        table.add_row(*line)
+    return table
+
+
+def _head(found: Mapping[str, Any]) -> list[str]:
+    reference = next(iter(found["arms"]))
+    return [name.format(reference) for name in HEAD]
+
+
+def grid(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    cells = [head, ["---"] * len(head), *lines]
+    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in cells) + "\n"
+
+
+def markdown(found: Mapping[str, Any], picture: str = "") -> str:
+    """Return the results as Markdown, with an explanation of each number."""
+    panel, packages = found["panel"], found["packages"]
+    tasks = len(panel.get("tasks", ()))
+    parts = ["# Ablation\n"]
+    if found["command"]:
+        parts.append(f"```sh\n{found['command']}\n```\n")
+    parts.append(
+        f"{len(found['arms'])} arms, seeds {', '.join(map(str, found['seeds']))}. All arms of a seed start from the "
+        f"same warm start, and all are evaluated on the same {tasks} tasks of `{panel.get('env', '?')}`, one episode "
+        f"each. {_time(found)}\n"
+    )
+    notes = [*found["remarks"], *_unfinished(found)]
+    parts += ["".join(f"- {note}\n" for note in notes)] if notes else []
+    parts.append("## Success after training, in per cent\n")
+    parts.append(grid(_head(found), rows(found)))
+    parts.append(LEGEND.format(reference=next(iter(found["arms"]))))
+    if found["comparisons"]:
+        parts += ["## Tests\n", grid(TEST_HEAD, [_tests(one) for one in found["comparisons"]]), TESTS]
+    if picture:
+        parts.append(f"![success while training and after it]({picture})\n")
+    parts += ["## Diagnostics, in per cent\n", _diagnostics(found), DIAGNOSED]
+    parts += ["## Seed by seed\n", _by_seed(found)]
+    versions = ", ".join(f"{name} {version}" for name, version in packages.items() if version)
+    parts.append(f"Python {found['python']}, {versions}; {found['platform']}.\n")
+    return "\n".join(parts)
+
+
+LEGEND = """\
+*Mean over seeds*: the mean of the seeds' success rates with a 95 % t-interval (Wilson's where all seeds have the same
+rate), which predicts another seed on these tasks. *All episodes*: the episodes of all seeds together with Wilson's 95 %
+interval (won/played), which predicts these policies on other tasks and ignores that seeds differ. *Gain* and *against
+{reference}*: percentage points, paired by seed, with a 95 % t-interval over seeds. The verdict is that of the corrected
+tests below at the 5 % level.
+"""
+TEST_HEAD = (
+    "arm",
+    "seed by seed: only reference / only arm won (McNemar p)",
+    "over tasks",
+    "Holm",
+    "over seeds",
+    "Holm",
+    "sign flips over seeds (smallest possible)",
+)
+TESTS = """\
+Two-sided p-values. *McNemar*: exact, within one seed, on the same tasks; not corrected. *Over tasks*: sign-flip
+permutation test that flips all seeds' differences of a task together: would these policies differ on other tasks? *Over
+seeds*: paired t-test of the seeds' differences: would the arms differ if they were trained again? *Holm*: corrected for
+the number of arms. The verdict "beyond the noise" requires a corrected p-value over seeds below 0.05.
+"""
+DIAGNOSED = """\
+Means over iterations and seeds; each arm is measured on the episodes of its own policy. *Step-level signal*: turns
+whose advantage has a nonzero term of its own beside that of the trajectory, as the rule reports it (0 for rules
+without such a term). *Within trajectories*: share of the variance of the advantages between turns of the same
+episode, including penalties for invalid actions. *Shared states*: turns in a state that another trajectory of the
+group also visited. *After the first turn*: the same without the first turns of episodes, which all begin in one state.
+*Groups of one*: states that only one trajectory of the group visited. *Zero variance*: groups whose episodes all had
+the same reward. *Won*: episodes while training. *Turns per episode*: a mean, not a share.
+"""
+
+
+def _time(found: Mapping[str, Any]) -> str:
+    calls = found["calls"]
+    text = f"{duration(found['seconds'])} of work, summed over runs"
+    if not calls:
+        return f"{text}."
+    clock, most = sum(one["seconds"] for one in calls), max(one["workers"] for one in calls)
+    often = f" in {len(calls)} calls" if len(calls) > 1 else ""
+    return f"{text}; {duration(clock)} of wall time{often}, {most} {'runs' if most > 1 else 'run'} at a time."
+
+
+def _unfinished(found: Mapping[str, Any]) -> list[str]:
+    return [
+        f"**{name}, seed {seed}: {entry['state']}**, excluded from all numbers below"
+        for name, arm in [("warm start", found["warm_start"]), *found["arms"].items()]
+        for seed, entry in arm["seeds"].items()
+        if entry["state"] != "finished"
+    ]
+
+
+def _tests(one: Mapping[str, Any]) -> list[str]:
+    by_seed = "; ".join(f"{s['only_first']} / {s['only_second']} ({p_value(s['p'])})" for s in one["seeds"])
+    several = len(one["seeds"]) > 1
+    over = [p_value(one["p_seeds"]), p_value(one["p_seeds_holm"]), f"{p_value(one['p_flips'])} ({one['smallest']:.3g})"]
+    return [one["arm"], by_seed, p_value(one["p_tasks"]), p_value(one["p_tasks_holm"]), *(over if several else "–––")]
+
+
+def _diagnostics(found: Mapping[str, Any]) -> str:
+    columns = {
+        "step_signal": "step-level signal",
+        "turn_share": "within trajectories",
+        "shared_turns": "shared states",
+        "shared_later_turns": "after the first turn",
+        "singleton_states": "groups of one",
+        "no_variance_groups": "zero variance",
+        "unparsable": "unparsable",
+        "inadmissible": "inadmissible",
+        "success": "won",
+    }
+    lines = []
+    for name, arm in found["arms"].items():
+        known, turns = arm["diagnostics"], arm["diagnostics"]["turns"]
+        length = "–" if turns is None else f"{turns:.1f}"
+        lines.append([name, *(per_cent(known[key]) for key in columns), length])
+    return grid(["arm", *columns.values(), "turns per episode"], lines)
+
+
+def _by_seed(found: Mapping[str, Any]) -> str:
+    head = ["seed", "warm start", *found["arms"]]
+    everyone = [found["warm_start"], *found["arms"].values()]
+    lines = []
+    for seed in map(str, found["seeds"]):
+        entries = [arm["seeds"][seed] for arm in everyone]
+        lines.append([seed, *(per_cent(e["success"]["value"]) if "success" in e else e["state"] for e in entries)])
+    return grid(head, lines)
+
+
+# ---- the figure ----
+
+
+def short_labels(names: Sequence[str]) -> dict[str, str]:
+    """Return a short label for each arm: keys without their section, and without the parts that all arms share.
+
+    >>> short_labels(["gigpo:train.lr=1e-4", "grpo:train.lr=1e-4"])
+    {'gigpo:train.lr=1e-4': 'gigpo', 'grpo:train.lr=1e-4': 'grpo'}
+    """
+    parts = {name: [_without_section(part) for part in re.split(r", |:", name)] for name in names}
+    shared = set.intersection(*map(set, parts.values())) if len(parts) > 1 else set()
+    labels = {name: " ".join(part for part in own if part not in shared) or own[0] for name, own in parts.items()}
+    return labels if len(set(labels.values())) == len(names) else {name: name for name in names}
+
+
+def _without_section(part: str) -> str:
+    key, equals, value = part.partition("=")
+    return f"{key.rpartition('.')[2]}{equals}{value}" if equals else part
+
+
+def training_curves(found: Mapping[str, Any]) -> tuple[str, list[Curve]]:
+    """Return a title, and success while training: each arm's mean over its finished seeds, with a band of one error."""
+    labels, window, curves, count = short_labels(list(found["arms"])), 1, [], 0
+    for name, arm in found["arms"].items():
+        series = [_series(entry["training"]) for entry in _finished(arm)]
+        if series and any(series):
+            window, count = max(1, max(map(len, series)) // SMOOTH), max(count, len(series))
+            curves.append(_mean_curve(labels[name], [_smoothed(one, window) for one in series]))
+    smooth = f", mean of {window} iterations" if window > 1 else ""
+    return f"while training{smooth} ({_seeds(count)}, ± standard error)", curves
+
+
+def estimates(found: Mapping[str, Any]) -> tuple[str, list[Estimate]]:
+    """Return a title, and each arm's success after training with its interval and the success of every seed."""
+    labels, rows, count = short_labels(list(found["arms"])), [], 0
+    for name, arm in found["arms"].items():
+        mean, done = arm["success"], _finished(arm)
+        if mean["value"] is None or not done:
+            continue
+        count = max(count, len(done))
+        ends = arm["pooled"] if mean["low"] is None else mean  # Wilson's interval for a single seed
+        low, high = ends["low"], ends["high"]
+        seeds = tuple(entry["success"]["value"] for entry in done)
+        rows.append(Estimate(labels[name], mean["value"], max(0.0, low), min(1.0, high), seeds))
+    tasks = len(found["panel"].get("tasks", ()))
+    return f"after training ({tasks} tasks, {_seeds(count)}, 95 % interval)", rows
+
+
+def _seeds(count: int) -> str:
+    return f"{count} seed{'' if count == 1 else 's'}"
+
+
+def _finished(arm: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [entry for entry in arm["seeds"].values() if entry["state"] == "finished"]
+
+
+def save_figure(found: Mapping[str, Any], path: Path) -> None:
+    """Write success while training and after it as a figure; a dotted line marks the warm start.
+
+    Raises:
+        UserError: matplotlib is not installed.
+        OSError: the file cannot be written.
+    """
+    (left, curves), (right, rows) = training_curves(found), estimates(found)
+    start = found["warm_start"]["success"]["value"]
+    save_curves_and_dots(curves, rows, path, titles=(left, right), x_label="iteration", reference=start)
+
+
+def _series(entry: Mapping[str, Sequence[Any]]) -> dict[int, float]:
+    return {int(x): y for x, y in zip(entry["iteration"], entry["success"], strict=True) if y is not None}
+
+
+def _smoothed(series: Mapping[int, float], window: int) -> dict[int, float]:
+    """Return the mean of the last `window` values at each iteration, of fewer at the beginning."""
+    xs = sorted(series)
+    last = {x: [series[other] for other in xs[max(0, i - window + 1) : i + 1]] for i, x in enumerate(xs)}
+    return {x: sum(values) / len(values) for x, values in last.items()}
+
+
+def _mean_curve(name: str, series: Sequence[Mapping[int, float]]) -> Curve:
+    """Return the mean over seeds at the iterations that all of them have, plus and minus its standard error."""
+    from turnwise.evaluation.seed_statistics import Mean
+
+    xs = sorted(set.intersection(*(set(one) for one in series)))
+    means = [Mean.of([one[x] for one in series]) for x in xs]
+    at, values = tuple(map(float, xs)), tuple(mean.value or 0.0 for mean in means)
+    if any(mean.error is None for mean in means):
+        return Curve(name, at, values)
+    low = tuple(max(0.0, value - (mean.error or 0.0)) for value, mean in zip(values, means, strict=True))
+    high = tuple(min(1.0, value + (mean.error or 0.0)) for value, mean in zip(values, means, strict=True))
+    return Curve(name, at, values, low, high)

@@ -1,0 +1,181 @@
+"""The page of a report as one HTML file, with everything that it needs inside.
+
+Texts of a run are hostile: they are stored as JSON whose "<" is escaped, or as compressed base64, and the page's
+scripts show them only as text. The page's policy allows no scripts but its own, and no network but a live server's.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from turnwise.cli.errors import UserError
+from turnwise.report.run_report import iterations
+
+if TYPE_CHECKING:
+    from turnwise.report.run_report.report_data import ReportData
+
+SCRIPTS = (
+    "elements.js",
+    "numbers.js",
+    "store.js",
+    "plots.js",
+    "intervals.js",
+    "overview.js",
+    "groups.js",
+    "trajectory.js",
+    "graph.js",
+    "failures.js",
+    "compare.js",
+    "benchmark.js",
+    "ablation.js",
+    "search.js",
+    "main.js",
+)
+"""The page's scripts in the order in which they run."""
+LIMIT = 19_000_000
+"""Bytes of a file; outcomes are kept even if they alone take more."""
+
+
+def page(data: dict[str, Any], chunks: dict[str, bytes], *, live: bool = False) -> str:
+    """Return the HTML of a report.
+
+    Args:
+        data: as from `ReportData.since`, with further keys that the page shows.
+        chunks: compressed contents by name, such as "turns/3".
+        live: whether the page asks its server for what is new, and for its chunks.
+    """
+    style, script = _read("style.css"), "\n".join(_read(name) for name in SCRIPTS)
+    script = f'"use strict";\n(() => {{\n{script}\n}})();\n'
+    policy = (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:; "
+        f"base-uri 'none'; form-action 'none'; connect-src {chr(39)}{'self' if live else 'none'}{chr(39)}"
+    )
+    stored = "".join(
+        f'<script type="application/gzip" id="{name}">{base64.b64encode(content).decode("ascii")}</script>\n'
+        for name, content in chunks.items()
+    )
+    values = {
+        "POLICY": policy,
+        "STYLE": style,
+        "DATA": escaped({**data, "live": live}),
+        "CHUNKS": stored,
+        "SCRIPT": script,
+    }
+    parts = _read("page.html").split("%%")  # names and the text between them alternate
+    return "".join(values[part] if place % 2 else part for place, part in enumerate(parts))
+
+
+def escaped(content: Any) -> str:
+    """Return JSON that cannot end or change the script element in which it stands; it is pure ASCII."""
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=True)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def complete_page(data: ReportData, limit: int = LIMIT, screens: int = 0) -> str:
+    """Return the report as it is now.
+
+    Screens are stored first, then turns until the limit is reached, then tokens: of the last and the first iteration,
+    then of the one in the middle, and so on by halves; of several runs in turn. The page says what is left out.
+
+    Args:
+        data: what is reported.
+        limit: bytes of the page.
+        screens: number of episodes whose screens are drawn again.
+
+    Raises:
+        UserError: there are no screens to draw.
+    """
+    data.refresh()
+    places = list(in_turn([[(prefix, n) for n in by_halves(numbers)] for prefix, numbers in data.names().items()]))
+    whole = data.since(0)
+    chunks: dict[str, bytes] = {}
+    left = limit - len(page({**whole, "kept": None}, {}))
+    drawn = _screens(data, places, screens, left) if screens else {}
+    left -= sum(map(_stored, drawn.values()))
+    later: dict[str, bytes] = {}
+    for prefix, number in places:
+        iteration, source = data.read(number, prefix), data.sources()[prefix]
+        found = iterations.packed(iterations.turns(iteration, source.settings))
+        if _stored(found) > left:
+            break
+        left -= _stored(found)
+        chunks[f"{prefix}turns/{number}"] = found
+        more = iterations.packed(iterations.tokens(iteration, data.pieces(prefix)))
+        if _stored(more) <= left:
+            later[f"{prefix}tokens/{number}"] = more
+    for name, found in later.items():
+        if _stored(found) <= left:
+            left -= _stored(found)
+            chunks[name] = found
+    counts = {kind: sum(f"{kind}/" in name for name in chunks) for kind in ("turns", "tokens")}
+    kept = {**counts, "iterations": len(places), "limit": limit}
+    return page({**whole, "kept": kept}, {**drawn, **chunks})
+
+
+def _screens(data: ReportData, places: list[tuple[str, int]], most: int, left: int) -> dict[str, bytes]:
+    """Return the compressed screens of the first episodes of each place until `most` episodes were replayed.
+
+    Raises:
+        UserError: the environment has no screens, or those of one iteration are larger than the file may be.
+    """
+    found: dict[str, bytes] = {}
+    for prefix, number in places:
+        if most <= 0:
+            break
+        content, done = data.screens(prefix, number, most)
+        most -= done
+        packed = iterations.packed(content)
+        left -= _stored(packed)
+        if left < 0:
+            raise UserError("the screens alone take more than --megabytes; ask for fewer with --screens")
+        found[f"{prefix}screens/{number}"] = packed
+    return found
+
+
+def in_turn(lists: list[list[Any]]) -> Iterator[Any]:
+    """Yield the first item of each list, then the second of each, and so on.
+
+    >>> list(in_turn([[1, 2, 3], [4], [5, 6]]))
+    [1, 4, 5, 2, 6, 3]
+    """
+    for place in range(max(map(len, lists), default=0)):
+        yield from (one[place] for one in lists if place < len(one))
+
+
+def by_halves(numbers: list[int]) -> Iterator[int]:
+    """Yield the last number, the first, the one in the middle, then those in the middle of each half, and so on.
+
+    >>> list(by_halves([1, 2, 3, 4, 5]))
+    [5, 1, 3, 2, 4]
+    """
+    if numbers:
+        yield numbers[-1]
+    if len(numbers) > 1:
+        yield numbers[0]
+    spans = [(0, len(numbers) - 1)]
+    for low, high in spans:  # grows as it is walked
+        if high - low > 1:
+            middle = (low + high) // 2
+            yield numbers[middle]
+            spans += [(low, middle), (middle, high)]
+
+
+def _stored(content: bytes) -> int:
+    """Return how many bytes a compressed content takes in the page: base64, and its element."""
+    return 4 * ((len(content) + 2) // 3) + 70
+
+
+def _digest(text: str) -> str:
+    data = text.encode("utf-8", errors="backslashreplace")
+    return f"sha256-{base64.b64encode(hashlib.sha256(data).digest()).decode('ascii')}"
+
+
+@cache
+def _read(name: str) -> str:
+    return (files("turnwise.report.run_report") / "page" / name).read_text(encoding="utf-8")

@@ -1,0 +1,260 @@
+"""The episodes of one iteration as the report needs them.
+
+`summary` holds a few numbers for each episode and is part of every page. `turns` holds the texts and advantages, and
+`tokens` the sampled tokens; the page reads these two only when somebody opens the iteration. Strings are stored once
+per iteration, and lists hold their positions.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from turnwise.report.run_report.endings import ending, repeated
+
+if TYPE_CHECKING:
+    from turnwise.agents.steps import Anchor
+    from turnwise.agents.trajectory import Group, Trajectory, Turn
+    from turnwise.cli.credit_settings import CreditSettings
+    from turnwise.credit import Advantages, Steps
+
+LONGEST = 20_000
+"""Characters of one text that the report keeps: the first half of them from its beginning, the rest from its end."""
+
+MOST_TOKENS = 4000
+"""Tokens of one prompt that the report keeps, from the first that was not in the turn before."""
+Pieces = Callable[[int], str]
+"""Gives the text of a token."""
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """The episodes of one file of trajectories; `notes` say what could not be read."""
+
+    number: int
+    groups: list[Group]
+    notes: list[str] = field(default_factory=list)
+
+
+def read(file: Path, number: int) -> Iteration:
+    """Return everything that is whole in a file of trajectories, which may still be growing."""
+    from turnwise.agents.errors import StoreError
+    from turnwise.agents.files.trajectory_files import read_trajectories
+    from turnwise.agents.trajectory import grouped
+
+    found: list[Trajectory] = []
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            found.extend(read_trajectories(file))
+        except (StoreError, OSError, EOFError) as error:
+            notes.append(f"{error}; the {len(found)} episodes before it are shown")
+    notes += [str(one.message) for one in caught]
+    return Iteration(number, grouped(found), notes)
+
+
+def summary(iteration: Iteration) -> dict[str, Any]:
+    """Return counts and outcomes of every episode, by group, as lists in the order of the group's members."""
+    strings = Strings()
+    groups = [
+        {
+            "task": strings.number(group.task),
+            "type": strings.number(next((t.task_type for t in group.trajectories if t.task_type), "")),
+            "won": [None if t.stop == "error" else int(t.won) for t in group.trajectories],
+            "reward": [_number(t.reward) for t in group.trajectories],
+            "turns": [len(t.turns) for t in group.trajectories],
+            "stop": [strings.number(t.stop) for t in group.trajectories],
+            "ending": [strings.number(ending(t) or "") for t in group.trajectories],
+        }
+        for group in iteration.groups
+    ]
+    return {"number": iteration.number, "strings": strings.all, "groups": groups, "notes": iteration.notes}
+
+
+def turns(iteration: Iteration, settings: CreditSettings | None, only: int | None = None) -> dict[str, Any]:
+    """Return texts, states, rewards and advantages of every turn.
+
+    Args:
+        iteration: the episodes.
+        settings: the credit rules; None: no advantages.
+        only: position of the one group that is wanted; its advantages are those among all groups. None: all of them.
+    """
+    strings, notes = Strings(), list[str]()
+    credited = _credit(iteration.groups, settings, notes)
+    anchor: Anchor = "state" if settings is None else settings.anchor
+    groups = {
+        str(place): {"members": [_member(one, strings, credited, anchor) for one in group.trajectories]}
+        for place, group in _wanted(iteration, only)
+    }
+    return {"strings": strings.all, "groups": groups, "rules": list(credited), "notes": notes}
+
+
+def tokens(iteration: Iteration, pieces: Pieces | None = None, only: int | None = None) -> dict[str, Any]:
+    """Return for every turn the tokens that it adds to its prompt, and the sampled ones with their log-probabilities.
+
+    Args:
+        iteration: the episodes.
+        pieces: gives the text of a token; None: the tokenizer is not known.
+        only: as in `turns`.
+    """
+    groups = {
+        str(place): {"members": [_tokens_of(trajectory) for trajectory in group.trajectories]}
+        for place, group in _wanted(iteration, only)
+    }
+    if pieces is None:
+        return {"groups": groups, "pieces": None}
+    members = [member for group in groups.values() for member in group["members"]]
+    used = {token for member in members for key in ("added", "response") for row in member[key] for token in row}
+    return {"groups": groups, "pieces": {str(token): pieces(token) for token in sorted(used)}}
+
+
+def _wanted(iteration: Iteration, only: int | None) -> list[tuple[int, Group]]:
+    numbered = list(enumerate(iteration.groups))
+    return numbered if only is None else numbered[only : only + 1]
+
+
+def packed(content: dict[str, Any]) -> bytes:
+    """Return a content as compressed JSON; equal contents give equal bytes."""
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return gzip.compress(text.encode("ascii"), 6, mtime=0)
+
+
+class Strings:
+    """A list in which every string occurs once."""
+
+    def __init__(self) -> None:
+        self.all: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        """Return the position of a string, which is added if it is new."""
+        found = self._numbers.get(text)
+        if found is None:
+            found = self._numbers[text] = len(self.all)
+            self.all.append(text)
+        return found
+
+
+def _member(
+    trajectory: Trajectory, strings: Strings, credited: dict[str, dict[str, Any]], anchor: Anchor
+) -> dict[str, Any]:
+    from turnwise.agents.steps import anchors_of
+
+    played = trajectory.turns
+
+    def texts(values: Sequence[str]) -> list[int]:
+        return [strings.number(_clip(value)) for value in values]
+
+    return {
+        "id": trajectory.id,
+        "seed": trajectory.seed,
+        "score": _number(trajectory.score),
+        "seconds": _number(trajectory.seconds),
+        "error": None if trajectory.error is None else _clip(trajectory.error),
+        "final": strings.number(_clip(trajectory.final_observation)),
+        "observation": texts([turn.observation for turn in played]),
+        "answer": texts([turn.text for turn in played]),
+        "action": [-1 if turn.action is None else strings.number(_clip(turn.action)) for turn in played],
+        "state": texts(anchors_of(trajectory, anchor)[:-1]),
+        "reward": [_number(turn.reward) for turn in played],
+        "mark": "".join(map(_mark, played)),
+        "repeat": "".join("1" if again else "0" for again in repeated(played)),
+        "finish": {str(row): turn.finish for row, turn in enumerate(played) if turn.finish != "stop"},
+        "extras": {str(row): _extras(turn) for row, turn in enumerate(played) if turn.extras},
+        "version": [turn.version for turn in played],
+        "credit": {rule: found[trajectory.id] for rule, found in credited.items() if trajectory.id in found},
+    }
+
+
+def _mark(turn: Turn) -> str:
+    """Return "." for a valid turn, "u" for an answer that could not be parsed, "i" for an inadmissible action."""
+    if turn.action is None:
+        return "u"
+    return "." if turn.valid else "i"
+
+
+def _extras(turn: Turn) -> dict[str, str]:
+    return {_clip(str(name), 80): _clip(str(value), 300) for name, value in turn.extras.items()}
+
+
+def _credit(groups: Sequence[Group], settings: CreditSettings | None, notes: list[str]) -> dict[str, dict[str, Any]]:
+    """Return the advantages by rule and trajectory; a rule that cannot be applied leaves a note."""
+    if settings is None:
+        return {}
+    from turnwise.agents.errors import StepsError
+    from turnwise.agents.steps import steps_of
+    from turnwise.credit import CreditError
+
+    try:
+        steps = steps_of(groups, anchor=settings.anchor)
+    except (StepsError, CreditError) as error:
+        notes.append(f"no advantages: {error}")
+        return {}
+    found: dict[str, dict[str, Any]] = {}
+    for rule in settings.rules:
+        try:
+            found[rule] = _by_trajectory(steps, settings.advantages(rule, steps))
+        except CreditError as error:
+            notes.append(f"{rule} is left out: {error}")
+    return found
+
+
+def _by_trajectory(steps: Steps, result: Advantages) -> dict[str, Any]:
+    """Return values, parts and kept rows of every trajectory, in the order of its turns."""
+    rows: dict[str, list[int]] = {}
+    for row in steps.time_order.tolist():
+        rows.setdefault(str(result.trajectory[row]), []).append(row)
+    return {
+        trajectory: {
+            "value": [_number(result.values[row]) for row in mine],
+            "parts": {name: [_number(column[row]) for row in mine] for name, column in result.parts.items()},
+            "dropped": [place for place, row in enumerate(mine) if not result.keep[row]],
+        }
+        for trajectory, mine in rows.items()
+    }
+
+
+def _tokens_of(trajectory: Trajectory) -> dict[str, Any]:
+    same, added, before = list[int](), list[list[int]](), tuple[int, ...]()
+    for turn in trajectory.turns:
+        shared = _shared(before, turn.prompt)
+        same.append(shared)
+        added.append(list(turn.prompt[shared : shared + MOST_TOKENS]))
+        before = turn.prompt + turn.response
+    return {
+        "prompt": [len(turn.prompt) for turn in trajectory.turns],
+        "same": same,
+        "added": added,
+        "response": [list(turn.response) for turn in trajectory.turns],
+        "logprob": [[_number(value, 3) for value in turn.logprobs] for turn in trajectory.turns],
+    }
+
+
+def _shared(before: tuple[int, ...], prompt: tuple[int, ...]) -> int:
+    """Return how many tokens a prompt has in common with the sequence before it, from the beginning."""
+    if prompt[: len(before)] == before:
+        return len(before)
+    return next(place for place, pair in enumerate(zip_longest(before, prompt)) if pair[0] != pair[1])
+
+
+def _number(value: float, digits: int = 4) -> float | None:
+    """Return a number with few digits; None for one that is not finite, which JSON cannot hold."""
+    value = float(value)
+    if value != value or value in (float("inf"), float("-inf")):
+        return None
+    rounded = float(f"{value:.{digits}g}")
+    return int(rounded) if rounded == int(rounded) and abs(rounded) < 1e15 else rounded
+
+
+def _clip(text: str, longest: int = LONGEST) -> str:
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half:,} characters are left out of this report …\n{text[-half:]}"

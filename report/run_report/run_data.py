@@ -1,0 +1,260 @@
+"""What a run's folder, or one file of trajectories, has to show, as named parts.
+
+    run              name, settings, versions, command, notes
+    event/NUMBER     one event of metrics.jsonl
+    evaluation/NAME  one evaluation, episode by episode
+    iteration/NUMBER outcomes of the episodes of one iteration
+
+Everything that is whole is read; what is not is named in a note. Nothing outside of the folder is read, and nothing
+is written.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from turnwise.cli.errors import UserError
+from turnwise.cli.run_folders import COMMANDS, RUN_FILE
+from turnwise.report.run_report import iterations
+from turnwise.tools.bounded_input import MAX_SETTINGS, read_json, read_text
+
+if TYPE_CHECKING:
+    from turnwise.cli.credit_settings import CreditSettings
+
+Stamp = tuple[int, int]
+"""Time of the last change and size of a file."""
+Parts = dict[str, Any]
+_QUIET = ("setup",)
+"""Phases whose events the page does not show."""
+
+
+class ChangedFiles:
+    """Remembers when files changed, and what was made of them."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[Stamp, Any]] = {}
+
+    def get(self, file: Path) -> Any:
+        """Return what was made of a file, or None if it has changed since."""
+        stamp, made = self._known.get(file, (None, None))
+        return made if stamp is not None and stamp == stamp_of(file) else None
+
+    def keep(self, file: Path, stamp: Stamp | None, made: Any) -> Any:
+        """Remember, and return, what was made of a file as it was at a stamp."""
+        if stamp is not None:
+            self._known[file] = (stamp, made)
+        return made
+
+
+def stamp_of(file: Path) -> Stamp | None:
+    """Return the time of a file's last change and its size; None if it cannot be read."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+class RunData:
+    """Reads a run's folder, or one file of trajectories.
+
+    Args:
+        path: the folder or the file.
+        settings: the credit rules; None: no advantages.
+        against: folders of other runs, whose evaluations are added.
+
+    Raises:
+        UserError: there is nothing to report at the path.
+    """
+
+    def __init__(self, path: Path, settings: CreditSettings | None, against: tuple[Path, ...] = ()) -> None:
+        self.path, self.settings, self.against = path, settings, against
+        self._summaries, self._evaluations = ChangedFiles(), ChangedFiles()
+        if not path.exists():
+            raise UserError(f"{path} does not exist; expected the folder of a run, or a file of trajectories")
+        if path.is_dir() and not any((path / name).exists() for name in (RUN_FILE, "metrics.jsonl", "trajectories")):
+            raise UserError(
+                f"{path} holds no run, benchmark or ablation: it has neither {RUN_FILE} nor metrics.jsonl nor "
+                "trajectories/, neither card.json nor state.json, and no plan.json"
+            )
+
+    def files(self) -> dict[int, Path]:
+        """Return the files of trajectories by iteration."""
+        if not self.path.is_dir():
+            return {0: self.path}
+        found = {}
+        for file in sorted((self.path / "trajectories").glob("[0-9]*.jsonl*")):
+            number = file.name.partition(".")[0]
+            if number.isascii() and number.isdigit() and file.is_file():
+                found[int(number)] = file
+        return found
+
+    def collect(self) -> Parts:
+        """Return all parts as they are now; files that have not changed are not read again."""
+        found: Parts = {}
+        notes: list[str] = []
+        files = self.files()
+        for number, file in files.items():
+            found[f"iteration/{number}"] = summary = summary_of(self._summaries, file, number)
+            notes += summary["notes"]
+        if self.path.is_dir():
+            self._read_events(found)
+            self._read_evaluations(self.path, "", found, notes)
+        for other in self.against:
+            self._read_evaluations(other, f"{other.name}: ", found, notes)
+        found["run"] = describe(self.path, self.settings, notes, bool(files))
+        return found
+
+    def environment(self, number: int) -> tuple[str, Mapping[str, Any]]:
+        """Return id and arguments of the environment of the run.
+
+        Raises:
+            UserError: the episodes are of no run.
+        """
+        from turnwise.cli.run_folders import run_of
+
+        run = run_of(self.path)
+        if run is None:
+            raise UserError(f"--screens needs a run, which says in which environment {self.path} was played")
+        return run.env.id, run.env.kwargs
+
+    def _read_events(self, found: Parts) -> None:
+        from turnwise.training.run_folder.metrics import read_events
+
+        for number, event in enumerate(read_events(self.path / "metrics.jsonl")):
+            if event.get("phase") not in _QUIET:
+                found[f"event/{number}"] = {key: rounded(value) for key, value in event.items()}
+
+    def _read_evaluations(self, folder: Path, prefix: str, found: Parts, notes: list[str]) -> None:
+        for file in sorted(file for file in (folder / "evaluations").glob("*.json") if file.stem.isdecimal()):
+            step = int(file.stem)
+            name = f"{prefix}iteration {step}" if step else f"{prefix}before training"
+            try:
+                part = read_evaluation(self._evaluations, file)
+            except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
+                notes.append(f"{file.name} is left out of the evaluations: {error}")
+            else:
+                about = {"name": name, "iteration": step, "other": bool(prefix)}
+                found[f"evaluation/{prefix}{file.stem}"] = about | part
+
+
+def summary_of(known: ChangedFiles, file: Path, number: int, label: str = "") -> Parts:
+    """Return the outcomes of the episodes of a file, read again only if it has changed."""
+    stamp, made = stamp_of(file), known.get(file)
+    if made is not None:
+        return dict(made)
+    made = iterations.summary(iterations.read(file, number)) | ({"label": label} if label else {})
+    return dict(known.keep(file, stamp, made))
+
+
+def read_evaluation(known: ChangedFiles, file: Path) -> Parts:
+    """Return the rows of the file of an evaluation, read again only if it has changed.
+
+    Raises:
+        ValueError, KeyError, TypeError, OSError, RecursionError: it is torn, or no evaluation.
+    """
+    stamp, made = stamp_of(file), known.get(file)
+    if made is None:
+        made = known.keep(file, stamp, evaluation(read_json(file)))
+    return dict(made)
+
+
+def evaluation(content: Mapping[str, Any], panel: str | None = None) -> Parts:
+    """Return the episodes of a stored evaluation as rows: task, type, won, score, turns, stop, and the panel's key.
+
+    Two rows with the same task and the same key are the same episode to play.
+
+    Args:
+        content: of the file of an evaluation.
+        panel: what stands in place of the type of the task; None: the type itself.
+    """
+    key = panel_key(content["panel"])
+    rows = [
+        [row["task"], (row.get("task_type") or "") if panel is None else panel,
+         None if row["stop"] == "error" else int(row["won"]), rounded(row["score"]), row["turns"], row["stop"], key]
+        for row in content["rows"]
+    ]  # fmt: skip
+    return {"rows": rows}
+
+
+def panel_key(panel: Mapping[str, Any]) -> str:
+    """Return a few characters that are equal where environment, arguments and seed are."""
+    import hashlib
+
+    text = json.dumps([panel["env"], panel["kwargs"], panel["seed"]], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:8]
+
+
+def describe(path: Path, settings: CreditSettings | None, notes: list[str], episodes: bool) -> Parts:
+    """Return the name of a run, its settings with those that are not the defaults first, versions and notes."""
+    found: Parts = {"kind": "run", "name": path.name, "settings": [], "versions": {}, "steps": 0, "notes": notes}
+    if not episodes:
+        notes.append("the run has stored no trajectories, so there are no groups and no turns to show")
+    found["credit"] = [] if settings is None else list(settings.rules)
+    found["creditText"] = [] if settings is None else settings.describe()
+    if path.is_dir():
+        _describe_settings(path, found)
+        _describe_versions(path, found)
+        _describe_command(path, found)
+    return found
+
+
+def _describe_settings(path: Path, found: Parts) -> None:
+    from turnwise.training.config.run import Run
+    from turnwise.training.errors import TrainingError
+
+    try:
+        run = Run.load(path / RUN_FILE)
+    except (TrainingError, OSError) as error:
+        found["notes"].append(f"the settings cannot be read: {error}")
+        return
+    mine, usual = _flat(run.model_dump()), _flat(Run().model_dump())
+    rows = [[key, _text(value), _text(usual[key]) if key in usual else None] for key, value in mine.items()]
+    rows = [row for row in rows if row[0] != "output"]
+    found["settings"] = sorted(rows, key=lambda row: row[1] == row[2])
+    found |= {"name": run.name, "env": run.env.id, "steps": run.train.steps, "method": run.credit.method}
+
+
+def _describe_versions(path: Path, found: Parts) -> None:
+    try:
+        meta = read_json(path / "meta.json")
+        found["versions"] = {
+            "python": str(meta["python"]),
+            "platform": str(meta["platform"]),
+            **{name: str(value) for name, value in meta["packages"].items() if value is not None},
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        found["notes"].append(f"the versions cannot be read: meta.json ({type(error).__name__})")
+
+
+def _describe_command(path: Path, found: Parts) -> None:
+    """Add the command that started the run; one that has recorded none gets the one that is equivalent."""
+    try:
+        first = read_text(path / COMMANDS, max_bytes=MAX_SETTINGS).partition("\n")[0]
+    except (OSError, ValueError):
+        first = ""
+    if first:
+        found |= {"command": first, "recorded": True}
+    elif (path / RUN_FILE).is_file():
+        found |= {"command": shlex.join(["turnwise", "train", f"{path.resolve().name}/{RUN_FILE}"]), "recorded": False}
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        nested = isinstance(value, Mapping) and value
+        flat |= _flat(value, f"{prefix}{key}.") if nested else {f"{prefix}{key}": value}
+    return flat
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def rounded(value: Any) -> Any:
+    """Return a number with five digits; anything else as it is."""
+    return float(f"{value:.5g}") if isinstance(value, float) and value == value else value

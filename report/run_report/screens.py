@@ -1,0 +1,140 @@
+"""The screens of episodes, drawn again: the episode is replayed in its environment, and its pictures are kept.
+
+Trajectories hold no images. An environment with pictures starts the same episode from the same task and seed, so its
+stored actions lead through the same screens. This is checked: the text of every replayed observation must equal the
+stored one, and pictures from the first difference on are left out, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from turnwise.cli.errors import UserError
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from turnwise.agents.trajectory import Trajectory
+    from turnwise.report.run_report.iterations import Iteration
+
+TALLEST = 640
+"""Pixels of a stored picture, which is halved until it is not taller."""
+
+
+@dataclass
+class Replay:
+    """The pictures before each turn and after the last one, as positions in a list in which each occurs once."""
+
+    places: list[int] = field(default_factory=list)
+    note: str = ""
+
+
+class ScreenReplay:
+    """Replays episodes of one environment; close it with `close`.
+
+    Args:
+        env_id: the environment.
+        kwargs: its arguments.
+
+    Raises:
+        UserError: the environment cannot be made, or has no pictures.
+    """
+
+    def __init__(self, env_id: str, kwargs: Mapping[str, Any]) -> None:
+        from turnwise.envs import make
+
+        try:
+            env = make(env_id, **kwargs)
+            self._renders = "rgb_array" in (env.metadata.get("render_modes") or ())
+            if self._renders:
+                env.close()
+                env = make(env_id, **{**kwargs, "render_mode": "rgb_array"})
+        except Exception as error:  # an environment of a user may fail in any way
+            raise UserError(f"--screens: {env_id} cannot be made to draw its screens: {error}") from error
+        self._env: gymnasium.Env[Any, Any] = env
+        if not self._renders and not _has_images(env):
+            env.close()
+            raise UserError(f"--screens: {env_id} has no pictures; leave out --screens")
+        self.images: list[str] = []
+        self._known: dict[str, int] = {}
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._env.close()
+
+    def pictures(self, iteration: Iteration, most: int) -> tuple[dict[str, Any], int]:
+        """Return the pictures of the first episodes of an iteration, by group and member, and how many these are."""
+        self.images, self._known = [], {}
+        groups: dict[str, Any] = {}
+        numbered = [
+            (place, member, trajectory)
+            for place, group in enumerate(iteration.groups)
+            for member, trajectory in enumerate(group.trajectories)
+        ]
+        for place, member, trajectory in numbered[:most]:
+            groups.setdefault(str(place), {})[str(member)] = asdict(self.replay(trajectory))
+        return {"groups": groups, "images": self.images}, min(most, len(numbered))
+
+    def replay(self, trajectory: Trajectory) -> Replay:
+        """Return the pictures of an episode, up to the first observation that is not the stored one."""
+        found = Replay()
+        try:
+            for turn, (text, picture) in enumerate(self._steps(trajectory)):
+                stored = (
+                    trajectory.turns[turn].observation if turn < len(trajectory.turns) else trajectory.final_observation
+                )
+                corrected = turn > 0 and trajectory.turns[turn - 1].action is None
+                if text != stored and not corrected:
+                    found.note = (
+                        f"From turn {turn + 1} on, replaying the episode shows another text than the stored one, so "
+                        "its screens are left out."
+                    )
+                    return found
+                found.places.append(self._place(picture))
+        except Exception as error:  # an environment of a user may fail in any way
+            found.note = f"Replaying the episode failed after {len(found.places)} screens: {error}"
+        return found
+
+    def _steps(self, trajectory: Trajectory) -> Iterator[tuple[str, Any]]:
+        """Yield text and picture before each turn, then after the last one."""
+        observation, _ = self._env.reset(seed=trajectory.seed, options={"task": trajectory.task})
+        yield self._look(observation)
+        for turn in trajectory.turns:
+            if turn.action is not None:  # else nothing was sent to the environment
+                observation, *_ = self._env.step(turn.action)
+            yield self._look(observation)
+
+    def _look(self, observation: Any) -> tuple[str, Any]:
+        from turnwise.agents.content import read_observation
+
+        text, images = read_observation(observation)
+        return text, self._env.render() if self._renders else images[0].image
+
+    def _place(self, picture: Any) -> int:
+        from turnwise.agents.samplers.openai.messages import data_url
+
+        url = data_url(_small(picture))
+        if url not in self._known:
+            self._known[url] = len(self.images)
+            self.images.append(url)
+        return self._known[url]
+
+
+def _has_images(env: gymnasium.Env[Any, Any]) -> bool:
+    from turnwise.agents.content import has_images
+
+    return has_images(env.observation_space)
+
+
+def _small(picture: Any) -> Any:
+    """Return a picture that is halved, by the mean of four pixels, until it is at most `TALLEST` pixels high."""
+    import numpy as np
+
+    image = np.asarray(picture, np.uint8)
+    while image.shape[0] > TALLEST:
+        high, wide = image.shape[0] // 2 * 2, image.shape[1] // 2 * 2
+        blocks = image[:high, :wide].reshape(high // 2, 2, wide // 2, 2, 3)
+        image = blocks.mean(axis=(1, 3)).astype(np.uint8)
+    return image

@@ -1,0 +1,1 @@
+"""Batches: turns as token sequences, with their advantages."""

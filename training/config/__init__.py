@@ -1,0 +1,1 @@
+"""The configuration of a run: its sections, its file, and what its keys change."""

@@ -1,0 +1,142 @@
+"""Which keys of a run have an effect, declared in one table.
+
+A key that is set and has no effect is probably a mistake, and is refused before any work. Two exceptions: the keys of a
+section that its own switch turns off (`imitation.episodes = 0`, `evaluation.episodes = 0`) are left alone.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from turnwise.training.config.run import Run
+from turnwise.training.config.sections import Section
+from turnwise.training.config.toml import render
+from turnwise.training.errors import ConfigError
+
+Condition = Callable[[Run], bool]
+
+
+def _new_policy(run: Run) -> bool:
+    return not run.policy.path
+
+
+def _can_err(run: Run) -> bool:
+    from turnwise.envs import demonstrators
+
+    return run.imitation.demonstrator in {"expert", *demonstrators(run.env.id)}
+
+
+def _plays(run: Run) -> bool:
+    from turnwise.training.imitation.demonstrators import plays
+
+    return plays(run)
+
+
+def _aggregation(run: Run) -> str:
+    from turnwise.training.objectives import get
+
+    return run.objective.aggregation or get(run.objective.name).function.aggregation
+
+
+def _whole_sequences(run: Run) -> bool:
+    from turnwise.training.objectives import Objective
+
+    return Objective.from_section(run.objective).together in {"sequence", "turn", "batch"}
+
+
+def _on_cluster(run: Run) -> bool:
+    return bool(run.cluster.address)
+
+
+NEEDS: dict[str, tuple[Condition, str]] = {
+    "policy.vocab": (_new_policy, "the model of policy.path has its own size"),
+    "policy.hidden": (_new_policy, "the model of policy.path has its own size"),
+    "policy.layers": (_new_policy, "the model of policy.path has its own size"),
+    "policy.heads": (_new_policy, "the model of policy.path has its own size"),
+    "imitation.env": (_plays, "the demonstrations come from a file"),
+    "imitation.noise": (_can_err, "the demonstrations come from a file or a model"),
+    "imitation.typos": (_can_err, "the demonstrations come from a file or a model"),
+    "policy.attention": (lambda run: not _new_policy(run), "a new model uses the implementation of transformers"),
+    "sampler.url": (lambda run: run.sampler.engine != "transformers", "the engine transformers is no server"),
+    **{
+        f"cluster.{key}": (_on_cluster, "cluster.address is empty")
+        for key in ("engines", "learners", "cpus", "gpus", "timeout")
+    },
+    **{f"env.{key}": (lambda run: run.env.workers > 0, "env.workers is 0") for key in ("in_order", "memory")},
+    "train.in_order": (
+        lambda run: run.train.staleness > 0 and not run.train.spare,
+        "it needs train.staleness > 0 and train.spare = 0",
+    ),
+    "train.keep_trajectories": (lambda run: bool(run.trajectories), "trajectories is empty, so none are stored"),
+    "evaluation.during": (lambda run: run.evaluation.every > 0, "evaluation.every is 0"),
+    "objective.norm": (lambda run: "norm" in _aggregation(run).split("-"), "the aggregation does not divide by norm"),
+    "objective.sequence": (_whole_sequences, "neither the objective nor its correction looks at whole sequences"),
+    "objective.kl_estimator": (lambda run: run.objective.kl > 0, "objective.kl is 0"),
+    "objective.kl_in": (lambda run: run.objective.kl > 0, "objective.kl is 0"),
+    "objective.kl_corrected": (
+        lambda run: run.objective.kl > 0 and run.objective.kl_in == "loss",
+        "there is no KL term in the loss",
+    ),
+    "objective.kl_target": (lambda run: run.objective.kl > 0, "objective.kl is 0"),
+    "objective.kl_horizon": (
+        lambda run: run.objective.kl > 0 and run.objective.kl_target > 0,
+        "objective.kl_target is 0",
+    ),
+    "objective.entropy_target": (
+        lambda run: run.objective.entropy != 0 or run.objective.entropy_step > 0,
+        "objective.entropy and objective.entropy_step are 0",
+    ),
+    "objective.entropy_step": (lambda run: run.objective.entropy_target > 0, "objective.entropy_target is 0"),
+}
+"""Key -> when it has an effect, and what to say where it has none. Keys that are missing here always have an effect."""
+
+
+def ineffective(run: Run) -> dict[str, str]:
+    """Return the keys that have no effect in a run, whether set or not, and why."""
+    off = {name for name in ("imitation", "evaluation") if getattr(run, name).episodes == 0}
+    return {
+        key: reason
+        for key, (effective, reason) in NEEDS.items()
+        if key.partition(".")[0] not in off and not effective(run)
+    }
+
+
+def check_effects(run: Run) -> None:
+    """Refuse a run in which a key was set that has no effect.
+
+    Raises:
+        ConfigError: it names the keys and says why they have no effect.
+    """
+    unused = ineffective(run)
+    found: dict[str, list[str]] = {}
+    for key in _set_keys(run):
+        if key in unused:
+            found.setdefault(unused[key], []).append(key)
+    if found:
+        clauses = [f"{', '.join(keys)} {'have' if keys[1:] else 'has'} no effect: {why}" for why, keys in found.items()]
+        raise ConfigError("; ".join(clauses))
+
+
+def effective_keys(run: Run) -> dict[str, Any]:
+    """Return the run as nested tables, defaults included, without the keys that have no effect in it."""
+    unused = ineffective(run)
+    return {
+        name: {key: one for key, one in value.items() if f"{name}.{key}" not in unused}
+        if isinstance(getattr(run, name), Section)
+        else value
+        for name, value in run.model_dump().items()
+    }
+
+
+def effective_toml(run: Run) -> str:
+    """Return `effective_keys` as the text of a TOML file, which `Run.load` reads back as the same run."""
+    return "".join(render(effective_keys(run)))
+
+
+def _set_keys(section: Section, prefix: str = "") -> Iterator[str]:
+    for name in type(section).model_fields:
+        if name in section.model_fields_set:
+            value = getattr(section, name)
+            if isinstance(value, Section):
+                yield from _set_keys(value, f"{prefix}{name}.")
+            else:
+                yield f"{prefix}{name}"

@@ -1,0 +1,272 @@
+"""The configuration of a run: one TOML file, read into one pydantic model.
+
+The sections are in `turnwise.training.config.sections`; docs/config.md is rendered from them. An unknown key is an
+error that suggests the nearest one. A key that is set and has no effect in the run is an error too:
+`turnwise.training.config.effects` declares when each key matters.
+"""
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, Field, ValidationError, model_validator
+
+from turnwise.registry import suggest
+from turnwise.tools.bounded_input import InputError, read_toml
+from turnwise.training.config.sections import (
+    AgentSection,
+    Choice,
+    ClusterSection,
+    CreditSection,
+    EnvSection,
+    EvaluationSection,
+    ImitationSection,
+    ObjectiveSection,
+    PolicySection,
+    SamplerSection,
+    Section,
+    TrainSection,
+)
+from turnwise.training.config.toml import literal, render
+from turnwise.training.errors import ConfigError
+
+MOST_PROBLEMS = 5
+"""Maximum number of problems that an error message lists."""
+
+
+class Run(Section):
+    """One run: everything that decides what it does."""
+
+    name: str = Field(default="run", description="Name of the run.")
+    seed: int = Field(default=0, ge=0, description="Seed of everything random.")
+    output: str = Field(default="", description="Output folder; empty: runs/NAME.")
+    threads: int = Field(
+        default=0,
+        ge=0,
+        le=1024,
+        description="CPU threads of torch; 0: chosen by the model's size; 1: repeatable on x86 CPUs of one vendor.",
+    )
+    processes: int = Field(
+        default=1,
+        ge=1,
+        description="Processes that play episodes and compute gradients at once, each with one thread (CPU only).",
+    )
+    trajectories: Literal["", ".jsonl", ".jsonl.gz", ".jsonl.zst"] = Field(
+        default=".jsonl.gz", description="Format in which trajectories are stored; empty: they are not."
+    )
+    loggers: list[Literal["tensorboard", "trackio", "wandb"]] = Field(
+        default=[], description="Where metrics are sent, beside metrics.jsonl: tensorboard, trackio, wandb."
+    )
+    project: str = Field(
+        default="",
+        description="Project of trackio and wandb; empty: WANDB_PROJECT for wandb, else turnwise.",
+    )
+    env: EnvSection = Field(default_factory=EnvSection, description="The environment.")
+    agent: AgentSection = Field(default_factory=AgentSection, description="The agent.")
+    policy: PolicySection = Field(default_factory=PolicySection, description="The model.")
+    sampler: SamplerSection = Field(default_factory=SamplerSection, description="The engine that samples.")
+    cluster: ClusterSection = Field(default_factory=ClusterSection, description="Engines on a Ray cluster.")
+    imitation: ImitationSection = Field(default_factory=ImitationSection, description="The warm start.")
+    credit: CreditSection = Field(default_factory=CreditSection, description="Credit assignment.")
+    objective: ObjectiveSection = Field(default_factory=ObjectiveSection, description="The loss.")
+    train: TrainSection = Field(default_factory=TrainSection, description="The loop.")
+    evaluation: EvaluationSection = Field(default_factory=EvaluationSection, description="The evaluation.")
+
+    @model_validator(mode="after")
+    def _objective_of_stale_turns(self) -> Self:
+        """Use the decoupled objective for asynchronous rollouts, unless the objective is given."""
+        given = self.objective.model_fields_set
+        if self.train.asynchronous and not given & {"name", "old"}:
+            values = {**dict(self.objective), "name": "decoupled", "old": "recomputed"}
+            # it is a default: still not set, so that an arm of an ablation may choose another one
+            self.__dict__["objective"] = ObjectiveSection.model_construct(_fields_set=given, **values)
+        return self
+
+    @property
+    def folder(self) -> Path:
+        """The output folder."""
+        return Path(self.output).expanduser() if self.output else Path("runs") / self.name
+
+    def evaluation_kwargs(self) -> dict[str, Any]:
+        """Return the arguments of the environment in evaluation: env.kwargs, updated with env.eval."""
+        return {**self.env.kwargs, **self.env.eval}
+
+    def demonstration_kwargs(self) -> dict[str, Any]:
+        """Return the arguments of the environment in demonstrations: env.kwargs, updated with imitation.env."""
+        return {**self.env.kwargs, **self.imitation.env}
+
+    @classmethod
+    def load(cls, path: str | Path, overrides: Sequence[str] = ()) -> Self:
+        """Read a run from a TOML file.
+
+        Args:
+            path: the file.
+            overrides: "section.key=value" words, with values as in TOML; a bare word is a string.
+
+        Raises:
+            ConfigError: the file is not TOML, a key is unknown, or a value is invalid.
+            OSError: the file cannot be read.
+        """
+        try:
+            table = read_toml(Path(path).expanduser())
+        except InputError as error:
+            raise ConfigError(f"{path} is not a TOML file: {error}") from error
+        return cls.parse(table, overrides, source=str(path))
+
+    @classmethod
+    def parse(cls, table: dict[str, Any], overrides: Sequence[str] = (), *, source: str = "the run") -> Self:
+        """Read a run from nested tables, as `load` does from a file.
+
+        Args:
+            table: as returned by tomllib; it is not changed.
+            overrides: "section.key=value" words.
+            source: name of the table in error messages.
+
+        Raises:
+            ConfigError: a key is unknown, or a value is invalid.
+        """
+        merged = _copy(table)
+        for override in overrides:
+            _override(merged, override)
+        try:
+            return cls.model_validate(merged)
+        except ValidationError as error:
+            clauses = list(
+                dict.fromkeys(_explain(cls, problem) for problem in error.errors())
+            )  # a union has one per type
+            more = f"; and {len(clauses) - MOST_PROBLEMS} more" if len(clauses) > MOST_PROBLEMS else ""
+            raise ConfigError(f"{source}: {'; '.join(clauses[:MOST_PROBLEMS])}{more}") from error
+
+    def to_toml(self) -> str:
+        """Return the run, defaults included, as the text of a TOML file that `load` reads back."""
+        return "".join(render(self.model_dump()))
+
+
+def _copy(table: dict[str, Any]) -> dict[str, Any]:
+    return {key: _copy(value) if isinstance(value, dict) else value for key, value in table.items()}
+
+
+def _override(table: dict[str, Any], override: str) -> None:
+    """Set one "a.b=value" in the nested tables."""
+    name, equals, text = override.partition("=")
+    keys = name.strip().split(".")
+    if not equals or not all(keys):
+        raise ConfigError(f"an override has the form section.key=value, got {override!r}")
+    for depth, key in enumerate(keys[:-1]):
+        table = table.setdefault(key, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"{override!r} cannot be set: {'.'.join(keys[: depth + 1])} is a value, not a table")
+    table[keys[-1]] = parse_value(text.strip())
+
+
+def parse_value(text: str) -> Any:
+    """Return the value of a `key=value` word on the command line: a TOML value, or the text itself.
+
+    >>> parse_value("1e-3"), parse_value("[1, 2]"), parse_value("tiny")
+    (0.001, [1, 2], 'tiny')
+    """
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if "\n" in text or (
+        "#" in text and text[:1] not in ("'", '"', "[", "{")
+    ):  # TOML would see a second line or a comment
+        return text
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):  # invalid TOML, or numbers or nesting without end
+        return text
+
+
+def _explain(model: type[BaseModel], problem: Any) -> str:
+    """Return one validation problem as a clause that names the key."""
+    section, path = model, []
+    for part in map(str, problem["loc"]):
+        path.append(part)
+        if part not in section.model_fields:
+            break
+        inner = section.model_fields[part].annotation
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            break
+        section = inner
+    name = ".".join(path)
+    if problem["type"] == "extra_forbidden":
+        if name in _RENAMED:
+            return f"the key {name!r} is now {_RENAMED[name]}"
+        prefix = name.removesuffix(path[-1])
+        return f"unknown key {name!r}{suggest(name, [prefix + key for key in section.model_fields])}"
+    expected = _EXPECTED.get(problem["type"], "").format(**problem.get("ctx", {}))
+    if path[-1] in section.model_fields and section.model_fields[path[-1]].annotation == Choice:
+        expected = "a name or a table with a name"
+    if expected:
+        return f"{name} must be {expected}, got {_short(problem['input'])}"
+    got = "" if isinstance(problem["input"], dict) else f", got {_short(problem['input'])}"
+    return f"{name}: {problem['msg'][:1].lower()}{problem['msg'][1:]}{got}"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+_RENAMED = {"tensorboard": 'loggers = ["tensorboard"]'}
+"""Old keys, and how to say the same now."""
+
+_EXPECTED = {
+    "greater_than": "> {gt:g}",
+    "greater_than_equal": ">= {ge:g}",
+    "less_than_equal": "<= {le:g}",
+    "int_type": "an integer",
+    "int_parsing": "an integer",
+    "int_parsing_size": "an integer",
+    "int_from_float": "an integer",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "finite",
+    "string_type": "a string",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "literal_error": "{expected}",
+}
+"""What a value must be, by the type of pydantic's problem and with the values of its context."""
+
+
+def reference() -> str:
+    """Render the reference of every key as the text of docs/config.md."""
+    lines = [
+        "# Configuration of a run",
+        "",
+        "This page is rendered from `training/config/run.py`. To update it, run",
+        "`python -c \"from turnwise.training.config.run import reference as r; print(r(), end='')\" > docs/config.md`.",
+        "",
+        "A run is one TOML file. On the command line, `section.key=value` replaces a value. A key that is unknown, or",
+        "that has no effect in the run (such as `policy.hidden` beside `policy.path`), is an error that names it.",
+        "",
+        'Where a value is described as a choice with options, it is a name or a table: `"window"` or',
+        '`{name = "window", history = 2}`. Names are those of turnwise, of the entry points of installed packages, or',
+        "`module:function`.",
+    ]
+    tables = [("", Run)] + [
+        (name, field.annotation)
+        for name, field in Run.model_fields.items()
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section)
+    ]
+    for name, section in tables:
+        assert section is not None
+        title = f"`[{name}]`" if name else "Top level"
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            (section.__doc__ or "").strip(),
+            "",
+            "| key | default | meaning |",
+            "|---|---|---|",
+        ]
+        for key, field in section.model_fields.items():
+            if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+                continue
+            lines.append(f"| `{key}` | `{literal(field.default)}` | {field.description} |")
+    return "\n".join(lines) + "\n"

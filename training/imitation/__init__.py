@@ -1,0 +1,1 @@
+"""Imitation: demonstrations, their players, and the warm start."""

@@ -1,0 +1,1 @@
+"""The learner: gradients, log-probabilities, optimizers, LoRA, memory and ranks."""

@@ -1,0 +1,100 @@
+"""The learner of several ranks, as rank 0 has it: each method is done by all ranks, each on its part.
+
+Beside its part of the divided model, rank 0 holds a whole one, in main memory unless the sampler computes with it. It
+is brought up to date when somebody asks for `weights`: the sampler, a checkpoint.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from turnwise.training.batch.batch import Batch
+from turnwise.training.learner.gradient import UpdatePlan
+from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.logprobs import CausalLM, Scores
+from turnwise.training.learner.optimizer_shards import meta_state
+from turnwise.training.learner.rank_commands import Leader
+from turnwise.training.learner.sharding import collect, skeleton
+from turnwise.training.objectives.run_objective import Objective
+
+T = TypeVar("T")
+
+
+class DistributedLearner(Learner):
+    """The policy and everything that trains it, divided over the ranks.
+
+    Args:
+        model: the whole model, which stays where it is; see `Learner`.
+        tokenizer: its tokenizer.
+        leader: commands the other ranks.
+        options: of `Learner`.
+    """
+
+    def __init__(self, model: CausalLM, tokenizer: Any, *, leader: Leader, **options: Any) -> None:
+        self._whole, self._leader = model, leader
+        self._stale = False
+        ranks = leader.ranks
+        with leader.command(Learner, skeleton(model), **options):
+            super().__init__(model, tokenizer, device=ranks.device, ranks=ranks, **options)
+
+    def set_reference(self, model: CausalLM) -> None:
+        """Keep a frozen copy of a policy, divided as the policy is."""
+        with self._leader.command(Learner.set_reference, skeleton(model)):
+            super().set_reference(model)
+
+    def set_reference_adapter(self, adapter: Mapping[str, Tensor]) -> None:
+        """Measure the divergence from this model with another adapter."""
+        with self._leader.command(Learner.set_reference_adapter, dict(adapter)):
+            super().set_reference_adapter(adapter)
+
+    def score(self, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384) -> Scores:
+        """Return log-probabilities and entropies of the batch's tokens under the policy."""
+        with self._leader.command(Learner.score, batch, temperature=temperature, micro_tokens=micro_tokens):
+            return super().score(batch, temperature=temperature, micro_tokens=micro_tokens)
+
+    def score_reference(self, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384) -> Scores:
+        """Return log-probabilities and entropies of the batch's tokens under the reference policy."""
+        self.require_reference()
+        with self._leader.command(Learner.score_reference, batch, temperature=temperature, micro_tokens=micro_tokens):
+            return super().score_reference(batch, temperature=temperature, micro_tokens=micro_tokens)
+
+    def update(self, batch: Batch, objective: Objective, plan: UpdatePlan) -> dict[str, float]:
+        """Do a fixed number of optimizer steps, and return statistics of all ranks."""
+        with self._leader.command(Learner.update, batch, objective, plan):
+            self._stale = True
+            return super().update(batch, objective, plan)
+
+    def on_all_ranks(
+        self, function: Callable[..., T], *args: Any, here: Mapping[str, Any] | None = None, **kwargs: Any
+    ) -> T:
+        """Return `function(self, *args, **kwargs, **here)`; the other ranks call it without `here`."""
+        with self._leader.command(function, *args, **kwargs):
+            self._stale = True
+            return super().on_all_ranks(function, *args, here=here, **kwargs)
+
+    def weights(self) -> CausalLM:
+        """Return the whole model, with the policy's weights."""
+        if self._stale:
+            with self._leader.command(_give_weights):
+                collect(self.model, self._whole)
+                self._stale = False
+        return self._whole
+
+    def save_shards(self, folder: Path) -> None:
+        """Let each rank write its part of the optimizer's state."""
+        with self._leader.command(Learner.save_shards, folder):
+            super().save_shards(folder)
+
+    def load_state(self, state: Mapping[str, Any], folder: Path | None = None) -> None:
+        """Restore what `state` returned and `save_shards` wrote, or the state of a learner of one process."""
+        sent = {name: value for name, value in state.items() if name in ("optimizer", "micro_tokens")}
+        if "optimizer" in sent:
+            sent["optimizer"] = meta_state(sent["optimizer"])
+        with self._leader.command(Learner.load_state, sent, folder):
+            super().load_state(state, folder)
+
+
+def _give_weights(learner: Learner) -> None:
+    collect(learner.model, None)

@@ -1,0 +1,265 @@
+"""The learner: it owns the policy's model, tokenizer, optimizer and device, and the reference policy if there is one.
+
+The loop talks to the learner only, and never to torch:
+
+    scores = learner.score(batch)                     log-probabilities and entropies, without gradient
+    stats = learner.update(batch, objective, plan)    a fixed number of optimizer steps
+    sampler.load(learner.weights(), version=step)     new weights for the sampler
+    learner.load_state(learner.state())               the optimizer's state, for checkpoints
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from turnwise.agents.samplers.weights import has_adapter
+from turnwise.training.batch.batch import Batch
+from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
+from turnwise.training.learner.gradient_forks import UpdateForks
+from turnwise.training.learner.logprobs import CausalLM, Scores, TokenScorer
+from turnwise.training.learner.lora import FrozenAdapter
+from turnwise.training.learner.optimizers import make_optimizer, set_learning_rate
+from turnwise.training.learner.out_of_memory import MicroBatchLimit
+from turnwise.training.objectives.run_objective import Objective
+
+if TYPE_CHECKING:
+    from turnwise.training.learner.ranks import Ranks
+
+T = TypeVar("T")
+
+
+class Learner:
+    """The policy and everything that trains it.
+
+    Args:
+        model: a causal language model of transformers, or a peft model whose adapter is trained; it is moved to the
+            device and changed in place.
+        tokenizer: its tokenizer.
+        device: as torch names it.
+        lr: learning rate where an update's plan has none.
+        weight_decay: for matrices only.
+        optimizer: one of OPTIMIZERS.
+        bfloat16: compute in bfloat16 (autocast), while trained weights, their gradients and the optimizer stay as they
+            are, in float32.
+        checkpointing: recompute the activations of each layer in the backward pass.
+        packing: compute the rows of a micro-batch as one sequence without padding.
+        ranks: over which weights, optimizer and rows are divided. Each rank has a learner and calls the same methods
+            with the same arguments; `DistributedLearner` sees to that. Except on rank 0, the model is a skeleton.
+    """
+
+    def __init__(
+        self,
+        model: CausalLM,
+        tokenizer: Any,
+        *,
+        device: str = "cpu",
+        lr: float = 3e-4,
+        weight_decay: float = 0.0,
+        optimizer: str = "adamw",
+        bfloat16: bool = False,
+        checkpointing: bool = False,
+        packing: bool = False,
+        ranks: "Ranks | None" = None,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.device = device
+        self.ranks = ranks
+        self.limit = MicroBatchLimit()
+        self._make_scorer = partial(TokenScorer, bfloat16=bfloat16, packing=packing, limit=self.limit, ranks=ranks)
+        self._scorer = self._make_scorer(model if ranks else model.to(device), checkpointing=checkpointing)
+        self.model = self._scorer.model
+        self.optimizer_name = optimizer
+        self.optimizer = make_optimizer(self.model, lr=lr, weight_decay=weight_decay, name=optimizer)
+        self._reference: TokenScorer | FrozenAdapter | None = None
+
+    @property
+    def scorer(self) -> TokenScorer:
+        """Scores tokens under the policy, with gradient."""
+        return self._scorer
+
+    @property
+    def has_adapter(self) -> bool:
+        """Whether an adapter is trained, around frozen weights."""
+        return has_adapter(self.model)
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether there is a reference policy."""
+        return self._reference is not None
+
+    def set_reference(self, model: CausalLM) -> None:
+        """Keep a frozen copy of a policy, to measure the divergence from it."""
+        frozen = model.requires_grad_(False)
+        self._reference = self._make_scorer(frozen if self.ranks else frozen.to(self.device))
+
+    def set_reference_adapter(self, adapter: Mapping[str, Tensor]) -> None:
+        """Measure the divergence from this model with another adapter; the frozen weights are shared.
+
+        Args:
+            adapter: from `adapter_tensors`.
+        """
+        self._reference = FrozenAdapter(self._scorer, adapter)
+
+    def score(self, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384) -> Scores:
+        """Return log-probabilities and entropies of the batch's tokens under the policy."""
+        return self._scorer.score(batch, temperature=temperature, micro_tokens=micro_tokens)
+
+    def score_reference(self, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384) -> Scores:
+        """Return log-probabilities and entropies of the batch's tokens under the reference policy.
+
+        Raises:
+            ValueError: there is no reference.
+        """
+        return self.require_reference().score(batch, temperature=temperature, micro_tokens=micro_tokens)
+
+    def require_reference(self) -> "TokenScorer | FrozenAdapter":
+        """Return what scores tokens under the reference policy.
+
+        Raises:
+            ValueError: there is no reference.
+        """
+        if self._reference is None:
+            raise ValueError("this learner has no reference policy; call set_reference() first")
+        return self._reference
+
+    def update(self, batch: Batch, objective: Objective, plan: UpdatePlan) -> dict[str, float]:
+        """Do a fixed number of optimizer steps, each on its mini-batch of trajectories, and return statistics.
+
+        Denominators are those of the whole mini-batch, so that micro-batches do not change the gradient. A mini-batch
+        without signal is not stepped on; one whose loss or gradient is not finite is skipped and counted.
+
+        Args:
+            batch: from `pack`.
+            objective: the loss.
+            plan: number of steps, micro-batches, learning rates.
+
+        Returns:
+            loss, grad_norm, entropy (nats), clip_fraction, ratio, old_kl, kl (nats), correction and llds where they are
+            part of the loss; the means are over the computed tokens, without rows that have no advantage;
+            computed_share (these tokens, of all in the mask), gap (mean |sampled - recomputed| log-probability before
+            the first step, nats, of tokens that these weights sampled) and gap_max where there are such tokens,
+            updates, skipped (mini-batches that were not finite), without_signal (mini-batches without an advantage),
+            tokens (computed, without padding), seconds, lr.
+
+        Raises:
+            ValueError: the objective needs a reference that the batch lacks.
+            ConfigError: a row is longer than the model's position encoding allows.
+            NotEnoughMemory: memory runs out even with one sequence per micro-batch.
+        """
+        started = time.perf_counter()
+        self._scorer.check_lengths(batch.lengths)
+        self.model.eval()
+        meter = UpdateMeter(plan.version)
+        parts = [batch.rows(index) for index in split_minibatches(batch, plan.updates, plan.seed)]
+        with UpdateForks(self._scorer, parts, objective, plan.processes) as forks:
+            for number, part in enumerate(parts):
+                if plan.rates is not None:
+                    set_learning_rate(self.optimizer, plan.rates[number])
+                if not (part.mask.any() if objective.needs_all else len(part.rows_with_signal())):
+                    meter.without_signal += 1
+                    continue
+                now = replace(plan, seed=plan.seed + number)
+                norm = accumulate(self._scorer, part, objective, now, meter, partial(forks.accumulate, number))
+                if math.isfinite(norm) and math.isfinite(meter.loss[-1]):
+                    self.optimizer.step()
+                    meter.norms.append(norm)
+                else:
+                    meter.skipped += 1
+                    meter.loss.pop()
+                self.optimizer.zero_grad(set_to_none=True)
+        if self.ranks is not None:
+            own, *others = self.ranks.gather(meter)
+            for other in others:
+                own.include(other)
+            meter = own
+        rate = float(self.optimizer.param_groups[0]["lr"])
+        share = meter.sums.get("tokens", 0.0) / max(1, int(batch.mask.sum()))
+        return meter.stats() | {"computed_share": share, "seconds": time.perf_counter() - started, "lr": rate}
+
+    def on_all_ranks(
+        self, function: Callable[..., T], *args: Any, here: Mapping[str, Any] | None = None, **kwargs: Any
+    ) -> T:
+        """Return `function(self, *args, **kwargs, **here)`, which trains the model; with several ranks each calls it.
+
+        Args:
+            function: of a module.
+            args: its arguments after the learner.
+            here: further arguments, which only this rank has, such as callbacks.
+            kwargs: further arguments.
+        """
+        return function(self, *args, **kwargs, **(here or {}))
+
+    def weights(self) -> CausalLM:
+        """Return the policy's weights for a sampler: the model itself, which a sampler in this process shares.
+
+        With an adapter it is the peft model; `turnwise.agents.samplers.weights.named_tensors` merges it.
+        """
+        return self.model
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps beside the weights, as torch.save can hold it."""
+        limit = {} if self.limit.tokens is None else {"micro_tokens": self.limit.tokens}
+        return limit if self.ranks else {"optimizer": self.optimizer.state_dict(), **limit}
+
+    def save_shards(self, folder: Path) -> None:
+        """Write what `state` leaves out because each rank holds a part of it: the optimizer's state.
+
+        Args:
+            folder: of a checkpoint that is being written; all ranks must see it. One process writes nothing.
+
+        Raises:
+            OSError: a rank cannot write.
+        """
+        if self.ranks is not None:
+            from turnwise.training.learner.optimizer_shards import save_optimizer
+
+            save_optimizer(self.model, self.optimizer, folder)
+
+    def load_state(self, state: Mapping[str, Any], folder: Path | None = None) -> None:
+        """Restore what `state` returned and `save_shards` wrote, whatever the number of ranks was then.
+
+        Args:
+            state: from `state`.
+            folder: that `save_shards` wrote to.
+        """
+        if "optimizer" not in state:
+            from turnwise.training.learner.optimizer_shards import load_optimizer
+
+            assert folder is not None, "the optimizer's state is neither in the state nor in a folder"
+            load_optimizer(self.model, self.optimizer, folder)
+        elif self.ranks is None:
+            self.optimizer.load_state_dict(state["optimizer"])
+        else:
+            from turnwise.training.learner.optimizer_shards import spread_optimizer
+
+            spread_optimizer(self.optimizer, state["optimizer"])
+        self.limit.tokens = state.get("micro_tokens")
+
+
+def split_minibatches(batch: Batch, parts: int, seed: int) -> list[NDArray[np.int64]]:
+    """Split the batch's trajectories into one mini-batch per optimizer step.
+
+    Trajectories with signal are shuffled and dealt out first, then those without, so that both kinds are spread as
+    evenly as possible. A trajectory is never divided.
+
+    Args:
+        batch: from `pack`.
+        parts: number of mini-batches.
+        seed: of the shuffle.
+
+    Returns:
+        The row numbers of each mini-batch.
+    """
+    rng = np.random.default_rng(seed)
+    with_signal = np.unique(batch.trajectory[batch.rows_with_signal()])
+    without_signal = np.setdiff1d(np.unique(batch.trajectory), with_signal)
+    order = np.concatenate([rng.permutation(with_signal), rng.permutation(without_signal)])
+    return [np.flatnonzero(np.isin(batch.trajectory, order[part::parts])) for part in range(parts)]

@@ -1,0 +1,283 @@
+"""Log-probabilities and entropies of a batch's tokens under a model, computed only where a token is in the mask."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from turnwise.agents.models.rotary import rotary_limit
+from turnwise.training.batch.batch import Batch, deal, micro_batches
+from turnwise.training.batch.model_inputs import packed, padded, require_packable
+from turnwise.training.errors import ConfigError
+from turnwise.training.learner.out_of_memory import MicroBatchLimit, OutOfMemoryOnRank, out_of_memory
+from turnwise.training.learner.recomputation import layers_of, recomputing
+from turnwise.training.learner.vocabulary import logprobs_of, token_logprobs
+
+if TYPE_CHECKING:
+    from turnwise.training.learner.ranks import Ranks
+
+T = TypeVar("T")
+
+WIDEST: Final = 1e4
+"""Largest logit of the ramp that shows what a model does after its output layer."""
+
+CausalLM = Any
+"""A causal language model of transformers, which has no types."""
+
+
+_PLACEHOLDER: Final = Batch(
+    tokens=np.zeros((1, 2), dtype=np.int64),
+    lengths=np.array([2]),
+    mask=np.array([[False, True]]),
+    old=np.zeros((1, 2)),
+    advantages=np.zeros((1, 2)),
+    trajectory=np.zeros(1, dtype=np.int64),
+    turn=np.array([[-1, 0]]),
+    version=np.array([[-1, 0]]),
+)
+"""What a rank computes that has no rows left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What a model says about every token of a batch.
+
+    Attributes:
+        logprobs: float64 [B, L], nats; 0 outside the mask.
+        entropy: float64 [B, L], nats, of the distribution that the token was drawn from; 0 outside the mask.
+    """
+
+    logprobs: NDArray[np.float64]
+    entropy: NDArray[np.float64]
+
+
+class TokenScorer:
+    """Scores the tokens of batches under one model.
+
+    Hidden states are selected before the projection to the vocabulary where the model's head is only a projection, so
+    that logits are computed for masked tokens alone, and in chunks where the vocabulary is large.
+
+    Args:
+        model: a causal language model of transformers, or one of peft around it; it is put into evaluation mode.
+        bfloat16: compute in bfloat16 where autocast does, whatever the weights are held in.
+        checkpointing: recompute the activations of each layer in the backward pass.
+        packing: compute the rows of a micro-batch as one sequence without padding.
+        limit: of micro-batches, shared with whatever computes on the same device; None: one of its own.
+        ranks: with which the weights and the rows are divided: each of them calls the same methods with the same
+            arguments, and computes its share; None for one process.
+    """
+
+    def __init__(
+        self,
+        model: CausalLM,
+        *,
+        bfloat16: bool = False,
+        checkpointing: bool = False,
+        packing: bool = False,
+        limit: MicroBatchLimit | None = None,
+        ranks: "Ranks | None" = None,
+    ) -> None:
+        self.model, self.ranks = model.eval(), ranks
+        self._inside: Any = _call
+        if ranks is not None:
+            from turnwise.training.learner.sharding import shard  # takes longer to import than all else here
+
+            self._inside = shard(model, ranks, bfloat16=bfloat16)
+            self.model = self._inside.model
+        self.packing = packing
+        self.limit = MicroBatchLimit() if limit is None else limit
+        self._inner = inner_model(self.model)
+        self._longest = rotary_limit(self._inner.config)
+        self._bfloat16 = bfloat16
+        self._layers = layers_of(self.model) if checkpointing else []
+        with torch.no_grad(), self._precision():
+            self._projects = self._inside(_head_is_a_projection, self._inner)
+            if packing:
+                self._inside(require_packable, self._inner)
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the model."""
+        device: torch.device = next(iter(self.model.parameters())).device
+        return device
+
+    def check_lengths(self, lengths: NDArray[np.int64]) -> None:
+        """Refuse rows with which the log-probabilities of others would change.
+
+        Args:
+            lengths: int64 [B], tokens of the rows.
+
+        Raises:
+            ConfigError: a row is longer than the model's rotary factors allow.
+        """
+        limit = self._longest
+        if limit is not None and lengths.max(initial=0) > limit.tokens:
+            raise ConfigError(f"a row has {lengths.max()} tokens, but {limit.sentence()}; use shorter rows")
+
+    def micro_batches(self, lengths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:
+        """Return this rank's micro-batches of at most `budget` tokens, which include padding unless rows are packed.
+
+        Every rank has the same number of them, since the ranks compute each together; some are empty.
+        """
+        shares = self._shares(lengths, budget)
+        own, most = shares[0 if self.ranks is None else self.ranks.rank], max(map(len, shares))
+        return own + [np.empty(0, dtype=np.int64)] * (most - len(own))
+
+    def _shares(self, lengths: NDArray[np.int64], budget: int) -> list[list[NDArray[np.int64]]]:
+        """Return the micro-batches of every rank."""
+        dealt = deal(lengths, 1 if self.ranks is None else self.ranks.size)
+        return [[rows[cut] for cut in micro_batches(lengths[rows], budget, packed=self.packing)] for rows in dealt]
+
+    def within_memory(self, compute: Callable[[int], T], lengths: NDArray[np.int64], budget: int) -> T:
+        """Return `compute(budget)`; where memory runs out, compute it again with half the budget.
+
+        Several ranks begin again together, wherever memory ran out on one of them.
+
+        Args:
+            compute: receives the tokens per micro-batch; it starts from the beginning each time.
+            lengths: int64 [B], tokens of the rows that it computes.
+            budget: tokens per micro-batch.
+
+        Raises:
+            NotEnoughMemory: memory runs out even with one row per micro-batch.
+        """
+
+        def cut(tokens: int) -> list[NDArray[np.int64]]:
+            return list(chain.from_iterable(self._shares(lengths, tokens)))
+
+        together = compute if self.ranks is None else partial(self._with_others, self.ranks, compute)
+        return self.limit.within(together, cut, lengths, budget)
+
+    def _with_others(self, ranks: "Ranks", compute: Callable[[int], T], budget: int) -> T:
+        """Return `compute(budget)`, or raise `OutOfMemoryOnRank` on every rank if memory runs out on one."""
+        ran_out = False
+        try:
+            try:
+                result = compute(budget)
+            except (RuntimeError, MemoryError) as error:
+                if isinstance(error, OutOfMemoryOnRank) or not out_of_memory(error):
+                    raise
+                ran_out = True
+            ranks.check_memory(ran_out=ran_out)
+        except OutOfMemoryOnRank:
+            self._inside.abandon()
+            raise
+        return result
+
+    def __call__(self, batch: Batch, *, temperature: float = 1.0, entropy: bool = False) -> tuple[Tensor, Tensor]:
+        """Return the log-probability of every token in the mask, and the entropy of its distribution.
+
+        log p = log softmax(logits / temperature)[token], with the logits of the position before the token.
+
+        Args:
+            batch: right-padded; its mask selects M tokens, in row-major order. An empty one takes part in what the
+                ranks compute together, and has a gradient of zero.
+            temperature: > 0.
+            entropy: whether the entropy carries gradient.
+
+        Returns:
+            Two float tensors [M], nats; both carry gradient as requested and as torch's grad mode allows.
+
+        Raises:
+            ConfigError: a row is longer than the model's position encoding allows.
+        """
+        if not len(batch) and self.ranks is not None:
+            chosen, spread = self(_PLACEHOLDER, temperature=temperature, entropy=entropy)
+            return chosen[:0], spread[:0]
+        chosen, spread = self._inside(self._compute, batch, temperature, entropy)
+        return chosen, spread
+
+    def _compute(self, batch: Batch, temperature: float, entropy: bool) -> tuple[Tensor, Tensor]:
+        self.check_lengths(batch.lengths)
+        recompute = self._layers and torch.is_grad_enabled()
+        with self._precision(), recomputing(self._layers) if recompute else nullcontext():
+            inputs = packed(batch, self.device) if self.packing else padded(batch, self.device)
+            if self._projects:
+                hidden = self._inner.base_model(**inputs.arguments, use_cache=False).last_hidden_state
+                head = self._inner.get_output_embeddings()
+                return token_logprobs(
+                    hidden[inputs.before], head, inputs.targets, temperature=temperature, entropy=entropy
+                )
+            logits: Tensor = self._inner(**inputs.arguments, use_cache=False).logits
+            return logprobs_of(logits[inputs.before], inputs.targets, temperature=temperature, entropy=entropy)
+
+    @torch.no_grad()
+    def score(self, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384) -> Scores:
+        """Return the scores of all tokens in the mask, without gradient.
+
+        Args:
+            batch: the tokens.
+            temperature: of the distribution, > 0.
+            micro_tokens: tokens per micro-batch, padding included.
+        """
+
+        def compute(budget: int) -> Scores:
+            result = Scores(np.zeros(batch.mask.shape), np.zeros(batch.mask.shape))
+            for index in self.micro_batches(batch.lengths, budget):
+                rows = batch.rows(index)
+                columns = self(rows, temperature=temperature)
+                for array, column in zip((result.logprobs, result.entropy), columns, strict=True):
+                    block = np.zeros(rows.mask.shape)
+                    block[rows.mask] = column.double().cpu().numpy()
+                    array[index, : rows.mask.shape[1]] = block
+            return Scores(*(self.total(torch.from_numpy(one)).numpy() for one in (result.logprobs, result.entropy)))
+
+        return self.within_memory(compute, batch.lengths, micro_tokens)
+
+    def total(self, tensor: Tensor) -> Tensor:
+        """Return the sum of a tensor over the ranks."""
+        if self.ranks is None:
+            return tensor
+        self.ranks.check_memory()
+        return self.ranks.sum(tensor)
+
+    def _precision(self) -> AbstractContextManager[object]:
+        """Return the context in which the model computes."""
+        return torch.autocast(self.device.type, dtype=torch.bfloat16) if self._bfloat16 else nullcontext()
+
+
+def _call(compute: Callable[..., T], *args: Any) -> T:
+    return compute(*args)
+
+
+def inner_model(model: CausalLM) -> CausalLM:
+    """Return the model of transformers itself, with its adapter where it has one."""
+    return model.get_base_model() if hasattr(model, "peft_config") and hasattr(model, "get_base_model") else model
+
+
+def _head_is_a_projection(model: CausalLM) -> bool:
+    """Return whether a model's logits are the output layer's, and its input the last hidden state, on two tokens.
+
+    In the place of the output layer's own outputs the model gets a ramp up to `WIDEST`: a cap, a scale or a mask after
+    the layer shows in it, however small the logits of the weights at hand are.
+    """
+    head: Any = model.get_output_embeddings()
+    body: Any = getattr(model, "base_model", model)
+    if head is None or body is model:
+        return False
+    hidden: list[Tensor] = []
+    ramps: list[Tensor] = []
+
+    def replace_output(_: Any, arguments: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        hidden.extend(arguments)
+        values = torch.linspace(-WIDEST, WIDEST, output.numel(), device=output.device)
+        ramps.append(values.view(output.shape).to(output.dtype))
+        return ramps[-1]
+
+    probe = torch.tensor([[1, 2]], device=next(iter(model.parameters())).device)
+    handle = head.register_forward_hook(replace_output)
+    try:
+        logits = model(input_ids=probe, use_cache=False).logits
+    finally:
+        handle.remove()
+    last = body(input_ids=probe, use_cache=False).last_hidden_state
+    if len(ramps) != 1 or len(hidden) != 1 or ramps[0].shape != logits.shape or hidden[0].shape != last.shape:
+        return False
+    return torch.equal(logits.double(), ramps[0].double()) and torch.allclose(hidden[0], last, atol=1e-4)

@@ -1,0 +1,319 @@
+"""How much memory training needs, by part, before anything is computed.
+
+Weights, gradients and optimizer states are counted from the parameters; activations are those that one forward pass
+would keep, found by running the model on tensors without data. Temporary arrays of the backward pass, the allocator's
+fragmentation and the libraries themselves are not counted.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from turnwise.training.errors import NotEnoughMemory
+from turnwise.training.learner.lora import LoraOptions, add_adapter
+from turnwise.training.learner.recomputation import known_layers
+from turnwise.training.learner.vocabulary import CHUNK
+
+GIB = 2**30
+NEAR = 0.9
+"""Share of the free memory above which an estimate is worth a remark."""
+OPTIMIZER_BYTES = {"adamw": 8, "adamw_fused": 8, "adamw_8bit": 2}
+"""Bytes of optimizer states per trained parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryNeeds:
+    """What decides how much memory training needs; the defaults are those of a run.
+
+    Attributes:
+        tokens: per micro-batch.
+        length: of the longest sequence, in tokens.
+        dtype: of the computation.
+        lora: the table policy.lora; empty: all weights are trained.
+        optimizer: train.optimizer.
+        checkpointing: policy.checkpointing.
+        packing: train.packing.
+        attention: policy.attention.
+        reference: whether a second copy of all weights is kept.
+        engine: dtype of the copy of all weights that the engine in this process samples from; empty: it samples from
+            the policy itself, or elsewhere.
+        cached: tokens in the sampler's cache.
+        ranks: over which weights, gradients and the optimizer's states are divided.
+    """
+
+    tokens: int = 4096
+    length: int = 1024
+    dtype: str = "float32"
+    lora: Mapping[str, Any] = field(default_factory=dict)
+    optimizer: str = "adamw"
+    checkpointing: bool = False
+    packing: bool = False
+    attention: str = ""
+    reference: bool = False
+    engine: str = ""
+    cached: int = 0
+    ranks: int = 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and tokens per row of the largest micro-batch."""
+        if self.packing:
+            return 1, max(self.tokens, self.length)
+        return max(1, self.tokens // self.length), self.length
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEstimate:
+    """Bytes of memory during an update, by part.
+
+    Attributes:
+        weights: of the policy.
+        gradients: of the trained weights.
+        optimizer: states of the optimizer.
+        reference: weights of the reference policy.
+        engine: weights of the engine's own copy.
+        activations: kept from the forward pass for the backward pass.
+        logits: of the tokens in a micro-batch, or of one chunk.
+        gathered: weights and gradients that a rank holds whole while it computes, where they are divided over ranks.
+        cache: keys and values of the sampler.
+    """
+
+    weights: int
+    gradients: int
+    optimizer: int
+    reference: int
+    engine: int
+    activations: int
+    logits: int
+    gathered: int
+    cache: int
+
+    @property
+    def total(self) -> int:
+        """The sum of all parts."""
+        return sum(self.parts.values())
+
+    @property
+    def parts(self) -> dict[str, int]:
+        """Bytes by name, in the order of the attributes."""
+        return asdict(self)
+
+    def table(self) -> str:
+        """Return one line per part that is not empty, and the total, in GiB."""
+        rows = [(name, size) for name, size in self.parts.items() if size]
+        return "\n".join(f"{name:<12} {size / GIB:8.2f} GiB" for name, size in [*rows, ("total", self.total)])
+
+
+def estimate(config: Any, needs: MemoryNeeds) -> MemoryEstimate:
+    """Return the memory that an update of a model needs.
+
+    Args:
+        config: of the model, from transformers.
+        needs: how it is trained.
+
+    Raises:
+        ConfigError: policy.lora is wrong for this model.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    model = _model_without_data(config, needs)
+    with FakeTensorMode():
+        _move_to_cpu(model)
+        trained = [p for p in model.parameters() if p.requires_grad]
+        kept, width = _kept_activations(model, needs)
+    layers = int(getattr(config.get_text_config(), "num_hidden_layers", 1))
+    rows, length = needs.shape
+    weights = sum(p.numel() * p.element_size() for p in model.parameters()) // needs.ranks
+    return MemoryEstimate(
+        weights=weights,
+        gradients=sum(p.numel() * p.element_size() for p in trained) // needs.ranks,
+        optimizer=sum(p.numel() for p in trained) * OPTIMIZER_BYTES[needs.optimizer] // needs.ranks,
+        reference=weights if needs.reference and not needs.lora else 0,
+        engine=sum(p.numel() for p in model.parameters()) * _bytes(needs.engine) if needs.engine else 0,
+        activations=kept // layers + layers * rows * length * width if needs.checkpointing else kept,
+        logits=_logits(model, config, needs),
+        gathered=_gathered(model, needs) if needs.ranks > 1 else 0,
+        cache=needs.cached * cache_bytes(config, dtype=needs.dtype),
+    )
+
+
+def gathered_bytes(config: Any, needs: MemoryNeeds) -> int:
+    """Return the bytes of weights and gradients that a rank holds whole while it computes.
+
+    The group outside of the layers (embedding, last norm, head) stays gathered for a whole pass; one layer computes,
+    and the next one is gathered meanwhile. Gradients are whole until they are summed, in a copy in float32:
+
+    gathered = b (R + 2 L) + (b + 4) (trained R + trained L),
+
+    with R the numbers outside of the layers, L those of the largest layer, and b the bytes of a number that computes.
+
+    Args:
+        config: of the model, from transformers.
+        needs: how it is trained.
+
+    Raises:
+        ConfigError: policy.lora is wrong for this model.
+    """
+    return _gathered(_model_without_data(config, needs), needs)
+
+
+def cache_bytes(config: Any, *, dtype: str = "float32") -> int:
+    """Return the bytes of keys and values that a sampler keeps per token.
+
+    Args:
+        config: of the model, from transformers.
+        dtype: of the cache.
+    """
+    text = config.get_text_config()
+    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+    size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    return 2 * int(text.num_hidden_layers) * int(heads) * int(size) * _bytes(dtype)
+
+
+def _bytes(dtype: str) -> int:
+    return 4 if dtype == "float32" else 2
+
+
+def require_memory(config: Any, needs: MemoryNeeds, device: str) -> str | None:
+    """Return a remark if an update nearly fills the free memory of a device, or more than fills it.
+
+    Args:
+        config: of the model, whose weights are in the memory of the CPU already.
+        needs: how it is trained.
+        device: as torch names it.
+
+    Raises:
+        NotEnoughMemory: not even micro-batches of one sequence fit.
+    """
+    free = free_memory(device)
+    if free is None:
+        return None
+    loaded = device == "cpu"
+    whole = estimate(config, needs)
+    if whole.total - loaded * whole.weights <= NEAR * free:
+        return None
+    least = estimate(config, replace(needs, tokens=needs.length))
+    if least.total - loaded * least.weights > free:
+        raise NotEnoughMemory(
+            f"{_sentence(least, device, free)}, even with one sequence per micro-batch; {_remedies(needs)}"
+        )
+    return f"{_sentence(whole, device, free)}; micro-batches are halved where memory runs out; {_remedies(needs)}"
+
+
+def free_memory(device: str) -> int | None:
+    """Return the bytes that are free on a device; None if the system does not say."""
+    if device.startswith("cuda"):
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    table = dict(line.split(":", 1) for line in lines)
+    free = int(table["MemAvailable"].split()[0]) * 1024
+    limits = [_number("/sys/fs/cgroup/memory.max"), _number("/sys/fs/cgroup/memory.current")]
+    if limits[0] is not None and limits[1] is not None:
+        free = min(free, limits[0] - limits[1])
+    return free
+
+
+def _model_without_data(config: Any, needs: MemoryNeeds) -> Any:
+    from transformers import AutoModelForCausalLM
+
+    attention = "eager" if needs.attention == "eager" else "sdpa"
+    dtype = torch.bfloat16 if needs.lora and needs.dtype == "bfloat16" else torch.float32
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(
+            config, trust_remote_code=False, attn_implementation=attention, dtype=dtype
+        ).eval()
+        return add_adapter(model, LoraOptions.of(needs.lora)).get_base_model() if needs.lora else model
+
+
+def _move_to_cpu(model: Any) -> None:
+    """Replace tensors of the device "meta" by tensors of the CPU, which have no data either; other kernels are used."""
+    made: dict[int, Tensor] = {}
+    for module in model.modules():
+        for named in (module._parameters, module._buffers):
+            for name, old in named.items():
+                if old is None:
+                    continue
+                if id(old) not in made:
+                    new = torch.empty(old.shape, dtype=old.dtype)
+                    is_weight = isinstance(old, torch.nn.Parameter)
+                    made[id(old)] = torch.nn.Parameter(new, requires_grad=old.requires_grad) if is_weight else new
+                named[name] = made[id(old)]
+
+
+def _gathered(model: Any, needs: MemoryNeeds) -> int:
+    """Return what `gathered_bytes` says of a model without data."""
+    layers = [list(layer.parameters()) for layer in known_layers(model)]
+    inside = {id(parameter) for layer in layers for parameter in layer}
+    root = [parameter for parameter in model.parameters() if id(parameter) not in inside]
+    largest = max(layers, key=_numbers, default=[])
+    trained: int = sum(p.numel() for p in [*root, *largest] if p.requires_grad)
+    each = _bytes(needs.dtype)
+    return each * (_numbers(root) + 2 * _numbers(largest)) + (each + 4) * trained
+
+
+def _numbers(parameters: Sequence[Tensor]) -> int:
+    return sum(int(parameter.numel()) for parameter in parameters)
+
+
+def _kept_activations(model: Any, needs: MemoryNeeds) -> tuple[int, int]:
+    """Return the bytes that a forward pass keeps, and the bytes of one hidden state."""
+    weights = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in weights:
+            kept[storage._cdata] = storage.nbytes()
+        return tensor
+
+    half = torch.autocast("cpu", dtype=torch.bfloat16, enabled=needs.dtype == "bfloat16")
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), half:
+        tokens = torch.ones(needs.shape, dtype=torch.int64)
+        hidden = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state
+    rows, length = needs.shape
+    mask = rows * length**2 if needs.packing and needs.attention != "flash_attention_2" else 0
+    return sum(kept.values()) + mask, hidden.shape[-1] * hidden.element_size()
+
+
+def _logits(model: Any, config: Any, needs: MemoryNeeds) -> int:
+    """Return the bytes of logits with what is computed from them (5 arrays), and of the head's gradient on its way."""
+    rows, length = needs.shape
+    words = int(config.get_text_config().vocab_size)
+    tokens = min(rows * length, max(1, CHUNK // words))
+    head = model.get_output_embeddings().weight
+    gradient = head.numel() * head.element_size() if head.requires_grad else 0
+    return 5 * tokens * words * 4 + int(gradient)
+
+
+def _sentence(needed: MemoryEstimate, device: str, free: int) -> str:
+    parts = ", ".join(f"{name} {size / GIB:.1f}" for name, size in needed.parts.items() if size >= GIB / 20)
+    return (
+        f"training needs about {needed.total / GIB:.1f} GiB on the device {device} ({parts}), and {free / GIB:.1f} GiB "
+        "are free"
+    )
+
+
+def _remedies(needs: MemoryNeeds) -> str:
+    """Return what would save memory."""
+    choices = {
+        "policy.checkpointing = true": not needs.checkpointing,
+        "policy.lora": not needs.lora,
+        'policy.dtype = "bfloat16"': needs.dtype != "bfloat16",
+        "a smaller policy.context": True,
+    }
+    return "consider " + ", ".join(name for name, open_ in choices.items() if open_)
+
+
+def _number(path: str) -> int | None:
+    try:
+        text = Path(path).read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None

@@ -1,0 +1,190 @@
+"""The processes that train one policy together: how they find each other, agree on the run, and exchange numbers.
+
+A process is a rank, from 0 to size - 1. Rank 0 runs the training loop; the others serve its learner
+(`turnwise.training.learner.distributed_learner`). Whoever starts them sets the environment variables that torchrun
+sets: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import cached_property
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
+
+from turnwise.training.config.run import Run
+from turnwise.training.errors import ConfigError, RankLost, RanksDisagree, TrainingError
+from turnwise.training.learner.out_of_memory import OutOfMemoryOnRank
+from turnwise.training.learner.policy import device_of
+from turnwise.training.learner.threads import use_threads
+from turnwise.training.run_folder.folder import describe, flat
+
+TIMEOUT = timedelta(minutes=10)
+"""How long a rank waits for another in the middle of a computation."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The ranks of one run, seen from one of them.
+
+    Attributes:
+        rank: of this process.
+        size: number of ranks.
+        device: of this rank's part of the model.
+        store: what the ranks leave messages in.
+    """
+
+    rank: int
+    size: int
+    device: str
+    store: PrefixStore
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is rank 0, which runs the training loop."""
+        return self.rank == 0
+
+    @cached_property
+    def mesh(self) -> DeviceMesh:
+        """All ranks, in one row, over which the weights are divided."""
+        return DeviceMesh(torch.device(self.device).type, torch.arange(self.size))
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """Return the sum of the ranks' tensors of one shape, the same on every rank."""
+        total = tensor.detach().clone()
+        dist.all_reduce(total)
+        return total
+
+    def gather(self, value: Any) -> list[Any]:
+        """Return the values of all ranks, in their order."""
+        values = [None] * self.size
+        dist.all_gather_object(values, value)
+        return values
+
+    def from_first(self, value: Any = None) -> Any:
+        """Return the value of rank 0."""
+        box = [value]
+        dist.broadcast_object_list(box, src=0)
+        return box[0]
+
+    def check_memory(self, *, ran_out: bool = False) -> None:
+        """Raise the same on every rank if memory has run out on one of them; all ranks call it together.
+
+        The ranks ask each other on the CPU, so that work on GPUs is not waited for.
+
+        Args:
+            ran_out: whether this rank's memory has run out.
+
+        Raises:
+            OutOfMemoryOnRank: memory has run out on a rank.
+        """
+        last = torch.tensor([self.rank if ran_out else -1])
+        dist.all_reduce(last, op=dist.ReduceOp.MAX)
+        if int(last) >= 0:
+            raise OutOfMemoryOnRank(int(last))
+
+    def leave(self) -> None:
+        """Leave the group."""
+        dist.destroy_process_group()
+
+
+def join(*, timeout: timedelta = TIMEOUT) -> Ranks:
+    """Meet the other ranks, and return this rank's place among them, on the CPU.
+
+    Args:
+        timeout: how long a rank waits for another, now and in the middle of a computation.
+
+    Raises:
+        RankLost: the ranks do not find each other.
+    """
+    try:
+        store, rank, size = next(rendezvous("env://", timeout=timeout))
+        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
+        # torchrun keeps its store when it starts the ranks again, with all that the ranks before have left in it
+        store = PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+        group = PrefixStore("group", store)
+        dist.init_process_group(backend, store=group, rank=rank, world_size=size, timeout=timeout)
+    except (RuntimeError, ValueError) as error:
+        where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+        raise RankLost(f"the ranks of the run do not meet at {where}: {str(error).splitlines()[0]}") from error
+    return Ranks(rank, size, "cpu", PrefixStore("turnwise", store))
+
+
+def agree(ranks: Ranks, load: Callable[[], Run]) -> tuple[Run, Ranks]:
+    """Return the run, and this rank's place with its device. All ranks call it together.
+
+    Every rank reads the run by itself. What is wrong on one is raised on all of them; rank 0 should say it.
+
+    Args:
+        ranks: from `join`.
+        load: returns the run as this rank reads it.
+
+    Raises:
+        RanksDisagree: a key or a version differs between two ranks.
+        TrainingError: the run cannot be read, or there are fewer GPUs than ranks.
+    """
+    run, problem = None, None
+    try:
+        run = load()
+        ranks = replace(ranks, device=_device(run.policy.device))
+        _check(run)
+        use_threads(run.threads)
+    except Exception as error:
+        problem = error
+    _compare(ranks, run, problem)
+    assert run is not None, "a problem of this rank has been raised"
+    return run, ranks
+
+
+def _device(name: str) -> str:
+    """Return the device of this rank; each rank of a machine has a GPU of its own."""
+    device = device_of(name)
+    if not device.startswith("cuda"):
+        return device
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    here, count = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), torch.cuda.device_count()
+    if ":" in device:
+        raise ConfigError(f"policy.device = {name!r} names one GPU, and there are several ranks: set it to cuda")
+    if here > count:
+        raise ConfigError(
+            f"{here} ranks were started on a machine with {count} CUDA device{'' if count == 1 else 's'}; start at "
+            'most one per device, or set policy.device = "cpu"'
+        )
+    torch.cuda.set_device(local)
+    return f"cuda:{local}"
+
+
+def _check(run: Run) -> None:
+    if run.train.optimizer == "adamw_8bit":
+        raise ConfigError('train.optimizer = "adamw_8bit" works with one rank only; with several use adamw_fused')
+    from torch.distributed.fsdp import FSDPModule  # takes a second to import, and the learner needs it anyway
+
+    if not hasattr(FSDPModule, "reset_iter_state"):
+        raise ConfigError(f"several ranks need torch 2.13 or newer, and {torch.__version__} is installed")
+
+
+def _compare(ranks: Ranks, run: Run | None, problem: Exception | None) -> None:
+    """Raise on every rank what is wrong on one of them, or in what they differ."""
+    facts = {} if run is None else flat(run.model_dump()) | flat(describe()["packages"], "version of ")
+    said = None if problem is None else f"{problem}"
+    found = ranks.gather((said, facts))
+    if problem is not None and (ranks.leads or found[0][0] is None):
+        raise problem
+    for number, (sentence, _) in enumerate(found):
+        if sentence is not None:
+            raise TrainingError(f"rank {number}: {sentence}")
+    own = found[0][1]
+    for number, (_, others) in enumerate(found):
+        for key in sorted(own.keys() | others.keys()):
+            if own.get(key) != others.get(key):
+                raise RanksDisagree(
+                    f"the ranks disagree on {key}: it is {own.get(key)!r} on rank 0 and {others.get(key)!r} on rank "
+                    f"{number}; start all of them with the same file, options and packages"
+                )

@@ -1,0 +1,146 @@
+"""A model whose weights are divided over the ranks (FSDP2), and the ways of tensors between it and a whole model.
+
+Every parameter is cut along its first dimension. A layer's weights are gathered when the layer computes and dropped
+afterwards; the others (embedding, last norm, head) while `ShardedModel` runs a function. Gradients are summed over the
+ranks, never averaged: the loss of every token already has the denominator of the whole mini-batch.
+
+Before each of these exchanges the ranks ask each other whether memory has run out on one of them
+(`turnwise.training.learner.out_of_memory`).
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from turnwise.training.learner.ranks import Ranks
+from turnwise.training.learner.recomputation import known_layers
+
+
+class ShardedModel(torch.nn.Module):
+    """A model whose weights are divided; a function that uses them is called through this module.
+
+    Args:
+        model: a causal language model.
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def abandon(self) -> None:
+        """Drop what a computation that was not finished has left: gradients, and weights that are gathered."""
+        self.model.zero_grad(set_to_none=True)  # also of the gathered weights, which keep theirs otherwise
+        cast("FSDPModule", self).reset_iter_state()
+
+    def forward(self, compute: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Return `compute(*args, **kwargs)`, during which the weights outside of layers are whole."""
+        result: Any = compute(*args, **kwargs)
+        if isinstance(result, tuple):  # FSDP hooks into tensors, and cannot into views of others
+            result = tuple(one.clone() for one in result)
+        return result
+
+
+class _Exchange:
+    """An exchange between the ranks that begins only if memory has run out on none of them."""
+
+    def __init__(self, ranks: Ranks) -> None:
+        self.ranks = ranks
+
+    def allocate(self, size: Sequence[int | torch.SymInt], *, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Return the memory for it."""
+        return torch.empty(*size, dtype=dtype, device=device)
+
+
+class _AllGather(_Exchange):
+    def __call__(
+        self, output_tensor: Tensor, input_tensor: Tensor, group: dist.ProcessGroup, async_op: bool = False
+    ) -> Any:
+        self.ranks.check_memory()
+        return dist.all_gather_single(output_tensor, input_tensor, group=group, async_op=async_op)
+
+
+class _ReduceScatter(_Exchange):
+    def __call__(
+        self,
+        output_tensor: Tensor,
+        input_tensor: Tensor,
+        group: dist.ProcessGroup,
+        op: Any,
+        async_op: bool = False,
+    ) -> Any:
+        self.ranks.check_memory()
+        return dist.reduce_scatter_single(output_tensor, input_tensor, group=group, op=op, async_op=async_op)
+
+
+def skeleton(model: Any) -> Any:
+    """Return a copy of a model with the same parameters and buffers on torch's meta device, without their values."""
+    memo: dict[int, Any] = {}
+    for weight in model.parameters():
+        memo[id(weight)] = torch.nn.Parameter(weight.detach().to("meta"), requires_grad=weight.requires_grad)
+    for buffer in model.buffers():
+        memo[id(buffer)] = buffer.to("meta")
+    return copy.deepcopy(model, memo)
+
+
+def shard(model: Any, ranks: Ranks, *, bfloat16: bool = False) -> ShardedModel:
+    """Return a model divided over the ranks, with the values of rank 0's; all ranks call it together.
+
+    Args:
+        model: on rank 0 the whole model, which does not change; on the others its `skeleton`.
+        ranks: the group.
+        bfloat16: gather and compute in bfloat16, while the parts, and the sums of gradients, stay in float32.
+    """
+    root = ShardedModel(skeleton(model) if ranks.leads else model)
+    kinds = {"param_dtype": torch.bfloat16, "reduce_dtype": torch.float32} if bfloat16 else {}
+    options: dict[str, Any] = {"mesh": ranks.mesh, "reshard_after_forward": True}
+    options["mp_policy"] = MixedPrecisionPolicy(**kinds)  # type: ignore[arg-type]
+    for layer in known_layers(root):
+        fully_shard(layer, **options)
+    fully_shard(root, **options)
+    gathering: Any = _AllGather(ranks)
+    reducing: Any = _ReduceScatter(ranks)
+    for module in root.modules():
+        if isinstance(module, FSDPModule):
+            module.set_gradient_divide_factor(1.0)
+            module.set_force_sum_reduction_for_comms(True)  # gloo has no other
+            module.set_custom_all_gather(gathering)
+            module.set_custom_reduce_scatter(reducing)
+    root.to_empty(device=ranks.device)
+    whole = dict(model.named_parameters()) if ranks.leads else {}
+    for name, parameter in root.model.named_parameters():
+        fill(parameter, whole.get(name))
+    for own, given in zip(root.model.buffers(), model.buffers(), strict=True):
+        if ranks.leads:
+            own.copy_(given)
+        dist.broadcast(own, src=0)
+    return root
+
+
+@torch.no_grad()
+def fill(part: DTensor | Any, whole: Tensor | None) -> None:
+    """Fill the ranks' parts of a tensor with the values of rank 0's whole one; all ranks call it together."""
+    here = torch.empty(part.shape, dtype=part.dtype) if whole is None else whole.detach()
+    sent = distribute_tensor(here.to(part.device, part.dtype), part.device_mesh, part.placements)
+    part.to_local().copy_(sent.to_local())
+
+
+@torch.no_grad()
+def collect(model: Any, whole: Any | None) -> None:
+    """Copy the trained values of a divided model into rank 0's whole one; all ranks call it together.
+
+    Args:
+        model: the divided model.
+        whole: the whole model on rank 0; None elsewhere.
+    """
+    places = {} if whole is None else dict(whole.named_parameters())
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            value = parameter.full_tensor()
+            if whole is not None:
+                places[name].copy_(value)

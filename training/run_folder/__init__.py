@@ -1,0 +1,1 @@
+"""The folder of a run: checkpoints, metrics, loggers, and how a run goes on."""

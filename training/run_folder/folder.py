@@ -1,0 +1,145 @@
+"""The output folder of a run.
+
+RUN/run.toml            the configuration, defaults included, without keys that have no effect in the run
+RUN/meta.json           versions of packages, platform, revision of the policy
+RUN/commands.txt        command lines that started and continued it, written by `turnwise train`
+RUN/panel.json          ids of the evaluation tasks
+RUN/metrics.jsonl       one event per line
+RUN/before.json         evaluation after the warm start          RUN/after.json     after training
+RUN/evaluations/        all evaluations, by iteration            RUN/trajectories/  all episodes, by iteration
+RUN/checkpoints/        see the module checkpoint                RUN/.lock          held while a process trains
+RUN/final/              with LoRA: the trained model, with its adapter added to the weights
+"""
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from turnwise.agents.files.json_files import write_json, write_text
+from turnwise.agents.models.model_folder import ModelFolder
+from turnwise.training.config.effects import effective_toml
+from turnwise.training.config.run import Run
+from turnwise.training.errors import ConfigError, RunExists
+
+PACKAGES = ("turnwise", "torch", "transformers", "tokenizers", "numpy", "gymnasium")
+REMAINS = ("metrics.jsonl", "checkpoints", "before.json", "after.json", "plan.json")
+"""What a folder holds that belongs to a run, or to an ablation."""
+MAY_CHANGE = (
+    "output",
+    "threads",
+    "loggers",
+    "project",
+    "train.steps",
+    "train.checkpoint_every",
+    "train.keep",
+    "train.keep_trajectories",
+    "train.micro_tokens",
+    "env.workers",
+    "evaluation.every",
+    "sampler.engine",
+    "sampler.options",
+    "sampler.dtype",
+    "sampler.url",
+    "sampler.memory",
+    "sampler.gap_limit",
+    "cluster.address",
+    "cluster.engines",
+    "cluster.learners",
+    "cluster.cpus",
+    "cluster.gpus",
+    "cluster.timeout",
+)
+
+
+def begin(folder: Path, run: Run, policy: ModelFolder | None = None) -> None:
+    """Start a run in its folder: write its configuration, versions, and where its policy comes from.
+
+    Args:
+        folder: of the run.
+        run: its configuration.
+        policy: the model of policy.path; None for a new one.
+
+    Raises:
+        RunExists: the folder already holds a run, or the remains of one.
+    """
+    if (folder / "run.toml").exists():
+        raise RunExists(f"{folder} already holds a run: continue it with --resume, or choose another output")
+    _refuse_remains(folder)
+    origin = None if policy is None else {"name": policy.name, "revision": policy.revision}
+    write_json(folder / "meta.json", {**describe(), "policy": origin})
+    _write_run(folder, run)
+
+
+def check_resumable(folder: Path, run: Run) -> None:
+    """Check that the run in a folder can continue with this configuration, and write the configuration.
+
+    Raises:
+        RunExists: the folder holds no run, or one that lost its checkpoints.
+        ConfigError: a key has changed that would make it another run, or there are more iterations than train.steps.
+    """
+    if not (folder / "run.toml").exists():
+        _refuse_remains(folder)
+        raise RunExists(f"{folder} holds no run to resume; start one without --resume")
+    from turnwise.training.run_folder.checkpoint import Checkpoints
+
+    steps = Checkpoints(folder / "checkpoints").steps()
+    changed = [key for key in differences(Run.load(folder / "run.toml"), run) if not _may_change(key)]
+    left = [name for name in ("before.json", "evaluations", "trajectories") if (folder / name).exists()]
+    if left and not steps:
+        raise RunExists(
+            f"{folder} has no checkpoint, but {', '.join(left)} of its training; it cannot be continued: "
+            "choose another output"
+        )
+    if changed and steps:  # else the warm start begins again
+        raise ConfigError(
+            f"{', '.join(changed)} changed since the run in {folder} was started; a resumed run may only change "
+            f"{', '.join(MAY_CHANGE)}"
+        )
+    if steps and run.train.steps < max(steps):
+        raise ConfigError(
+            f"train.steps must be >= {max(steps)}, the iterations that the run in {folder} has, got {run.train.steps}"
+        )
+    _write_run(folder, run)
+
+
+def _may_change(key: str) -> bool:
+    return any(key == name or key.startswith(f"{name}.") for name in MAY_CHANGE)
+
+
+def _write_run(folder: Path, run: Run) -> None:
+    write_text(folder / "run.toml", effective_toml(run))
+
+
+def _refuse_remains(folder: Path) -> None:
+    """Refuse a folder with results but without run.toml, which can be neither resumed nor overwritten."""
+    found = [name for name in REMAINS if (folder / name).exists()]
+    if found:
+        raise RunExists(
+            f"{folder} holds {', '.join(found)} but no run.toml; choose another output, or empty the folder"
+        )
+
+
+def differences(one: Run, other: Run) -> list[str]:
+    """Return the dotted names of the keys in which two runs differ."""
+    mine, yours = flat(one.model_dump()), flat(other.model_dump())
+    return sorted(key for key in mine.keys() | yours.keys() if mine.get(key) != yours.get(key))
+
+
+def flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a nested table as one of dotted names."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found
+
+
+def describe() -> dict[str, Any]:
+    """Return the versions of Python, the platform and the packages that compute."""
+    versions: dict[str, str | None] = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = None
+    return {"python": platform.python_version(), "platform": platform.platform(), "packages": versions}

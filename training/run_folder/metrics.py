@@ -1,0 +1,297 @@
+"""Metrics of a run as JSON lines and numbers for loggers, and the statistics of one iteration."""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from turnwise.agents.files.folder_lock import check_lock
+from turnwise.agents.files.trajectory_files import name_file_in_errors
+from turnwise.agents.trajectory import Group, Trajectory
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.numerics import compact, group_sums, groups_of, positions, trajectory_scores
+from turnwise.credit.steps import Steps
+from turnwise.tools.bounded_input import InputError, parse_json, read_lines
+from turnwise.tools.visible_text import json_text
+from turnwise.training.run_folder.loggers import Logger
+
+METRICS = "metrics.jsonl"
+"""Name of the file in a run's folder."""
+
+MAX_EVENT = 16 << 20
+"""Bytes of one event; those of this program have a few thousand."""
+
+GROUP_METRICS = ("no_variance_groups", "singleton_states", "shared_turns", "shared_later_turns", "turn_share")
+"""Keys of `group_metrics`."""
+
+
+class MetricsWriter:
+    """Appends events to a file of JSON lines and flushes each one; a context manager."""
+
+    def __init__(self, path: Path, *, size: int | None = None, loggers: Sequence[Logger] = ()) -> None:
+        """Open the file.
+
+        Args:
+            path: the file; it is created if it is missing.
+            size: bytes of an existing file to keep (its size at a checkpoint); None keeps all.
+            loggers: receive the numbers of all events that belong to an iteration; they are closed with the file.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        self._path = path
+        self._file = self._open()
+        if size is not None and size < self._file.tell():
+            self._file.truncate(size)
+            self._file.seek(0, os.SEEK_END)  # truncating does not move the position that tell() gives
+        if _is_torn(path):
+            self._put(b"\n")  # or the next event would continue the line
+        self._loggers = loggers
+
+    def _open(self) -> FileIO:
+        return self._path.open("ab", buffering=0)  # or closing it would once more write what a full disk refused
+
+    def renew(self) -> bool:
+        """Begin the file again if somebody has removed or replaced it; return whether that was so.
+
+        Raises:
+            StoreError: the whole folder is gone.
+            OSError: the file cannot be written.
+        """
+        try:
+            if os.path.samestat(os.stat(self._path), os.fstat(self._file.fileno())):
+                return False
+        except FileNotFoundError:
+            pass
+        check_lock(self._path.parent)
+        self._file.close()
+        self._file = self._open()
+        return True
+
+    def write(self, event: Mapping[str, Any]) -> None:
+        """Append one event. Non-finite numbers become null. Loggers do not receive the steps of the warm start."""
+        line = json_text({key: _plain(value) for key, value in event.items()}, ascii=False)
+        self._put(line.encode("utf-8") + b"\n")
+        if values := event_numbers(event):
+            for logger in self._loggers:
+                logger.log(values, event["iteration"])
+
+    def _put(self, data: bytes) -> None:
+        with name_file_in_errors(self._path):
+            while data:
+                data = data[self._file.write(data) :]
+
+    def tell(self) -> int:
+        """Return the size of the file in bytes after flushing it to disk."""
+        os.fsync(self._file.fileno())
+        return self._file.tell()
+
+    def close(self) -> None:
+        """Close the file and the loggers."""
+        self._file.close()
+        for logger in self._loggers:
+            logger.close()
+
+    def __enter__(self) -> "MetricsWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def event_numbers(event: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of an event by name, such as "train/loss"; none for steps of the warm start.
+
+    >>> event_numbers({"phase": "train", "iteration": 3, "loss": 0.5, "text": "x", "done": True})
+    {'train/loss': 0.5}
+    """
+    if "step" in event or not isinstance(event.get("iteration"), int):  # the axis of loggers counts iterations
+        return {}
+    plain = {key: _plain(value) for key, value in event.items() if key != "iteration"}
+    numbers = {key: value for key, value in plain.items() if isinstance(value, int | float)}
+    phase = event.get("phase", "run")
+    return {f"{phase}/{key}": value for key, value in numbers.items() if not isinstance(value, bool)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+def play_metrics(groups: Sequence[Group]) -> dict[str, float]:
+    """Return statistics of the episodes of one iteration.
+
+    Returns:
+        episodes, errors (episodes that ended as "error"), tokens (sampled, in all episodes). Without the errors:
+        outgrown (episodes that outgrew the context), success, reward and turns (means), and as shares of turns:
+        unparsable, inadmissible, loops (turns that repeat an earlier state and action of their trajectory).
+    """
+    everyone = [trajectory for group in groups for trajectory in group.trajectories]
+    done = [trajectory for trajectory in everyone if trajectory.stop != "error"]
+    turns = sum(len(trajectory.turns) for trajectory in done)
+    count, of_turns = max(1, len(done)), 1.0 / max(1, turns)
+    return {
+        "episodes": len(everyone),
+        "errors": len(everyone) - len(done),
+        "outgrown": sum(trajectory.stop == "tokens" for trajectory in done),
+        "success": sum(trajectory.won for trajectory in done) / count,
+        "reward": sum(trajectory.reward for trajectory in done) / count,
+        "turns": turns / count,
+        "tokens": sum(len(turn.response) for trajectory in everyone for turn in trajectory.turns),
+        "unparsable": sum(trajectory.unparsable for trajectory in done) * of_turns,
+        "inadmissible": sum(trajectory.inadmissible for trajectory in done) * of_turns,
+        "loops": sum(map(repeated_turns, done)) * of_turns,
+    }
+
+
+def sampled_entropy(groups: Sequence[Group]) -> float:
+    """Return the mean of -log p over all sampled tokens of finished episodes, nats; 0 without tokens.
+
+    It estimates the mean entropy of the distributions that the tokens were drawn from, whatever a credit rule makes of
+    them.
+    """
+    turns = (turn for group in groups for trajectory in group.finished for turn in trajectory.turns)
+    logprobs = [value for turn in turns for value in turn.logprobs]
+    return math.fsum(-value for value in logprobs) / max(1, len(logprobs))
+
+
+def repeated_turns(trajectory: Trajectory) -> int:
+    """Return the number of turns that repeat an earlier action in the same state."""
+    seen: set[tuple[str, str]] = set()
+    repeats = 0
+    for turn in trajectory.turns:
+        key = (turn.state, turn.text if turn.action is None else turn.action)
+        repeats += key in seen
+        seen.add(key)
+    return repeats
+
+
+def credit_metrics(advantages: Advantages) -> dict[str, float]:
+    """Return statistics of the advantages.
+
+    Returns:
+        signal: share of turns with a non-zero advantage.
+        step_signal: share of turns whose advantage depends on the turn itself and not on its trajectory alone: as the
+            rule reports it, else where its part "step" is non-zero or its part "base" differs from the advantage.
+        advantage, advantage_std: mean and standard deviation over the turns that are kept. A mean below zero pushes
+            down what all turns have in common, such as their end token.
+    """
+    if not len(advantages):
+        return {"signal": 0.0, "step_signal": 0.0, "advantage": 0.0, "advantage_std": 0.0}
+    values, parts = advantages.values, advantages.parts
+    step = parts["step"] if "step" in parts else values - parts.get("base", values)
+    share = float(np.mean(np.abs(step) > 1e-12))
+    used = values[advantages.keep] if advantages.keep.any() else np.zeros(1)
+    return {
+        "signal": float(np.mean(values != 0)),
+        "step_signal": float(advantages.report.get("step_signal", share)),
+        "advantage": float(used.mean()),
+        "advantage_std": float(used.std()),
+    }
+
+
+def group_metrics(steps: Steps, advantages: Advantages) -> dict[str, float]:
+    """Return how much the groups offer for comparison, and how far the credit rule distinguishes turns.
+
+    Returns:
+        no_variance_groups: share of groups whose episodes all had the same reward.
+        singleton_states: share of (task, state) pairs that only one trajectory visited.
+        shared_turns: share of turns in a state that another trajectory of the group also visited.
+        shared_later_turns: the same among the turns after the first one of each trajectory, whose state all share.
+        turn_share: share of the variance of the advantages that lies within trajectories: 0 if all turns of an episode
+        have the same advantage.
+    """
+    if not len(steps):
+        return dict.fromkeys(GROUP_METRICS, 0.0)
+    scores, tasks, member = trajectory_scores(steps)
+    task, count = compact(tasks), groups_of(compact(tasks))
+    low, high = np.full(count, np.inf), np.full(count, -np.inf)
+    np.minimum.at(low, task, scores)
+    np.maximum.at(high, task, scores)
+    found = {"no_variance_groups": float(np.mean(high - low <= 1e-12 * np.maximum(np.abs(low), np.abs(high))))}
+    if "state" in steps:
+        state = compact(steps.task, steps.column("state"))
+        pairs = np.unique(np.stack([state, member]), axis=1)[0]
+        visitors = np.bincount(pairs, minlength=groups_of(state))
+        shared = visitors[state] > 1
+        later = shared[positions(steps) > 0]
+        found |= {
+            "singleton_states": float(np.mean(visitors == 1)),
+            "shared_turns": float(np.mean(shared)),
+            "shared_later_turns": float(np.mean(later)) if len(later) else 0.0,
+        }
+    mean = group_sums(member, advantages.values, len(scores)) / np.bincount(member, minlength=len(scores))
+    total = float(np.sum((advantages.values - advantages.values.mean()) ** 2))
+    within = float(np.sum((advantages.values - mean[member]) ** 2))
+    return found | {"turn_share": within / total if total > 1e-12 * len(steps) else 0.0}
+
+
+def _is_torn(path: Path) -> bool:
+    """Whether the last line of a file has no end."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        return file.read(1) not in (b"", b"\n")
+
+
+def read_events(path: Path) -> list[dict[str, Any]]:
+    """Return the events of a metrics file without incomplete lines; a missing file has no events."""
+    return stored_events(path)[0]
+
+
+def stored_events(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the events of a metrics file, and sentences about what of it cannot be read."""
+    events: list[dict[str, Any]] = []
+    if not path.is_file():
+        return events, [f"{path.name} is missing"]
+    damaged: list[int] = []
+    problems: list[str] = []
+    try:
+        for number, line in enumerate(read_lines(path, max_line=MAX_EVENT), 1):
+            event = _event_of(line)
+            if event is not None:
+                events.append(event)
+            elif line.strip():
+                damaged.append(number)
+    except InputError as error:
+        problems.append(f"{error}; what follows was not read")
+    if damaged:
+        more = f" (and {len(damaged) - 1} more)" if damaged[1:] else ""
+        problems.insert(0, f"{path.name}, line {damaged[0]}{more} is no event: it is damaged or incomplete")
+    return events, problems
+
+
+def missing_iterations(events: Sequence[Mapping[str, Any]], step: int) -> list[int]:
+    """Return which of the first `step` iterations have no event "train"."""
+    told = {event.get("iteration") for event in events if event.get("phase") == "train"}
+    return [number for number in range(1, step + 1) if number not in told]
+
+
+def size_until(path: Path, step: int) -> int:
+    """Return the bytes of a metrics file before the first event of an iteration after `step`."""
+    size = 0
+    with path.open("rb") as file:
+        for line in file:
+            event = _event_of(line)
+            if event is not None and isinstance(event.get("iteration"), int) and event["iteration"] > step:
+                break
+            size += len(line)
+    return size
+
+
+def _event_of(line: bytes) -> dict[str, Any] | None:
+    """Return the event of a line; None if it holds none."""
+    try:
+        event = parse_json(line.decode("utf-8", errors="replace"), "the line", encodable=True)
+    except InputError:
+        return None
+    if not isinstance(event, dict) or ("phase" in event and type(event.get("iteration")) is not int):
+        return None
+    return event

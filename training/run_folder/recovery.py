@@ -1,0 +1,254 @@
+"""Recovery of a run: checkpoints at the boundaries between iterations, resuming, and Ctrl-C.
+
+A finished iteration is a boundary: weights, optimizer, task sampler, the credit rule's state and the size of the
+metrics file belong together there, and only there is anything saved.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from turnwise.agents.files.folder_lock import check_lock
+from turnwise.agents.models.lora_folders import read_adapter
+from turnwise.training.config.run import Run
+from turnwise.training.errors import CheckpointError
+from turnwise.training.events import Reporter, uninterrupted
+from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.make_learner import load_trained, make_learner
+from turnwise.training.learner.policy import vocabulary_fingerprint
+from turnwise.training.run_folder.checkpoint import Checkpoints, Restored, restore_random_states
+from turnwise.training.run_folder.loggers import Logger, open_loggers
+from turnwise.training.run_folder.metrics import (
+    METRICS,
+    MetricsWriter,
+    event_numbers,
+    missing_iterations,
+    read_events,
+    size_until,
+    stored_events,
+)
+from turnwise.training.run_folder.trajectory_pruning import prune_trajectories
+from turnwise.training.setup import PreparedRun
+
+
+class Recoverable(Protocol):
+    """What is saved and restored: a training loop."""
+
+    prepared: PreparedRun
+    learner: Learner
+    step: int
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps beside weights and learner, as JSON can hold it."""
+
+    def load_state(self, step: int, state: Mapping[str, Any]) -> None:
+        """Continue after `step` iterations with what `state` returned then."""
+
+    def settle(self) -> None:
+        """Wait for what has to be complete before a checkpoint."""
+
+
+class Recovery:
+    """Saves a training loop at its boundaries.
+
+    Args:
+        run: the configuration.
+        report: receives the tick "checkpoint", and a note after Ctrl-C.
+    """
+
+    def __init__(self, run: Run, report: Reporter) -> None:
+        self.run, self.report = run, report
+        self.checkpoints = Checkpoints(run.folder / "checkpoints", keep=run.train.keep)
+        self._loop: Recoverable | None = None
+        self._boundary: dict[str, Any] | None = None  # None while weights and counters do not belong together
+        self._settled = True  # whether all that has to be complete before a checkpoint is
+        self._saved: int | None = None
+
+    @property
+    def newest(self) -> int | None:
+        """The iteration of the newest checkpoint; None if there is none."""
+        return max(self.checkpoints.steps(), default=None)
+
+    def begin(self, loop: Recoverable) -> None:
+        """Save the policy after the warm start, as the first checkpoint and, where it is needed, as the reference."""
+        learner = loop.learner
+        with uninterrupted():
+            if loop.prepared.needs_reference:
+                folder = Checkpoints(self.run.folder / "reference", keep=1)
+                folder.save(0, learner.weights(), learner.tokenizer, None, {})
+            self._mark(loop)
+            self.save(loop)
+        _load_reference(loop.prepared, learner)
+
+    def resume(self, loop: Recoverable, restored: Restored) -> None:
+        """Continue at the boundary that a checkpoint holds."""
+        loop.load_state(restored.step, restored.state)
+        self._saved = restored.step
+        self._mark(loop)
+        for text in restored.skipped:
+            self.report.event("note", restored.step, text=text)
+        self.report.tick("resumed", restored.step, self.run.train.steps)
+
+    @contextmanager
+    def update(self, loop: Recoverable) -> Iterator[None]:
+        """Enclose an update, from the first change of the weights to the next boundary; Ctrl-C waits for its end."""
+        with uninterrupted():
+            self._boundary = None
+            yield
+            self._mark(loop)
+            self._settled = False
+
+    def settle(self, loop: Recoverable) -> None:
+        """Wait for what has to be complete before the last boundary may be saved; Ctrl-C cuts it short."""
+        if not self._settled:
+            loop.settle()
+            self._settled = True
+
+    def save_if_due(self, loop: Recoverable) -> bool:
+        """Save the last boundary if the run asks for a checkpoint there; return whether it does."""
+        every = self.run.train.checkpoint_every
+        due = loop.step == self.run.train.steps or bool(every and loop.step % every == 0)
+        if due:
+            self.save(loop)
+        return due
+
+    def save(self, loop: Recoverable) -> None:
+        """Save the last boundary, unless it is saved already."""
+        check_lock(self.run.folder)
+        if self._saved == loop.step or self._boundary is None:
+            return
+        learner = loop.learner
+        with uninterrupted():
+            parts = learner.weights(), learner.tokenizer, learner.state(), self._boundary
+            path = self.checkpoints.save(loop.step, *parts, learner.save_shards)
+            self._saved = loop.step
+            prune_trajectories(self.run, self.checkpoints.steps())
+        self.report.tick("checkpoint", loop.step, self.run.train.steps, path=str(path))
+
+    @contextmanager
+    def saved_after(self, *errors: type[Exception]) -> Iterator[None]:
+        """Save the last boundary if one of these errors ends the run, such as that of an engine which has failed."""
+        try:
+            yield
+        except errors as error:
+            self.stopped(f"stopped by an error ({error})")
+            raise
+
+    def stopped(self, reason: str) -> Path | None:
+        """Save the last boundary after Ctrl-C or a failed engine, and return the newest checkpoint.
+
+        Half an iteration is dropped. A run whose groups are taken in order first waits for those in play, or what it
+        goes on with would not be the same. If a second Ctrl-C cuts this or an update short, there is nothing to save,
+        and the last checkpoint is the newest.
+        """
+        if self._loop is not None:
+            try:
+                self.settle(self._loop)
+            except (KeyboardInterrupt, Exception) as error:
+                why = "a second interruption" if isinstance(error, KeyboardInterrupt) else str(error)
+                text = f"iteration {self._loop.step} is dropped, since its episodes in play were not finished ({why})"
+                self.report.event("note", self._loop.step, text=text)
+            else:
+                self.save(self._loop)
+        step = self.newest
+        if step is None:
+            self.report.event(
+                "note", 0, text=f"{reason}; the warm start was not finished, and --resume starts it again"
+            )
+            return None
+        self.report.event("note", step, text=f"{reason}; --resume continues from iteration {step}")
+        return self.checkpoints.path(step)
+
+    def _mark(self, loop: Recoverable) -> None:
+        """Remember the boundary that the loop has reached."""
+        self._loop = loop
+        self._boundary = {**loop.state(), "metrics_size": self.report.metrics.tell()}
+
+
+def find_restart(run: Run) -> Restored | None:
+    """Return the newest complete checkpoint, and remove what was written after it; None if there is none yet.
+
+    Raises:
+        CheckpointError: no checkpoint is complete, or it was written by another version.
+    """
+    checkpoints = Checkpoints(run.folder / "checkpoints", keep=run.train.keep)
+    if not checkpoints.steps():
+        return None  # the run ended during the warm start, which is started again
+    restored = checkpoints.load(load=partial(load_trained, run.policy))
+    missing = {"tasks", "metrics_size"} - restored.state.keys()
+    if missing:
+        raise CheckpointError(f"{restored.folder} was written by another version of turnwise: it lacks {min(missing)}")
+    if not _complete(run, restored):
+        for folder, last in (("trajectories", restored.step), ("evaluations", restored.step - 1)):
+            for path in (run.folder / folder).glob("*"):
+                number = path.name.partition(".")[0]
+                if number.isdecimal() and int(number) > last:
+                    path.unlink()
+        if lost := _lost_events(run, restored):
+            restored = replace(restored, skipped=(*restored.skipped, lost))
+    return restored
+
+
+def _lost_events(run: Run, restored: Restored) -> str:
+    """Return what is wrong with the metrics that a checkpoint continues; empty if they are whole."""
+    path = run.folder / METRICS
+    events, problems = stored_events(path)
+    if path.is_file() and path.stat().st_size >= restored.state["metrics_size"]:
+        problems = []  # they are of lines after the checkpoint, which go anyway
+    if lost := missing_iterations(events, restored.step):
+        problems.append(f"{METRICS} lacks {len(lost)} of the {restored.step} iterations before the checkpoint")
+    return "; ".join(problems)
+
+
+def open_metrics(run: Run, restored: Restored | None) -> MetricsWriter:
+    """Return the writer of the metrics, which are cut to their size at the checkpoint."""
+    size: int | None = 0
+    purge: int | None = 0
+    if restored is not None and _complete(run, restored):
+        size = purge = None
+    elif restored is not None:
+        size, purge = restored.state["metrics_size"], restored.step + 1
+    path = run.folder / METRICS
+    if size and restored is not None and path.is_file() and path.stat().st_size < size:  # a part was lost
+        size = size_until(path, restored.step)
+    loggers = _open_loggers(run, path, purge) if run.loggers else ()
+    return MetricsWriter(path, size=size, loggers=loggers)
+
+
+def _open_loggers(run: Run, metrics: Path, purge: int | None) -> list[Logger]:
+    sent = {(name, event["iteration"]) for event in read_events(metrics) for name in event_numbers(event)}
+    return open_loggers(
+        run.loggers,
+        run.folder,
+        name=run.name,
+        project=run.project,
+        config=run.model_dump(),
+        purge=purge,
+        sent=frozenset(sent),
+    )
+
+
+def restore_learner(prepared: PreparedRun, restored: Restored, report: Reporter) -> Learner:
+    """Return the learner that a checkpoint holds, with the random states of that moment."""
+    learner = make_learner(prepared, restored.model, restored.tokenizer, report)
+    learner.load_state(restored.trainer, restored.folder)
+    restore_random_states(restored.trainer)
+    _load_reference(prepared, learner)
+    return learner
+
+
+def _load_reference(prepared: PreparedRun, learner: Learner) -> None:
+    if prepared.needs_reference:
+        folder = Checkpoints(prepared.folder / "reference")
+        if learner.has_adapter:
+            learner.set_reference_adapter(read_adapter(folder.newest_intact()[0]))
+            return
+        load = partial(load_trained, prepared.run.policy)
+        learner.set_reference(folder.load(vocabulary=vocabulary_fingerprint(learner.tokenizer), load=load).model)
+
+
+def _complete(run: Run, restored: Restored) -> bool:
+    return restored.step >= run.train.steps and (run.folder / "after.json").exists()

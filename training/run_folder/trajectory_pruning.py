@@ -1,0 +1,31 @@
+"""Which stored trajectories of a run are kept, where train.keep_trajectories bounds them.
+
+Training never reads them again: what a resumed run needs of rollouts in play lies in the run's folder "groups".
+"""
+
+from collections.abc import Sequence
+
+from turnwise.agents.files.trajectory_files import iteration_files
+from turnwise.training.config.run import Run
+
+
+def prune_trajectories(run: Run, checkpoints: Sequence[int]) -> list[int]:
+    """Remove the trajectories of old iterations, and return which ones.
+
+    The newest train.keep_trajectories iterations stay, counted back from the oldest checkpoint that is kept: whichever
+    of them a run resumes from, so many stay behind it. So does all that an audit can score with weights that are kept,
+    those before training included.
+
+    Args:
+        run: the configuration; with train.keep_trajectories = 0, nothing is removed.
+        checkpoints: finished iterations of the checkpoints that are kept.
+    """
+    if not run.train.keep_trajectories or not checkpoints:
+        return []
+    last = min(checkpoints) - run.train.keep_trajectories
+    first = 1 + run.train.oldest  # the last that the weights before training may have played
+    files = iteration_files(run.folder / "trajectories")
+    removed = {number: path for number, path in files.items() if first < number <= last}
+    for path in removed.values():
+        path.unlink(missing_ok=True)
+    return list(removed)
