@@ -32,17 +32,24 @@ if Path("/proc/cpuinfo").is_file() and "avx2" in Path("/proc/cpuinfo").read_text
         os.environ.setdefault(variable, value)
 # A job that a shell starts in the background ignores Ctrl-C, and so would what the tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+BROWSERS = {"browser", "tab"}
+"""Fixtures that start Chromium."""
 TESTS = Path(__file__).resolve().parent
 if str(TESTS) not in sys.path:
     sys.path.insert(0, str(TESTS))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests of packages that live in environments of their own, where they are not installed."""
-    if importlib.util.find_spec("vllm") is None:
-        for item in items:
-            if item.get_closest_marker("vllm") is not None:
-                item.add_marker(pytest.mark.skip(reason="vLLM is not installed here: make test-vllm"))
+    """Mark what waits by what it uses, and skip tests whose packages live in an environment that this one is not."""
+    without_vllm = importlib.util.find_spec("vllm") is None
+    for item in items:
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        containers = any(isinstance(value, str) and value == "docker" for value in parameters)
+        if containers or BROWSERS & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.waits)
+        if without_vllm and item.get_closest_marker("vllm") is not None:
+            item.add_marker(pytest.mark.skip(reason="vLLM is not installed here: make test-vllm"))
 
 
 @pytest.fixture(scope="session")

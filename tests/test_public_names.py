@@ -43,7 +43,8 @@ def with_public_names() -> Iterator[str]:
     """The modules that say which names are public."""
     files = [ROOT / "package" / "__init__.py", *(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py"))]
     for file in sorted(files):
-        if {"__all__", "__getattr__"} & assigned(ast.parse(file.read_text(encoding="utf-8"))):
+        text = file.read_text(encoding="utf-8")
+        if ("__all__" in text or "__getattr__" in text) and {"__all__", "__getattr__"} & assigned(ast.parse(text)):
             parts = file.relative_to(ROOT).with_suffix("").parts
             name = ".".join(part for part in parts if part not in ("__init__", "package"))
             yield f"turnwise.{name}".rstrip(".")

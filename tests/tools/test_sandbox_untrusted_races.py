@@ -13,6 +13,8 @@ from turnwise.tools.sandbox import BadPath, Box, BoxFull, BoxLost, SandboxError,
 from turnwise.tools.sandbox.untrusted_archives import TreeLimits, read_archive
 from turnwise.tools.sandbox.untrusted_trees import TreeChanged, clear, read_tree, replace_tree
 
+pytestmark = pytest.mark.waits
+
 TREE = TreeLimits(LIMITS.disk, LIMITS.files, LIMITS.file_size)
 FORK = """
 import os, sys, time
