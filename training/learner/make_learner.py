@@ -35,8 +35,8 @@ def make_learner(prepared: PreparedRun, model: Any, tokenizer: Any, report: Repo
             report.event("note", 0, text=note)
     options: dict[str, Any] = {
         "lr": run.train.lr,
-        "weight_decay": run.train.weight_decay,
-        "optimizer": run.train.optimizer,
+        "weight_decay": run.train.optimizer.weight_decay,
+        "optimizer": run.train.optimizer.name,
         "bfloat16": run.policy.dtype == "bfloat16",
         "checkpointing": run.policy.recompute_activations,
         "packing": run.train.packing,
@@ -65,7 +65,7 @@ def memory_needs(prepared: PreparedRun) -> MemoryNeeds:
         length=run.policy.context,
         dtype=run.policy.dtype,
         lora=run.policy.lora,
-        optimizer=run.train.optimizer,
+        optimizer=run.train.optimizer.name,
         checkpointing=run.policy.recompute_activations,
         packing=run.train.packing,
         attention=run.policy.attention,
