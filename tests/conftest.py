@@ -10,11 +10,13 @@ import importlib.util
 import os
 import signal
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from turnwise import registry
 from turnwise.training.learner.threads import AVX2
 
 # No test measures time, so Hypothesis does not either: a busy machine makes any example slow, and so any drawing of it.
@@ -30,6 +32,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 if Path("/proc/cpuinfo").is_file() and "avx2" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace"):
     for variable, value in AVX2.items():
         os.environ.setdefault(variable, value)
+# Every training looks through the installed packages eight times, and none is installed while the tests run.
+registry.entry_points = cache(registry.entry_points)
 # A job that a shell starts in the background ignores Ctrl-C, and so would what the tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 BROWSERS = {"browser", "tab"}
