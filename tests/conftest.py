@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import signal
 import sys
 from functools import cache
@@ -41,6 +42,15 @@ BROWSERS = {"browser", "tab"}
 TESTS = Path(__file__).resolve().parent
 if str(TESTS) not in sys.path:
     sys.path.insert(0, str(TESTS))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import a module of tests that all have a mark which the command line leaves out."""
+    if collection_path.name.startswith("test_") and collection_path.suffix == ".py":
+        marks = re.findall(r"^pytestmark = pytest\.mark\.(\w+)$", collection_path.read_text(encoding="utf-8"), re.M)
+        if any(re.search(rf"\bnot {mark}\b", config.option.markexpr) for mark in marks):
+            return True
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)
