@@ -9,6 +9,7 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
+from turnwise.phone.content.catalogue import CatalogueSource, small_catalogue
 from turnwise.phone.digests import files_key, pages_text, settings_key, tables_key
 from turnwise.phone.phone_data import PhoneData, UnknownApp
 from turnwise.phone.screen import keys, text_input, touch
@@ -47,15 +48,22 @@ class Phone(PhoneData):
     Inputs never raise for what a user can do: a touch of nothing does nothing.
     """
 
-    def __init__(self, seed: int | str = 0, clock: datetime | None = None, apps: Iterable[App] | None = None) -> None:
+    def __init__(
+        self,
+        seed: int | str = 0,
+        clock: datetime | None = None,
+        apps: Iterable[App] | None = None,
+        catalogue: CatalogueSource = small_catalogue,
+    ) -> None:
         """Start a phone at its home screen.
 
         Args:
             seed: of the content of all apps.
             clock: local date and time; default: `CLOCK`.
             apps: what is installed; default: all of the registry. The system's own are always there.
+            catalogue: products of the store in the browser, as a function of the seed; default: a few dozen.
         """
-        super().__init__(seed, to_clock(clock or CLOCK), apps)
+        super().__init__(seed, to_clock(clock or CLOCK), apps, catalogue)
         self._frame: Frame | None = None
         self._key: str | None = None
         self.changes = 0  # counts what may have changed the state, for those who watch the phone
@@ -133,7 +141,7 @@ class Phone(PhoneData):
             size: width and height in pixels; default: the screen's own.
 
         Raises:
-            ModuleNotFoundError: the extra `android` is not installed.
+            ModuleNotFoundError: the extra `phone` is not installed.
         """
         from turnwise.phone.screen.screenshot import paint
 
@@ -264,7 +272,7 @@ class Phone(PhoneData):
         return None if key == files_key(self._content.files) else key
 
     def snapshot(self) -> State:
-        """Return the state, to be restored on this phone or on one with the same seed, clock and apps."""
+        """Return the state, to be restored on this phone or on one with the same seed, clock, apps and catalogue."""
         return self.state.copy()
 
     def restore(self, state: State) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from turnwise.phone.content.catalogue import CatalogueSource, StoreCatalogue
 from turnwise.phone.content.seed_content import SeedContent, shared_content
 from turnwise.phone.toolkit.app import App, Context, call
 from turnwise.phone.toolkit.state import HOME, AppPage, File, LogLine, State, Task, default_settings
@@ -28,20 +29,22 @@ class UnknownApp(LookupError):
 class PhoneData(ABC):
     """The data of a phone; what a seed fills is computed when it is first used."""
 
-    def __init__(self, seed: int | str, start: int, apps: Iterable[App] | None) -> None:
+    def __init__(self, seed: int | str, start: int, apps: Iterable[App] | None, catalogue: CatalogueSource) -> None:
         """Start without changes.
 
         Args:
             seed: of the content of all apps.
             start: the time at which it begins, in seconds.
             apps: what is installed; None: all of the registry. The system's own are always there.
+            catalogue: products of the store in the browser, as a function of the seed.
         """
         from turnwise.phone.installed_apps import installed
 
         self.seed = seed
         self.apps: Mapping[str, App] = installed(apps)
         self._start = start
-        self._content = shared_content(repr(seed), start) if apps is None else SeedContent()
+        self._catalogue = catalogue
+        self._content = shared_content(repr(seed), start, catalogue) if apps is None else SeedContent()
         self.state = State(start, default_settings(), tasks=(Task(HOME, (AppPage(HOME, "home"),)),))
 
     @abstractmethod
@@ -51,6 +54,11 @@ class PhoneData(ABC):
     @abstractmethod
     def _changed(self) -> None:
         """Forget what was computed from the state before it changed."""
+
+    @property
+    def stock(self) -> StoreCatalogue:
+        """What the store in the browser sells."""
+        return self._catalogue(self.seed)
 
     def find_app(self, name: str) -> App:
         """Return an app by package, activity or name.

@@ -17,12 +17,12 @@ import numpy as np
 
 from turnwise.envs.android.actions import BadAction, parse, perform
 from turnwise.envs.android.elements import leaves
+from turnwise.envs.android.phones import task_phone
 from turnwise.envs.android.task_source import SimulatedTask
 from turnwise.envs.android.tasks.template import SPLITS, all_templates, make_task, split_of
 from turnwise.envs.errors import EnvError
 from turnwise.envs.validation import choice, integer, number
 from turnwise.phone.adb.direct import DirectDevice
-from turnwise.phone.phone import Phone
 from turnwise.tools.android.node import write_xml
 
 __all__ = ["ANDROID_WORLD", "AndroidWorldPhone", "AndroidWorldPhones", "Refused"]
@@ -67,7 +67,7 @@ class AndroidWorldPhone:
         self._task: SimulatedTask | None = None
         self._started = ("", 0)
         self._id, self._answer, self._gave_up = "", "", False
-        phone = Phone("androidworld")
+        phone = task_phone("androidworld")
         self._device: Any = DirectDevice(phone)
         self._apps: Mapping[str, str] = {app.name: app.package for app in phone.apps.values() if not app.hidden}
 

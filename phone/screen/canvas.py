@@ -1,7 +1,7 @@
 """Smooth shapes, icons and texts on an image. The one module that draws with Pillow, and knows the font.
 
 Pillow's own shapes have hard edges, so round corners, discs and icons are masks: drawn once at four times their size,
-reduced, and kept. Needs the extra `android`: Pillow, and Roboto from the package `font-roboto` (Apache-2.0).
+reduced, and kept. Needs the extra `phone`: Pillow, and Roboto from the package `font-roboto` (Apache-2.0).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Canvas:
         try:
             from PIL import Image, ImageDraw
         except ModuleNotFoundError:
-            raise ModuleNotFoundError("screenshots need Pillow: pip install 'turnwise[android]'") from None
+            raise ModuleNotFoundError("screenshots need Pillow: pip install 'turnwise[phone]'") from None
         self.image: Image.Image = Image.new("RGB", size, colour)
         self.draw: drawing.ImageDraw = ImageDraw.Draw(self.image)
         self.scale = scale
@@ -274,7 +274,7 @@ def _font(size: int, bold: bool) -> FreeTypeFont:
     try:
         folder = files("font_roboto")
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("screenshots need the font Roboto: pip install 'turnwise[android]'") from None
+        raise ModuleNotFoundError("screenshots need the font Roboto: pip install 'turnwise[phone]'") from None
     path = str(folder / "files" / f"Roboto-{'Medium' if bold else 'Regular'}.ttf")
     return ImageFont.truetype(path, size, layout_engine=ImageFont.Layout.BASIC)
 

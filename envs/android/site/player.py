@@ -13,6 +13,7 @@ import numpy as np
 
 from turnwise.envs.android.actions import BadAction, parse, perform
 from turnwise.envs.android.elements import ScreenElement, folded
+from turnwise.envs.android.phones import task_phone
 from turnwise.envs.android.site.action_writer import Written, in_words, only_the_cursor, write
 from turnwise.envs.android.site.inputs import Input, do, placed
 from turnwise.envs.android.site.reasons import for_people
@@ -58,7 +59,7 @@ class Choice:
         if self.seed is not None and not 0 <= self.seed <= LARGEST_SEED:
             raise UnknownOption(f"the seed must be a whole number from 0 to {LARGEST_SEED:,}, got {self.seed:,}")
         if self.free:
-            return Phone(self.seed or 0)
+            return task_phone(self.seed or 0)
         tasks = SimulatedTasks(self.split, self.apps or None, [self.template] if self.template else None)
         if self.template and self.seed is not None:
             return tasks.start(f"{self.template}/{self.seed}")
@@ -128,7 +129,7 @@ class PhonePlayer:
         """Play the same from the start."""
         with self._lock:
             task, phone = self._episode.task, self._device.phone
-            fresh = Phone(phone.seed) if task is None else _same_task(task)
+            fresh = task_phone(phone.seed) if task is None else _same_task(task)
             self._begin(fresh)
             self.adb.show(self._device.phone)
 

@@ -50,7 +50,7 @@ _ABSENT: Final = ("Grand Piano", "Rowing Boat", "Wedding Dress", "Tractor", "Cha
 
 
 def _product_draw(d: Draw) -> Params | None:
-    product = d.random.pick(shop.stock(d.phone.seed))
+    product = d.random.pick(list(d.phone.stock))
     options = {name: d.random.pick(values) for name, values in product.options.items()}
     who = person(d.random)
     chosen = shop.options_text(options)

@@ -55,6 +55,7 @@ from hashlib import blake2b
 from importlib import import_module
 from typing import Any, Final, Protocol
 
+from turnwise.envs.android.phones import task_phone
 from turnwise.envs.android.tasks.attacks import Planted, plant
 from turnwise.envs.android.tasks.effects import Effect
 from turnwise.envs.android.tasks.hand import Hand
@@ -267,7 +268,7 @@ def make_task(name: str, number: int, injections: float = 0.0) -> PhoneTask:
         raise UnknownTask(f"there is no task template {name!r}; there are {', '.join(sorted(all_templates()))}")
     for attempt in range(_ATTEMPTS):
         key = f"{name}/{number}/{attempt}" if attempt else f"{name}/{number}"
-        phone, random = Phone(key), KeyedRandom(f"{key}/task")
+        phone, random = task_phone(key), KeyedRandom(f"{key}/task")
         planted = None
         if KeyedRandom(f"{name}/{number}/attacked").chance(injections):
             planted = plant(Draw(phone, KeyedRandom(f"{key}/attack")), template.apps)
