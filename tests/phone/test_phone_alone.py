@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
+
+import networkx
+
+from turnwise import phone
 
 BLOCKED = ("gymnasium", "networkx", "pydantic", "rapidfuzz", "typer", "rich", "torch", "turnwise.envs")
 
@@ -66,3 +71,19 @@ def test_the_tests_of_the_phone_need_no_environment() -> None:
     files = [path for path in Path(__file__).parent.glob("*.py") if path != Path(__file__)]
     assert [path.name for path in files if "turnwise.envs" in path.read_text(encoding="utf-8")] == []
     assert len(files) > 10
+
+
+def test_the_rooms_of_the_phone_form_no_circle() -> None:
+    """A room is a folder, or a module beside the folders."""
+    folder = Path(phone.__file__).parent
+    rooms = networkx.DiGraph()
+    for path in folder.rglob("*.py"):
+        own = path.relative_to(folder).parts[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("turnwise.phone."):
+                rooms.add_edge(own, str(node.module).split(".")[2])
+    rooms.remove_edges_from([(room, room) for room in list(rooms)])
+    assert list(networkx.simple_cycles(rooms)) == []
+    assert all(
+        len(list(room.glob("*.py"))) <= 36 for room in [folder, *(p.parent for p in folder.glob("*/__init__.py"))]
+    )
