@@ -136,27 +136,27 @@ def _answer(app: App, intent: Intent, exact: bool) -> str | Action:
     uri = re.match(r"(?P<authority>(?P<scheme>[a-z][a-z0-9+.-]*):(//[^/?#]*)?)", intent.data)
     kinds = [*(uri.group("authority", "scheme") if uri else ()), *([intent.type] if intent.type else ())]
     for kind in kinds:
-        found = app.intents.get(f"{intent.action} {kind}")
-        if found:
-            return found
+        answer = app.intents.get(f"{intent.action} {kind}")
+        if answer:
+            return answer
     return "" if exact and kinds else app.intents.get(intent.action, "")
 
 
 def _arguments(function: Callable[..., Any], intent: Intent) -> dict[str, Any]:
     """Return the arguments of a screen or action that the intent has values for, of the types of their defaults."""
     values = _values(intent)
-    found = {}
+    arguments = {}
     for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
         value = values.get(name.casefold().replace("_", ""), values.get(name, ""))
         if value != "":
-            found[name] = _as_type_of(parameter.default, value)
-    return found
+            arguments[name] = _as_type_of(parameter.default, value)
+    return arguments
 
 
 def _values(intent: Intent) -> dict[str, Any]:
     """Return what an intent carries by name: its data itself before its extras, and those before the data's query."""
-    scheme, _, rest = intent.data.partition(":")
-    whom, _, query = rest.partition("?")
+    scheme, _, target = intent.data.partition(":")
+    whom, _, query = target.partition("?")
     query = query.replace("+", "%2B") if scheme == "mailto" else query  # RFC 6068: a plus there is no space
     extras = {name.rsplit(".", 1)[-1].casefold(): value for name, value in intent.extras.items()}
     values: dict[str, Any] = {**dict(parse_qsl(query)), **extras}

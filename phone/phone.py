@@ -120,8 +120,8 @@ class Phone(PhoneData):
         except BrokenApp:
             raise
         except Exception as error:
-            what = wrong_field(window) or f"it cannot be laid out: {type(error).__name__}: {error}"
-            raise BrokenApp(f"{page.package}: screen {page.screen!r}: {what}") from error
+            problem = wrong_field(window) or f"it cannot be laid out: {type(error).__name__}: {error}"
+            raise BrokenApp(f"{page.package}: screen {page.screen!r}: {problem}") from error
         frame.asked = context.asked
         context.phone = None  # a kept frame must not keep the phone: rows of lists hold their context
         return frame
@@ -255,20 +255,20 @@ class Phone(PhoneData):
             self._settings_key = (state.settings, settings_key(state.settings))
         tables = tables_key(state.databases, self._first_tables)
         files = self._changed_files()
-        rest = f"({self.seed!r}, {self._start!r}, {self._settings_key[1]!r}, {files!r}, {pages_text(state)})"
-        content = f"({tables!r}, {rest})".encode("utf-8", "surrogatepass")
+        remainder = f"({self.seed!r}, {self._start!r}, {self._settings_key[1]!r}, {files!r}, {pages_text(state)})"
+        content = f"({tables!r}, {remainder})".encode("utf-8", "surrogatepass")
         return blake2b(content, digest_size=16).hexdigest()
 
     def _changed_files(self) -> object:
         """Return the key of the files, or None if they are those of the start."""
-        now = self.state.files
-        if now is None or now is self._content.files:
+        files = self.state.files
+        if files is None or files is self._content.files:
             return None
         if self._content.files is None:
-            self.state.files, kept = None, now
+            self.state.files, changed = None, files
             _ = self.files
-            self.state.files = kept
-        key = files_key(now)
+            self.state.files = changed
+        key = files_key(files)
         return None if key == files_key(self._content.files) else key
 
     def snapshot(self) -> State:
@@ -369,8 +369,8 @@ class Phone(PhoneData):
         if app.package == HOME:
             self.go_home(screen or "home")
             return
-        found = next((task for task in self.state.tasks if task.package == app.package), None)
-        pages = found.pages if found else (AppPage(app.package, app.screens[0].__name__),)
+        running = next((task for task in self.state.tasks if task.package == app.package), None)
+        pages = running.pages if running else (AppPage(app.package, app.screens[0].__name__),)
         if screen and (params or screen != pages[-1].screen):
             app.screen(screen)
             pages = (*pages, AppPage(app.package, screen, params))
@@ -414,8 +414,8 @@ class Phone(PhoneData):
     def notify(self, notification: Notification) -> None:
         """Post a notification; one of the same app and tag is replaced."""
         same = (notification.package, notification.tag)
-        kept = [n for n in self.state.notifications if not n.tag or (n.package, n.tag) != same]
-        self.change(notifications=(notification, *kept))
+        others = [n for n in self.state.notifications if not n.tag or (n.package, n.tag) != same]
+        self.change(notifications=(notification, *others))
 
     def leave(self) -> None:
         """Do what the Back key does when no keyboard is open: the screen decides, else its page closes."""

@@ -67,14 +67,14 @@ class PhoneData(ABC):
             UnknownApp: the phone has none; the message lists the apps.
         """
         package, slash, activity = name.partition("/")
-        found = self.apps.get(package)
-        if found and (not slash or activity in (found.activity, package + found.activity)):
-            return found
+        match = self.apps.get(package)
+        if match and (not slash or activity in (match.activity, package + match.activity)):
+            return match
         for app in self.apps.values():
             if app.name.casefold() == name.casefold() and not app.hidden:
                 return app
-        known = ", ".join(sorted(app.name for app in self.apps.values() if not app.hidden))
-        raise UnknownApp(f"no app is called {name!r}; the phone has {known}")
+        names = ", ".join(sorted(app.name for app in self.apps.values() if not app.hidden))
+        raise UnknownApp(f"no app is called {name!r}; the phone has {names}")
 
     def startable(self, name: str) -> App:
         """Return an app that can be brought to the front: not a part of the system other than the home screen.
@@ -111,12 +111,12 @@ class PhoneData(ABC):
     @contextmanager
     def _at_start(self) -> Iterator[State]:
         """Put the phone back to its start, so that content does not depend on when it is first needed."""
-        kept = self.state
+        current = self.state
         self.state = State(self._start, default_settings())
         try:
             yield self.state
         finally:
-            self.state = kept
+            self.state = current
 
     def database(self, package: str) -> sqlite3.Connection:
         """Return an app's tables as an SQLite database in memory; `serialize()` gives the bytes of its file."""

@@ -42,23 +42,23 @@ def find_all(root: Node, selector: Selector) -> list[Node]:
         selector = json.loads(selector)
         if not isinstance(selector, dict):
             raise ValueError("a selector is an object, or the name of one")
-    found = [node for node in root.walk() if _matches(node, selector)]
+    matches = [node for node in root.walk() if _matches(node, selector)]
     if "index" in selector:
-        found = [node for node in found if _index(root, node) == selector["index"]]
+        matches = [node for node in matches if _index(root, node) == selector["index"]]
     relations = zip(selector.get("childOrSibling", []), selector.get("childOrSiblingSelector", []), strict=True)
-    found = _instance(found, selector)
+    matches = _instance(matches, selector)
     for relation, inner in relations:
         if relation == "child":
-            nearby = [below for node in found for below in node.walk() if below is not node]
+            nearby = [below for node in matches for below in node.walk() if below is not node]
         else:
-            nearby = [other for node in found for other in _siblings(root, node) if other is not node]
-        found = _instance([node for node in dict.fromkeys(nearby) if _matches(node, inner)], inner)
-    return found
+            nearby = [other for node in matches for other in _siblings(root, node) if other is not node]
+        matches = _instance([node for node in dict.fromkeys(nearby) if _matches(node, inner)], inner)
+    return matches
 
 
-def _instance(found: list[Node], selector: dict[str, Any]) -> list[Node]:
+def _instance(matches: list[Node], selector: dict[str, Any]) -> list[Node]:
     at = selector.get("instance")
-    return found if at is None else found[int(at) : int(at) + 1]
+    return matches if at is None else matches[int(at) : int(at) + 1]
 
 
 def _siblings(root: Node, node: Node) -> list[Node]:
@@ -91,10 +91,10 @@ def find_one(root: Node, selector: Selector) -> Node:
     Raises:
         NotFound: there is none.
     """
-    found = find_all(root, selector)
-    if not found:
+    matches = find_all(root, selector)
+    if not matches:
         raise NotFound(f"no element matches {selector}")
-    return found[0]
+    return matches[0]
 
 
 def _matches(node: Node, selector: dict[str, Any]) -> bool:
@@ -109,17 +109,17 @@ def _matches(node: Node, selector: dict[str, Any]) -> bool:
     return True
 
 
-def _text_matches(text: str, how: str, wanted: str) -> bool:
+def _text_matches(text: str, how: str, expected: str) -> bool:
     if how == "Contains":
-        return wanted.casefold() in text.casefold()
+        return expected.casefold() in text.casefold()
     if how == "StartsWith":
-        return text.casefold().startswith(wanted.casefold())
+        return text.casefold().startswith(expected.casefold())
     if how == "Matches":
         try:
-            return re.fullmatch(wanted[:500], text, re.DOTALL) is not None
+            return re.fullmatch(expected[:500], text, re.DOTALL) is not None
         except re.error as error:
-            raise ValueError(f"bad pattern {wanted!r}: {error}") from None
-    return how != "" or text == wanted
+            raise ValueError(f"bad pattern {expected!r}: {error}") from None
+    return how != "" or text == expected
 
 
 def describe(node: Node) -> dict[str, Any]:

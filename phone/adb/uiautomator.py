@@ -116,12 +116,12 @@ def _dump(phone: Phone, *_: Any) -> str:
     return phone.xml()
 
 
-def _click(phone: Phone, where: Any, *rest: Any) -> bool:
+def _click(phone: Phone, where: Any, *details: Any) -> bool:
     if isinstance(where, dict | str):
         x, y = find_one(phone.tree(), where).center
         phone.tap(x, y)
         return True
-    y, *duration = rest
+    y, *duration = details
     if duration and int(duration[0]) >= 400:
         phone.long_press(int(where), int(y))
     else:
@@ -293,9 +293,9 @@ def _scroll_until(phone: Phone, selector: Selector, forward: bool) -> bool:
     return True
 
 
-def _scroll_to(phone: Phone, selector: Selector, wanted: Selector, *_: Any) -> bool:
+def _scroll_to(phone: Phone, selector: Selector, target: Selector, *_: Any) -> bool:
     _scroll_until(phone, selector, False)
-    while not find_all(phone.tree(), wanted):
+    while not find_all(phone.tree(), target):
         if not _scroll(phone, selector, True):
             return False
     return True
@@ -333,10 +333,10 @@ def _child_by_instance(phone: Phone, selector: Selector, pattern: dict[str, Any]
     return name
 
 
-def _drag(phone: Phone, selector: Selector, to: Any, *rest: Any) -> bool:
+def _drag(phone: Phone, selector: Selector, to: Any, *details: Any) -> bool:
     """Drag an element to another one, or to a point."""
     tree = phone.tree()
-    x, y = find_one(tree, to).center if isinstance(to, dict | str) else (int(to), int(rest[0]))
+    x, y = find_one(tree, to).center if isinstance(to, dict | str) else (int(to), int(details[0]))
     phone.swipe(*find_one(tree, selector).center, x, y)
     return True
 

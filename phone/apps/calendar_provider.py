@@ -77,10 +77,10 @@ def _seconds(value: Any) -> int | None:
     """
     if value is None:
         return None
-    found = _DURATION.fullmatch(str(value))
-    if not found:
+    match = _DURATION.fullmatch(str(value))
+    if not match:
         raise ValueError(f"a duration is written like P3600S or PT1H30M, got {value!r}")
-    return int(timedelta(**{unit: int(number) for unit, number in found.groupdict("0").items()}).total_seconds())
+    return int(timedelta(**{unit: int(number) for unit, number in match.groupdict("0").items()}).total_seconds())
 
 
 def _rule(value: Any) -> str:
@@ -96,11 +96,11 @@ def _calendar_number(name: str) -> int:
 
 
 def _calendar(number: Any) -> str:
-    known = {str(at): name for at, name in enumerate(CALENDARS, 1)}
-    if str(number) not in known:
-        listed = ", ".join(f"{at} ({name})" for at, name in known.items())
+    names = {str(at): name for at, name in enumerate(CALENDARS, 1)}
+    if str(number) not in names:
+        listed = ", ".join(f"{at} ({name})" for at, name in names.items())
         raise ValueError(f"calendar_id is one of {listed}, got {number!r}")
-    return known[str(number)]
+    return names[str(number)]
 
 
 def _clean(row: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,14 +123,14 @@ def _clean(row: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
 
 def to_columns(values: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
     """Return the columns of the table for values of the provider, without those that are none."""
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for name, value in values.items():
         way = EVENTS.columns[name]
         try:
-            found |= {way.column: way.store(value)} if isinstance(way, Converted) else {str(way): value}
+            columns |= {way.column: way.store(value)} if isinstance(way, Converted) else {str(way): value}
         except ValueError:
             continue
-    return tuple((name, value) for name, value in found.items() if value)
+    return tuple((name, value) for name, value in columns.items() if value)
 
 
 EVENTS: Final = Provider(

@@ -50,12 +50,12 @@ def fill(ctx: Context) -> None:
 
 def contacts(ctx: Context) -> Screen:
     """Everybody by name, or the favourites."""
-    tab, wanted = str(ctx.get("tab", "all")), str(ctx.get("query", "")).casefold()
+    tab, query = str(ctx.get("tab", "all")), str(ctx.get("query", "")).casefold()
     rows = ctx.db.rows("contacts", order=lambda row: (str(row["first"]).casefold(), str(row["last"]).casefold()))
     if tab == "starred":
         rows = [row for row in rows if row["starred"]]
-    if wanted:
-        rows = [row for row in rows if wanted in f"{name_of(row)} {row['phone']} {row['company']}".casefold()]
+    if query:
+        rows = [row for row in rows if query in f"{name_of(row)} {row['phone']} {row['company']}".casefold()]
     body: Widget = List(rows, _person) if rows else Empty("person", "No contacts")
     return Screen(
         "Contacts",
@@ -105,7 +105,7 @@ def contact(ctx: Context, id: int) -> Screen:
         ]
     )
     shown = ((row["phone"], row["label"], "phone"), (row["email"], "Email", "mail"), (row["address"], "Address", "pin"))
-    details = [Item(value, what, icon, on_long_press=do(copy, text=value)) for value, what, icon in shown if value]
+    details = [Item(value, label, icon, on_long_press=do(copy, text=value)) for value, label, icon in shown if value]
     notes = [Divider(), Text(row["notes"], selectable=True, id="notes")] if row["notes"] else []
     return Screen(
         "",
@@ -242,7 +242,7 @@ def _type_number(row: Record) -> int:
 def _label(number: Any) -> str:
     if number in (None, ""):
         return LABELS[0]
-    return next((label for label, known in _TYPES.items() if known == int(number)), "Other")
+    return next((label for label, code in _TYPES.items() if code == int(number)), "Other")
 
 
 def _clean(row: dict[str, Any], before: Record) -> dict[str, Any]:

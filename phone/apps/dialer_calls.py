@@ -64,12 +64,12 @@ def call_number(ctx: Context, number: str = "") -> None:
     if ongoing_call(ctx):
         ctx.snackbar("There is a call already")
         return
-    known = next(
+    saved = next(
         (str(row["phone"]) for row in callable_contacts(ctx) if digits(str(row["phone"])) == digits(number)), number
     )
-    now = to_clock(ctx.now)
-    log = ctx.db.insert("calls", number=known, date=now * 1000, duration=0, type=OUTGOING)
-    ctx.db.insert("ongoing", number=known, call=log, started=0)
+    clock = to_clock(ctx.now)
+    log = ctx.db.insert("calls", number=saved, date=clock * 1000, duration=0, type=OUTGOING)
+    ctx.db.insert("ongoing", number=saved, call=log, started=0)
     ctx.later(4, do(connect, call=log))
     ctx.open(call)
 

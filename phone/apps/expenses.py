@@ -80,15 +80,15 @@ def expenses(ctx: Context) -> Screen:
     """The entries of a month with its total, or the sums of its categories."""
     tab, chosen = str(ctx.get("tab", "list")), str(ctx.get("category", ""))
     month = str(ctx.get("month", ctx.today.isoformat()[:7]))
-    wanted = str(ctx.get("query", "")).casefold().strip()
-    rows = [row for row in ctx.db.rows("expenses") if wanted or str(row["date"]).startswith(month)]
-    rows = [row for row in rows if wanted in f"{row['name']} {row['note']}".casefold()]
+    query = str(ctx.get("query", "")).casefold().strip()
+    rows = [row for row in ctx.db.rows("expenses") if query or str(row["date"]).startswith(month)]
+    rows = [row for row in rows if query in f"{row['name']} {row['note']}".casefold()]
     if chosen:
         rows = [row for row in rows if row["category"] == chosen]
     rows.sort(key=lambda row: (row["date"], row["_id"]), reverse=True)
     body = _sums(rows) if tab == "sums" else _entries(rows)
     chips = [Chip(name, do(show_category, name=name), name == chosen) for name in CATEGORIES]
-    title = "All months" if wanted else month_text(month)
+    title = "All months" if query else month_text(month)
     return Screen(
         "Expenses",
         [*body, Spacer(80)],
@@ -220,9 +220,9 @@ def save(ctx: Context, id: int) -> None:
 def confirm(ctx: Context, id: int) -> Dialog:
     """Ask whether an entry is deleted."""
     row = ctx.db.get("expenses", id)
-    what = f"{row['name']}, {money(row['amount'])}" if row else "The entry"
+    label = f"{row['name']}, {money(row['amount'])}" if row else "The entry"
     buttons = cancel_or("Delete", do(delete, id=id), kind="danger")
-    return Dialog("Delete this expense?", [Text(what)], buttons)
+    return Dialog("Delete this expense?", [Text(label)], buttons)
 
 
 def delete(ctx: Context, id: int) -> None:

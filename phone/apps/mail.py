@@ -172,10 +172,10 @@ def show_folder(ctx: Context, folder: str) -> None:
 
 def search(ctx: Context) -> Screen:
     """Mails of all folders that contain a text."""
-    wanted = str(ctx.get("query", "")).casefold().strip()
+    query = str(ctx.get("query", "")).casefold().strip()
     rows = ctx.db.rows("mails", order=lambda row: (-row["date"], -row["_id"]))
-    rows = [row for row in rows if wanted and wanted in _searched(row) and row["folder"] != "Trash"]
-    text = "No mails found" if wanted else "Search senders, subjects and texts"
+    rows = [row for row in rows if query and query in _searched(row) and row["folder"] != "Trash"]
+    text = "No mails found" if query else "Search senders, subjects and texts"
     body: Widget = List(rows, lambda row: _entry(ctx, row)) if rows else Empty("search", text)
     return Screen("Search", [body], top=[TextField("query", "Search mails", icon="search"), Spacer(4)])
 

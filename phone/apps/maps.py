@@ -69,8 +69,8 @@ def fill(ctx: Context) -> None:
     ctx.db.fill("places", rows)
     ctx.db.fill("reviews", lambda: reviews_of(seed, rows))
     random = ctx.random
-    for place in random.shuffled(range(1, len(rows) + 1))[: random.between(3, 6)]:
-        ctx.db.insert("saved", place=place, list=random.pick(LISTS))
+    for key in random.shuffled(range(1, len(rows) + 1))[: random.between(3, 6)]:
+        ctx.db.insert("saved", place=key, list=random.pick(LISTS))
 
 
 # The map
@@ -115,16 +115,16 @@ def _map(ctx: Context, group: str) -> Picture:
     view = _view(ctx)
     chosen = ctx.db.get("places", int(ctx.get("place", 0)))
     buttons, tools = _tools(view)
-    found = _marks(ctx.db.tables["places"], view, group, chosen["_id"] if chosen else 0)
+    shown = _marks(ctx.db.tables["places"], view, group, chosen["_id"] if chosen else 0)
     located = ctx.setting("location_mode", "secure") != "0"
     below = here(me(ctx.phone.seed), view.scale) if located else []
     above = pin((chosen["x"], chosen["y"]), view.scale) if chosen else []
     return Picture(
-        drawn(ctx.phone.seed, view, below, found, [*above, *tools]),
+        drawn(ctx.phone.seed, view, below, shown, [*above, *tools]),
         view.width,
         view.height,
         f"Map of {NAME}",
-        (*spots_of(found, show), *buttons),
+        (*spots_of(shown, show), *buttons),
         on_drag=do(drag),
         origin=(view.left, view.top),
         cut=True,
@@ -209,8 +209,8 @@ def _result(ctx: Context, row: Record) -> Item:
 def clear(ctx: Context) -> None:
     """Show the map again instead of the results."""
     page = ctx.phone.page
-    kept = {key: value for key, value in page.values.items() if key != "query"}
-    ctx.phone.change_page(replace(page, values=kept, focus="", selection=(0, 0), keyboard=False, scroll=None))
+    values = {key: value for key, value in page.values.items() if key != "query"}
+    ctx.phone.change_page(replace(page, values=values, focus="", selection=(0, 0), keyboard=False, scroll=None))
 
 
 def view(ctx: Context, q: str = "") -> None:
@@ -274,10 +274,12 @@ def _today(ctx: Context, row: Record) -> str:
     if not hours:
         return "closed today"
     opens, closes = hours.split("-")
-    now = f"{ctx.now:%H:%M}"
+    moment = f"{ctx.now:%H:%M}"
     if hours == "00:00-24:00":
         return "always open"
-    return f"open until {closes}" if opens <= now < closes else f"opens at {opens}" if now < opens else "closed now"
+    return (
+        f"open until {closes}" if opens <= moment < closes else f"opens at {opens}" if moment < opens else "closed now"
+    )
 
 
 def _hours(hours: str) -> str:

@@ -110,18 +110,18 @@ _POOR: Final = ("I waited for half an hour.", "It was loud and crowded.", "Close
 def places(seed: int | str) -> list[dict[str, Any]]:
     """Return the rows of all places of a town."""
     random, ground = KeyedRandom(f"{seed}/maps/places"), town(seed)
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     taken: set[str] = set()
     for kind, about in KINDS.items():
         count = random.between(about.least, about.most)
         for name in random.shuffled(about.names)[:count]:
-            address, (x, y) = _address(random, ground, taken, found, _wanted(kind, ground))
-            found.append(_row(random, kind, name, address, x, y))
+            address, (x, y) = _address(random, ground, taken, rows, _wanted(kind, ground))
+            rows.append(_row(random, kind, name, address, x, y))
     for park in ground.parks:
         x, y = _middle(park.outline)
         address = _next_to(ground, (x, y))
-        found.append(_row(random, "Park", park.name, address, x, y))
-    return found
+        rows.append(_row(random, "Park", park.name, address, x, y))
+    return rows
 
 
 def _row(random: KeyedRandom, kind: str, name: str, address: str, x: float, y: float) -> dict[str, Any]:
@@ -213,13 +213,13 @@ def me(seed: int | str) -> Point:
 def reviews_of(seed: int | str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of what visitors have written about places, of which some have none."""
     random = KeyedRandom(f"{seed}/maps/reviews")
-    found = []
-    for place, row in enumerate(rows, 1):
+    reviews = []
+    for key, row in enumerate(rows, 1):
         for author in random.shuffled(FIRST_NAMES)[: random.between(0, 3)]:
             stars = min(5, max(1, round(row["rating"]) + random.between(-1, 1)))
             texts = _GOOD if stars > 3 else _FAIR if stars == 3 else _POOR
-            found.append({"place": place, "author": author, "stars": stars, "text": random.pick(texts)})
-    return found
+            reviews.append({"place": key, "author": author, "stars": stars, "text": random.pick(texts)})
+    return reviews
 
 
 def hours_on(row: Mapping[str, Any], day: date) -> str:

@@ -103,9 +103,9 @@ def fill(ctx: Context) -> None:
 def recipes(ctx: Context) -> Screen:
     """All recipes by title, or those of a category, or the favourites."""
     tab, chosen = str(ctx.get("tab", "all")), str(ctx.get("category", ""))
-    wanted = str(ctx.get("query", "")).casefold().strip()
+    query = str(ctx.get("query", "")).casefold().strip()
     rows = ctx.db.rows("recipes", order=lambda row: (str(row["title"]).casefold(), row["_id"]))
-    rows = [row for row in rows if wanted in f"{row['title']}\n{row['ingredients']}\n{row['steps']}".casefold()]
+    rows = [row for row in rows if query in f"{row['title']}\n{row['ingredients']}\n{row['steps']}".casefold()]
     rows = [row for row in rows if (tab == "all" or row["favourite"]) and chosen in ("", row["category"])]
     chips = [Chip(name, do(show_category, name=name), name == chosen) for name in CATEGORIES]
     return Screen(

@@ -99,9 +99,9 @@ def day_text(day: str, today: date) -> str:
 def tasks(ctx: Context) -> Screen:
     """Open or completed tasks, of all lists or one, by due date."""
     tab, chosen = str(ctx.get("tab", "open")), int(ctx.get("list", 0))
-    wanted = str(ctx.get("query", "")).casefold().strip()
+    query = str(ctx.get("query", "")).casefold().strip()
     rows = [row for row in ctx.db.rows("tasks") if bool(row["done"]) == (tab == "done")]
-    rows = [row for row in rows if chosen in (0, row["list"]) and wanted in f"{row['title']} {row['note']}".casefold()]
+    rows = [row for row in rows if chosen in (0, row["list"]) and query in f"{row['title']} {row['note']}".casefold()]
     rows.sort(key=lambda row: (row["due"] or "9999", _PRIORITY_RANKS.get(row["priority"], 3), row["title"]))
     if tab == "done":
         rows.sort(key=lambda row: (row["completed"], row["title"]), reverse=True)

@@ -84,7 +84,7 @@ def by_day(rows: Iterable[Row], first: date, last: date) -> dict[date, list[Occu
 
     Events without times take place on none.
     """
-    found: dict[date, list[Occurrence]] = {}
+    days: dict[date, list[Occurrence]] = {}
     for row in filter(has_times, rows):
         start, end = read_times(row)
         length = (end.date() - start.date()).days
@@ -96,19 +96,19 @@ def by_day(rows: Iterable[Row], first: date, last: date) -> dict[date, list[Occu
                 move = day - start.date()
                 for later in range(length + 1):
                     if first <= day + timedelta(days=later) <= last:
-                        there = found.setdefault(day + timedelta(days=later), [])
+                        there = days.setdefault(day + timedelta(days=later), [])
                         there.append(Occurrence(row, start + move, end + move))
-    for there in found.values():
-        there.sort(key=lambda one: (not one.row["all_day"], one.start, one.row["_id"]))
-    return dict(sorted(found.items()))
+    for there in days.values():
+        there.sort(key=lambda occurrence: (not occurrence.row["all_day"], occurrence.start, occurrence.row["_id"]))
+    return dict(sorted(days.items()))
 
 
 def next_occurrence(row: Row, day: date) -> Occurrence | None:
     """Return an event at its first time that starts on a day or later; None if there is none in the next four years."""
     start, end = read_times(row)
     for n in range(_AHEAD if row["repeat"] else 1):
-        one = max(day, start.date()) + timedelta(days=n)
-        if _starts_on(row, start.date(), one):
-            move = one - start.date()
+        candidate = max(day, start.date()) + timedelta(days=n)
+        if _starts_on(row, start.date(), candidate):
+            move = candidate - start.date()
             return Occurrence(row, start + move, end + move)
     return None

@@ -240,27 +240,27 @@ def _icon(name: str, size: int) -> Image:
 
 def _shape(draw: Any, shape: tuple[Any, ...], unit: float, width: int) -> None:
     """Draw one shape of an icon in white."""
-    kind, *rest = shape
+    kind, *parts = shape
     if kind in ("line", "fill"):
-        points = [(x * unit, y * unit) for x, y in rest[0]]
+        points = [(x * unit, y * unit) for x, y in parts[0]]
         if kind == "fill":
             draw.polygon(points, 255)
             return
-        closed = rest[1]
+        closed = parts[1]
         draw.line([*points, points[0], points[1]] if closed else points, 255, width, joint="curve")
         for x, y in () if closed else (points[0], points[-1]):
             draw.ellipse((x - width / 2, y - width / 2, x + width / 2, y + width / 2), 255)
     elif kind == "arc":
-        x, y, radius, start, end = rest
+        x, y, radius, start, end = parts
         reach = radius * unit + width / 2
         draw.arc((x * unit - reach, y * unit - reach, x * unit + reach, y * unit + reach), start, end, 255, width)
     elif kind in ("disc", "ring"):
-        x, y, radius = (part * unit for part in rest)
+        x, y, radius = (part * unit for part in parts)
         reach = radius if kind == "disc" else radius + width / 2
         bounds = (x - reach, y - reach, x + reach, y + reach)
         draw.ellipse(bounds, 255) if kind == "disc" else draw.ellipse(bounds, outline=255, width=width)
     else:
-        left, top, right, bottom, radius = (part * unit for part in rest)
+        left, top, right, bottom, radius = (part * unit for part in parts)
         if kind == "box":
             draw.rounded_rectangle((left, top, right, bottom), radius, 255)
         else:

@@ -76,16 +76,16 @@ def frame_for(phone: Phone, about: Hashable, build: Callable[[], Frame]) -> Fram
         build: builds it; must not change the state.
     """
     versions = _frames.pop(about, [])
-    kept = next((one for one in versions if all(map(_same, one.values, _values(phone, one.names)))), None)
-    if kept is None:
-        kept = _built(phone, build)
-        versions = [kept, *versions[: VERSIONS - 1]]
-    elif kept is not versions[0]:
-        versions = [kept, *(one for one in versions if one is not kept)]
+    version = next((other for other in versions if all(map(_same, other.values, _values(phone, other.names)))), None)
+    if version is None:
+        version = _built(phone, build)
+        versions = [version, *versions[: VERSIONS - 1]]
+    elif version is not versions[0]:
+        versions = [version, *(other for other in versions if other is not version)]
     _frames[about] = versions
     if len(_frames) > KEPT:
         _frames.popitem(last=False)
-    return kept.frame
+    return version.frame
 
 
 def _built(phone: Phone, build: Callable[[], Frame]) -> _Kept:
@@ -103,11 +103,11 @@ def _built(phone: Phone, build: Callable[[], Frame]) -> _Kept:
 def _values(phone: Phone, names: tuple[Read, ...]) -> list[object]:
     """Return what was read, as it is now."""
     values: list[object] = []
-    for name, *rest in names:
+    for name, *arguments in names:
         if name == "setting":
-            values.append(phone.setting(*rest))
+            values.append(phone.setting(*arguments))
         elif name == "tables":
-            values += (phone.state.tables(*rest) or phone.tables(*rest).tables).values()
+            values += (phone.state.tables(*arguments) or phone.tables(*arguments).tables).values()
         else:
             values.append(phone.files if name == "files" else getattr(phone.state, name))
     return values

@@ -142,9 +142,9 @@ def _screen(pen: Pen, frame: Frame, w: Screen, low: int, first: bool) -> None:
 
 def _fill(pen: Pen, frame: Frame, body: Sequence[Any], viewport: UiBox, from_end: bool = False) -> None:
     """Put the visible part of the body into the viewport, and note where it stands."""
-    found = scrolled(pen, body, viewport, frame.page.scroll, from_end)
+    position = scrolled(pen, body, viewport, frame.page.scroll, from_end)
     frame.viewport = viewport
-    frame.scroll, frame.scroll_limit, frame.focus = found
+    frame.scroll, frame.scroll_limit, frame.focus = position
 
 
 def _fixed(pen: Pen, widgets: Sequence[Any], y: int) -> UiBox:
@@ -210,14 +210,14 @@ def _float(pen: Pen, root: UiBox, viewport: UiBox, fab: Fab, low: int) -> None:
 
 def uncover(box: UiBox, front: UiBox) -> None:
     """Take out of `box` what cannot be tapped in its middle, because `front` is there."""
-    kept = []
+    visible = []
     for child in box.children:
         covered = (child.clickable or child.long_clickable) and front.contains(*child.center)
         if not covered:
             if child.children:
                 uncover(child, front)  # type: ignore[arg-type]
-            kept.append(child)
-    box.children = kept
+            visible.append(child)
+    box.children = visible
 
 
 def _snackbar(pen: Pen, root: UiBox, snackbar: Snackbar, low: int) -> int:
@@ -297,15 +297,15 @@ def _button_rows(buttons: list[UiBox]) -> int:
 def _menu(pen: Pen, frame: Frame, w: Menu, low: int) -> None:
     each = pen.tall(dp(52))
     width = min(pen.width - dp(32), max(dp(180), *(pen.natural(text, "body") + dp(40) for text, _ in w.entries)))
-    wanted = each * len(w.entries) + dp(16)
-    total = min(wanted, low - STATUS - dp(40))
+    natural = each * len(w.entries) + dp(16)
+    total = min(natural, low - STATUS - dp(40))
     left, top = pen.width - width - dp(12), STATUS + dp(12)
     if total > dp(400) or w.selected:
         left, top = (pen.width - width) // 2, (STATUS + low - total) // 2
     panel = _panel(pen, frame, left, top, left + width, top + total, "menu")
     viewport = pen.box("android.widget.ListView", left, top + dp(8), width, total - dp(16))
     frame.viewport = viewport
-    frame.scroll_limit = max(0, wanted - total)
+    frame.scroll_limit = max(0, natural - total)
     frame.scroll = min(frame.page.scroll or 0, frame.scroll_limit)
     viewport.scrollable = frame.scroll_limit > 0
     for i, entry in enumerate(w.entries):

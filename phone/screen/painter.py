@@ -137,7 +137,7 @@ def _text(
 
 
 def _selection(
-    brush: Brush, box: UiBox, text: str, size: int, line: int, bold: bool, selected: Any, *rest: Any
+    brush: Brush, box: UiBox, text: str, size: int, line: int, bold: bool, selected: Any, *details: Any
 ) -> None:
     start, end = sorted(selected)
     left, top, right, _ = box.full

@@ -55,8 +55,8 @@ def tap(phone: Phone, x: int, y: int) -> None:
 
 
 def _drop_toolbar(phone: Phone, page: AppPage) -> None:
-    kept = "" if page.focus.startswith("text:") else page.focus
-    phone.change_page(replace(page, toolbar=False, focus=kept, selection=(page.selection[1],) * 2))
+    focus = "" if page.focus.startswith("text:") else page.focus
+    phone.change_page(replace(page, toolbar=False, focus=focus, selection=(page.selection[1],) * 2))
 
 
 def _outside(phone: Phone, frame: Frame) -> None:
@@ -121,8 +121,8 @@ def _flip(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
     if isinstance(widget, Checkbox) and widget.on_tap and not isinstance(box.widget, Toggle):
         phone.run(widget.on_tap, frame.page.package, frame=frame)
         return
-    now = frame.page.values.get(widget.key, widget.checked) if widget.key else widget.checked
-    _change(phone, frame, widget.key, not now, widget.on_change)
+    current = frame.page.values.get(widget.key, widget.checked) if widget.key else widget.checked
+    _change(phone, frame, widget.key, not current, widget.on_change)
 
 
 def _choose(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:

@@ -66,8 +66,8 @@ def am(call: CommandCall) -> int | None:
     """Run one of the actions of `am`."""
     action = _ACTIONS.get(call.args[0]) if call.args else None
     if action is None:
-        known = ", ".join(_ACTIONS)
-        raise CommandError(f"Error: unknown command '{call.rest()[:80]}'; this phone has am {known}", 255)
+        actions = ", ".join(_ACTIONS)
+        raise CommandError(f"Error: unknown command '{call.rest()[:80]}'; this phone has am {actions}", 255)
     return action(call, call.args[1:])
 
 
@@ -128,9 +128,9 @@ def _stack(call: CommandCall, args: list[str]) -> None:
             call.print(f"RootTask id={_task_id(call, task.package)} bounds=[0,0][{width},{height}] userId=0")
             call.print(f"  taskId={_task_id(call, task.package)}: {app.component} userId=0 visible={task is tasks[0]}")
     elif args[:1] == ["remove"] and len(args) == 2:
-        wanted = number(call, args[1])
+        task_id = number(call, args[1])
         for task in tasks:
-            if _task_id(call, task.package) == wanted and task.package != HOME:
+            if _task_id(call, task.package) == task_id and task.package != HOME:
                 call.phone.stop(task.package)
     else:
         raise CommandError("Error: am stack list | remove TASK", 255)

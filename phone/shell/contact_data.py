@@ -18,14 +18,14 @@ Row = dict[str, Any]
 
 def data_rows(contacts: Callable[[], list[Row]]) -> list[Row]:
     """Return two rows for each contact, given the contacts with the columns of their provider."""
-    found: list[Row] = []
+    rows: list[Row] = []
     for row in contacts():
         shared = {"raw_contact_id": row["_id"], "contact_id": row["_id"], "display_name": row["display_name"]}
         name = {"data1": row["display_name"], "data2": row["given_name"], "data3": row["family_name"]}
-        found.append({"_id": 2 * row["_id"], **shared, "mimetype": _NAME, **name})
+        rows.append({"_id": 2 * row["_id"], **shared, "mimetype": _NAME, **name})
         number = {"data1": row["number"], "data2": row["data2"], "data3": ""}
-        found.append({"_id": 2 * row["_id"] + 1, **shared, "mimetype": _NUMBER, **number})
-    return found
+        rows.append({"_id": 2 * row["_id"] + 1, **shared, "mimetype": _NUMBER, **number})
+    return rows
 
 
 def changed_columns(values: Row) -> Row:

@@ -110,23 +110,23 @@ def _source(phone: Phone, uri: str) -> tuple[_Source, str]:
         CommandError: no app provides it.
     """
     base, last = posixpath.split(uri)
-    known: dict[str, Callable[[], _Source]] = {
+    sources: dict[str, Callable[[], _Source]] = {
         **{f"content://settings/{space}": _of_settings(phone, space) for space in ("system", "secure", "global")},
         **{media: _of_media(phone, media) for media in _MEDIA},
     }
     for app in phone.apps.values():
         for name, provider in app.providers.items():
-            known[name.rstrip("/")] = _of_app(phone, app, provider)
-    if _CONTACTS in known:
-        known[DATA] = _of_contact_data(known[_CONTACTS])
-    if uri in known:
-        return known[uri](), ""
-    if base in known:
+            sources[name.rstrip("/")] = _of_app(phone, app, provider)
+    if _CONTACTS in sources:
+        sources[DATA] = _of_contact_data(sources[_CONTACTS])
+    if uri in sources:
+        return sources[uri](), ""
+    if base in sources:
         if last.isdecimal():
-            return known[base](), f"_id = {int(last)}"
+            return sources[base](), f"_id = {int(last)}"
         if base.startswith("content://settings/"):
-            return known[base](), f"name = '{last.replace(chr(39), chr(39) * 2)}'"
-    listed = ", ".join(sorted(known))
+            return sources[base](), f"name = '{last.replace(chr(39), chr(39) * 2)}'"
+    listed = ", ".join(sorted(sources))
     raise CommandError(f"[ERROR] Could not find provider: {uri}; this phone has {listed}")
 
 
@@ -138,8 +138,8 @@ def _of_app(phone: Phone, app: App, provider: Provider) -> Callable[[], _Source]
         return provider.clean(row, before) if provider.clean else row
 
     def rows() -> Rows:
-        found = phone.tables(app.package).rows(provider.table, **where)
-        return [{name: _shown(row, way) for name, way in columns.items()} for row in found]
+        stored = phone.tables(app.package).rows(provider.table, **where)
+        return [{name: _shown(row, way) for name, way in columns.items()} for row in stored]
 
     def to_table(values: Mapping[str, Any]) -> dict[str, Any]:
         result = {}
@@ -149,8 +149,10 @@ def _of_app(phone: Phone, app: App, provider: Provider) -> Callable[[], _Source]
             way = columns.get(name)
             if not isinstance(way, str | Converted) or name == "_id":
                 able = (key for key, way in columns.items() if isinstance(way, str | Converted) and key != "_id")
-                known = ", ".join(able)
-                raise CommandError(f"Error while accessing provider: column {name!r} cannot be set; those are {known}")
+                writable = ", ".join(able)
+                raise CommandError(
+                    f"Error while accessing provider: column {name!r} cannot be set; those are {writable}"
+                )
             if isinstance(way, Converted):
                 result[way.column] = way.store(value)
             else:
@@ -225,15 +227,17 @@ def _of_settings(phone: Phone, space: str) -> Callable[[], _Source]:
 
 def _of_media(phone: Phone, uri: str) -> Callable[[], _Source]:
     def rows() -> Rows:
-        found: Rows = []
+        media_rows: Rows = []
         for at, (path, file) in enumerate(sorted(phone.files.items()), start=1):
             kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
             if path.startswith("/sdcard/") and kind.startswith(_MEDIA[uri]):
                 name = posixpath.basename(path)
                 row: dict[str, Any] = {"_id": at, "_data": "/storage/emulated/0" + path.removeprefix("/sdcard")}
                 row |= {"_display_name": name, "title": name.rsplit(".", 1)[0], "_size": len(file.data)}
-                found.append({**row, "mime_type": kind, "date_modified": file.modified, "date_added": file.modified})
-        return found
+                media_rows.append(
+                    {**row, "mime_type": kind, "date_modified": file.modified, "date_added": file.modified}
+                )
+        return media_rows
 
     def refuse(*_: Any) -> None:
         raise CommandError("Error while accessing provider: media rows follow the files: push, move or remove those")

@@ -103,17 +103,17 @@ def _translated(text: str) -> str:
 
 def _statements(text: str) -> list[str]:
     """Return the statements of a text, each ending at the semicolon that completes it."""
-    found, current = [], ""
+    statements, current = [], ""
     pieces = text.split(";")
     if len(pieces) > _MOST_PIECES:  # each is looked at again and again while a quote is open
         raise CommandError(f"Error: at most {_MOST_PIECES} statements at a time")
     for piece in pieces:
         current += piece + ";"
         if sqlite3.complete_statement(current):
-            found.append(current)
+            statements.append(current)
             current = ""
-    rest = current.removesuffix(";").strip()
-    return [statement for statement in [*found, rest] if statement.strip(" ;\n\t\r")]
+    remainder = current.removesuffix(";").strip()
+    return [statement for statement in [*statements, remainder] if statement.strip(" ;\n\t\r")]
 
 
 def _shown(value: Any) -> str:

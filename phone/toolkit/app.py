@@ -130,13 +130,13 @@ class App:
         for table, columns in self.schema.items():
             for column, kind in columns.items():
                 if kind not in KINDS:
-                    known = ", ".join(one.__name__ for one in KINDS)
-                    raise BrokenApp(f"{self.package}: column {table}.{column} must be one of {known}, got {kind!r}")
+                    choices = ", ".join(allowed.__name__ for allowed in KINDS)
+                    raise BrokenApp(f"{self.package}: column {table}.{column} must be one of {choices}, got {kind!r}")
         provided = [provider.table for provider in self.providers.values()]
         for name in (*self.volatile, *provided):
             if name not in self.schema:
-                known = ", ".join(self.schema) or "none"
-                raise BrokenApp(f"{self.package} has no table {name!r}; its tables: {known}")
+                choices = ", ".join(self.schema) or "none"
+                raise BrokenApp(f"{self.package} has no table {name!r}; its tables: {choices}")
 
     @property
     def component(self) -> str:
@@ -217,8 +217,8 @@ class Context:
 
     def read_file(self, path: str) -> bytes | None:
         """Return a file, or None."""
-        found = self.phone.files.get(path)
-        return found.data if found else None
+        file = self.phone.files.get(path)
+        return file.data if file else None
 
     def write_file(self, path: str, data: bytes, modified: int | None = None) -> None:
         """Write a file; `modified` in seconds, by default now."""
@@ -297,8 +297,8 @@ class Context:
 
     def cancel(self, tag: str) -> None:
         """Take back the app's notifications with this tag."""
-        kept = [n for n in self.phone.state.notifications if (n.package, n.tag) != (self.package, tag)]
-        self.phone.state.notifications = tuple(kept)
+        others = [n for n in self.phone.state.notifications if (n.package, n.tag) != (self.package, tag)]
+        self.phone.state.notifications = tuple(others)
 
     def later(self, seconds: int, action: Do) -> None:
         """Run an action when the clock has moved on by this much."""
@@ -308,8 +308,8 @@ class Context:
     def cancel_later(self, function: Callable[..., None]) -> None:
         """Drop the app's waiting calls of a function."""
         events = self.phone.state.events
-        kept = [event for event in events if event.package != self.package or event.action.function is not function]
-        self.phone.state.events = tuple(kept)
+        others = [event for event in events if event.package != self.package or event.action.function is not function]
+        self.phone.state.events = tuple(others)
 
     def allowed(self, permission: str) -> bool:
         """Return whether the user has granted a permission."""
@@ -342,5 +342,5 @@ def call(package: str, function: Any, context: Context, arguments: Mapping[str, 
     except BrokenApp:
         raise
     except Exception as error:
-        what = f"{type(error).__name__}: {error}"
-        raise BrokenApp(f"{package}: {function.__name__}{tuple(arguments.items())} failed with {what}") from error
+        problem = f"{type(error).__name__}: {error}"
+        raise BrokenApp(f"{package}: {function.__name__}{tuple(arguments.items())} failed with {problem}") from error

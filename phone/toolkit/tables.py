@@ -91,14 +91,14 @@ class Database:
             order: a column or a function of a row to sort by; "-column" sorts downwards. Default: by id.
             equal: column=value.
         """
-        found = list(self._table(table).rows.values())
+        rows = list(self._table(table).rows.values())
         for column, value in equal.items():
-            found = [row for row in found if row[column] == value]
+            rows = [row for row in rows if row[column] == value]
         if callable(order):
-            return sorted(found, key=order)
+            return sorted(rows, key=order)
         if order:
-            return sorted(found, key=lambda row: row[order.lstrip("-")], reverse=order.startswith("-"))
-        return found
+            return sorted(rows, key=lambda row: row[order.lstrip("-")], reverse=order.startswith("-"))
+        return rows
 
     def get(self, table: str, key: int) -> Row | None:
         """Return the row with this id, or None."""
@@ -166,8 +166,8 @@ class Database:
         schema = self._schema[table]
         if not values.keys() <= schema.keys():
             unknown = next(name for name in values if name not in schema)
-            known = ", ".join(schema)
-            raise KeyError(f"{self._name}.{table} has no column {unknown!r}; its columns: {known}")
+            columns = ", ".join(schema)
+            raise KeyError(f"{self._name}.{table} has no column {unknown!r}; its columns: {columns}")
 
 
 def empty_tables(schema: Schema) -> dict[str, Table]:
@@ -202,8 +202,8 @@ def from_sqlite(schema: Schema, connection: sqlite3.Connection) -> dict[str, Tab
         names = ["_id", *columns]
         chosen = ", ".join(f'"{column}"' for column in names)
         rows = connection.execute(f'SELECT {chosen} FROM "{name}" ORDER BY _id').fetchall()
-        kept = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (name,)).fetchone()
-        last = max(kept[0] if kept else 0, rows[-1][0] if rows else 0)
+        sequence = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (name,)).fetchone()
+        last = max(sequence[0] if sequence else 0, rows[-1][0] if rows else 0)
         kept_rows: dict[int, Row] = {row[0]: {"_id": row[0], **_fitting(name, columns, row[1:])} for row in rows}
         tables[name] = Table(kept_rows, last + 1)
     return tables

@@ -105,22 +105,22 @@ def _entry(product: StoreProduct) -> Card:
 
 def _results(ctx: Context, words: str) -> WebPage:
     products = ctx.phone.stock
-    found = [products.get(asin) for asin, _ in products.search(words, _SHOWN)] if words else []
-    body: list[Widget] = [*_head(ctx), _search_field(words), _search_button(), Section(f"{len(found)} products")]
-    body += [_entry(product) for product in found if product]
+    matches = [products.get(asin) for asin, _ in products.search(words, _SHOWN)] if words else []
+    body: list[Widget] = [*_head(ctx), _search_field(words), _search_button(), Section(f"{len(matches)} products")]
+    body += [_entry(product) for product in matches if product]
     return WebPage(
-        f"{words} · Corner Store", [*body, Spacer(24)] if found else [*body, Empty("search", "Nothing found")]
+        f"{words} · Corner Store", [*body, Spacer(24)] if matches else [*body, Empty("search", "Nothing found")]
     )
 
 
 def _department(ctx: Context, name: str) -> WebPage | None:
-    found = [product for product in ctx.phone.stock if product.category == name]
-    if not found:
+    members = [product for product in ctx.phone.stock if product.category == name]
+    if not members:
         return None
     body = [
         *_head(ctx),
-        Section(f"{name.capitalize()}: {len(found)} products"),
-        *[_entry(p) for p in found],
+        Section(f"{name.capitalize()}: {len(members)} products"),
+        *[_entry(p) for p in members],
         Spacer(24),
     ]
     return WebPage(f"{name.capitalize()} · Corner Store", body)
