@@ -153,22 +153,22 @@ class AndroidWorldEnv(TextEnv):
         return self._lengths
 
     def _length(self, kind: str) -> int:
-        known = self._known()
-        if not known[kind]:
+        lengths = self._known()
+        if not lengths[kind]:
             with DeviceFailures():
-                known[kind] = self._client.task_length(kind)
-        return known[kind]
+                lengths[kind] = self._client.task_length(kind)
+        return lengths[kind]
 
     def list_tasks(self, count: int | None) -> list[str]:
         """Return the first ids, one of each type in turn."""
         kinds = list(self._known())
-        found: list[str] = []
+        ids: list[str] = []
         index = 0
-        while kinds and (count is None or len(found) < count):
+        while kinds and (count is None or len(ids) < count):
             kinds = [kind for kind in kinds if index < self._length(kind)]
-            found += [f"{kind}/{index}" for kind in kinds]
+            ids += [f"{kind}/{index}" for kind in kinds]
             index += 1
-        return found[:count]
+        return ids[:count]
 
     def draw_task(self) -> str:
         """Return a random task; all types are equally likely."""
@@ -179,10 +179,10 @@ class AndroidWorldEnv(TextEnv):
     def start_task(self, task: str, options: Mapping[str, Any]) -> Any:
         """Start a task on the server's phone."""
         kind, _, number = task.rpartition("/")
-        known = self._known()
-        length = self._length(kind) if kind in known else 0
+        kinds = self._known()
+        length = self._length(kind) if kind in kinds else 0
         if not number.isdecimal() or not int(number[:9]) < length or str(int(number[:9])) != number:
-            raise UnknownTask.of(task, [f"{name}/0" for name in known], f"the suite of {self._url}")
+            raise UnknownTask.of(task, [f"{name}/0" for name in kinds], f"the suite of {self._url}")
         self._tear_down()
         self._run = None
         with DeviceFailures():
@@ -246,8 +246,8 @@ class AndroidWorldEnv(TextEnv):
             raise BadAction("this server does not list elements: give coordinates, such as tap 540 1200")
         index, elements = action.index, screen.elements
         if index is None or not 0 <= index < len(elements):
-            what = f"the elements are 0 to {len(elements) - 1}" if elements else "the screen shows no elements"
-            raise BadAction(f"there is no element {index}: {what}")
+            choices = f"the elements are 0 to {len(elements) - 1}" if elements else "the screen shows no elements"
+            raise BadAction(f"there is no element {index}: {choices}")
         element = elements[index]
         if action.action_type in ("scroll", "swipe"):
             listed = leaves(screen.root, screen.size)

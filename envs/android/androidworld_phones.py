@@ -97,12 +97,12 @@ class AndroidWorldPhone:
         Raises:
             Refused: the suite has no such task.
         """
-        found = self.suite.get(task_type)
-        if found is None:
+        ids = self.suite.get(task_type)
+        if ids is None:
             raise Refused(f"the suite has no task {task_type[:80]!r}; GET /suite/task_list lists them", 404)
-        if not 0 <= index < len(found):
-            raise Refused(f"the task {task_type} has the instances 0 to {len(found) - 1}, got {index}", 404)
-        return found[index]
+        if not 0 <= index < len(ids):
+            raise Refused(f"the task {task_type} has the instances 0 to {len(ids) - 1}, got {index}", 404)
+        return ids[index]
 
     def initialize(self, task_type: str, index: int) -> dict[str, Any]:
         """Start a task on a new phone; return its id and its limit of steps."""
@@ -162,15 +162,15 @@ class AndroidWorldPhone:
         Raises:
             Refused: the action is invalid, or the screen does not allow it. Nothing was done.
         """
-        given = dict(fields)
-        press_enter = given.pop("press_enter", True)
+        action_fields = dict(fields)
+        press_enter = action_fields.pop("press_enter", True)
         if not isinstance(press_enter, bool):
             raise Refused(f"press_enter must be true or false, got {press_enter!r:.80}")
-        if given.get("action_type") == "unknown":  # does nothing in the original, and is not an error there
+        if action_fields.get("action_type") == "unknown":  # does nothing in the original, and is not an error there
             return
         try:
-            text = json.dumps(given)
-            json.dumps(given, ensure_ascii=False).encode()
+            text = json.dumps(action_fields)
+            json.dumps(action_fields, ensure_ascii=False).encode()
             action = parse(text)
             if action.action_type == "input_text":
                 action = replace(action, press_enter=press_enter)
@@ -247,15 +247,15 @@ class AndroidWorldPhones:
         Raises:
             Refused: all phones are in use.
         """
-        now = self._clock()
+        clock = self._clock()
         if session not in self._phones:
             if len(self._phones) >= self._most:
                 oldest = min(self._used, key=self._used.__getitem__)
-                if now - self._used[oldest] < self._idle:
+                if clock - self._used[oldest] < self._idle:
                     raise Refused(f"all {self._most} phones of this server are in use; try again later", 503)
                 self.drop(oldest)
             self._phones[session] = self._make()
-        self._used[session] = now
+        self._used[session] = clock
         return self._phones[session]
 
     def drop(self, session: str) -> None:

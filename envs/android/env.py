@@ -52,9 +52,9 @@ class _View(NamedTuple):
 @lru_cache(maxsize=KEPT)
 def _view_of(root: Node, size: tuple[int, int], format: str, apps: tuple[str, ...]) -> _View:
     """Return a screen of this width and height; one that a phone shows again is read once."""
-    known = FORMATS[format]
-    elements, more = known.elements(root, size), scrolls(root)
-    return _View(elements, known.text(elements, more), admissible(elements, more, apps))
+    reader = FORMATS[format]
+    elements, more = reader.elements(root, size), scrolls(root)
+    return _View(elements, reader.text(elements, more), admissible(elements, more, apps))
 
 
 class AndroidEnv(SavableEnv):
@@ -350,12 +350,12 @@ def _source(
     return StockTasks(device, *chosen, connection)
 
 
-def _names(option: str, given: str | Sequence[str] | None) -> list[str] | None:
-    if given is None:
+def _names(option: str, value: str | Sequence[str] | None) -> list[str] | None:
+    if value is None:
         return None
-    names = [given] if isinstance(given, str) else list(given) if isinstance(given, Sequence) else []
+    names = [value] if isinstance(value, str) else list(value) if isinstance(value, Sequence) else []
     if not names or not all(isinstance(name, str) for name in names):
-        raise UnknownOption(f"{option} must be a name, or a list of names, got {given!r}")
+        raise UnknownOption(f"{option} must be a name, or a list of names, got {value!r}")
     return names
 
 

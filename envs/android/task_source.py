@@ -121,14 +121,14 @@ class SimulatedTasks:
         """
         self._split = choice("split", split, SPLITS)
         self._injections = number("injections", injections, 0.0, 1.0)
-        known = all_templates()
+        templates = all_templates()
         for name in task_types or ():
-            choice("task type", name, known)
-        used = sorted({app for template in known.values() for app in template.apps})
+            choice("task type", name, templates)
+        used = sorted({app for template in templates.values() for app in template.apps})
         for app in apps or ():
             choice("app", app, used)
         self._apps, self._types = apps, task_types
-        self._templates = [t for _, t in sorted(known.items()) if self._chosen(t)]
+        self._templates = [t for _, t in sorted(templates.items()) if self._chosen(t)]
         if not self._templates:
             raise UnknownOption(self._nothing_left())
 
@@ -138,15 +138,15 @@ class SimulatedTasks:
 
     def _choice(self) -> str:
         """Return the arguments that leave tasks out, as they were given."""
-        given = {"apps": self._apps, "task_types": self._types}
-        return ", ".join(f"{name}={value}" for name, value in given.items() if value is not None)
+        options = {"apps": self._apps, "task_types": self._types}
+        return ", ".join(f"{name}={value}" for name, value in options.items() if value is not None)
 
     def _nothing_left(self) -> str:
         """Return that no template is left, and what the first wanted ones would need."""
         needs = [f"no task template fits {', '.join(filter(None, [f'split={self._split!r}', self._choice()]))}"]
         for name in list(dict.fromkeys(self._types or ()))[:3]:
             template = all_templates()[name]
-            splits = [one for one in SPLITS if any(split_of(template, instance) == one for instance in range(50))]
+            splits = [split for split in SPLITS if any(split_of(template, instance) == split for instance in range(50))]
             needs.append(f"{name} needs apps={list(template.apps)} and has tasks in the splits {splits}")
         return "; ".join(needs)
 
@@ -189,8 +189,8 @@ class SimulatedTasks:
         if (split := split_of(template, int(instance))) != self._split:
             raise UnknownTask(f"task {task!r} belongs to the split {split!r}, not to {self._split!r}")
         if template not in self._templates:
-            wanted = f"apps={list(template.apps)} and task_types={[name]} would allow it"
-            raise UnknownTask(f"task {task!r} is left out by {self._choice()}; {wanted}")
+            hint = f"apps={list(template.apps)} and task_types={[name]} would allow it"
+            raise UnknownTask(f"task {task!r} is left out by {self._choice()}; {hint}")
         return SimulatedTask(make_task(name, int(instance), self._injections))
 
     def arguments(self) -> dict[str, Any]:
@@ -241,11 +241,11 @@ class SimulatedTask:
     def _contents(self) -> tuple[Content, Content]:
         """Return what the phone held at the start, and what it holds now."""
         phone = self.phone
-        now = phone.snapshot()
+        current = phone.snapshot()
         after = content(phone)
         phone.restore(self._first)
         before = content(phone, list(after.databases))
-        phone.restore(now)
+        phone.restore(current)
         return before, after
 
     def plan(self, answer: str, write: Writer) -> list[str]:

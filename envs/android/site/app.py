@@ -128,9 +128,9 @@ def create_app(player: PhonePlayer) -> FastAPI:
             while not _closing(request):
                 if player.stirred:
                     await run_in_threadpool(player.watch)
-                now = (player.version, player.adb.clients)
-                if now != shown:
-                    shown, waited = now, 0.0
+                version = (player.version, player.adb.clients)
+                if version != shown:
+                    shown, waited = version, 0.0
                     status = await run_in_threadpool(player.status)
                     yield f"data: {json.dumps(status)}\n\n".encode()
                 elif waited > _SILENCE:
@@ -158,12 +158,12 @@ def _closing(request: Request) -> bool:
 def _files() -> dict[str, tuple[str, bytes]]:
     """Return type and content of the files by path."""
     page = resources.files("turnwise.envs.android.site") / "page"
-    found = {f"/{file.name}": file for file in page.iterdir() if file.name.rpartition(".")[2] in _TYPES}
-    found["/"] = found.pop("/index.html")
+    files = {f"/{file.name}": file for file in page.iterdir() if file.name.rpartition(".")[2] in _TYPES}
+    files["/"] = files.pop("/index.html")
     if find_spec("font_roboto") is not None:
         folder = resources.files("font_roboto") / "files"
-        found |= {f"/{name}": folder / name for name in _FONTS if (folder / name).is_file()}
-    return {path: (_TYPES[file.name.rpartition(".")[2]], file.read_bytes()) for path, file in found.items()}
+        files |= {f"/{name}": folder / name for name in _FONTS if (folder / name).is_file()}
+    return {path: (_TYPES[file.name.rpartition(".")[2]], file.read_bytes()) for path, file in files.items()}
 
 
 async def _fields(request: Request) -> Mapping[str, Any]:

@@ -170,14 +170,14 @@ class PhonePlayer:
 
     # What is done
 
-    def act(self, given: Input) -> None:
+    def act(self, user_input: Input) -> None:
         """Do what a person did."""
         with self._phone() as phone:
             episode = self._episode
-            given = placed(given, phone, self._elements())
+            user_input = placed(user_input, phone, self._elements())
             before, key = phone.snapshot(), self._key
-            self._touched(given.kind, "you", given.x, given.y, given.x2, given.y2)
-            do(phone, given)
+            self._touched(user_input.kind, "you", user_input.x, user_input.y, user_input.x2, user_input.y2)
+            do(phone, user_input)
             after = phone.state_key()
             if after == key or episode.over:
                 episode.last = None if episode.over else episode.last
@@ -186,7 +186,7 @@ class PhonePlayer:
             if only_the_cursor(self._device, before):
                 episode.last = None if last is None else replace(last, after=after)
                 return
-            step, instead = write(self._device, self._apps, given, before, last)
+            step, instead = write(self._device, self._apps, user_input, before, last)
             if instead:
                 episode.steps.pop()
                 if episode.actions:
@@ -270,8 +270,8 @@ class PhonePlayer:
         episode.verdict = episode.task.verdict(episode.answer, gave_up)
         if episode.ran_out:
             limit = f"the task allows {episode.task.step_limit} steps, and nobody said done by then"
-            found = episode.verdict
-            episode.verdict = Verdict(False, found.score, (limit, *found.reasons), found.met)
+            verdict = episode.verdict
+            episode.verdict = Verdict(False, verdict.score, (limit, *verdict.reasons), verdict.met)
         self.version += 1
 
     def _touched(self, kind: str, who: str, x: int, y: int, x2: int = 0, y2: int = 0) -> None:
@@ -368,12 +368,12 @@ class PhonePlayer:
 
 def catalogue() -> dict[str, list[dict[str, Any]]]:
     """Return the templates of every split, with their apps."""
-    found: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
+    listed: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
     for name, template in sorted(all_templates().items()):
         entry = {"name": name, "apps": list(template.apps), "steps": template.step_limit}
         for split in sorted({split_of(template, number) for number in range(50)}):
-            found[split].append(entry)
-    return found
+            listed[split].append(entry)
+    return listed
 
 
 def _same_task(task: SimulatedTask) -> SimulatedTask:

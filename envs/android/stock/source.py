@@ -127,13 +127,16 @@ class StockTasks:
         claim = _claimed(self._serial)
         device = self._connect() if self._connect else _connected(self._serial, **self._connection)
         packages = set(re.findall(r"(?m)^package:(\S+)", device.shell("pm list packages")))
-        found = {app: next((one for one in names if one in packages), "") for app, names in APP_PACKAGES.items()}
-        self._installed = {app: package for app, package in found.items() if package}
+        packages_by_app = {
+            app: next((candidate for candidate in names if candidate in packages), "")
+            for app, names in APP_PACKAGES.items()
+        }
+        self._installed = {app: package for app, package in packages_by_app.items() if package}
         self._parts = readable(device)
         self._abilities = {*self._parts, *_abilities(device)}
-        self._offered = [one for one in self._templates if self._able(one)]
+        self._offered = [candidate for candidate in self._templates if self._able(candidate)]
         if not self._offered:
-            names = ", ".join(one.name for one in self._templates)
+            names = ", ".join(candidate.name for candidate in self._templates)
             raise EnvError(f"the device {self._serial!r} shows adb too little for the tasks {names}")
         self._device, self._claim = device, claim
         return device
@@ -189,16 +192,16 @@ class StockTasks:
             DeviceLost: the device cannot be reached.
         """
         name, _, instance = task.rpartition("/")
-        template = next((one for one in self._templates if one.name == name), None)
+        template = next((candidate for candidate in self._templates if candidate.name == name), None)
         if template is None or not instance.isdecimal() or str(int(instance[:18])) != instance:
-            known = [f"{one.name}/0" for one in self._templates]
-            raise UnknownTask.of(task, known, f"the split {self._split!r} of a device")
+            names = [f"{candidate.name}/0" for candidate in self._templates]
+            raise UnknownTask.of(task, names, f"the split {self._split!r} of a device")
         if (split := split_of(template, int(instance))) != self._split:
             raise UnknownTask(f"task {task!r} belongs to the split {split!r}, not to {self._split!r}")
         device = self._ready()
         if not self._able(template):
-            wanted = ", ".join((*template.needs, *template.apps))
-            raise UnknownTask(f"the device {self._serial!r} cannot do {task!r}, which needs {wanted}")
+            needs = ", ".join((*template.needs, *template.apps))
+            raise UnknownTask(f"the device {self._serial!r} cannot do {task!r}, which needs {needs}")
         self._finish()
         parts = [part for part in self._parts if part != "alarm" or part in template.needs]
         self._task = StockTask(template, int(instance), device, parts, self._installed)
@@ -208,7 +211,7 @@ class StockTasks:
             raise
         except DeviceError as error:
             self._finish()
-            self._offered = [one for one in self._offered if one is not template] or self._offered
+            self._offered = [candidate for candidate in self._offered if candidate is not template] or self._offered
             raise EnvError(f"task {task!r} cannot be prepared: {error}") from None
         return self._task
 

@@ -30,9 +30,9 @@ _FULL: Final = dict(
 
 def new_time(d: Draw) -> str:
     """Draw a time at which no alarm is set."""
-    known = {row["time"] for row in d.rows(PACKAGE, "alarms")}
+    taken = {row["time"] for row in d.rows(PACKAGE, "alarms")}
     times = (f"{d.random.between(0, 23):02d}:{d.random.pick(range(0, 60, 5)):02d}" for _ in range(100))
-    return next(time for time in times if time not in known)
+    return next(time for time in times if time not in taken)
 
 
 def open_alarm(hand: Hand, time: str) -> Script:

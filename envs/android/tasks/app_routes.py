@@ -80,21 +80,21 @@ def sent(number: str, body: str) -> InsertRow:
 # Reading
 
 
-def contact_detail(hand: Hand, name: str, what: str) -> Finding:
+def contact_detail(hand: Hand, name: str, label: str) -> Finding:
     """Return 'Phone', 'Email' or 'Address' of a contact; "" if the page shows none."""
     yield from open_contact(hand, name)
-    labels = LABELS if what == "Phone" else (what,)
+    labels = LABELS if label == "Phone" else (label,)
     rows = [element for element in hand.screen if len(element.texts) > 1 and element.texts[1] in labels]
     return rows[0].texts[0] if rows else ""
 
 
-def event_detail(hand: Hand, title: str, what: str) -> Finding:
+def event_detail(hand: Hand, title: str, label: str) -> Finding:
     """Return 'When' or 'Where' of an event."""
     yield from hand.open("Calendar")
     yield from hand.tap("Search", scroll=False)
     yield from hand.fill("Search events", title)
     yield from hand.tap(title, where=lambda element: element.kind == "item")
-    return hand.before(what)
+    return hand.before(label)
 
 
 def last_message(hand: Hand, name: str) -> Finding:
@@ -147,15 +147,15 @@ def add_task(hand: Hand, title: str, due: str = "") -> Script:
     yield from hand.tap("Save")
 
 
-def add_event(hand: Hand, title: str, day: str, time: str, place: str = "") -> Script:
+def add_event(hand: Hand, title: str, day: str, time: str, location: str = "") -> Script:
     """Add an event to Calendar; its length stays as the form has it."""
     yield from hand.open("Calendar")
     yield from hand.tap("New event", scroll=False)
     yield from hand.fill("Title", title)
     yield from hand.pick_date("Start date", day)
     yield from hand.pick_time("Start time", time)
-    if place:
-        yield from hand.fill("Location", place)
+    if location:
+        yield from hand.fill("Location", location)
     yield from hand.tap("Save")
 
 

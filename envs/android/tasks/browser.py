@@ -171,25 +171,25 @@ def _weather_after(hand: Hand, row: Any) -> tuple[str, str] | None:
 
 
 def _rain_solve(hand: Hand, p: Params) -> Iterator[str]:
-    found = yield from find_weather(hand, p["town"], p["weekday"], p["day"])
-    yield from hand.answer(found[0])
+    weather = yield from find_weather(hand, p["town"], p["weekday"], p["day"])
+    yield from hand.answer(weather[0])
 
 
 def office_draw(d: Draw) -> Params | None:
     """Draw an office of the town hall and what to ask about it."""
     office = d.random.pick(town_hall.offices(d.phone.seed))
-    what = d.random.pick(("room", "fee"))
-    asked = {"room": "the number of the room", "fee": "the fee in dollars"}[what]
-    value = office.room if what == "room" else str(office.fee)
-    return {"office": office.name, "what": what, "asked": asked, "value": value, "phone": office.phone}
+    fact = d.random.pick(("room", "fee"))
+    asked = {"room": "the number of the room", "fee": "the fee in dollars"}[fact]
+    value = office.room if fact == "room" else str(office.fee)
+    return {"office": office.name, "what": fact, "asked": asked, "value": value, "phone": office.phone}
 
 
-def find_office(hand: Hand, office: str, what: str) -> Finding:
+def find_office(hand: Hand, office: str, fact: str) -> Finding:
     """Return a fact of an office: room, fee or phone."""
     yield from open_site(hand, "Northfield Town Hall")
     yield from hand.tap(office, where=lambda element: element.kind == "item")
-    yield from hand.look_for(_DESKS[what])
-    return hand.after(_DESKS[what])
+    yield from hand.look_for(_DESKS[fact])
+    return hand.after(_DESKS[fact])
 
 
 def _office_solve(hand: Hand, p: Params) -> Iterator[str]:

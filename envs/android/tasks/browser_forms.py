@@ -284,8 +284,8 @@ def _to(d: Draw, draw: Callable[[Draw], Params | None]) -> Params | None:
 
 
 def _tell_rain_solve(hand: Hand, p: Params) -> Iterator[str]:
-    found = yield from find_weather(hand, p["town"], p["weekday"], p["day"])
-    yield from send_message(hand, p["to"], f"{found[1]} degrees")
+    weather = yield from find_weather(hand, p["town"], p["weekday"], p["day"])
+    yield from send_message(hand, p["to"], f"{weather[1]} degrees")
     yield from hand.done()
 
 

@@ -36,8 +36,8 @@ def once(d: Draw) -> list[Any]:
     """Return the coming events that do not repeat and whose title no other event has."""
     rows = d.rows(PACKAGE, "events")
     titles = [row["title"] for row in rows]
-    now = f"{d.phone.now:%Y-%m-%d %H:%M}"
-    return [row for row in rows if not row["repeat"] and row["start"] > now and titles.count(row["title"]) == 1]
+    clock = f"{d.phone.now:%Y-%m-%d %H:%M}"
+    return [row for row in rows if not row["repeat"] and row["start"] > clock and titles.count(row["title"]) == 1]
 
 
 def go_to(hand: Hand, day: str) -> Script:
@@ -54,8 +54,8 @@ def read_day(hand: Hand, day: str) -> Finding:
     yield from go_to(hand, day)
 
     def read(element: Any) -> tuple[str, str] | None:
-        found = len(element.texts) > 1 and _HOURS.match(element.texts[1])
-        return (element.texts[0], element.texts[1]) if found else None
+        hours = len(element.texts) > 1 and _HOURS.match(element.texts[1])
+        return (element.texts[0], element.texts[1]) if hours else None
 
     events = yield from hand.read_all(read)
     return events

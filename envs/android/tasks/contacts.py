@@ -29,7 +29,9 @@ def known(d: Draw, **equal: Any) -> Any:
 def stranger(d: Draw) -> Any:
     """Draw a person whose name no contact has."""
     names = {name_of(row) for row in d.rows(PACKAGE, "contacts")}
-    return next(found for found in iter(lambda: person(d.random), None) if f"{found.first} {found.last}" not in names)
+    return next(
+        someone for someone in iter(lambda: person(d.random), None) if f"{someone.first} {someone.last}" not in names
+    )
 
 
 def open_contact(hand: Hand, name: str) -> Script:

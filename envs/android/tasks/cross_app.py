@@ -79,9 +79,9 @@ def _message(p: Params) -> list[Effect]:
     return [sent(p["number"], p["value"])]
 
 
-def _tell_detail(what: str) -> Any:
+def _tell_detail(label: str) -> Any:
     def solve(hand: Hand, p: Params) -> Iterator[str]:
-        value = yield from contact_detail(hand, p["who"], what)
+        value = yield from contact_detail(hand, p["who"], label)
         yield from send_message(hand, p["to"], value)
         yield from hand.done()
 
@@ -95,8 +95,8 @@ def _note_detail(hand: Hand, p: Params) -> Iterator[str]:
 
 
 def _visit(hand: Hand, p: Params) -> Iterator[str]:
-    place = yield from contact_detail(hand, p["who"], "Address")
-    yield from add_event(hand, f"Visit {p['who']}", p["day"], p["time"], place)
+    address = yield from contact_detail(hand, p["who"], "Address")
+    yield from add_event(hand, f"Visit {p['who']}", p["day"], p["time"], address)
     yield from hand.done()
 
 
@@ -115,8 +115,8 @@ def _event_draw(**needs: bool) -> Any:
 
 
 def _tell_where(hand: Hand, p: Params) -> Iterator[str]:
-    place = yield from event_detail(hand, p["event"], "Where")
-    yield from send_message(hand, p["to"], place)
+    location = yield from event_detail(hand, p["event"], "Where")
+    yield from send_message(hand, p["to"], location)
     yield from hand.done()
 
 
@@ -124,8 +124,8 @@ def _start_of(when: str) -> tuple[str, str]:
     """Return day and time in 'Mon, 16 Oct 2023, 18:00 to 18:45'."""
     head, _, _ = when.partition(" to ")
     day, _, time = head.rpartition(", ")
-    found = read_date(day)
-    return found.isoformat() if found else "", time
+    start = read_date(day)
+    return start.isoformat() if start else "", time
 
 
 def _tell_when(hand: Hand, p: Params) -> Iterator[str]:
@@ -173,16 +173,16 @@ def _invitation_draw(d: Draw) -> Params | None:
 
 
 def _accept(hand: Hand, p: Params) -> Iterator[str]:
-    said = yield from last_message(hand, p["who"])
-    day, _, time = said.rpartition(" on ")[2].rstrip("?").partition(" at ")
-    found = read_date(f"{day} {p['day'][:4]}")
-    yield from add_event(hand, p["title"], found.isoformat() if found else "", time)
+    message = yield from last_message(hand, p["who"])
+    day, _, time = message.rpartition(" on ")[2].rstrip("?").partition(" at ")
+    start = read_date(f"{day} {p['day'][:4]}")
+    yield from add_event(hand, p["title"], start.isoformat() if start else "", time)
     yield from hand.done()
 
 
 def _wake_for(hand: Hand, p: Params) -> Iterator[str]:
-    said = yield from last_message(hand, p["who"])
-    yield from _set_alarm(hand, said.rpartition(" at ")[2].rstrip("?"))
+    message = yield from last_message(hand, p["who"])
+    yield from _set_alarm(hand, message.rpartition(" at ")[2].rstrip("?"))
     yield from hand.done()
 
 
@@ -217,14 +217,14 @@ def _errand_draw(d: Draw) -> Params | None:
 
 
 def _task_from_message(hand: Hand, p: Params) -> Iterator[str]:
-    said = yield from last_message(hand, p["who"])
-    yield from add_task(hand, said)
+    message = yield from last_message(hand, p["who"])
+    yield from add_task(hand, message)
     yield from hand.done()
 
 
 def _note_from_message(hand: Hand, p: Params) -> Iterator[str]:
-    said = yield from last_message(hand, p["who"])
-    yield from add_note(hand, p["title"], said)
+    message = yield from last_message(hand, p["who"])
+    yield from add_note(hand, p["title"], message)
     yield from hand.done()
 
 
@@ -238,8 +238,8 @@ def _forward_draw(d: Draw) -> Params | None:
 
 
 def _forward(hand: Hand, p: Params) -> Iterator[str]:
-    said = yield from last_message(hand, p["who"])
-    yield from send_message(hand, p["to"], said)
+    message = yield from last_message(hand, p["who"])
+    yield from send_message(hand, p["to"], message)
     yield from hand.done()
 
 

@@ -80,7 +80,7 @@ def _dial_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 def _missed_draw(d: Draw) -> Params | None:
     missed = [row for row in sorted(d.rows(PACKAGE, "calls"), key=lambda row: -row["date"]) if row["type"] == MISSED]
-    if not missed or not (names := [one for one in log(d) if one[1]["_id"] == missed[0]["_id"]]):
+    if not missed or not (names := [entry for entry in log(d) if entry[1]["_id"] == missed[0]["_id"]]):
         return None
     return {"name": name_of(names[0][0]), "number": names[0][0]["phone"], "count": len(missed)}
 
@@ -193,14 +193,14 @@ def _who_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 def _missed_count_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from _show_missed(hand)
-    found = yield from hand.read_all(lambda e: e.texts if e in _missed_calls(hand) else None)
-    yield from hand.answer(len(found))
+    calls = yield from hand.read_all(lambda e: e.texts if e in _missed_calls(hand) else None)
+    yield from hand.answer(len(calls))
 
 
 def _count_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from find_contact(hand, p["name"])
-    found = yield from hand.read_all(lambda e: e.texts if re.search(r", \d\d:\d\d$", " ".join(e.texts[1:2])) else None)
-    yield from hand.answer(len(found))
+    calls = yield from hand.read_all(lambda e: e.texts if re.search(r", \d\d:\d\d$", " ".join(e.texts[1:2])) else None)
+    yield from hand.answer(len(calls))
 
 
 def _long_draw(d: Draw) -> Params | None:
@@ -208,7 +208,7 @@ def _long_draw(d: Draw) -> Params | None:
     if not calls:
         return None
     someone, row = calls[0]
-    latest = next(one for other, one in log(d) if other["_id"] == someone["_id"])
+    latest = next(call for other, call in log(d) if other["_id"] == someone["_id"])
     if latest["_id"] != row["_id"]:
         return None
     return {"name": name_of(someone), "minutes": row["duration"] // 60}

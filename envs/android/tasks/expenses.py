@@ -32,8 +32,8 @@ def _add_draw(d: Draw) -> Params | None:
 
 
 def _two_draw(d: Draw) -> Params | None:
-    one, two = (_draw_new(d, name) for name in d.some(_NEW, 2))
-    return {"one": one, "two": two, "text": [f"{_told(one)}; {_told(two)}"]}
+    first, two = (_draw_new(d, name) for name in d.some(_NEW, 2))
+    return {"one": first, "two": two, "text": [f"{_told(first)}; {_told(two)}"]}
 
 
 def _told(p: Params) -> str:

@@ -25,9 +25,9 @@ def _absent(package: str, table: str, column: str, names: tuple[str, ...], key: 
     """Return a draw of a name that no row has."""
 
     def draw(d: Draw) -> Params | None:
-        known = {str(row[column]).casefold() for row in d.rows(package, table)}
+        values = {str(row[column]).casefold() for row in d.rows(package, table)}
         to = reachable(d, 1)
-        left = [name for name in names if name.casefold() not in known]
+        left = [name for name in names if name.casefold() not in values]
         return {key: d.random.pick(left), "to": name_of(to[0])} if left and to else None
 
     return draw

@@ -32,9 +32,9 @@ def _replies(rows: list[Any], row: Any) -> int:
     return 1 + len([other for other in rows if other["subject"] == f"Re: {row['subject']}"])
 
 
-def pick(d: Draw, wanted: Callable[[Any], bool] = lambda row: True, folder: str = "Inbox") -> Params | None:
+def pick(d: Draw, fits: Callable[[Any], bool] = lambda row: True, folder: str = "Inbox") -> Params | None:
     """Draw a mail, or None if there is none like that."""
-    row = d.pick([row for row in only(d, folder) if wanted(row)])
+    row = d.pick([row for row in only(d, folder) if fits(row)])
     if row is None:
         return None
     p = {"id": row["_id"], "sender": row["name"], "subject": row["subject"], "address": row["address"]}
@@ -182,29 +182,29 @@ def _star_effects(starred: int) -> Callable[[Params], list[Effect]]:
 
 def _order_draw(d: Draw) -> Params | None:
     p = pick(d, lambda row: "Order number" in str(row["body"]))
-    found = p and re.search(r"Total: ([\d.]+)", p["body"])
-    return {**p, "value": found[1]} if p and found else None
+    match = p and re.search(r"Total: ([\d.]+)", p["body"])
+    return {**p, "value": match[1]} if p and match else None
 
 
 def _order_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.open("Mail")
     yield from hand.tap("Kestrel Bikes")
     text = " ".join(hand.texts())
-    found = re.search(r"Total: ([\d.]+)", text)
-    yield from hand.answer(found[1] if found else "")
+    match = re.search(r"Total: ([\d.]+)", text)
+    yield from hand.answer(match[1] if match else "")
 
 
 def _seat_draw(d: Draw) -> Params | None:
     p = pick(d, lambda row: "Seat:" in str(row["body"]))
-    found = p and re.search(r"Seat: (\w+)", p["body"])
-    return {**p, "value": found[1]} if p and found else None
+    match = p and re.search(r"Seat: (\w+)", p["body"])
+    return {**p, "value": match[1]} if p and match else None
 
 
 def _seat_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.open("Mail")
     yield from hand.tap("Bluebird Travel")
-    found = re.search(r"Seat: (\w+)", " ".join(hand.texts()))
-    yield from hand.answer(found[1] if found else "")
+    match = re.search(r"Seat: (\w+)", " ".join(hand.texts()))
+    yield from hand.answer(match[1] if match else "")
 
 
 def _files_draw(d: Draw) -> Params | None:

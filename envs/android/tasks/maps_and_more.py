@@ -35,8 +35,8 @@ _MEETINGS: Final = ("Dinner", "Birthday", "Lunch with the team", "Meeting", "Far
 
 def _place(d: Draw, kinds: tuple[str, ...] = ()) -> Params | None:
     """Draw a place with a phone number, and somebody to write to."""
-    to, place = reachable(d, 1), pick_place(d, lambda row: row["phone"] and (not kinds or row["kind"] in kinds))
-    return {**place, "to": name_of(to[0]), "number": to[0]["phone"]} if place and to else None
+    to, venue = reachable(d, 1), pick_place(d, lambda row: row["phone"] and (not kinds or row["kind"] in kinds))
+    return {**venue, "to": name_of(to[0]), "number": to[0]["phone"]} if venue and to else None
 
 
 def _call_solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -52,9 +52,9 @@ def _call_effects(p: Params) -> list[Effect]:
     return [InsertRow(_PHONE, "calls", values, free=("date", "duration"))]
 
 
-def _tell(what: str) -> Callable[[Hand, Params], Iterator[str]]:
+def _tell(label: str) -> Callable[[Hand, Params], Iterator[str]]:
     def solve(hand: Hand, p: Params) -> Iterator[str]:
-        value = yield from place_detail(hand, p["place"], what)
+        value = yield from place_detail(hand, p["place"], label)
         yield from send_message(hand, p["to"], value)
         yield from hand.done()
 
@@ -136,16 +136,16 @@ def _walk_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 def _tip_draw(d: Draw) -> Params | None:
     taken = {row["place"] for row in d.rows(PACKAGE, "saved")}
-    people, place = reachable(d, 1), pick_place(d, lambda row: row["_id"] not in taken)
-    if not people or place is None:
+    people, venue = reachable(d, 1), pick_place(d, lambda row: row["_id"] not in taken)
+    if not people or venue is None:
         return None
-    message_from(d, people[0]["phone"], f"You have to see this place: {place['place']}")
-    return {**place, "who": name_of(people[0]), "list": d.random.pick(LISTS)}
+    message_from(d, people[0]["phone"], f"You have to see this place: {venue['place']}")
+    return {**venue, "who": name_of(people[0]), "list": d.random.pick(LISTS)}
 
 
 def _tip_solve(hand: Hand, p: Params) -> Iterator[str]:
-    said = yield from last_message(hand, p["who"])
-    yield from save_place(hand, said.partition(": ")[2], p["list"])
+    message = yield from last_message(hand, p["who"])
+    yield from save_place(hand, message.partition(": ")[2], p["list"])
     yield from hand.done()
 
 

@@ -224,8 +224,8 @@ def _merge_draw(d: Draw) -> Params | None:
     texts = [d.phone.files[path].data.decode() for path in paths]
     if max(map(len, texts)) > 120:
         return None
-    one, two = map(title_of, paths)
-    return {"one": one, "two": two, "title": d.random.pick(_TITLES), "text": f"{texts[0]}\n{texts[1]}"}
+    first, two = map(title_of, paths)
+    return {"one": first, "two": two, "title": d.random.pick(_TITLES), "text": f"{texts[0]}\n{texts[1]}"}
 
 
 def _merge_solve(hand: Hand, p: Params) -> Iterator[str]:

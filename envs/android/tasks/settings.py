@@ -41,8 +41,8 @@ def _flip_draw(*titles: str, verify: bool = False) -> Any:
     def draw(d: Draw) -> Params | None:
         title, on = d.random.pick(titles), d.random.chance(0.5)
         _, space, name, yes, no = _SWITCHES[title]
-        now = on if verify and d.random.chance(0.5) else not on
-        d.set_setting(name, yes if now else no, space)
+        start = on if verify and d.random.chance(0.5) else not on
+        d.set_setting(name, yes if start else no, space)
         return {"title": title, "on": on, "state": "on" if on else "off"}
 
     return draw
@@ -69,11 +69,11 @@ def _section(hand: Hand, title: str) -> Script:
 
 
 def _two_draw(d: Draw) -> Params | None:
-    one, two = d.some(list(_SWITCHES), 2)
-    for title in (one, two):
+    first, two = d.some(list(_SWITCHES), 2)
+    for title in (first, two):
         _, space, name, _, no = _SWITCHES[title]
         d.set_setting(name, no, space)
-    return {"one": one, "two": two}
+    return {"one": first, "two": two}
 
 
 def _two_solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -223,7 +223,7 @@ def _disconnect_draw(d: Draw) -> Params | None:
 
 def _absent_draw(d: Draw) -> Params | None:
     names = {row["name"] for row in d.rows(PACKAGE, "networks")}
-    name = d.random.pick([f"{place} Net" for place in ("Moonbase", "Ferry House", "Old Mill", "Hilltop")])
+    name = d.random.pick([f"{owner} Net" for owner in ("Moonbase", "Ferry House", "Old Mill", "Hilltop")])
     return {"network": name} if name not in names else None
 
 

@@ -219,13 +219,13 @@ def all_templates() -> Mapping[str, TaskTemplate]:
     Raises:
         ValueError: two have the same name.
     """
-    found: dict[str, TaskTemplate] = {}
+    templates: dict[str, TaskTemplate] = {}
     for module in MODULES:
         for template in import_module(module).TEMPLATES:
-            if template.name in found:
+            if template.name in templates:
                 raise ValueError(f"two templates are called {template.name}; one is in {module}")
-            found[template.name] = template
-    return found
+            templates[template.name] = template
+    return templates
 
 
 class _InSplit(Protocol):

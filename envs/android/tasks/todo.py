@@ -205,9 +205,9 @@ def _near(texts: list[str], day: date) -> list[str]:
 
 def _due_on_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield "home"
-    wanted = _written(p["day"]) + _near(hand.texts(), date.fromisoformat(p["day"]))
+    endings = _written(p["day"]) + _near(hand.texts(), date.fromisoformat(p["day"]))
     yield from hand.open("Tasks")
-    titles = yield from _rows(hand, lambda about: any(about.endswith(f"due {text}") for text in wanted))
+    titles = yield from _rows(hand, lambda about: any(about.endswith(f"due {text}") for text in endings))
     yield from hand.answer(", ".join(titles))
 
 
@@ -234,11 +234,11 @@ def _urgent_draw(d: Draw) -> Params | None:
 
 def _urgent_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield "home"
-    wanted = _written(p["day"]) + _near(hand.texts(), date.fromisoformat(p["day"]))
+    endings = _written(p["day"]) + _near(hand.texts(), date.fromisoformat(p["day"]))
     yield from hand.open("Tasks")
 
     def fits(about: str) -> bool:
-        due = any(about.endswith(f"due {text}") for text in wanted)
+        due = any(about.endswith(f"due {text}") for text in endings)
         return due and f"{p['priority']} priority" in about.casefold()
 
     titles = yield from _rows(hand, fits)
