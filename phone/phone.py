@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from turnwise.phone.content.catalogue import CatalogueSource, small_catalogue
 from turnwise.phone.digests import files_key, pages_text, settings_key, tables_key
@@ -16,7 +16,7 @@ from turnwise.phone.screen import keys, text_input, touch
 from turnwise.phone.screen.frames import frame_for
 from turnwise.phone.screen.layout import Frame, lay_out
 from turnwise.phone.toolkit.app import App, BrokenApp, Context, call, to_clock, to_datetime
-from turnwise.phone.toolkit.handlers import Do
+from turnwise.phone.toolkit.handlers import Arguments, Do
 from turnwise.phone.toolkit.state import (
     HOME,
     AppPage,
@@ -25,6 +25,7 @@ from turnwise.phone.toolkit.state import (
     State,
     Task,
 )
+from turnwise.phone.toolkit.tables import Value
 from turnwise.phone.toolkit.widgets import Screen, Window, wrong_field
 from turnwise.tools.android.node import Node, write_xml
 
@@ -207,7 +208,7 @@ class Phone(PhoneData):
         """Press Overview."""
         self.key(keys.APP_SWITCH)
 
-    def launch(self, app: str, screen: str = "", **params: Any) -> None:
+    def launch(self, app: str, screen: str = "", **params: object) -> None:
         """Bring an app to the front.
 
         Args:
@@ -308,7 +309,7 @@ class Phone(PhoneData):
 
     # What apps and inputs do; a person has no use for these
 
-    def run(self, action: Do | None, package: str, value: Any = None, frame: Frame | None = None) -> None:
+    def run(self, action: Do | None, package: str, value: Value = None, frame: Frame | None = None) -> None:
         """Run an action of an app.
 
         Args:
@@ -363,7 +364,7 @@ class Phone(PhoneData):
             self.go_home()
         self._changed()
 
-    def start(self, package: str, screen: str = "", params: tuple[tuple[str, Any], ...] = ()) -> None:
+    def start(self, package: str, screen: str = "", params: Arguments = ()) -> None:
         """Bring an app to the front, with a screen of it on top if one is named."""
         app = self.find_app(package)
         if app.package == HOME:

@@ -6,7 +6,7 @@ import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from turnwise.phone.content.catalogue import CatalogueSource, StoreCatalogue
 from turnwise.phone.content.seed_content import SeedContent, shared_content
@@ -179,7 +179,7 @@ class PhoneData(ABC):
             values[name] = value
         self.change(settings={**self.state.settings, namespace: values})
 
-    def change(self, **fields: Any) -> None:
+    def change(self, **fields: object) -> None:
         """Replace fields of the state."""
         for name, value in fields.items():
             setattr(self.state, name, value)

@@ -11,7 +11,8 @@ from turnwise.tools.android.node import Node
 
 __all__ = ["NotFound", "Selector", "child", "describe", "find_all", "find_one"]
 
-Selector = dict[str, Any] | str
+JsonObject = dict[str, Any]
+Selector = JsonObject | str
 """What a client means by an element: a dict, or the name of a child that it was given before (see `child`)."""
 
 
@@ -56,7 +57,7 @@ def find_all(root: Node, selector: Selector) -> list[Node]:
     return matches
 
 
-def _instance(matches: list[Node], selector: dict[str, Any]) -> list[Node]:
+def _instance(matches: list[Node], selector: JsonObject) -> list[Node]:
     at = selector.get("instance")
     return matches if at is None else matches[int(at) : int(at) + 1]
 
@@ -69,7 +70,7 @@ def _index(root: Node, node: Node) -> int:
     return next((at for at, other in enumerate(_siblings(root, node)) if other is node), 0)
 
 
-def child(selector: Selector, pattern: dict[str, Any], at: int | None = None) -> str:
+def child(selector: Selector, pattern: JsonObject, at: int | None = None) -> str:
     """Return a name for the element at a place among those below an element that match a pattern; None: for all.
 
     The name is the selector of that element, in JSON: like the elements of uiautomator, it means what is at that place
@@ -97,7 +98,7 @@ def find_one(root: Node, selector: Selector) -> Node:
     return matches[0]
 
 
-def _matches(node: Node, selector: dict[str, Any]) -> bool:
+def _matches(node: Node, selector: JsonObject) -> bool:
     for name, value in selector.items():
         if name in _FLAGS:
             if getattr(node, _FLAGS[name]) != bool(value):
@@ -122,7 +123,7 @@ def _text_matches(text: str, how: str, expected: str) -> bool:
     return how != "" or text == expected
 
 
-def describe(node: Node) -> dict[str, Any]:
+def describe(node: Node) -> JsonObject:
     """Return what clients call the info of an element."""
     bounds = dict(zip(("left", "top", "right", "bottom"), node.bounds, strict=True))
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from calendar import monthrange
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.apps.calendar_events import (
     ICONS,
@@ -31,7 +31,7 @@ from turnwise.phone.content.timetable import day_picture, week_picture
 from turnwise.phone.screen.parts import format_date
 from turnwise.phone.toolkit.app import App, Context, to_clock, to_datetime
 from turnwise.phone.toolkit.handlers import do, keeps, opens
-from turnwise.phone.toolkit.tables import Table
+from turnwise.phone.toolkit.tables import Columns, Table
 from turnwise.phone.toolkit.widgets import (
     DateField,
     Dialog,
@@ -102,7 +102,7 @@ def fill(ctx: Context) -> None:
     ctx.db.fill("events", random.shuffled(rows))
 
 
-def _all_day(title: str, day: date, rule: str) -> dict[str, Any]:
+def _all_day(title: str, day: date, rule: str) -> Columns:
     times = {"start": f"{day} 00:00", "end": f"{day} 23:59", "all_day": 1}
     return {"title": title, **times, "repeat": rule, "calendar": "Personal", "reminder": -1}
 

@@ -15,7 +15,8 @@ from turnwise.phone.content.event_times import (
 )
 from turnwise.phone.screen.parts import format_date
 from turnwise.phone.toolkit.app import Context, to_clock
-from turnwise.phone.toolkit.handlers import do, opens
+from turnwise.phone.toolkit.handlers import Arguments, do, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.tables import Row as Record
 from turnwise.phone.toolkit.widgets import (
     Button,
@@ -56,7 +57,7 @@ CALENDARS: Final = ("Personal", "Work", "Family")
 ICONS: Final = {"Personal": "person", "Work": "chart", "Family": "home"}
 
 
-def event_row(title: str, start: datetime, minutes: int, location: str, calendar: str) -> dict[str, Any]:
+def event_row(title: str, start: datetime, minutes: int, location: str, calendar: str) -> Columns:
     """Return the columns of a new event without a reminder."""
     end = start + timedelta(minutes=minutes)
     times = {"start": f"{start:%Y-%m-%d %H:%M}", "end": f"{end:%Y-%m-%d %H:%M}"}
@@ -105,7 +106,7 @@ def event(ctx: Context, id: int, day: str = "") -> Screen:
     )
 
 
-def _name(choices: dict[str, Any], value: Any) -> str:
+def _name(choices: Columns, value: Any) -> str:
     return next((name for name, option in choices.items() if option == value), str(value))
 
 
@@ -163,7 +164,7 @@ def skip(ctx: Context, id: int, day: str) -> None:
 # The form
 
 
-def _shown(ctx: Context, id: int, day: str, copied: int, columns: tuple[tuple[str, Any], ...]) -> Record:
+def _shown(ctx: Context, id: int, day: str, copied: int, columns: Arguments) -> Record:
     row = ctx.db.get("events", id or copied)
     if row:
         return row
@@ -173,7 +174,7 @@ def _shown(ctx: Context, id: int, day: str, copied: int, columns: tuple[tuple[st
     return {**event_row("", start, 60 if hour < 23 else 30, "", CALENDARS[0]), **blank, **dict(columns)}
 
 
-def form(ctx: Context, id: int = 0, day: str = "", copied: int = 0, given: tuple[tuple[str, Any], ...] = ()) -> Screen:
+def form(ctx: Context, id: int = 0, day: str = "", copied: int = 0, given: Arguments = ()) -> Screen:
     """The form of an event; `id` 0 is a new one, perhaps like the event `copied`, or with columns `given`."""
     row = _shown(ctx, id, day, copied, given)
     start, end = read_times(row)
@@ -255,7 +256,7 @@ def save(ctx: Context, id: int) -> None:
     plan(ctx)
 
 
-def leave(ctx: Context, id: int, day: str, copied: int, given: tuple[tuple[str, Any], ...]) -> None:
+def leave(ctx: Context, id: int, day: str, copied: int, given: Arguments) -> None:
     """Close the form; if it was changed, ask first."""
     row = _shown(ctx, id, day, copied, given)
     shown = {"title": row["title"], "location": row["location"], "notes": row["notes"]}

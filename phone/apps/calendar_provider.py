@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.apps.calendar_events import CALENDARS
 from turnwise.phone.toolkit.app import Converted, Provider, to_clock, to_datetime
+from turnwise.phone.toolkit.handlers import Arguments
+from turnwise.phone.toolkit.tables import Columns, Row
 
 __all__ = ["EVENTS", "to_columns"]
 
@@ -35,13 +36,13 @@ def _milliseconds(stored: str) -> int | None:
         return None
 
 
-def _end(row: Mapping[str, Any]) -> int | None:
+def _end(row: Row) -> int | None:
     """Return the end of an event in milliseconds; that of a whole day is 23:59 in the table and midnight here."""
     end = _milliseconds(row["end"])
     return end if end is None or not row["all_day"] else end + 60_000
 
 
-def _time(value: Any) -> str:
+def _time(value: object) -> str:
     """Return the stored time for milliseconds since 1970 or text such as '2023-10-20 10:00'; "" for None.
 
     Raises:
@@ -51,7 +52,7 @@ def _time(value: Any) -> str:
         return ""
     try:
         number = str(value).removeprefix("-").isdecimal()
-        moment = to_datetime(int(value) // 1000) if number else datetime.fromisoformat(str(value))
+        moment = to_datetime(int(str(value)) // 1000) if number else datetime.fromisoformat(str(value))
     except (ValueError, OverflowError):
         moment = datetime.min
     if not 1901 <= moment.year <= 2099:
@@ -63,13 +64,13 @@ def _text(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M}"
 
 
-def _duration(row: Mapping[str, Any]) -> str | None:
+def _duration(row: Row) -> str | None:
     """Return how long a repeated event lasts; Android shows no duration of others."""
     start, end = _milliseconds(row["start"]), _end(row)
     return None if not row["repeat"] or start is None or end is None else f"P{(end - start) // 1000}S"
 
 
-def _seconds(value: Any) -> int | None:
+def _seconds(value: object) -> int | None:
     """Return the seconds of a duration of RFC 5545, such as 'PT1H'; Android writes 'P3600S'. None stays None.
 
     Raises:
@@ -83,7 +84,7 @@ def _seconds(value: Any) -> int | None:
     return int(timedelta(**{unit: int(number) for unit, number in match.groupdict("0").items()}).total_seconds())
 
 
-def _rule(value: Any) -> str:
+def _rule(value: object) -> str:
     text = str(value or "").removeprefix("RRULE:")
     for rule, written in _RULES.items():
         if text in (rule, written):
@@ -95,7 +96,7 @@ def _calendar_number(name: str) -> int:
     return CALENDARS.index(name) + 1 if name in CALENDARS else 0
 
 
-def _calendar(number: Any) -> str:
+def _calendar(number: object) -> str:
     names = {str(at): name for at, name in enumerate(CALENDARS, 1)}
     if str(number) not in names:
         listed = ", ".join(f"{at} ({name})" for at, name in names.items())
@@ -103,7 +104,7 @@ def _calendar(number: Any) -> str:
     return names[str(number)]
 
 
-def _clean(row: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+def _clean(row: Columns, before: Row) -> Columns:
     """Return an event with both times; a whole day ends at 23:59, where Android has midnight of the next."""
     row = {**_NEW, **row}
     start, end, seconds = row.get("start"), row.get("end"), row.pop("duration", None)
@@ -121,9 +122,9 @@ def _clean(row: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, "start": start, "end": end}
 
 
-def to_columns(values: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+def to_columns(values: Columns) -> Arguments:
     """Return the columns of the table for values of the provider, without those that are none."""
-    columns: dict[str, Any] = {}
+    columns: Columns = {}
     for name, value in values.items():
         way = EVENTS.columns[name]
         try:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
 
 from turnwise.phone.toolkit.app import App, Context, to_clock
 from turnwise.phone.toolkit.handlers import do, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.widgets import (
     Button,
     Card,
@@ -41,7 +41,7 @@ def fill(ctx: Context) -> None:
     """Draw a few alarms and cities."""
     random = ctx.random
     times = [f"{random.between(5, 10):02d}:{random.pick((0, 15, 30, 45)):02d}" for _ in range(random.between(3, 5))]
-    rows: list[dict[str, Any]] = []
+    rows: list[Columns] = []
     for time in sorted(set(times)):
         days = random.pick(("", "Mon Tue Wed Thu Fri", "Sat Sun", "Mon Wed Fri"))
         rows.append({"time": time, "label": random.pick(_LABELS), "days": days, "enabled": random.between(0, 1)})
@@ -116,7 +116,7 @@ def save_alarm(ctx: Context, id: int) -> None:
 
 
 def _write_alarm(ctx: Context, id: int, time: str, label: str, days: str) -> None:
-    values: dict[str, Any] = {"time": time, "label": label, "days": days, "enabled": 1}
+    values: Columns = {"time": time, "label": label, "days": days, "enabled": 1}
     if id:
         ctx.db.update("alarms", id, **values)
     else:
@@ -229,7 +229,7 @@ def _hms(seconds: int) -> str:
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
-def _state(ctx: Context, table: str) -> dict[str, Any]:
+def _state(ctx: Context, table: str) -> Columns:
     return dict(ctx.db.get(table, 1) or {})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.apps.dialer_calls import (
     INCOMING,
@@ -23,6 +23,7 @@ from turnwise.phone.content.plans import CONTACTS, digits, name_of_number, peopl
 from turnwise.phone.screen.parts import format_date
 from turnwise.phone.toolkit.app import App, Context, Provider, to_clock, to_datetime
 from turnwise.phone.toolkit.handlers import do, keeps, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.tables import Row as Record
 from turnwise.phone.toolkit.widgets import (
     Avatar,
@@ -63,7 +64,7 @@ def fill(ctx: Context) -> None:
     """Write the calls of the last two weeks, a few blocked numbers, and the quick responses."""
     random = ctx.random
     numbers = [who.phone for who in random.shuffled(people(ctx))[:9]]
-    rows: list[dict[str, Any]] = []
+    rows: list[Columns] = []
     when = ctx.now
     for _ in range(24):
         when -= timedelta(minutes=random.between(15, 1200))

@@ -6,11 +6,12 @@ is what a call from outside calls.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.content.plans import CONTACTS, digits, name_of_number
 from turnwise.phone.toolkit.app import Context, to_clock
 from turnwise.phone.toolkit.handlers import do, keeps, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.tables import Row as Record
 from turnwise.phone.toolkit.widgets import (
     Avatar,
@@ -175,7 +176,7 @@ def respond(ctx: Context, id: int) -> None:
     """Refuse the call with a message."""
     row, response = ongoing_call(ctx), ctx.db.get("responses", id)
     if row and response and MESSAGES in ctx.phone.apps:
-        sent: dict[str, Any] = {"body": str(response["text"]), "date": to_clock(ctx.now) * 1000, "type": 2}
+        sent: Columns = {"body": str(response["text"]), "date": to_clock(ctx.now) * 1000, "type": 2}
         ctx.of(MESSAGES).insert("sms", address=str(row["number"]), **sent)
     decline(ctx)
 

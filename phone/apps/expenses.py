@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.toolkit.app import App, Context
 from turnwise.phone.toolkit.handlers import do, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.tables import Row as Record
 from turnwise.phone.toolkit.widgets import (
     Card,
@@ -45,7 +46,7 @@ _NOTES: Final = ("", "", "paid in cash", "shared with Nora", "to be refunded", "
 def fill(ctx: Context) -> None:
     """Draw some thirty entries of the last six weeks."""
     random = ctx.random
-    rows: list[dict[str, Any]] = []
+    rows: list[Columns] = []
     for _ in range(random.between(26, 34)):
         category = random.pick(CATEGORIES)
         day = ctx.today - timedelta(days=random.between(0, 44))
@@ -205,7 +206,7 @@ def form(ctx: Context, id: int = 0) -> Screen:
 
 def save(ctx: Context, id: int) -> None:
     """Write the form into the database, unless name or amount is missing."""
-    values: dict[str, Any] = {key: str(ctx.form[key]).strip() for key in ("name", "category", "date", "note")}
+    values: Columns = {key: str(ctx.form[key]).strip() for key in ("name", "category", "date", "note")}
     values["amount"] = cents_of(str(ctx.form["amount"]))
     if not values["name"] or values["amount"] < 0:
         ctx.snackbar("Enter a name and an amount such as 12.50")

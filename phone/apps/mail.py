@@ -12,6 +12,7 @@ from turnwise.phone.content.plans import owner, people, plans
 from turnwise.phone.screen.parts import format_date
 from turnwise.phone.toolkit.app import App, Context, to_clock, to_datetime
 from turnwise.phone.toolkit.handlers import do, keeps, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.tables import Row as Record
 from turnwise.phone.toolkit.widgets import (
     Avatar,
@@ -49,7 +50,7 @@ FOLDERS: Final = {
 def fill(ctx: Context) -> None:
     """Write mails of colleagues and companies, and those in which appointments were made."""
     random, me = ctx.random, owner(ctx)
-    rows: list[dict[str, Any]] = []
+    rows: list[Columns] = []
 
     def add(when: datetime, folder: str, name: str, address: str, subject: str, body: str, **more: Any) -> None:
         row = {"folder": folder, "name": name, "address": address, "recipient": me.email, "subject": subject}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from turnwise.phone.content.plans import CONTACTS, owner
 from turnwise.phone.toolkit.app import Context, to_clock
 from turnwise.phone.toolkit.handlers import do, keeps, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.widgets import Button, Dialog, IconButton, Item, Screen, Sheet, TextField, Widget
 
 
@@ -112,7 +111,7 @@ def _written(ctx: Context, attached: str) -> dict[str, str]:
 
 def _store(ctx: Context, draft: int, folder: str, values: dict[str, str]) -> None:
     me = owner(ctx)
-    row: dict[str, Any] = {**values, "folder": folder, "name": full_name(me.first, me.last), "address": me.email}
+    row: Columns = {**values, "folder": folder, "name": full_name(me.first, me.last), "address": me.email}
     row |= {"date": to_clock(ctx.now) * 1000}
     if draft:
         ctx.db.update("mails", draft, **row)

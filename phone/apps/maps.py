@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.apps.maps_directions import choose_place, direct, directions
 from turnwise.phone.apps.maps_drawing import SCALES, MapView, Mark, drawn, here, marks, pin, spots_of
@@ -22,8 +22,8 @@ from turnwise.phone.apps.maps_search import (
 from turnwise.phone.apps.maps_town import HEIGHT, NAME, WIDTH, Point
 from turnwise.phone.toolkit.app import App, Context
 from turnwise.phone.toolkit.handlers import do, keeps, opens
+from turnwise.phone.toolkit.tables import Columns, Table
 from turnwise.phone.toolkit.tables import Row as Record
-from turnwise.phone.toolkit.tables import Table
 from turnwise.phone.toolkit.widgets import (
     Button,
     Card,
@@ -392,7 +392,7 @@ def drop_review(ctx: Context, id: int) -> None:
     ctx.snackbar("Review deleted")
 
 
-_PLACE: Final[dict[str, Any]] = {
+_PLACE: Final[Columns] = {
     **dict.fromkeys(("name", "kind", "address", "phone", "weekdays", "saturday", "sunday"), str),
     "rating": float,
     "x": int,

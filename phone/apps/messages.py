@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.content.chats import SERVICES, TALKS
 from turnwise.phone.content.people import STREETS
@@ -14,6 +14,7 @@ from turnwise.phone.content.plans import CONTACTS, digits, name_of_number, peopl
 from turnwise.phone.screen.parts import format_date
 from turnwise.phone.toolkit.app import App, Context, Provider, to_clock, to_datetime
 from turnwise.phone.toolkit.handlers import do, keeps, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.tables import Row as Record
 from turnwise.phone.toolkit.widgets import (
     Bubble,
@@ -45,7 +46,7 @@ _PHONE: Final = "org.turnwise.dialer"
 def fill(ctx: Context) -> None:
     """Write what was agreed on with contacts, small talk, and messages of services, over the last two weeks."""
     random = ctx.random
-    messages: list[dict[str, Any]] = []
+    messages: list[Columns] = []
     new: list[tuple[int, str]] = []
 
     def say(when: datetime, address: str, body: str, kind: int, read: bool = True) -> None:

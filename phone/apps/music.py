@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.toolkit.app import App, Context
 from turnwise.phone.toolkit.handlers import do, keeps, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.tables import Row as Record
 from turnwise.phone.toolkit.widgets import (
     Avatar,
@@ -307,7 +308,7 @@ def delete(ctx: Context, id: int) -> None:
     ctx.snackbar("Playlist deleted")
 
 
-_SCHEMA: Final[dict[str, dict[str, Any]]] = {
+_SCHEMA: Final[dict[str, Columns]] = {
     "songs": {"title": str, "artist": str, "seconds": int},
     "playlists": {"name": str},
     "entries": {"playlist": int, "song": int, "position": int},

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from turnwise.phone.toolkit.app import App, Context
 from turnwise.phone.toolkit.handlers import do, keeps, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.tables import Row as Record
 from turnwise.phone.toolkit.widgets import (
     Checkbox,
@@ -72,7 +73,7 @@ _STEPS: Final = (
 _FIELDS: Final = ("title", "category", "time", "servings", "ingredients", "steps")
 
 
-def draw(random: Any) -> dict[str, Any]:
+def draw(random: Any) -> Columns:
     """Draw a recipe."""
     category = random.pick(CATEGORIES)
     main = random.pick(MAIN[category])

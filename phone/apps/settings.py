@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from turnwise.phone.screen.parts import format_date
 from turnwise.phone.toolkit.app import App, Context
 from turnwise.phone.toolkit.handlers import do, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.widgets import (
     Avatar,
     Button,
@@ -39,7 +38,7 @@ def fill(ctx: Context) -> None:
     """Draw the networks and the devices in the neighbourhood."""
     random = ctx.random
     places = random.shuffled(_PLACES)[:5]
-    rows: list[dict[str, Any]] = [
+    rows: list[Columns] = [
         {
             "name": f"{owner} {random.pick(('Wi-Fi', 'Net', 'Guest'))}",
             "secured": random.between(0, 1),

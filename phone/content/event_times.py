@@ -5,12 +5,12 @@ A rule is "" for an event that takes place once, or every day, every weekday, ev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import date, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from turnwise.phone.screen.parts import format_date
-from turnwise.phone.toolkit.tables import Row
+from turnwise.phone.toolkit.tables import Columns, Row
 
 __all__ = ["BadTimes", "Occurrence", "by_day", "has_times", "next_occurrence", "read_times", "say_when", "write_times"]
 
@@ -39,7 +39,7 @@ def read_times(row: Row) -> tuple[datetime, datetime]:
     return datetime.fromisoformat(str(row["start"])), datetime.fromisoformat(str(row["end"]))
 
 
-def write_times(form: Mapping[str, Any]) -> dict[str, Any]:
+def write_times(form: Row) -> Columns:
     """Return the columns `start`, `end` and `all_day` for what a form holds.
 
     Raises:

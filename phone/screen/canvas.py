@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from turnwise.phone.toolkit.icons import ICONS
+from turnwise.phone.toolkit.icons import ICONS, Stroke
 
 if TYPE_CHECKING:
     from PIL import ImageDraw as drawing
@@ -238,7 +238,7 @@ def _icon(name: str, size: int) -> Image:
     return mask.resize((size, size), Image.Resampling.BOX)
 
 
-def _shape(draw: Any, shape: tuple[Any, ...], unit: float, width: int) -> None:
+def _shape(draw: drawing.ImageDraw, shape: Stroke, unit: float, width: int) -> None:
     """Draw one shape of an icon in white."""
     kind, *parts = shape
     if kind in ("line", "fill"):

@@ -174,7 +174,7 @@ def scrolled(pen: Pen, widgets: Sequence[Widget], viewport: UiBox, scroll: int |
     return at, limit, focus
 
 
-def _focus(pieces: list[tuple[int, Any]], start: int) -> tuple[int, int] | None:
+def _focus(pieces: list[tuple[int, UiBox | List]], start: int) -> tuple[int, int] | None:
     for _, piece in pieces:
         for box in piece.walk() if isinstance(piece, UiBox) else ():
             if box.focused:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from turnwise.phone.screen.layout import Frame
 from turnwise.phone.toolkit.state import State
+from turnwise.phone.toolkit.tables import Table
 
 __all__ = ["KEPT", "frame_for"]
 
@@ -48,7 +49,7 @@ class WatchedState:
         self.read.add((name,))
         return getattr(self.watched, name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         """Set a field of the state: the storage is filled when it is first needed."""
         setattr(self.watched, name, value)
 
@@ -57,12 +58,12 @@ class WatchedState:
         self.read.add(("setting", name, namespace))
         return self.watched.setting(name, namespace)  # type: ignore[no-any-return]
 
-    def tables(self, package: str) -> Any:
+    def tables(self, package: str) -> dict[str, Table] | None:
         """Return the tables of an app, and note them."""
         self.read.add(("tables", package))
-        return self.watched.tables(package)
+        return self.watched.tables(package)  # type: ignore[no-any-return]
 
-    def open_tables(self, package: str, tables: Any) -> None:
+    def open_tables(self, package: str, tables: dict[str, Table]) -> None:
         """Give an app its first tables."""
         self.watched.open_tables(package, tables)
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.screen.box import Pen, UiBox, clip, dp, shift
 from turnwise.phone.screen.containers import place, scrolled, stack
 from turnwise.phone.screen.keyboard import keyboard_box, keyboard_height
 from turnwise.phone.screen.parts import touch
+from turnwise.phone.toolkit.handlers import Do
 from turnwise.phone.toolkit.state import AppPage, Snackbar
-from turnwise.phone.toolkit.widgets import Button, Dialog, Fab, IconButton, Menu, Screen, Sheet, Tab, Window
+from turnwise.phone.toolkit.widgets import Button, Dialog, Fab, IconButton, Menu, Screen, Sheet, Tab, Widget, Window
 
 __all__ = ["NAVIGATION", "STATUS", "Frame", "Keys", "lay_out"]
 
@@ -38,7 +39,7 @@ class Frame:
     scroll: int = 0  # where it stands, in pixels
     scroll_limit: int = 0
     focus: tuple[int, int] | None = None  # top and bottom of the field with the focus, in what scrolls
-    asked: Mapping[str, Any] = field(default_factory=dict)  # what the screen takes for keys that the page does not keep
+    asked: Mapping[str, object] = field(default_factory=dict)  # values for keys that the page does not keep
 
     def kept_scroll(self, at: int) -> int | None:
         """Return what a page keeps when it stands at `at`: None where the screen begins, which is one state."""
@@ -140,14 +141,14 @@ def _screen(pen: Pen, frame: Frame, w: Screen, low: int, first: bool) -> None:
         _float(pen, root, viewport, w.fab, low)
 
 
-def _fill(pen: Pen, frame: Frame, body: Sequence[Any], viewport: UiBox, from_end: bool = False) -> None:
+def _fill(pen: Pen, frame: Frame, body: Sequence[Widget], viewport: UiBox, from_end: bool = False) -> None:
     """Put the visible part of the body into the viewport, and note where it stands."""
     position = scrolled(pen, body, viewport, frame.page.scroll, from_end)
     frame.viewport = viewport
     frame.scroll, frame.scroll_limit, frame.focus = position
 
 
-def _fixed(pen: Pen, widgets: Sequence[Any], y: int) -> UiBox:
+def _fixed(pen: Pen, widgets: Sequence[Widget], y: int) -> UiBox:
     boxes = stack(pen, widgets, 0, y, pen.width)
     part = pen.box("android.widget.LinearLayout", 0, y, pen.width, boxes[-1].bottom - y)
     part.children = list(boxes)
@@ -178,7 +179,7 @@ def _numbered(w: Screen) -> list[tuple[int, IconButton]]:
     return list(enumerate(reversed(w.actions)))
 
 
-def _icon_at(pen: Pen, icon: str, description: str, on_tap: Any, x: int) -> UiBox:
+def _icon_at(pen: Pen, icon: str, description: str, on_tap: Do | None, x: int) -> UiBox:
     box = place(pen, IconButton(icon, description, on_tap, colour="text"), x, STATUS + dp(8), dp(48))
     if on_tap is None:
         box.widget = Keys("back")

@@ -14,6 +14,7 @@ from turnwise.phone.screen.parts import Toggle, field_text
 from turnwise.phone.toolkit.forms import keep_value
 from turnwise.phone.toolkit.handlers import Do
 from turnwise.phone.toolkit.state import AppPage, Snackbar
+from turnwise.phone.toolkit.tables import Value
 from turnwise.phone.toolkit.widgets import (
     Checkbox,
     Choice,
@@ -109,7 +110,7 @@ def _focus(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
     text_input.reveal(phone)
 
 
-def _change(phone: Phone, frame: Frame, key: str, value: Any, action: Do | None) -> None:
+def _change(phone: Phone, frame: Frame, key: str, value: Value, action: Do | None) -> None:
     """Store the new value of a widget and tell the app."""
     if key:
         keep_value(phone, key, value)
@@ -144,7 +145,7 @@ def _pick(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
     """Open the picker of a field."""
     widget: Choice | DateField | TimeField = box.widget
     value = frame.page.values.get(widget.key, widget.value) if widget.key else widget.value
-    params: dict[str, Any] = {"key": widget.key, "title": widget.label, "value": value}
+    params: dict[str, object] = {"key": widget.key, "title": widget.label, "value": value}
     params |= {"on_change": widget.on_change, "owner": frame.page.package}
     if isinstance(widget, Choice):
         params["options"] = widget.options

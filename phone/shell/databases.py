@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from turnwise.phone.shell.command import CommandCall, CommandError, CommandFunction
 from turnwise.phone.sqlite_limits import limited
@@ -116,7 +116,7 @@ def _statements(text: str) -> list[str]:
     return [statement for statement in [*statements, remainder] if statement.strip(" ;\n\t\r")]
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if value is None:
         return ""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

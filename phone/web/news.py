@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from turnwise.phone.content.people import FIRST_NAMES, LAST_NAMES, STREETS, TOWNS
 from turnwise.phone.toolkit.app import Context
@@ -248,7 +248,7 @@ def _letters(text: str) -> str:
     return "".join(letter for letter in text.lower() if letter.isalnum() or letter == " ")
 
 
-def _values(random: KeyedRandom) -> dict[str, Any]:
+def _values(random: KeyedRandom) -> dict[str, object]:
     return {
         "town": random.pick(TOWNS),
         "street": random.pick(STREETS),
