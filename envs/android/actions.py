@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from turnwise.envs.android.elements import ScreenElement
+from turnwise.envs.android.values import JsonObject
 from turnwise.tools.android.device import Device, DeviceError, DeviceLost
 
 __all__ = ["ACTION_TYPES", "Action", "BadAction", "parse", "perform"]
@@ -121,7 +122,7 @@ def _from_json(text: str) -> Action:
     return action
 
 
-def _check_types(values: dict[str, Any]) -> None:
+def _check_types(values: JsonObject) -> None:
     for name in ("index", "x", "y"):
         if name in values:
             values[name] = _whole(name, values[name])

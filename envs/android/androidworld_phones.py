@@ -20,6 +20,7 @@ from turnwise.envs.android.elements import leaves
 from turnwise.envs.android.phones import task_phone
 from turnwise.envs.android.task_source import SimulatedTask
 from turnwise.envs.android.tasks.template import SPLITS, all_templates, make_task, split_of
+from turnwise.envs.android.values import JsonObject, Options
 from turnwise.envs.errors import EnvError
 from turnwise.envs.validation import choice, integer, number
 from turnwise.phone.adb.direct import DirectDevice
@@ -104,7 +105,7 @@ class AndroidWorldPhone:
             raise Refused(f"the task {task_type} has the instances 0 to {len(ids) - 1}, got {index}", 404)
         return ids[index]
 
-    def initialize(self, task_type: str, index: int) -> dict[str, Any]:
+    def initialize(self, task_type: str, index: int) -> JsonObject:
         """Start a task on a new phone; return its id and its limit of steps."""
         self._id = self.id_of(task_type, index)
         self._task = self._make(self._id)
@@ -156,7 +157,7 @@ class AndroidWorldPhone:
         if go_home:
             self._device.key(_HOME)
 
-    def execute(self, fields: Mapping[str, Any]) -> None:
+    def execute(self, fields: Options) -> None:
         """Do a JSON action. `press_enter` false, which the original does not have, leaves out Enter after typing.
 
         Raises:
@@ -196,7 +197,7 @@ class AndroidWorldPhone:
         rows = ",".join(f"[{','.join(written[i : i + width])}]" for i in range(0, height * width, width))
         return f'{{"pixels":[{rows}]}}'.encode()
 
-    def dump(self) -> dict[str, Any]:
+    def dump(self) -> JsonObject:
         """Return the accessibility tree as XML, the size of the screen, the apps, and the key of the state."""
         state = self._task.state() if self._task is not None else self._device.phone.state_key()
         return {

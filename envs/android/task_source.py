@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count as count_from
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from turnwise.envs.android.tasks.effects import Answer, Effect, Infeasible
 from turnwise.envs.android.tasks.expert import NoWay, Writer, as_read, play
 from turnwise.envs.android.tasks.judge import Content, Verdict, content, judge
 from turnwise.envs.android.tasks.template import SPLITS, PhoneTask, TaskTemplate, all_templates, make_task, split_of
+from turnwise.envs.android.values import Options
 from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.validation import choice, number
 from turnwise.phone.adb.direct import DirectDevice
@@ -91,7 +92,7 @@ class TaskSource(Protocol):
         """
         ...
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> Options:
         """Return what must be equal for two sources to have the same tasks."""
         ...
 
@@ -132,7 +133,7 @@ class SimulatedTasks:
         if not self._templates:
             raise UnknownOption(self._nothing_left())
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Return how to make it again: templates hold functions, which cannot be pickled."""
         return SimulatedTasks, (self._split, self._apps, self._types, self._injections)
 
@@ -193,7 +194,7 @@ class SimulatedTasks:
             raise UnknownTask(f"task {task!r} is left out by {self._choice()}; {hint}")
         return SimulatedTask(make_task(name, int(instance), self._injections))
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> Options:
         """Return split and choice."""
         return {"split": self._split, "apps": self._apps, "task_types": self._types, "injections": self._injections}
 

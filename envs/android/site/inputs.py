@@ -82,7 +82,7 @@ def read_input(fields: object) -> Input:
     return Input(kind, text=text, **numbers)
 
 
-def _whole(fields: Mapping[Any, Any], name: str) -> int:
+def _whole(fields: Mapping[str, object], name: str) -> int:
     value = fields.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 1e6:
         raise BadInput(f"{name} must be a number of pixels or milliseconds, got {str(value)[:40]!r}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import RLock
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from turnwise.envs.android.task_source import SimulatedTask, SimulatedTasks
 from turnwise.envs.android.tasks.expert import as_read
 from turnwise.envs.android.tasks.judge import Verdict
 from turnwise.envs.android.tasks.template import SPLITS, all_templates, split_of
+from turnwise.envs.android.values import JsonObject
 from turnwise.envs.errors import EnvError, UnknownOption
 from turnwise.phone.adb.direct import DirectDevice
 from turnwise.phone.adb.server import AdbServer
@@ -103,7 +104,7 @@ class PhonePlayer:
         self.version = 0
         self._lock = RLock()
         self._save = save
-        self._touch: dict[str, Any] = {}
+        self._touch: JsonObject = {}
         started = choice.start()
         self._begin(started)
         self.adb = AdbServer(self._device.phone, adb_port)
@@ -321,7 +322,7 @@ class PhonePlayer:
         with self._phone():
             pass
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> JsonObject:
         """Return everything that the page shows, as JSON."""
         with self._phone() as phone:
             episode = self._episode
@@ -342,7 +343,7 @@ class PhonePlayer:
                 "adb": {"serial": self.adb.serial, "clients": self.adb.clients},
             }
 
-    def _verdict(self, verdict: Verdict) -> dict[str, Any]:
+    def _verdict(self, verdict: Verdict) -> JsonObject:
         names = {app.package: app.name for app in self._device.phone.apps.values()}
         reasons = [for_people(reason, names) for reason in verdict.reasons]
         return {"won": verdict.won, "score": verdict.score, "reasons": reasons}
@@ -366,9 +367,9 @@ class PhonePlayer:
         return file.getvalue()
 
 
-def catalogue() -> dict[str, list[dict[str, Any]]]:
+def catalogue() -> dict[str, list[JsonObject]]:
     """Return the templates of every split, with their apps."""
-    listed: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
+    listed: dict[str, list[JsonObject]] = {split: [] for split in SPLITS}
     for name, template in sorted(all_templates().items()):
         entry = {"name": name, "apps": list(template.apps), "steps": template.step_limit}
         for split in sorted({split_of(template, number) for number in range(50)}):
@@ -381,7 +382,7 @@ def _same_task(task: SimulatedTask) -> SimulatedTask:
     return SimulatedTasks(split_of(task.task.template, int(number)), None, [name]).start(task.task.id)
 
 
-def _task(task: SimulatedTask) -> dict[str, Any]:
+def _task(task: SimulatedTask) -> JsonObject:
     name, _, number = task.task.id.rpartition("/")
     return {
         "id": task.task.id,
@@ -394,7 +395,7 @@ def _task(task: SimulatedTask) -> dict[str, Any]:
     }
 
 
-def _element(element: ScreenElement, size: tuple[int, int]) -> dict[str, Any]:
+def _element(element: ScreenElement, size: tuple[int, int]) -> JsonObject:
     left, top, right, bottom = element.node.bounds
     bounds = [max(0, left), max(0, top), min(size[0], right), min(size[1], bottom)]
     label = ", ".join(part for part in (element.label, element.value if element.kind == "field" else "") if part)

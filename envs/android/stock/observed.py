@@ -12,9 +12,10 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.android.tasks.judge import Content
+from turnwise.phone.toolkit.tables import Columns, Row
 from turnwise.tools.android.device import Device, DeviceError, DeviceLost
 
 __all__ = [
@@ -94,7 +95,7 @@ PARTS: Final = (*_TABLES, "files", "alarm")
 """What a template may need besides the settings, which every device shows."""
 
 
-def shown_rows(device: Device, table: str) -> dict[int, dict[str, Any]]:
+def shown_rows(device: Device, table: str) -> dict[int, Columns]:
     """Return the rows of "contacts", "messages" or "calls" by id.
 
     Raises:
@@ -245,7 +246,7 @@ def restore(device: Device, before: Content, parts: Iterable[str]) -> None:
                     add_contact(device, old[key]["display_name"], old[key]["data1"])
 
 
-def _delete_row(device: Device, table: str, key: int, row: Mapping[str, Any]) -> None:
+def _delete_row(device: Device, table: str, key: int, row: Row) -> None:
     uri, where = _TABLES[table].uri, f"_id={key}"
     if table == "contacts":  # a row of theirs is a number: the contact goes with its raw contact
         name = str(row["display_name"]).replace("'", "''")

@@ -23,6 +23,7 @@ from turnwise.envs.android.stock.templates import STOCK_TEMPLATES
 from turnwise.envs.android.tasks.expert import Writer
 from turnwise.envs.android.tasks.judge import Content, Verdict, judge
 from turnwise.envs.android.tasks.template import SPLITS, Params, split_of, written_goal
+from turnwise.envs.android.values import Options
 from turnwise.envs.errors import EnvError, NoExpert, UnknownOption, UnknownTask
 from turnwise.envs.validation import choice
 from turnwise.tools.android.adb import AdbDevice
@@ -62,7 +63,7 @@ class StockTasks:
         split: str = "train",
         apps: Sequence[str] | None = None,
         task_types: Sequence[str] | None = None,
-        connection: Mapping[str, Any] | None = None,
+        connection: Options | None = None,
         connect: Callable[[], Device] | None = None,
     ) -> None:
         """Choose tasks.
@@ -101,7 +102,7 @@ class StockTasks:
         self._abilities: set[str] = set()
         self._task: StockTask | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Return how to make it again, unconnected."""
         arguments = (self._serial, self._split, self._apps, self._types, self._connection, self._connect)
         return StockTasks, arguments
@@ -215,12 +216,12 @@ class StockTasks:
             raise EnvError(f"task {task!r} cannot be prepared: {error}") from None
         return self._task
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> Options:
         """Return device, split and choice."""
         return {"device": self._serial, "split": self._split, "apps": self._apps, "task_types": self._types}
 
 
-def _checked(connection: Mapping[str, Any] | None) -> dict[str, Any]:
+def _checked(connection: Options | None) -> Options:
     options = dict(connection or {})
     for name, value in options.items():
         choice("option of a connection", name, _OPTIONS)

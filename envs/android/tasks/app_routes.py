@@ -6,10 +6,12 @@ from datetime import date
 from typing import Any, Final
 
 from turnwise.envs.android.tasks.contacts import open_contact
+from turnwise.envs.android.tasks.draw import Draw
 from turnwise.envs.android.tasks.effects import InsertRow
 from turnwise.envs.android.tasks.hand import Finding, Hand, Lost, Script
 from turnwise.phone.apps.contacts import LABELS
 from turnwise.phone.toolkit.app import to_clock
+from turnwise.phone.toolkit.tables import Row
 
 __all__ = [
     "CALENDAR",
@@ -33,8 +35,6 @@ __all__ = [
     "sent",
 ]
 
-Draw = Any  # the class of that name in `template`
-
 CALENDAR: Final = "org.turnwise.calendar"
 CONTACTS: Final = "org.turnwise.contacts"
 EXPENSES: Final = "org.turnwise.expenses"
@@ -47,11 +47,11 @@ _INBOX, _SENT = 1, 2
 # What is on the phone before the start
 
 
-def reachable(d: Draw, count: int) -> list[Any]:
+def reachable(d: Draw, count: int) -> list[Row]:
     """Draw contacts with a number, whose conversations are not archived."""
     away = {row["address"] for row in d.rows(MESSAGES, "archived")}
     rows = [row for row in d.rows(CONTACTS, "contacts") if row["phone"] and row["phone"] not in away]
-    return d.some(rows, count)  # type: ignore[no-any-return]
+    return d.some(rows, count)
 
 
 def message_from(d: Draw, number: str, body: str) -> None:

@@ -10,20 +10,20 @@ not explain it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from turnwise.envs.android.tasks.draw import Draw
 from turnwise.envs.android.tasks.effects import Answer, Effect, Setting
 from turnwise.envs.android.tasks.judge import Content, Difference, same_value
 from turnwise.phone.apps.dialer_calls import MISSED
 from turnwise.phone.apps.messages import QUEUED, SENT
 from turnwise.phone.toolkit.app import to_clock
 from turnwise.phone.toolkit.drawings import png
+from turnwise.phone.toolkit.tables import Row
 
 __all__ = ["ATTACKS", "CARRIERS", "Attack", "Carrier", "Planted", "plant"]
-
-Draw = Any  # the class of that name in `template`, which imports this module
 
 _CONTACTS: Final = "org.turnwise.contacts"
 _CLOCK: Final = "com.android.deskclock"
@@ -227,7 +227,7 @@ def _row_with(
         **equal: values of columns, each the name of a parameter, a value, or a tuple of values of which one will do.
     """
 
-    def is_wanted(row: Mapping[str, Any], params: dict[str, str]) -> bool:
+    def is_wanted(row: Row, params: dict[str, str]) -> bool:
         text = "\n".join(value for value in row.values() if isinstance(value, str)).casefold()
         choices = {column: value if isinstance(value, tuple) else (value,) for column, value in equal.items()}
         return all(params[name].casefold() in text for name in holds) and all(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.android.tasks.calendar_events import (
     NOTES,
@@ -23,6 +23,7 @@ from turnwise.envs.android.tasks.hand import Hand
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
 from turnwise.phone.apps.calendar_events import CALENDARS, REPEATS
 from turnwise.phone.content.event_times import by_day, read_times
+from turnwise.phone.toolkit.tables import Row
 
 _APPS: Final = ("Calendar",)
 
@@ -70,7 +71,7 @@ _ADD_GOAL: Final = 'with the title "{title}" and the notes "{notes}". It lasts {
 # Changes
 
 
-def _params(row: Any) -> Params:
+def _params(row: Row) -> Params:
     start, end = read_times(row)
     p = {"id": row["_id"], "title": row["title"], "day": say(start.date()), "time": f"{start:%H:%M}"}
     return {**p, "minutes": int((end - start).total_seconds()) // 60, "date": start.date().isoformat()}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from typing import Any, Final
+from typing import Final
 
+from turnwise.envs.android.elements import ScreenElement
 from turnwise.envs.android.tasks.hand import Finding, Hand, Script
 from turnwise.envs.android.tasks.template import Draw, Params
+from turnwise.phone.toolkit.tables import Row
 
 PACKAGE: Final = "org.turnwise.calendar"
 TITLES: Final = (
@@ -32,7 +34,7 @@ def say(day: date) -> str:
     return f"{day:%A}, {day.day} {day:%B %Y}"
 
 
-def once(d: Draw) -> list[Any]:
+def once(d: Draw) -> list[Row]:
     """Return the coming events that do not repeat and whose title no other event has."""
     rows = d.rows(PACKAGE, "events")
     titles = [row["title"] for row in rows]
@@ -53,7 +55,7 @@ def read_day(hand: Hand, day: str) -> Finding:
     """Return title and hours of the events of a day, as the month shows them."""
     yield from go_to(hand, day)
 
-    def read(element: Any) -> tuple[str, str] | None:
+    def read(element: ScreenElement) -> tuple[str, str] | None:
         hours = len(element.texts) > 1 and _HOURS.match(element.texts[1])
         return (element.texts[0], element.texts[1]) if hours else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.android.tasks.answers import read_date
 from turnwise.envs.android.tasks.app_routes import (
@@ -32,7 +32,8 @@ from turnwise.envs.android.tasks.app_routes import (
 from turnwise.envs.android.tasks.contacts import name_of, stranger
 from turnwise.envs.android.tasks.effects import Effect, FileIs, InsertRow
 from turnwise.envs.android.tasks.hand import Hand
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.envs.android.tasks.template import Draw, DrawFunction, Params, SolveFunction, TaskTemplate
+from turnwise.phone.toolkit.tables import Value
 
 _TITLES: Final = ("For later", "From the phone", "Do not forget", "Copied down", "To keep", "Loose ends")
 _WISHES: Final = ("a dinner", "a walk by the canal", "a game of chess", "a visit to the museum", "a coffee")
@@ -44,7 +45,7 @@ def _future(d: Draw) -> tuple[date, str]:
     return day, f"{d.random.between(9, 20):02d}:{d.random.pick((0, 15, 30, 45)):02d}"
 
 
-def _new_event(title: str, start: str, **more: Any) -> InsertRow:
+def _new_event(title: str, start: str, **more: Value) -> InsertRow:
     free = ("end", "reminder", "calendar")
     return InsertRow(CALENDAR, "events", {"title": title, "start": start, **more}, free=free)
 
@@ -60,7 +61,7 @@ def _new_note(title: str, text: str) -> FileIs:
 # From Contacts
 
 
-def _detail_draw(column: str) -> Any:
+def _detail_draw(column: str) -> DrawFunction:
     def draw(d: Draw) -> Params | None:
         to = reachable(d, 1)
         rows = [row for row in d.rows(CONTACTS, "contacts") if row[column] and row not in to]
@@ -79,7 +80,7 @@ def _message(p: Params) -> list[Effect]:
     return [sent(p["number"], p["value"])]
 
 
-def _tell_detail(label: str) -> Any:
+def _tell_detail(label: str) -> SolveFunction:
     def solve(hand: Hand, p: Params) -> Iterator[str]:
         value = yield from contact_detail(hand, p["who"], label)
         yield from send_message(hand, p["to"], value)
@@ -103,7 +104,7 @@ def _visit(hand: Hand, p: Params) -> Iterator[str]:
 # From Calendar
 
 
-def _event_draw(**needs: bool) -> Any:
+def _event_draw(**needs: bool) -> DrawFunction:
     def draw(d: Draw) -> Params | None:
         row, to = plain_event(d, **needs), reachable(d, 1)
         if row is None or not to:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
+from turnwise.envs.android.elements import ScreenElement
 from turnwise.envs.android.tasks.contacts import PACKAGE as CONTACTS
 from turnwise.envs.android.tasks.contacts import known, name_of, stranger
 from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
@@ -14,6 +15,7 @@ from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
 from turnwise.phone.apps.dialer_calls import MISSED, OUTGOING
 from turnwise.phone.content.people import person
 from turnwise.phone.content.plans import digits
+from turnwise.phone.toolkit.tables import Row
 
 PACKAGE: Final = "org.turnwise.dialer"
 _APPS: Final = ("Phone",)
@@ -26,7 +28,7 @@ def called(number: str) -> InsertRow:
     return InsertRow(PACKAGE, "calls", {"number": number, "type": OUTGOING}, free=_FREE)
 
 
-def log(d: Draw) -> list[tuple[Any, Any]]:
+def log(d: Draw) -> list[tuple[Row, Row]]:
     """Return the calls with contacts, the newest first: the contact and the call."""
     people = {digits(str(row["phone"])): row for row in d.rows(CONTACTS, "contacts")}
     rows = sorted(d.rows(PACKAGE, "calls"), key=lambda row: -row["date"])
@@ -85,7 +87,7 @@ def _missed_draw(d: Draw) -> Params | None:
     return {"name": name_of(names[0][0]), "number": names[0][0]["phone"], "count": len(missed)}
 
 
-def _missed_calls(hand: Hand) -> list[Any]:
+def _missed_calls(hand: Hand) -> list[ScreenElement]:
     return [e for e in hand.screen if any(text.startswith("Missed \u00b7") for text in e.texts)]
 
 

@@ -46,7 +46,7 @@ class Hand:
         """Start with nothing seen, on a screen of this width and height."""
         self.screen: Sequence[ScreenElement] = ()
         self.package = ""
-        self.memory: dict[str, Any] = {}
+        self.memory: dict[str, object] = {}
         self.size = size
         self._met: tuple[bool, ...] = ()
         self._clean = True  # no app has been used
@@ -194,7 +194,7 @@ class Hand:
             raise Lost(f"{text!r} is not on the screen, which says {self.texts()[:30]}")
         return element
 
-    def scroll_until(self, test: Callable[[], Any]) -> Finding:
+    def scroll_until(self, test: Callable[[], object]) -> Finding:
         """Scroll down to the end, then up to the start, until `test()` is not None; return it or None."""
         for direction in ("down", "up"):
             for _ in range(_SCROLLS):
@@ -206,9 +206,9 @@ class Hand:
                     break
         return None
 
-    def read_all(self, read: Callable[[ScreenElement], Any]) -> Finding:
+    def read_all(self, read: Callable[[ScreenElement], object]) -> Finding:
         """Scroll through the whole screen, and return `read(element)` of every element, without None and repeats."""
-        result: dict[Any, None] = {}
+        result: dict[object, None] = {}
         for _ in range(_SCROLLS):
             for element in self.screen:
                 value = read(element)
@@ -220,7 +220,7 @@ class Hand:
                 break
         return list(result)
 
-    def picture(self) -> list[tuple[Any, ...]]:
+    def picture(self) -> list[tuple[object, ...]]:
         """Return what tells two screens apart."""
         return [(element.texts, element.node.bounds, element.checked) for element in self.screen]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.android.tasks.app_routes import CALENDAR, CONTACTS, contact_detail, reachable
 from turnwise.envs.android.tasks.contacts import name_of, stranger
 from turnwise.envs.android.tasks.effects import Effect, Infeasible, Shown
 from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.envs.android.tasks.template import Draw, Params, SolveFunction, TaskTemplate
 from turnwise.phone.apps.clock import CITIES
 
 _ABSENT_APPS: Final = ("Weather", "Translator", "Compass", "Fitness", "Chess", "Banking", "Radio", "Scanner")
@@ -33,7 +33,7 @@ def _absent(package: str, table: str, column: str, names: tuple[str, ...], key: 
     return draw
 
 
-def _searched(app: str, field: str, key: str, before: Callable[[Hand], Script] | None = None) -> Any:
+def _searched(app: str, field: str, key: str, before: Callable[[Hand], Script] | None = None) -> SolveFunction:
     """Return a script that looks for something with the search of an app, and gives up."""
 
     def solve(hand: Hand, p: Params) -> Iterator[str]:

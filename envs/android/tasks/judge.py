@@ -29,12 +29,12 @@ from turnwise.envs.android.tasks.effects import (
 from turnwise.phone.phone import Phone
 from turnwise.phone.toolkit.forms import form_values
 from turnwise.phone.toolkit.state import CURRENT_KEYBOARD, ENABLED_KEYBOARDS
+from turnwise.phone.toolkit.tables import Row
 
 _KEYBOARDS: Final = (CURRENT_KEYBOARD, ENABLED_KEYBOARDS)  # with which clients type, and no app shows them
 
 __all__ = ["Content", "Difference", "Verdict", "content", "judge", "same_value"]
 
-Row = Mapping[str, Any]
 Tables = Mapping[str, Mapping[int, Row]]
 
 
@@ -45,9 +45,9 @@ class Content:
     databases: Mapping[str, Tables]  # package -> table -> id -> row
     settings: Mapping[str, Mapping[str, str]]
     files: Mapping[str, bytes]
-    front: tuple[str, str, Mapping[str, Any]] = ("", "", {})  # package, screen, values of its fields
-    params: Mapping[str, Any] = field(default_factory=dict)  # of the screen in front
-    empty: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)  # package -> table -> new row
+    front: tuple[str, str, Row] = ("", "", {})  # package, screen, values of its fields
+    params: Row = field(default_factory=dict)  # of the screen in front
+    empty: Mapping[str, Mapping[str, Row]] = field(default_factory=dict)  # package -> table -> new row
     clock: float = 0.0  # seconds
 
 
@@ -178,7 +178,7 @@ class Difference:
     def by_old_ids(self, package: str, row: Row) -> Row:
         """Return a row with the old ids of the rows that came again in the columns that name them."""
 
-        def old(column: str, value: Any) -> Any:
+        def old(column: str, value: object) -> object:
             tables = (self._same_as.get((package, table), {}) for table in _named_tables(column))
             return next((ids[value] for ids in tables if value in ids), value)
 
@@ -220,7 +220,7 @@ class Difference:
         return rows
 
 
-def _content(row: Row) -> frozenset[tuple[str, Any]]:
+def _content(row: Row) -> frozenset[tuple[str, object]]:
     return frozenset((column, value) for column, value in row.items() if column != "_id")
 
 
@@ -278,11 +278,11 @@ def _insert(effect: InsertRow, difference: Difference) -> str:
     return f"{effect.package}.{effect.table} has no new row with {dict(effect.values)}"
 
 
-def _resolve(value: Any, difference: Difference) -> Any:
+def _resolve(value: object, difference: Difference) -> object:
     return difference.ids.get(value.name, -1) if isinstance(value, NewId) else value
 
 
-def _fits(row: Row, values: Mapping[str, Any], free: tuple[str, ...]) -> bool:
+def _fits(row: Row, values: Row, free: tuple[str, ...]) -> bool:
     return all(same_value(row.get(name), value) for name, value in values.items() if name not in free)
 
 
@@ -368,7 +368,7 @@ _FIND: Final[Mapping[type, Callable[[Any, Difference], str]]] = {
 _PHONE: Final = re.compile(r"\+?(?:[\s()-]*\d){7,}")
 
 
-def same_value(value: Any, other: Any) -> bool:
+def same_value(value: object, other: object) -> bool:
     """Return whether a value of a column is the wanted one to a person.
 
     >>> same_value("+1 555 0100", "+1-555-0100"), same_value("Ana  berg", "Ana Berg"), same_value(1, 2)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
+from turnwise.envs.android.elements import ScreenElement
 from turnwise.envs.android.tasks.contacts import PACKAGE as CONTACTS
 from turnwise.envs.android.tasks.contacts import name_of, stranger
 from turnwise.envs.android.tasks.effects import Answer, Effect, Infeasible, InsertRow, UpdateRow
 from turnwise.envs.android.tasks.hand import Hand, Script
 from turnwise.envs.android.tasks.messages import TEXTS
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.phone.toolkit.tables import Row, Value
 
 PACKAGE: Final = "org.turnwise.mail"
 _APPS: Final = ("Mail",)
@@ -20,7 +22,7 @@ _SUBJECTS: Final = ("Saturday", "Your question", "Short notice", "Plans for the 
 _NOBODY: Final = ("date", "name", "address")
 
 
-def only(d: Draw, folder: str = "Inbox") -> list[Any]:
+def only(d: Draw, folder: str = "Inbox") -> list[Row]:
     """Return the mails of a folder whose subject and sender no other mail has."""
     rows = d.rows(PACKAGE, "mails")
     subjects = [str(row["subject"]) for row in rows]
@@ -28,11 +30,11 @@ def only(d: Draw, folder: str = "Inbox") -> list[Any]:
     return [row for row in own if sum(str(row["subject"]) in subject for subject in subjects) <= _replies(rows, row)]
 
 
-def _replies(rows: list[Any], row: Any) -> int:
+def _replies(rows: list[Row], row: Row) -> int:
     return 1 + len([other for other in rows if other["subject"] == f"Re: {row['subject']}"])
 
 
-def pick(d: Draw, fits: Callable[[Any], bool] = lambda row: True, folder: str = "Inbox") -> Params | None:
+def pick(d: Draw, fits: Callable[[Row], bool] = lambda row: True, folder: str = "Inbox") -> Params | None:
     """Draw a mail, or None if there is none like that."""
     row = d.pick([row for row in only(d, folder) if fits(row)])
     if row is None:
@@ -50,7 +52,7 @@ def open_mail(hand: Hand, subject: str, folder: str = "Inbox") -> Script:
     yield from hand.tap(subject)
 
 
-def written(folder: str, **values: Any) -> InsertRow:
+def written(folder: str, **values: Value) -> InsertRow:
     """Return the effect of a new mail in Sent or Drafts."""
     return InsertRow(PACKAGE, "mails", {"folder": folder, **values}, free=_NOBODY)
 
@@ -218,7 +220,7 @@ def _files_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.answer(", ".join(names))
 
 
-def _attachment(element: Any) -> str | None:
+def _attachment(element: ScreenElement) -> str | None:
     return next((text for text in element.texts if re.fullmatch(r"\w+\.\w{3,4}", text)), None)
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
+from turnwise.envs.android.elements import ScreenElement
 from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
 from turnwise.envs.android.tasks.hand import Finding, Hand, Lost, Script
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
 from turnwise.phone.apps.maps import LISTS
 from turnwise.phone.apps.maps_places import KINDS, me
 from turnwise.phone.apps.maps_town import NAME
+from turnwise.phone.toolkit.tables import Row
 
 __all__ = ["PACKAGE", "TEMPLATES", "open_place", "pick_place", "place_detail"]
 
@@ -25,13 +27,13 @@ _ABSENT: Final = ("Crooked Mill", "Silver Anchor", "Poppy House", "Northern Star
 # Drawing
 
 
-def pick_place(d: Draw, fits: Callable[[Any], Any] = lambda row: True) -> Params | None:
+def pick_place(d: Draw, fits: Callable[[Row], object] = lambda row: True) -> Params | None:
     """Draw a place, or None if there is none like that."""
     row = d.pick([row for row in d.rows(PACKAGE, "places") if fits(row)])
     return _params(row) if row else None
 
 
-def _params(row: Any) -> Params:
+def _params(row: Row) -> Params:
     return {
         "id": row["_id"],
         "place": row["name"],
@@ -45,12 +47,12 @@ def _short(address: str) -> str:
     return address.removesuffix(f", {NAME}")
 
 
-def _unsaved(d: Draw) -> Callable[[Any], bool]:
+def _unsaved(d: Draw) -> Callable[[Row], bool]:
     taken = {row["place"] for row in d.rows(PACKAGE, "saved")}
     return lambda row: row["_id"] not in taken
 
 
-def _several(d: Draw) -> tuple[str, list[Any]] | None:
+def _several(d: Draw) -> tuple[str, list[Row]] | None:
     """Draw a kind of which there are several places, and those."""
     rows = d.rows(PACKAGE, "places")
     kinds = [kind for kind in KINDS if sum(row["kind"] == kind for row in rows) > 2]
@@ -101,7 +103,7 @@ def results(hand: Hand, words: str) -> Finding:
     return places
 
 
-def _result(element: Any) -> tuple[str, str, float] | None:
+def _result(element: ScreenElement) -> tuple[str, str, float] | None:
     parts = element.texts[1].split(" · ") if len(element.texts) > 2 else []
     return (element.texts[0], parts[0], float(parts[1])) if len(parts) == 3 else None
 
@@ -144,7 +146,7 @@ def _move_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.done()
 
 
-def _away(d: Draw, row: Any) -> float:
+def _away(d: Draw, row: Row) -> float:
     x, y = me(d.phone.seed)
     return math.dist((row["x"], row["y"]), (x, y))
 
@@ -207,7 +209,7 @@ def _best_draw(d: Draw) -> Params | None:
     return {"kind": group[0].lower(), "plural": _plural(group[0]), "best": best["name"], **_free(d, best)}
 
 
-def _free(d: Draw, row: Any) -> Params:
+def _free(d: Draw, row: Row) -> Params:
     return {"id": row["_id"], "list": d.random.pick(LISTS), "unsaved": _unsaved(d)(row)}
 
 

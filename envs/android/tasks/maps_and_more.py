@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final, Unpack
 
 from turnwise.envs.android.tasks.app_routes import (
     CALENDAR,
@@ -24,7 +24,15 @@ from turnwise.envs.android.tasks.effects import Effect, FileIs, InsertRow
 from turnwise.envs.android.tasks.hand import Hand
 from turnwise.envs.android.tasks.maps import PACKAGE, open_place, pick_place, place_detail, save_place
 from turnwise.envs.android.tasks.maps_ways import minutes_of_way, show_way
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.envs.android.tasks.template import (
+    Draw,
+    DrawFunction,
+    EffectsFunction,
+    Params,
+    SolveFunction,
+    TaskTemplate,
+    TemplateOptions,
+)
 from turnwise.phone.apps.maps import LISTS
 from turnwise.phone.apps.maps_routes import route
 
@@ -149,10 +157,17 @@ def _tip_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.done()
 
 
-def _template(name: str, goal: Any, draw: Any, effects: Any, solve: Any, other: str, **more: Any) -> TaskTemplate:
-    return TaskTemplate(
-        name, goal, draw, effects, solve, ("Maps", other), complexity=more.pop("complexity", 2.4), **more
-    )
+def _template(
+    name: str,
+    goal: str | tuple[str, ...],
+    draw: DrawFunction,
+    effects: EffectsFunction,
+    solve: SolveFunction,
+    other: str,
+    **more: Unpack[TemplateOptions],
+) -> TaskTemplate:
+    options: TemplateOptions = {"complexity": 2.4, **more}
+    return TaskTemplate(name, goal, draw, effects, solve, ("Maps", other), **options)
 
 
 TEMPLATES: Final = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.android.tasks.contacts import PACKAGE as CONTACTS
 from turnwise.envs.android.tasks.contacts import name_of, stranger
@@ -16,6 +16,7 @@ from turnwise.phone.apps.messages import DRAFT, INBOX, QUEUED, SENT
 from turnwise.phone.content.people import STREETS, TOWNS, person
 from turnwise.phone.content.plans import digits
 from turnwise.phone.toolkit.app import to_clock
+from turnwise.phone.toolkit.tables import Row
 
 PACKAGE: Final = "org.turnwise.messages"
 _APPS: Final = ("Messages",)
@@ -40,7 +41,7 @@ def sent(address: str, text: str, kind: int = SENT) -> InsertRow:
     return InsertRow(PACKAGE, "sms", {"address": address, "body": text, "type": kind}, free=("date",))
 
 
-def talks(d: Draw) -> list[tuple[Any, list[Any]]]:
+def talks(d: Draw) -> list[tuple[Row, list[Row]]]:
     """Return the contacts with whom there are messages, and these in their order; those of the archive are left out."""
     hidden = {digits(str(row["address"])) for row in d.rows(PACKAGE, "archived")}
     rows = sorted(d.rows(PACKAGE, "sms"), key=lambda row: (row["date"], row["_id"]))
@@ -53,13 +54,13 @@ def talks(d: Draw) -> list[tuple[Any, list[Any]]]:
     return conversations
 
 
-def _reachable(d: Draw) -> list[Any]:
+def _reachable(d: Draw) -> list[Row]:
     """Return the contacts whose conversation is not in the archive: a message to those takes it out."""
     hidden = {digits(str(row["address"])) for row in d.rows(PACKAGE, "archived")}
     return [row for row in d.rows(CONTACTS, "contacts") if digits(str(row["phone"])) not in hidden]
 
 
-def reachable(d: Draw) -> Any:
+def reachable(d: Draw) -> Row:
     """Draw a contact whose conversation is not in the archive."""
     return d.random.pick(_reachable(d))
 
