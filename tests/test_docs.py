@@ -94,6 +94,12 @@ def test_links_lead_somewhere(name: str) -> None:
             assert ((ROOT / name).parent / link).exists(), f"{name} links to {link}"
 
 
+def test_the_site_lists_every_page() -> None:
+    listed = set(re.findall(r"[\w/]+\.md\b", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}  # which the site shows as map.md
+    assert pages | {"map.md"} <= listed
+
+
 def code_in(name: str) -> list[str]:
     """Return the inline code of a document, and the lines of its blocks other than Python."""
     flags = re.DOTALL | re.MULTILINE
