@@ -100,6 +100,16 @@ def test_the_site_lists_every_page() -> None:
     assert pages | {"map.md"} <= listed
 
 
+def test_the_map_says_what_each_folder_may_import() -> None:
+    from test_layers import MAY_IMPORT
+
+    text = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[(\w+)/\]\(.*\| ([\w, ]+) \|$", text, re.MULTILINE)
+    others = {"no other folder": set(), "all": MAY_IMPORT["cli"]}
+    table = {folder: others[cell] if cell in others else set(cell.split(", ")) for folder, cell in rows}
+    assert table == MAY_IMPORT
+
+
 def code_in(name: str) -> list[str]:
     """Return the inline code of a document, and the lines of its blocks other than Python."""
     flags = re.DOTALL | re.MULTILINE
