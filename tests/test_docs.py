@@ -110,6 +110,10 @@ def test_the_map_says_what_each_folder_may_import() -> None:
     assert table == MAY_IMPORT
 
 
+VERL_AGENT = {"env.rollout", "env.max_steps", "env.history_length"}
+"""Keys of another project in docs/coming_from.md that look like ours."""
+
+
 def code_in(name: str) -> list[str]:
     """Return the inline code of a document, and the lines of its blocks other than Python."""
     flags = re.DOTALL | re.MULTILINE
@@ -151,6 +155,8 @@ def test_configuration_keys_in_the_documents_exist(name: str, tmp_path: Path) ->
     sections["sampler"] |= {"context", *OpenAIOptions.model_fields}  # on the command line, options of the engine too
     for code in code_in(name):
         for section, key in re.findall(rf"(?<![\w./-])({'|'.join(sections)})\.([a-z_]+)\b(?![(\w/])", code):
+            if f"{section}.{key}" in VERL_AGENT and name == "docs/coming_from.md":
+                continue
             if key not in ("py", "md", "json", "toml", "unwrapped", "taskset", "player"):
                 assert key in sections[section], f"{name}: {section}.{key}"
     for block in blocks(name, "toml"):
