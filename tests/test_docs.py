@@ -31,6 +31,22 @@ def test_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         exec(compile(block, f"{name}, example {number}", "exec"), vars(module))
 
 
+def test_examples_run_in_a_browser() -> None:
+    from toys.chromium import need_chromium
+
+    need_chromium(miniwob=True)
+    for number, block in enumerate(blocks("docs/miniwob.md", "python browser"), start=1):
+        exec(compile(block, f"docs/miniwob.md, example {number}", "exec"), {})
+
+
+@pytest.mark.parametrize("name", ["env-household.svg", "env-search.svg", "env-shop.svg", "env-tools.svg"])
+def test_pictures_show_what_the_environments_do(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs/theme")
+    from pictures import TRANSCRIPTS
+
+    assert TRANSCRIPTS[name]() == (ROOT / "docs" / name).read_text(encoding="utf-8"), "python docs/theme/pictures.py"
+
+
 def test_the_readme_prints_what_its_example_prints(capsys: pytest.CaptureFixture[str]) -> None:
     (block,) = blocks("README.md")
     exec(compile(block, "README.md", "exec"), {})
