@@ -102,7 +102,7 @@ $(TSC):
 
 # The site is made from the sources alone: nothing of turnwise is installed or imported for it.
 docs: $(DOCS_STAMP) links
-	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict
 	@echo "the site is in site/; open site/index.html"
 
 $(DOCS_STAMP): pyproject.toml
