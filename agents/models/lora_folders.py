@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnwise.agents.errors import ModelError, SamplerError
 from turnwise.agents.files.json_files import write_json
-from turnwise.agents.samplers.weights import has_adapter, require_plain_adapter, shared_embedding
+from turnwise.agents.models.weights import has_adapter, require_plain_adapter, shared_embedding
 from turnwise.tools.bounded_input import read_json
 
 if TYPE_CHECKING:
@@ -53,12 +53,6 @@ class BaseModel:
         """The name as `find_model` takes it, with the revision."""
         plain = self.name.partition("@")[0] if self.revision else self.name
         return f"{plain}@{self.revision}" if self.revision else plain
-
-
-def is_adapter(folder: str | Path) -> bool:
-    """Return whether a folder holds an adapter rather than a whole model."""
-    path = Path(folder)
-    return (path / CONFIG).is_file() and not (path / "config.json").is_file()
 
 
 def base_of(folder: str | Path) -> BaseModel:

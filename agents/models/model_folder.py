@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from turnwise.agents.errors import ModelError
 from turnwise.agents.models.hub import cached, download
-from turnwise.agents.models.lora_folders import attach, base_of, is_adapter, merge
+from turnwise.agents.models.lora_folders import attach, base_of, merge
+from turnwise.agents.models.weights import is_adapter
 from turnwise.registry import suggest
 from turnwise.tools.bounded_input import InputError, read_json
 

@@ -87,6 +87,10 @@ class Expert(ActionSampler):
         self._plans.pop(episode, None)
         self._failures.pop(episode, None)
 
+    def guessed(self, request: Request) -> bool:
+        """Return whether there was no plan for the request."""
+        return (request.episode, request.turn) in self.guesses
+
     def forget(self, episode: str) -> None:
         """Drop the plan and the planner of an episode that is over."""
         self.replan(episode)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.samplers.weights import one_name_each
+from turnwise.agents.models.weights import WeightSource, one_name_each
 from turnwise.tools.bounded_input import read_json
 
 __all__ = [
@@ -80,7 +80,7 @@ def check_shapes(found: Mapping[str, Shape], expected: Mapping[str, Shape]) -> N
             )
 
 
-def write_tensors(weights: Any, folder: Path, dtype: Any = None, names: Collection[str] = ()) -> None:
+def write_tensors(weights: WeightSource, folder: Path, dtype: Any = None, names: Collection[str] = ()) -> None:
     """Write a whole model as safetensors.
 
     Args:
@@ -103,7 +103,7 @@ def write_tensors(weights: Any, folder: Path, dtype: Any = None, names: Collecti
         raise SamplerError(f"new weights cannot be written into {folder}: {error}") from error
 
 
-def _shards(weights: Any, dtype: Any, names: Collection[str]) -> Iterator[dict[str, Any]]:
+def _shards(weights: WeightSource, dtype: Any, names: Collection[str]) -> Iterator[dict[str, Any]]:
     """Yield the tensors on the CPU, about `SHARD` bytes at a time."""
     shard: dict[str, Any] = {}
     size = 0

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.samplers.weights import one_name_each
+from turnwise.agents.models.weights import WeightSource, one_name_each
 
 if TYPE_CHECKING:
     import torch
@@ -63,7 +63,7 @@ class WeightSender:
         self.place = GroupPlace(str(self._folder / "store"), workers + 1, backend)
         self._group: Any = None
 
-    def send(self, weights: Any, pieces: Sequence[Piece]) -> None:
+    def send(self, weights: WeightSource, pieces: Sequence[Piece]) -> None:
         """Send the pieces of some weights; the workers must receive them meanwhile.
 
         Args:
@@ -127,7 +127,7 @@ class WeightReceiver:
                 yield name, part.view(shape)
 
 
-def pieces_of(weights: Any, dtype: Any = None, names: Collection[str] = ()) -> list[Piece]:
+def pieces_of(weights: WeightSource, dtype: Any = None, names: Collection[str] = ()) -> list[Piece]:
     """Return what there is to send of a whole model.
 
     Args:

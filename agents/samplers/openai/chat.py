@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from turnwise.agents.errors import SamplerError
+from turnwise.agents.models.weights import Weights
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings
 from turnwise.agents.samplers.openai.answers import chat_failure_in, read_answer, stop_string
 from turnwise.agents.samplers.openai.client import DEFAULT_URL
@@ -46,13 +47,14 @@ class OpenAIChat(ServedModel):
         official = urlsplit(self.url).hostname == urlsplit(DEFAULT_URL).hostname
         self._limit = options.limit or ("max_completion_tokens" if official else "max_tokens")
 
-    async def load(self, weights: Any, version: int) -> None:
+    async def use(self, weights: Weights, version: int) -> None:
         """Refuse new weights.
 
         Raises:
             SamplerError: always.
         """
-        what = str(weights) if isinstance(weights, Path) else type(weights).__name__
+        source = weights.source
+        what = str(source) if isinstance(source, Path) else type(source).__name__
         raise SamplerError(
             f"new weights ({what}) cannot be loaded into a black box; set sampler.options.tokens = true for a token "
             "engine"

@@ -10,7 +10,7 @@ import torch
 
 from turnwise.agents.errors import SamplerError
 from turnwise.agents.models.lora_folders import merge
-from turnwise.agents.samplers.weights import has_adapter, named_tensors, require_plain_adapter
+from turnwise.agents.models.weights import WeightSource, has_adapter, named_tensors, require_plain_adapter
 
 
 def copy_model(model: Any, device: torch.device, dtype: torch.dtype) -> Any:
@@ -41,7 +41,7 @@ def copy_model(model: Any, device: torch.device, dtype: torch.dtype) -> Any:
     return twin
 
 
-def fill_model(model: Any, weights: Any) -> None:
+def fill_model(model: Any, weights: WeightSource) -> None:
     """Copy weights into a model, after checking that all of them are there and fit.
 
     Args:
@@ -61,7 +61,7 @@ def fill_model(model: Any, weights: Any) -> None:
                 own[name].copy_(tensor)
 
 
-def _tensors(weights: Any) -> Iterator[tuple[str, torch.Tensor]]:
+def _tensors(weights: WeightSource) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield named tensors; adapters are merged again at each use, since a merged copy may not fit into memory."""
     yield from named_tensors(weights)
 

@@ -14,9 +14,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from turnwise.agents.models.weights import named_tensors
 from turnwise.agents.samplers.weight_files import check_shapes, shapes_of
 from turnwise.agents.samplers.weight_group import GroupPlace, WeightReceiver
-from turnwise.agents.samplers.weights import named_tensors
 
 __all__ = ["WorkerExtension"]
 
