@@ -273,7 +273,7 @@ class ClusterSampler(Sampler):
         for result in results:
             if isinstance(result, BaseException):
                 raise result
-        await self._until(lambda: self._all_ended or any(one.state is EngineState.READY for one in self._engines))
+        await self._until(lambda: self._all_ended or any(engine.state is EngineState.READY for engine in self._engines))
         if self._all_ended:
             raise self._failure()
         self.version = version
@@ -339,13 +339,13 @@ class ClusterSampler(Sampler):
         """Return seconds, of which those in which requests are held do not count."""
         return self._held_since if self._interrupted else time.monotonic() - self._held_seconds
 
-    async def _tell_all(self, what: str) -> None:
+    async def _tell_all(self, method: str) -> None:
         """Call a method of all engines that are ready; one that is lost is started again in the background."""
 
         async def tell(engine: Engine) -> None:
             actor = engine.actor
             try:
-                await self._ask(getattr(actor, what).remote())
+                await self._ask(getattr(actor, method).remote())
             except ActorLost as lost:
                 self._lose(engine, actor, str(lost))
 
@@ -358,7 +358,7 @@ class ClusterSampler(Sampler):
         await self._cluster.reserve()
         facts = await asyncio.gather(*(self._start_first(engine) for engine in self._engines))
         mine = version_of("turnwise")
-        other = next((one.turnwise for one in facts if one.turnwise != mine), None)
+        other = next((engine.turnwise for engine in facts if engine.turnwise != mine), None)
         if other:
             raise SamplerError(f"a node has turnwise {other}, but this process has {mine}; install the same everywhere")
         return facts[0]

@@ -77,12 +77,12 @@ def split_weights(weights: WeightSource, size: int = CHUNK, dtype: str = "") -> 
 
 def join_chunks(chunks: Iterable[WeightChunk]) -> dict[str, torch.Tensor]:
     """Return the named tensors of all chunks; they read the memory of the chunks and must not be written."""
-    found: dict[str, torch.Tensor] = {}
+    tensors: dict[str, torch.Tensor] = {}
     same: dict[str, str] = {}
     for chunk in chunks:
-        found |= {name: _tensor(dtype, array) for name, (dtype, array) in chunk.arrays.items()}
+        tensors |= {name: _tensor(dtype, array) for name, (dtype, array) in chunk.arrays.items()}
         same |= chunk.same
-    return found | {name: found[first] for name, first in same.items()}
+    return tensors | {name: tensors[first] for name, first in same.items()}
 
 
 def _parameter_names(weights: WeightSource) -> frozenset[str]:

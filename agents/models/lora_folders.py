@@ -84,7 +84,11 @@ def fingerprint(model: Any) -> str:
     import torch
 
     inner = model.get_base_model() if has_adapter(model) else model
-    named = {name.replace(".base_layer", ""): one for name, one in inner.named_parameters() if "lora_" not in name}
+    named = {
+        name.replace(".base_layer", ""): parameter
+        for name, parameter in inner.named_parameters()
+        if "lora_" not in name
+    }
     digest = hashlib.sha256()
     for name, tensor in sorted(named.items()):
         flat = tensor.detach().flatten()
@@ -107,11 +111,11 @@ def attach(model: Any, folder: str | Path, *, trainable: bool = False) -> Any:
             LoRA.
     """
     path, base = Path(folder), base_of(folder)
-    found = fingerprint(model)
-    if base.fingerprint and base.fingerprint != found:
+    own_fingerprint = fingerprint(model)
+    if base.fingerprint and base.fingerprint != own_fingerprint:
         raise ModelError(
             f"the adapter in {path} belongs to another base model: it was trained on {base.name} with fingerprint "
-            f"{base.fingerprint}, and this model has {found}"
+            f"{base.fingerprint}, and this model has {own_fingerprint}"
         )
     peft = import_peft()
     try:

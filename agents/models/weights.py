@@ -96,8 +96,10 @@ def require_plain_adapter(module: Any) -> None:
         beyond = [text for name, text in _BEYOND.items() if getattr(config, name, None)]
         beyond += ["biases of the model"] if getattr(config, "bias", "none") != "none" else []
         if kind != "LORA" or beyond:
-            what = f"has {' and '.join(beyond)} beside its matrices" if beyond else f"is of the type {kind}"
-            raise SamplerError(f"only plain LoRA adapters can be trained and loaded into engines, and this one {what}")
+            problem = f"has {' and '.join(beyond)} beside its matrices" if beyond else f"is of the type {kind}"
+            raise SamplerError(
+                f"only plain LoRA adapters can be trained and loaded into engines, and this one {problem}"
+            )
     for name, layer in shared_embedding(module).items():
         if hasattr(layer, "base_layer"):
             raise SamplerError(
@@ -117,7 +119,7 @@ def shared_embedding(module: Any) -> dict[str, Any]:
     weights = [getattr(_without_adapter(layer), "weight", None) for layer in layers]
     if weights[0] is None or weights[0] is not weights[1]:
         return {}
-    return {name: layer for name, layer in base.named_modules() if any(layer is one for one in layers)}
+    return {name: layer for name, layer in base.named_modules() if any(layer is shared for shared in layers)}
 
 
 def _without_adapter(layer: Any) -> Any:

@@ -122,11 +122,11 @@ class Episode:
         if planner is not None:
             self.sampler.attach(self.spec.name, planner)
         for _ in range(self.agent.max_turns):
-            now = self.result
+            latest = self.result
             view = self.dialogue.view(
                 self.observation,
-                now.admissible,
-                free=now.free,
+                latest.admissible,
+                free=latest.free,
                 valid=self.valid,
                 images=self.images,
                 tools=result.tools,
@@ -154,12 +154,12 @@ class Episode:
 
     def _fits(self, prompt: Prompt, view: View) -> bool:
         """Return whether prompt and response fit into the model's context."""
-        context, wanted = self.sampler.context, self.agent.max_tokens
-        if context is None or len(prompt.ids) + wanted <= context:
+        context, room = self.sampler.context, self.agent.max_tokens
+        if context is None or len(prompt.ids) + room <= context:
             return True
         size = f"{'' if prompt.whole else 'more than '}{len(prompt.ids)}"
         self.error = (
-            f"turn {view.turn}: a prompt of {size} tokens and a response of up to {wanted} do not fit into "
+            f"turn {view.turn}: a prompt of {size} tokens and a response of up to {room} do not fit into "
             f"the model's context of {context}"
         )
         return False

@@ -123,7 +123,7 @@ class _Rollout:
         own, *others = (self._specs[share::count] for share in range(count))
         with ExitStack() as stack:  # forks end with it
             work = [partial(self._play_apart, make, share, limit) for share in others]
-            forks = [stack.enter_context(Fork(one)) for one in work]
+            forks = [stack.enter_context(Fork(job)) for job in work]
 
             def finished(trajectory: Trajectory) -> None:
                 self._tell(trajectory)

@@ -56,9 +56,9 @@ class RolloutReport:
 
     def include(self, other: RolloutReport) -> None:
         """Add the counts of a rollout that went on at the same time."""
-        for one in fields(self):
-            mine, theirs = getattr(self, one.name), getattr(other, one.name)
-            setattr(self, one.name, max(mine, theirs) if one.name == "seconds" else mine + theirs)
+        for count in fields(self):
+            mine, theirs = getattr(self, count.name), getattr(other, count.name)
+            setattr(self, count.name, max(mine, theirs) if count.name == "seconds" else mine + theirs)
 
     def sentence(self) -> str:
         """Return the report in one line, with the most frequent failure."""

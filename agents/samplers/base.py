@@ -244,13 +244,13 @@ def parse_sampler(text: str) -> tuple[str, str, str]:
     >>> parse_sampler("their_package:make_sampler")
     ('their_package:make_sampler', '', '')
     """
-    engine, _, rest = text.partition(":")
+    engine, _, address = text.partition(":")
     if engine not in SAMPLERS.names():
         return text, "", ""
-    model, at, url = rest.rpartition("@")
+    model, at, url = address.rpartition("@")
     if engine == "openai" and at and "://" not in url and re.match(r"localhost\b|[\w.-]+:\d+|[\w.-]+\.\w+/", url):
         raise SamplerError(f"the URL of a server must begin with http:// or https://, got {url}")
-    return (engine, model, url) if at and "://" in url else (engine, rest, "")
+    return (engine, model, url) if at and "://" in url else (engine, address, "")
 
 
 MakeSampler = Callable[[SamplerSettings], Samples]

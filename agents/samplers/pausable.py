@@ -84,10 +84,10 @@ class PausableSampler(SamplerWrapper):
     def usage(self) -> Usage:
         """Return what the sampler did since the last call."""
         self._measure()
-        now = self._changed
-        seconds = max(now - self._since, 1e-9)
+        end = self._changed
+        seconds = max(end - self._since, 1e-9)
         usage = Usage(seconds, self._idle, self._area / seconds)
-        self._since, self._idle, self._area = now, 0.0, 0.0
+        self._since, self._idle, self._area = end, 0.0, 0.0
         return usage
 
     def leave_out(self, seconds: float) -> None:
@@ -105,8 +105,8 @@ class PausableSampler(SamplerWrapper):
             self._quiet.set()
 
     def _measure(self) -> None:
-        now = time.perf_counter()
+        current = time.perf_counter()
         busy = 0 if self._interrupted else self._in_progress
-        self._area += busy * (now - self._changed)
-        self._idle += 0.0 if busy else now - self._changed
-        self._changed = now
+        self._area += busy * (current - self._changed)
+        self._idle += 0.0 if busy else current - self._changed
+        self._changed = current

@@ -54,9 +54,9 @@ class OpenAIChat(ServedModel):
             SamplerError: always.
         """
         source = weights.source
-        what = str(source) if isinstance(source, Path) else type(source).__name__
+        name = str(source) if isinstance(source, Path) else type(source).__name__
         raise SamplerError(
-            f"new weights ({what}) cannot be loaded into a black box; set sampler.options.tokens = true for a token "
+            f"new weights ({name}) cannot be loaded into a black box; set sampler.options.tokens = true for a token "
             "engine"
         )
 
@@ -91,7 +91,7 @@ class OpenAIChat(ServedModel):
         native = bool(self.options.tools)
         messages = native_messages(request, self.options.tool_format) if native else plain_messages(request)
         left_out = {name.removeprefix(_EARLIER) for name in self.options.omit if name.startswith(_EARLIER)}
-        messages = [{name: value for name, value in one.items() if name not in left_out} for one in messages]
+        messages = [{name: value for name, value in message.items() if name not in left_out} for message in messages]
         body: dict[str, Any] = {
             "messages": with_data_urls(messages) if self.images else messages,
             "temperature": request.temperature,

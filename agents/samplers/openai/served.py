@@ -78,10 +78,10 @@ class ServedModel(Sampler):
     async def _name(self) -> str:
         """Return the model's name: the given one, or that of the server's only model."""
         if not self._model:
-            names = [one["id"] for one in await self._client.models()]
+            names = [model["id"] for model in await self._client.models()]
             if len(names) != 1:
-                found = ", ".join(names) or "none"
-                raise SamplerError(f"{self.url}: name one of its models as openai:MODEL@URL; it has: {found}")
+                listed = ", ".join(names) or "none"
+                raise SamplerError(f"{self.url}: name one of its models as openai:MODEL@URL; it has: {listed}")
             self._model = names[0]
         return self._model
 
@@ -92,11 +92,11 @@ class ServedModel(Sampler):
         """Return the tokens of a request, as the server counted them, and its cost."""
         if not isinstance(usage, Mapping):
             return {}
-        given, sampled = usage.get("prompt_tokens"), usage.get("completion_tokens")
-        if not isinstance(given, int) or not isinstance(sampled, int):
+        prompt, sampled = usage.get("prompt_tokens"), usage.get("completion_tokens")
+        if not isinstance(prompt, int) or not isinstance(sampled, int):
             return {}
-        cost = self.options.cost(given, sampled)
-        counts: dict[str, Extra] = {"prompt_tokens": given, "response_tokens": sampled}
+        cost = self.options.cost(prompt, sampled)
+        counts: dict[str, Extra] = {"prompt_tokens": prompt, "response_tokens": sampled}
         return counts if cost is None else {**counts, "request_cost": cost}
 
 

@@ -188,7 +188,7 @@ class OpenAITokens(ServedModel):
     async def _meet(self) -> None:
         """Find the model and its context, and compare the tokenizers."""
         name = await self._name()
-        models = {one["id"]: one for one in await self._client.models()}
+        models = {model["id"]: model for model in await self._client.models()}
         if models and name not in models:
             raise EngineFailed(f"{self.url} has no model {name!r}{suggest(name, list(models))}")
         length = models.get(name, {}).get("max_model_len")

@@ -121,13 +121,13 @@ class TransformersSampler(Sampler):
             raise SamplerError(f"context must be >= 2{limit}, got {context}")
         if memory < 0:
             raise SamplerError(f"memory must be >= 0 GiB, got {memory}")
-        wanted, kind = torch.device(device), dtype_of(dtype) if dtype else model.dtype
-        check_attention(attention, wanted)
+        target, kind = torch.device(device), dtype_of(dtype) if dtype else model.dtype
+        check_attention(attention, target)
         if compile:
-            check_compile(wanted)
-        elsewhere = wanted.type != model.device.type or wanted.index not in (None, model.device.index)
+            check_compile(target)
+        elsewhere = target.type != model.device.type or target.index not in (None, model.device.index)
         if elsewhere or kind != model.dtype:
-            model = copy_model(model, wanted, kind)
+            model = copy_model(model, target, kind)
         self._model = self.module = model.eval()
         self.tokenizer, self._decode = tokenizer, exact_decoder(tokenizer)
         self.context = int(context or most or 1024)
@@ -358,18 +358,18 @@ class TransformersSampler(Sampler):
         if not self._decoder.fits([(item.request.episode, item.ids) for item in waiting]):
             # Episodes that the cache knows come first: the pages that others would take from them are computed already.
             waiting = sorted(waiting, key=lambda item: not self._decoder.holds(item.request.episode))
-        kept: list[_Generation] = []
+        remaining: list[_Generation] = []
         for at, item in enumerate(waiting):
             if len(self._active) >= self._concurrency:
-                kept += waiting[at:]
+                remaining += waiting[at:]
                 break
             # When one finds no room, none that is new goes ahead of it, or a long prompt would wait for ever.
-            overtakes = bool(kept) and not self._decoder.holds(item.request.episode)
+            overtakes = bool(remaining) and not self._decoder.holds(item.request.episode)
             if overtakes or not self._decoder.begin(item.request.episode, item.ids):
-                kept.append(item)
+                remaining.append(item)
             else:
                 self._active.append(item)
-        self._waiting = kept
+        self._waiting = remaining
 
     def _extend(self) -> list[_Generation]:
         """Make room for the next token of every request, the oldest first; the newest are stopped if there is none."""

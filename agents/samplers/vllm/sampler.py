@@ -260,8 +260,8 @@ class VLLMSampler(Sampler):
         check_shapes({name: shape for name, shape, _ in pieces}, self._shapes)
         if self._sender is None:
             self._sender = WeightSender(self._engine.workers, self._transfer)
-        place = self._sender.place
-        arguments = (place.file, place.size, place.backend, pieces)
+        rendezvous = self._sender.place
+        arguments = (rendezvous.file, rendezvous.size, rendezvous.backend, pieces)
         outcomes = await asyncio.gather(
             self._engine.call("collective_rpc", "receive_tensors", args=arguments),
             asyncio.to_thread(self._sender.send, weights, pieces),
