@@ -78,15 +78,15 @@ def serve_with_workers(
     running: list[BaseProcess] = []
     try:
         start = partial(_start, app, names)
-        running += [start(one) for one in opened]
+        running += [start(server) for server in opened]
         _supervise(start, opened, running, report)
     except KeyboardInterrupt:
         pass
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         _stop(running)
-        for one in opened:
-            one.close()
+        for server in opened:
+            server.close()
         signal.signal(signal.SIGTERM, before)
 
 

@@ -116,9 +116,9 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in members:
             raise ValueError(f"duplicate name {name[:80]!r}")
-        found[name] = value
-    return found
+        members[name] = value
+    return members

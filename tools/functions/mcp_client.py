@@ -177,9 +177,9 @@ class McpServer:
             if not listing.done():
                 listing.cancel()
                 return
-            found = listing.result()
+            tools = listing.result()
             self._session = session
-            self._started.set_result(found)
+            self._started.set_result(tools)
             await stopping
 
     def _give_up(self, why: str) -> None:
@@ -241,13 +241,13 @@ async def _list_tools(session: Any) -> list[Any]:
 
     await session.initialize()
     page = await session.list_tools()
-    found = list(page.tools)
+    tools = list(page.tools)
     while page.next_cursor:
         page = await session.list_tools(params=mcp.types.PaginatedRequestParams(cursor=page.next_cursor))
-        found += page.tools
-        if len(found) > _MOST_TOOLS:
+        tools += page.tools
+        if len(tools) > _MOST_TOOLS:
             raise ValueError(f"it lists more than {_MOST_TOOLS:,} tools")
-    return found
+    return tools
 
 
 def _names(listed: Sequence[str]) -> list[str]:

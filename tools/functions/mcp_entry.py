@@ -117,8 +117,8 @@ def _entry(command: object) -> dict[str, Any]:
         raise ServerFailed(f"an entry of an mcpServers file has a command or a url, this one has neither{near}")
     for name, kind in (("args", list), ("env", Mapping), ("headers", Mapping)):
         if command.get(name) is not None and not isinstance(command[name], kind):
-            what = "a list of words" if name == "args" else "a table of names and values"
-            raise ServerFailed(f"{name} of an mcpServers entry must be {what}, got {type(command[name]).__name__}")
+            expected = "a list of words" if name == "args" else "a table of names and values"
+            raise ServerFailed(f"{name} of an mcpServers entry must be {expected}, got {type(command[name]).__name__}")
     return dict(command)
 
 

@@ -96,7 +96,7 @@ class Signature:
         try:
             model: pydantic.BaseModel = self._model.model_validate_json(text)
         except pydantic.ValidationError as error:
-            wrong = {str(one["loc"][0]) for one in error.errors(include_url=False) if one["loc"]}
+            wrong = {str(problem["loc"][0]) for problem in error.errors(include_url=False) if problem["loc"]}
             tried = {name: _with_integers(value) if name in wrong else value for name, value in arguments.items()}
             if to_json(tried) == text:
                 raise
@@ -148,7 +148,9 @@ def without_nulls(schema: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("items", "additionalProperties", "not", "if", "then", "else", *_COMBINED):
         if name in cleaned:
             part = cleaned[name]
-            cleaned[name] = [_schema_or_bool(one) for one in part] if isinstance(part, list) else _schema_or_bool(part)
+            cleaned[name] = (
+                [_schema_or_bool(branch) for branch in part] if isinstance(part, list) else _schema_or_bool(part)
+            )
     return cleaned
 
 
@@ -156,8 +158,8 @@ def _schema_or_bool(part: Any) -> Any:
     return without_nulls(part) if isinstance(part, Mapping) else part
 
 
-def _unknown(name: str, known: Iterable[str]) -> str:
-    return f"unknown argument {name[:_SHOWN]!r}{suggest(name[:_SHOWN], known)}"
+def _unknown(name: str, names: Iterable[str]) -> str:
+    return f"unknown argument {name[:_SHOWN]!r}{suggest(name[:_SHOWN], names)}"
 
 
 def _source(function: Any) -> Any:
@@ -178,16 +180,16 @@ def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
 def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
     try:
         bound = function.keywords if isinstance(function, functools.partial) else {}
-        found = [each for each in inspect.signature(function).parameters.values() if each.name not in bound]
+        parameters = [each for each in inspect.signature(function).parameters.values() if each.name not in bound]
     except (TypeError, ValueError) as error:
         raise BadTool(f"{name} cannot be a tool: its signature cannot be read ({error})") from error
-    for parameter in found:
+    for parameter in parameters:
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise BadTool(
                 f"{name} cannot be a tool: its parameter '{parameter}' cannot be passed by name; "
                 "use a named parameter with a type hint"
             )
-    return found
+    return parameters
 
 
 def _schema(model: type[pydantic.BaseModel]) -> dict[str, Any]:

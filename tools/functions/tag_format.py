@@ -31,13 +31,13 @@ _LIKE_TAG: Final = re.compile(r"<(?=/?[A-Za-z_])")
 
 def parse(text: str, tools: Sequence[Tool]) -> ParsedCalls:
     """Return the calls in the order of the text, or why there are none; other text is ignored."""
-    known = {tool.name: tool for tool in tools}
+    by_name = {tool.name: tool for tool in tools}
     shown = visible(text)
     calls: list[Call] = []
     unknown = ""
     at = 0
     while match := _OPENING.search(shown, at):
-        tool = known.get(match[1])
+        tool = by_name.get(match[1])
         if tool is None:
             unknown = unknown or match[1]
             at = match.end()
@@ -49,7 +49,7 @@ def parse(text: str, tools: Sequence[Tool]) -> ParsedCalls:
     if calls:
         return ParsedCalls(tuple(calls))
     if unknown:
-        return ParsedCalls((), f"unknown tool {unknown!r}{suggest(unknown, known)}")
+        return ParsedCalls((), f"unknown tool {unknown!r}{suggest(unknown, by_name)}")
     examples = " or ".join(example(tool) for tool in tools[:2])
     return ParsedCalls((), f"found no call; write calls as {examples}" if examples else "there are no tools")
 
@@ -144,12 +144,12 @@ def write(calls: Sequence[Call], tools: Sequence[Tool]) -> str:
     Raises:
         BadCall: the tool is unknown, the name of an argument is not a valid tag, or a value is not JSON.
     """
-    known = {tool.name: tool for tool in tools}
+    by_name = {tool.name: tool for tool in tools}
     lines = []
     for call in calls:
-        if call.name not in known:
-            raise BadCall(f"unknown tool {call.name!r}{suggest(call.name, known)}")
-        lines.append(_written(call, known[call.name]))
+        if call.name not in by_name:
+            raise BadCall(f"unknown tool {call.name!r}{suggest(call.name, by_name)}")
+        lines.append(_written(call, by_name[call.name]))
     return "\n".join(lines)
 
 

@@ -172,8 +172,8 @@ class PythonSession:
         if type(number) is not int or number != self._calls:
             raise UntrustedData(f"the answer is to request {number!r:.40}, not to {self._calls}")
         value, stdout, stderr, error = (text_field(reply, key) for key in ("value", "stdout", "stderr", "error"))
-        said = text_field(reply, "stop")
-        stop: Stop = "cpu" if cpu or said == "cpu" else "timeout" if late or said == "timeout" else "exit"
+        reason = text_field(reply, "stop")
+        stop: Stop = "cpu" if cpu or reason == "cpu" else "timeout" if late or reason == "timeout" else "exit"
         return SessionResult(value, stdout, stderr, error, stop, took, False)
 
     def _receive(self, deadline: float, watch: _CpuWatch | None = None) -> dict[str, object] | Stop:
@@ -226,10 +226,10 @@ class _CpuWatch:
 
     def check(self) -> None:
         """Look whether the limit is exceeded, if it is time to."""
-        now = time.monotonic()
-        if now < self._next:
+        current_time = time.monotonic()
+        if current_time < self._next:
             return
-        self._next = now + _CPU_INTERVAL
+        self._next = current_time + _CPU_INTERVAL
         try:
             used = self.channel.cpu()
         except SandboxError:  # it ends just now, or runs on another machine
