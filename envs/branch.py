@@ -92,12 +92,12 @@ def load(env: gymnasium.Env[Any, Any], data: bytes) -> tuple[Any, dict[str, Any]
         inner = saved.get("core", str).encode("latin-1")
     except UnicodeEncodeError:
         raise saved.wrong("core", "one character per byte") from None
-    found = core.restore(inner)
+    restored = core.restore(inner)
     for wrapper, state in zip(wrappers, states, strict=True):
         name = _WRAPPERS[type(wrapper)].state
         if name is not None:
             setattr(wrapper, name, state)
-    return found  # type: ignore[no-any-return]
+    return restored  # type: ignore[no-any-return]
 
 
 def branch(
@@ -123,8 +123,8 @@ def branch(
             made.append(_again(env) if make is None else make())
             load(made[-1], data)
     except BaseException:
-        for one in made:
-            one.close()
+        for member in made:
+            member.close()
         raise
     return made
 

@@ -85,7 +85,7 @@ class Deadline(gymnasium.Wrapper[Any, Any, Any, Any]):
 
         return timed
 
-    def _timed(self, what: str, call: Callable[[], T]) -> T:
+    def _timed(self, subject: str, call: Callable[[], T]) -> T:
         """Run a call on the thread and wait for it until the deadline."""
         if self._late is not None:
             raise DeadlineExceeded(f"the environment is dead since {self._late}; make a new one")
@@ -95,11 +95,11 @@ class Deadline(gymnasium.Wrapper[Any, Any, Any, Any]):
         try:
             return wait(future, self.seconds)
         except DeadlinePassed as error:
-            self._late = f"{what} {error}"
+            self._late = f"{subject} {error}"
             raise DeadlineExceeded(self._late) from None
         except BaseException:
             if not future.done():  # Ctrl-C while waiting: the call still runs in the environment
-                self._late = f"{what} was interrupted"
+                self._late = f"{subject} was interrupted"
             raise
 
 

@@ -87,11 +87,11 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         super().reset(seed=seed)
         if options is not None and not isinstance(options, Mapping):
             raise UnknownOption(f"reset options must be a mapping such as {{'task': id}}, got {options!r}")
-        given = dict(options or {})
-        for key in given:
+        settings = dict(options or {})
+        for key in settings:
             choice("reset option", key, self.RESET_OPTIONS)
-        task = self.choose_task(given)
-        observation = self.start_task(task, given)
+        task = self.choose_task(settings)
+        observation = self.start_task(task, settings)
         self.task_id, self.last_exchange = task, ("", observation)
         return observation, self.get_info(True)
 
@@ -130,8 +130,8 @@ class TextEnv(gymnasium.Env[str, str], ABC):
 
     def draw_task(self) -> str:
         """Return the id of a task drawn with `self.np_random`; by default all tasks are equally likely."""
-        known = self.list_tasks(None)
-        return known[int(self.np_random.integers(len(known)))]
+        tasks = self.list_tasks(None)
+        return tasks[int(self.np_random.integers(len(tasks)))]
 
     def choose_task(self, options: Mapping[str, Any]) -> str:
         """Return the id of the task that `options` names, or of a random one.

@@ -14,7 +14,7 @@ from turnwise.registry import suggest
 __all__ = ["choice", "flag", "integer", "number"]
 
 
-def choice(what: str, value: Any, known: Collection[str]) -> str:
+def choice(subject: str, value: Any, choices: Collection[str]) -> str:
     """Return the value if it is one of the known names.
 
     >>> choice("split", "trian", ("train", "held_out"))
@@ -24,8 +24,8 @@ def choice(what: str, value: Any, known: Collection[str]) -> str:
     Raises:
         UnknownOption: it is not.
     """
-    if not isinstance(value, str) or value not in known:
-        raise UnknownOption(f"unknown {what} {value!r}{suggest(str(value), known)}")
+    if not isinstance(value, str) or value not in choices:
+        raise UnknownOption(f"unknown {subject} {value!r}{suggest(str(value), choices)}")
     return value
 
 

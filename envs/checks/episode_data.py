@@ -113,9 +113,9 @@ class ProbeEpisode:
 class Crash(Exception):
     """The environment raised an unexpected exception, or broke Gymnasium's contract."""
 
-    def __init__(self, what: str, task: str | None, seed: int, actions: Sequence[Any], claim: str = "") -> None:
+    def __init__(self, message: str, task: str | None, seed: int, actions: Sequence[Any], claim: str = "") -> None:
         """Keep what happened, the actions, and an assertion that shows it."""
-        super().__init__(what)
+        super().__init__(message)
         self.task, self.seed, self.actions, self.claim = task, seed, tuple(actions), claim
 
 
@@ -172,10 +172,10 @@ def _code_of(env: Callable[..., Any], kwargs: Mapping[str, Any]) -> str:
     if isinstance(env, functools.partial):
         args, kwargs, env = env.args, {**env.keywords, **kwargs}, env.func
     module, name = getattr(env, "__module__", None), getattr(env, "__qualname__", "")
-    given = ", ".join([*map(repr, args), *(f"{key}={value!r}" for key, value in kwargs.items())])
+    arguments = ", ".join([*map(repr, args), *(f"{key}={value!r}" for key, value in kwargs.items())])
     if not module or not name or "<" in name:
-        return f"env = ...  # made by {env!r}, given to check_env" + (f" ({given})" if given else "")
-    return f"from {module} import {name.partition('.')[0]}\n\nenv = {name}({given})"
+        return f"env = ...  # made by {env!r}, given to check_env" + (f" ({arguments})" if arguments else "")
+    return f"from {module} import {name.partition('.')[0]}\n\nenv = {name}({arguments})"
 
 
 def script(
@@ -238,9 +238,9 @@ def difference(a: ProbeStep, b: ProbeStep, *, keys: Iterable[str] = CONTRACT, st
         pairs += [(name, getattr(a, name), getattr(b, name)) for name in ("reward", "terminated", "truncated")]
     for key in keys:
         pairs.append((f'info["{key}"]', _canonical(key, a.info), _canonical(key, b.info)))
-    for name, one, other in pairs:
-        if not same(one, other):
-            return f"{name} is {cut(one)} and {cut(other)}"
+    for name, value, other in pairs:
+        if not same(value, other):
+            return f"{name} is {cut(value)} and {cut(other)}"
     return None
 
 
@@ -260,8 +260,8 @@ def read_step(raw: Any, task: str | None, seed: int, actions: Sequence[Any]) -> 
     """Return a result as a step (not copied), or raise a Crash if it breaks Gymnasium's contract."""
     call, size = ("step()", 5) if actions else ("reset()", 2)
 
-    def crash(what: str, claim: str) -> Crash:
-        return Crash(f"{call} {what}", task, seed, actions, claim)
+    def crash(problem: str, claim: str) -> Crash:
+        return Crash(f"{call} {problem}", task, seed, actions, claim)
 
     if not isinstance(raw, tuple) or len(raw) != size:
         claim = f"assert len(answers[-1]) == 5  # {call} has to return {size} values"

@@ -124,12 +124,12 @@ class Explorer:
             moments.append(copy.deepcopy(returned[-1]))
         return ProbeEpisode(task, seed, tuple(taken), tuple(moments), _altered(returned, moments))
 
-    def _run(self, call: Callable[[], Any], what: str, task: str | None, seed: int, actions: Sequence[Any]) -> Any:
+    def _run(self, call: Callable[[], Any], call_name: str, task: str | None, seed: int, actions: Sequence[Any]) -> Any:
         """Call the environment; an exception becomes a Crash."""
         try:
             return call()
         except Exception as error:
-            raise Crash(f"{what} raised {type(error).__name__}: {error}", task, seed, actions) from error
+            raise Crash(f"{call_name} raised {type(error).__name__}: {error}", task, seed, actions) from error
 
     def plan(self, task: str | None, prefix: Sequence[Any] = (), *, strict: bool = False) -> list[Any] | None:
         """Return the plan after some actions; the environment must have plan().
@@ -175,8 +175,8 @@ class Explorer:
             if self.foreign is not None and rng.random() < foreign:
                 return self.foreign
             actions = self.candidates(moment)
-            if few and (known := [action for action in actions if action in alphabet]) and len(alphabet) >= few:
-                actions = known
+            if few and (familiar := [action for action in actions if action in alphabet]) and len(alphabet) >= few:
+                actions = familiar
             if not actions:
                 self.env.action_space.seed(int(rng.integers(2**31)))
                 return self.env.action_space.sample()
@@ -202,15 +202,15 @@ class Explorer:
             for task in self.tasks:
                 self.tries += [action for action in self.plan(task) or [] if action not in self.tries]
         for number, task in enumerate(self.tasks):
-            found: list[ProbeEpisode] = []
+            episodes: list[ProbeEpisode] = []
             if self.has("plan"):
-                found.append(self.play(task, self.plan(task) or []))
+                episodes.append(self.play(task, self.plan(task) or []))
             for walk in range(self.effort.walks):
                 rng = np.random.default_rng([self.seed, number, walk])
                 few = 4 if walk % 2 else 0
-                found.append(self.walk(task, self.chooser(rng, foreign=0.1, few=few), self.effort.turns))
-            found.append(self._idle(task))
-            self.episodes[task] = found
+                episodes.append(self.walk(task, self.chooser(rng, foreign=0.1, few=few), self.effort.turns))
+            episodes.append(self._idle(task))
+            self.episodes[task] = episodes
 
     def _idle(self, task: str | None) -> ProbeEpisode:
         """Play an episode in which little happens, up to the turn limit if there is one."""
@@ -227,9 +227,9 @@ def _options(task: str | None) -> dict[str, Any] | None:
 
 def _altered(returned: Sequence[ProbeStep], copies: Sequence[ProbeStep]) -> str | None:
     """Return which observation or info changed after it was returned, or None."""
-    for kept, copied in zip(returned, copies, strict=True):
-        if not same(kept.observation, copied.observation):
-            return f"the observation of turn {kept.turn}"
-        if not same(kept.info, copied.info):
-            return f"the info of turn {kept.turn}"
+    for original, copied in zip(returned, copies, strict=True):
+        if not same(original.observation, copied.observation):
+            return f"the observation of turn {original.turn}"
+        if not same(original.info, copied.info):
+            return f"the info of turn {original.turn}"
     return None

@@ -44,8 +44,8 @@ def pickling(explorer: Explorer) -> str:
         frozen = pickle.dumps(explorer.env)
     except Exception as error:
         return f"observations, info and spec; an instance does not pickle ({type(error).__name__}: {error})"
-    what = _restored_differs(frozen, episode, half)
-    if what:
+    mismatch = _restored_differs(frozen, episode, half)
+    if mismatch:
         claim = (
             "import pickle\n\n"
             f"restored = pickle.loads(pickle.dumps(env))\nfor action in {list(episode.actions[half:])!r}:\n"
@@ -53,7 +53,7 @@ def pickling(explorer: Explorer) -> str:
             "    assert one[:4] == other[:4] and one[4].get('state') == other[4].get('state')"
         )
         raise failed(
-            explorer, episode, half, f"an instance pickled at turn {half} continues differently: {what}", claim
+            explorer, episode, half, f"an instance pickled at turn {half} continues differently: {mismatch}", claim
         )
     return f"an instance pickled at turn {half} of {len(episode.actions)} went on as the original"
 
@@ -63,10 +63,10 @@ def _restored_differs(frozen: bytes, episode: ProbeEpisode, half: int) -> str | 
     try:
         env: gymnasium.Env[Any, Any] = pickle.loads(frozen)
         for turn, action in enumerate(episode.actions[half:], start=half + 1):
-            observation, reward, terminated, truncated, found = env.step(action)
-            other = ProbeStep(turn, observation, reward, bool(terminated), bool(truncated), found)
-            if what := difference(episode.moments[turn], other):
-                return f"at turn {turn}, {what}"
+            observation, reward, terminated, truncated, info = env.step(action)
+            other = ProbeStep(turn, observation, reward, bool(terminated), bool(truncated), info)
+            if mismatch := difference(episode.moments[turn], other):
+                return f"at turn {turn}, {mismatch}"
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return None

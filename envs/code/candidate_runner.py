@@ -63,20 +63,20 @@ def _thing(data: Any) -> Any:
 
 
 def _do(request: dict[str, Any]) -> Any:
-    what = request["do"]
-    if what == "load":
+    kind = request["do"]
+    if kind == "load":
         importlib.import_module(request["module"])
         return None
-    if what == "get":
+    if kind == "get":
         return getattr(importlib.import_module(request["module"]), request["name"])
-    if what == "name":
+    if kind == "name":
         value = things[request["of"]]
         return getattr(value, request["name"])
-    if what == "list":
+    if kind == "list":
         return [item for _, item in zip(range(request["most"]), things[request["of"]], strict=False)]
-    if what == "plain":
+    if kind == "plain":
         return things[request["of"]]
-    if what == "next":
+    if kind == "next":
         return next(things[request["of"]])
     target = things[request["of"]] if "of" in request else None
     if target is None:
@@ -115,10 +115,10 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     except BaseException as error:
         names = [kind.__name__ for kind in type(error).__mro__]
         try:
-            said = str(error)[:300]
+            message = str(error)[:300]
         except BaseException:
-            said = ""
-        return {"e": names, "m": said}
+            message = ""
+        return {"e": names, "m": message}
 
 
 def serve(text: str, seconds: float) -> str:

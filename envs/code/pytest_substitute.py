@@ -38,7 +38,7 @@ def pytest_substitute() -> Any:
 
         def mark(function: Any) -> Any:
             cases = getattr(function, "cases", [{}])
-            function.cases = [{**one, **more} for one in cases for more in map(case, rows)]
+            function.cases = [{**earlier, **more} for earlier in cases for more in map(case, rows)]
             return function
 
         return mark
@@ -87,7 +87,7 @@ class _Near:
         if isinstance(self.value, list | tuple):
             same = type(other) is type(self.value) and len(other) == len(self.value)
             pairs = zip(self.value, other, strict=True) if same else ()
-            return same and all(_Near(one, self.rel, self.abs) == two for one, two in pairs)
+            return same and all(_Near(left, self.rel, self.abs) == two for left, two in pairs)
         if type(other) not in (int, float):
             return False
         return bool(abs(self.value - other) <= max(self.abs, self.rel * abs(self.value)))

@@ -63,22 +63,22 @@ def ask(request: dict[str, Any]) -> Any:
         answer = json.loads(text)
         if "v" in answer:
             return decode(answer["v"], _remote)
-        names, said = [str(name) for name in answer["e"]], str(answer.get("m", ""))
+        names, message = [str(name) for name in answer["e"]], str(answer.get("m", ""))
         kind = _error(names, request["do"])
     except Exception:  # a malformed answer does not come from our driver
         raise _spoiled("the program gave no answer") from None
     if names[0] == "CallTimeout":
         late.append(None)
     if "Exception" not in names:  # nothing that a test may expect: it ends the whole run of a test suite
-        raise _spoiled(f"{names[0]}: {said}"[:300])
-    blamed.append(f"{names[0]}: {said}"[:300])
-    raise kind(said)
+        raise _spoiled(f"{names[0]}: {message}"[:300])
+    blamed.append(f"{names[0]}: {message}"[:300])
+    raise kind(message)
 
 
-def _spoiled(said: str) -> CandidateFailed:
-    spoiled.append(said)
-    blamed.append(said)
-    return CandidateFailed(said)
+def _spoiled(message: str) -> CandidateFailed:
+    spoiled.append(message)
+    blamed.append(message)
+    return CandidateFailed(message)
 
 
 def _error(names: list[str], do: str = "") -> type[BaseException]:
@@ -380,14 +380,14 @@ def _judge(order: dict[str, Any]) -> list[list[Any]]:
     verdicts = []
     for name, part in (_check_parts if order["form"] == "check" else _function_parts)(order, space):
         before = len(spoiled)
-        said = ""
+        message = ""
         try:
             part()
         except BaseException as error:
-            said = f"{type(error).__name__}: {error}"[:300] or "failed"
-        if not said and len(spoiled) > before:
-            said = spoiled[-1]
-        verdicts.append([name, not said, said])
+            message = f"{type(error).__name__}: {error}"[:300] or "failed"
+        if not message and len(spoiled) > before:
+            message = spoiled[-1]
+        verdicts.append([name, not message, message])
     return verdicts
 
 

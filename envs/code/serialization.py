@@ -113,14 +113,14 @@ def _spread(keys: Iterable[Any]) -> list[Any]:
     Raises:
         NotPlain: many have the same hash.
     """
-    known = list(keys)
+    texts = list(keys)
     counts: dict[str, int] = {}
-    for key in known:
+    for key in texts:
         text = str(hash(key))  # strings are hashed with a secret, so these do not collide
         counts[text] = counts.get(text, 0) + 1
         if counts[text] > COLLISIONS:
             raise NotPlain("too many keys have the same hash")
-    return known
+    return texts
 
 
 def _dict(data: Any, go: Callable[[Any], Any]) -> dict[Any, Any]:

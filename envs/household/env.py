@@ -280,16 +280,16 @@ def _alfworld() -> Path:
     return path
 
 
-def _types(given: object) -> tuple[str, ...] | None:
+def _types(task_types: object) -> tuple[str, ...] | None:
     """Return the requested task types."""
-    if given is None:
+    if task_types is None:
         return None
     # a str is a sequence, too
-    if not isinstance(given, str) and not isinstance(given, Sequence):
-        raise UnknownOption(f"task_types must be a task type, a list of them, or None, got {given!r}")
-    wanted = (given,) if isinstance(given, str) else tuple(given)
-    for name in wanted:
+    if not isinstance(task_types, str) and not isinstance(task_types, Sequence):
+        raise UnknownOption(f"task_types must be a task type, a list of them, or None, got {task_types!r}")
+    types = (task_types,) if isinstance(task_types, str) else tuple(task_types)
+    for name in types:
         choice("task type", name, TASK_TYPES)
-    if not wanted or len(set(wanted)) < len(wanted):
-        raise UnknownOption(f"task_types must hold one or more different task types, got {given!r}")
-    return wanted
+    if not types or len(set(types)) < len(types):
+        raise UnknownOption(f"task_types must hold one or more different task types, got {task_types!r}")
+    return types

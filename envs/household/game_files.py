@@ -67,14 +67,14 @@ def playable(id: str) -> bool:
 
 def without_task(grammar: str) -> tuple[str, str | None]:
     """Return the grammar with UNKNOWN_GOAL in place of the task sentence, and the sentence (None if there is none)."""
-    found = _TASK.search(grammar)
-    if found is None or found[2] == UNKNOWN_GOAL:
+    match = _TASK.search(grammar)
+    if match is None or match[2] == UNKNOWN_GOAL:
         return grammar, None
     try:
-        sentence = parse_json(f'"{found[2]}"', "the task")
+        sentence = parse_json(f'"{match[2]}"', "the task")
     except ValueError:
         return grammar, None
-    return grammar[: found.start(2)] + UNKNOWN_GOAL + grammar[found.end(2) :], sentence
+    return grammar[: match.start(2)] + UNKNOWN_GOAL + grammar[match.end(2) :], sentence
 
 
 def left_out(skipped: Mapping[str, int], playable: int) -> str:
@@ -179,8 +179,8 @@ class PackedGames:
         """Return a digest of the files' contents, sizes and times."""
         digest = hashlib.blake2b(digest_size=16)
         for part in [*self.parts, *([self.annotations] if self.annotations else [])]:
-            found = part.stat()
-            digest.update(f"{part.name} {found.st_size} {found.st_mtime_ns}".encode())
+            status = part.stat()
+            digest.update(f"{part.name} {status.st_size} {status.st_mtime_ns}".encode())
             digest.update(hashlib.blake2b(part.read_bytes()).digest())
         return digest.hexdigest()
 

@@ -180,14 +180,14 @@ class MiniWoBEnv(BrowserEnv):
         }
 
 
-def _names(given: object) -> tuple[str, ...]:
+def _names(task: object) -> tuple[str, ...]:
     """Return the requested task names."""
-    if given is None:
+    if task is None:
         return tuple(task_name(name) for name in task_names() or ("click-button",))
     # str is a sequence as well
-    if not isinstance(given, str) and not isinstance(given, Sequence):
-        raise UnknownOption(f"task must be the name of a task, a list of names or None, got {given!r}")
-    names = tuple(task_name(name) for name in ([given] if isinstance(given, str) else given))
+    if not isinstance(task, str) and not isinstance(task, Sequence):
+        raise UnknownOption(f"task must be the name of a task, a list of names or None, got {task!r}")
+    names = tuple(task_name(name) for name in ([task] if isinstance(task, str) else task))
     if not names or len(set(names)) < len(names):
-        raise UnknownOption(f"task must be a non-empty list of different names, got {given!r}")
+        raise UnknownOption(f"task must be a non-empty list of different names, got {task!r}")
     return names

@@ -131,12 +131,12 @@ def _importing(code: str) -> str:
     return _IMPORTS + code if _TYPING.search(code) and "typing" not in code else code
 
 
-def _json(value: object, what: str) -> Any:
+def _json(value: object, subject: str) -> Any:
     """Return a value that may be given as JSON."""
     if not isinstance(value, str):
         return value
     try:
-        return parse_json(value, what, max_bytes=_MOST)
+        return parse_json(value, subject, max_bytes=_MOST)
     except InputError as error:
         raise BadTask(str(error)) from None
 

@@ -40,9 +40,9 @@ def write(folder: str | os.PathLike[str], level: ShopLevel | str = "small", seed
         OSError: the files cannot be written.
     """
     products = catalogue(level, seed)
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    paths = {argument: place / name for argument, name in NAMES.items()}
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    paths = {argument: target / name for argument, name in NAMES.items()}
     _write(paths["products"], (json.dumps(_record(product)) for product in products), "[]")
     for argument, entry in (("attributes", _attributes), ("human", _human)):
         _write(paths[argument], _members(products, entry), "{}")
@@ -96,13 +96,13 @@ def _human(product: Product) -> list[Mapping[str, Any]]:
     return [
         {
             "asin": product.asin,
-            "instruction": said.text,
+            "instruction": instruction.text,
             "attributes": list(product.attributes),
-            "options": list(said.options),
-            "instruction_attributes": list(said.attributes),
-            "instruction_options": list(said.options),
+            "options": list(instruction.options),
+            "instruction_attributes": list(instruction.attributes),
+            "instruction_options": list(instruction.options),
             "assignment_id": "",
             "worker_id": "",
         }
-        for said in product.human
+        for instruction in product.human
     ]
