@@ -162,16 +162,16 @@ class FileSearchTasks:
             raise UnknownOption(f"unknown split {split!r}{suggest(str(split), FILE_SPLITS)}")
         self._path, self._retriever, self._options = questions, retriever, options
         self._find, self.corpus = _opened(corpus, retriever, strict, _stamp(corpus), options)
-        found, self.skipped = load_questions(questions, strict=strict)
-        if not all(question.answers for question in found):
+        loaded, self.skipped = load_questions(questions, strict=strict)
+        if not all(question.answers for question in loaded):
             raise NoGames(
                 f"{questions} has queries with relevant passages but without answers, as in BEIR: load_questions and "
                 "recall measure retrieval with them, and an episode needs answers"
             )
-        self._questions = {one.id: one for one in found if _in_split(one.id, self._split)}
+        self._questions = {item.id: item for item in loaded if _in_split(item.id, self._split)}
         if not self._questions:
             raise UnknownOption(
-                f"the split {self._split!r} of {questions} is empty; the file has {len(found)} questions"
+                f"the split {self._split!r} of {questions} is empty; the file has {len(loaded)} questions"
             )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -201,8 +201,8 @@ class FileSearchTasks:
     def made(self) -> dict[str, Any]:
         """Return what identifies this source, without paths, which differ between machines."""
         corpus = self.corpus
-        known = "the retriever's own" if corpus is None else f"{len(corpus):,} passages ({corpus.fingerprint[:16]})"
-        made = {"questions": f"{len(self._questions):,} in a file", "corpus": known, "split": self._split}
+        passages = "the retriever's own" if corpus is None else f"{len(corpus):,} passages ({corpus.fingerprint[:16]})"
+        made = {"questions": f"{len(self._questions):,} in a file", "corpus": passages, "split": self._split}
         return {**made, "retriever": _kind(self._retriever, self._options)}
 
     def _titles(self, gold: str) -> tuple[str, ...]:

@@ -120,7 +120,7 @@ class FileGoalSource:
         if not count:
             raise UnknownOption(f"no goals in {key.paths[0]}: {_why_none(key)}")
         order = goal_order(splits, count)
-        self._numbers = [order[place] for place in split_range(split, splits, count)]
+        self._numbers = [order[index] for index in split_range(split, splits, count)]
         self._split = split
         self._members = frozenset(self._numbers)
         self._weights = list(accumulate(self._opened.goals[number].weight for number in self._numbers))
@@ -144,8 +144,8 @@ class FileGoalSource:
 
     def draw(self, rng: Any) -> str:
         """Return the id of a random goal, drawn by weight as in WebShop."""
-        place = bisect(self._weights, rng.random() * self._weights[-1])
-        return str(self._numbers[min(place, len(self._numbers) - 1)])
+        index = bisect(self._weights, rng.random() * self._weights[-1])
+        return str(self._numbers[min(index, len(self._numbers) - 1)])
 
     def get(self, id: str) -> Goal:
         """Return the goal of an id.
@@ -195,17 +195,16 @@ def _identity(goal: Goal) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=4)
 def _opened(key: FileSourceKey) -> _OpenedFiles:
-    path, attributes, said = key.paths
+    path, attributes, human_file = key.paths
     products = Catalogue.open(
-        path, attributes or None, said or None, num_products=key.num_products, strict=key.strict, cache=key.cache
+        path, attributes or None, human_file or None, num_products=key.num_products, strict=key.strict, cache=key.cache
     )
     rng = Random(key.seed)
     prices = draw_prices(products, rng)
     human = key.goals == "human"
     if key.goals == "auto":
-        human = (
-            sum(1 for product in products.instructed(True) for said in product.human if said.attributes) > HUMAN_FROM
-        )
+        written = sum(1 for item in products.instructed(True) for instruction in item.human if instruction.attributes)
+        human = written > HUMAN_FROM
     goals = make_goals(products, prices, human=human, rng=rng, shuffle=key.shuffle, keep=key.keep, limit=key.limit)
     shop = _FilesShop(products, prices, RewardFunction(key.rule, key.tagger), attributes=key.sub_page)
     shop.key = key
@@ -235,14 +234,14 @@ def _why_none(key: FileSourceKey) -> str:
 
 def stamps(*paths: str) -> tuple[tuple[int, int], ...]:
     """Return size in bytes and modification time in nanoseconds of files; (0, 0) for a missing file."""
-    found = []
+    pairs = []
     for path in paths:
         try:
             status = os.stat(path) if path else None
         except (OSError, ValueError):
             status = None
-        found.append((status.st_size, status.st_mtime_ns) if status else (0, 0))
-    return tuple(found)
+        pairs.append((status.st_size, status.st_mtime_ns) if status else (0, 0))
+    return tuple(pairs)
 
 
 def located(
@@ -258,11 +257,11 @@ def located(
     return _located(products, "products"), _located(attributes, "attributes"), _located(human, "human")
 
 
-def _located(path: object, what: str) -> str:
+def _located(path: object, argument: str) -> str:
     if path is None:
         return ""
     if not isinstance(path, str | os.PathLike) or not path or isinstance(os.fspath(path), bytes) or "\0" in str(path):
-        raise UnknownOption(f"{what} must be the path of a file or None, got {path!r}")
+        raise UnknownOption(f"{argument} must be the path of a file or None, got {path!r}")
     return str(Path(path).expanduser().absolute())
 
 
