@@ -322,7 +322,7 @@ class SearchEnv(SavableEnv):
         words = [(kind, title) for title in titles if title for kind in ("search", "answer")]
         words = [("search", asked(self.task.question.text)[:LONGEST_QUERY]), *words]
         if self._left() == 0:
-            words = [("answer", title) for kind, title in words if kind == "from_keys"]
+            words = [("answer", title) for kind, title in words if kind == "search"]
         # A title that contains a tag or bracket would not be parsed correctly.
         written = dict.fromkeys(self._write(kind, text) for kind, text in words)
         return [action for action in written if (move := self._format.read(action)) is not None and move.words]

@@ -193,7 +193,7 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
         field = next((e for e in self._window.view.elements.values() if e.writable), None)
         if field is None:
             return actions
-        searches = [parsed[1] for text in texts if (parsed := parse(text)) and parsed[0] == "from_keys"]
+        searches = [parsed[1] for text in texts if (parsed := parse(text)) and parsed[0] == "search"]
         submit = ["press[Enter]"] if field.focused and field.value else []
         return [*actions, *(f"type[{field.ref}, {words}]" for words in searches), *submit]
 
