@@ -13,7 +13,7 @@ import gymnasium
 
 from turnwise.envs.branch import OPTIONAL_METHODS, find_method
 from turnwise.envs.errors import DeadlineExceeded
-from turnwise.envs.wrappers import StepTuple
+from turnwise.envs.info import Environment, ResetOptions, ResetResult, StepResult
 from turnwise.processes.deadlines import DeadlinePassed, WorkerThread, wait
 
 __all__ = ["Deadline"]
@@ -28,7 +28,7 @@ class Deadline(gymnasium.Wrapper[Any, Any, Any, Any]):
     further call raises, and close() does not touch it, since the late call may still run.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], seconds: float) -> None:
+    def __init__(self, env: Environment, seconds: float) -> None:
         """Wrap `env`.
 
         Args:
@@ -46,7 +46,7 @@ class Deadline(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._late: str | None = None
         self._closed = False
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: ResetOptions | None = None) -> ResetResult:
         """Start an episode.
 
         Raises:
@@ -54,7 +54,7 @@ class Deadline(gymnasium.Wrapper[Any, Any, Any, Any]):
         """
         return self._timed("reset()", partial(self.env.reset, seed=seed, options=options))
 
-    def step(self, action: Any) -> StepTuple:
+    def step(self, action: Any) -> StepResult:
         """Take an action.
 
         Raises:

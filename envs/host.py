@@ -18,12 +18,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Protocol, SupportsFloat, runtime_checkable
-
-import gymnasium
+from typing import Any, Protocol, runtime_checkable
 
 from turnwise.envs.branch import OPTIONAL_METHODS, find_method
 from turnwise.envs.errors import EnvError
+from turnwise.envs.info import Environment, ResetOptions, ResetResult, StepResult
 from turnwise.processes.failures import message_of
 
 __all__ = [
@@ -38,7 +37,7 @@ __all__ = [
     "require_portable",
 ]
 
-MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
+MakeEnv = Callable[[], Environment]
 
 
 class EnvHost:
@@ -46,7 +45,7 @@ class EnvHost:
 
     def __init__(self) -> None:
         """Begin without environments."""
-        self._envs: dict[int, gymnasium.Env[Any, Any]] = {}
+        self._envs: dict[int, Environment] = {}
 
     def call(self, number: int, method: str, *args: Any, **kwargs: Any) -> Any:
         """Return the result of one call.
@@ -141,12 +140,12 @@ class LimitsLosses(Protocol):
         """Return the future of a new environment in a host that has no other; the arguments are those of `open`."""
 
 
-class ProxyEnv(gymnasium.Env[Any, Any], ABC):
+class ProxyEnv(Environment, ABC):
     """An environment that stands for one in another process; a subclass says how to call that one."""
 
     _optional: frozenset[str]
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: ResetOptions | None = None) -> ResetResult:
         """Start an episode.
 
         Raises:
@@ -155,7 +154,7 @@ class ProxyEnv(gymnasium.Env[Any, Any], ABC):
         """
         return self._call("reset", seed=seed, options=options)  # type: ignore[no-any-return]
 
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> StepResult:
         """Take an action.
 
         Raises:
@@ -215,7 +214,7 @@ class RemoteEnv(ProxyEnv):
         return self.submit(method, *args, **kwargs).result()
 
 
-def facts_of(env: gymnasium.Env[Any, Any]) -> dict[str, Any]:
+def facts_of(env: Environment) -> dict[str, Any]:
     """Return the attributes of an environment that the one that stands for it copies."""
     spec = env.spec
     try:

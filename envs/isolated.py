@@ -10,10 +10,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import gymnasium
-
 from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied
 from turnwise.envs.host import EnvHost, ProxyEnv, require_portable
+from turnwise.envs.info import Environment
 from turnwise.processes.deadlines import CallFailed, DeadlinePassed, ProcessDied, WorkerProcess
 
 __all__ = ["Isolated"]
@@ -29,7 +28,7 @@ class Isolated(ProxyEnv):
 
     def __init__(
         self,
-        make_fn: Callable[[], gymnasium.Env[Any, Any]],
+        make_fn: Callable[[], Environment],
         seconds: float,
         *,
         start_seconds: float = 60.0,
@@ -96,7 +95,7 @@ class Isolated(ProxyEnv):
         raise self._dead
 
 
-def _serve(make_fn: Callable[[], gymnasium.Env[Any, Any]]) -> Callable[..., Any]:
+def _serve(make_fn: Callable[[], Environment]) -> Callable[..., Any]:
     """Make the environment in the child, and return the function that calls its methods."""
     host = EnvHost()
     facts = host.call(0, "make", make_fn)

@@ -25,7 +25,7 @@ from gymnasium.envs import registration as gym_registration
 from gymnasium.envs.registration import EnvSpec, WrapperSpec
 
 from turnwise.envs.errors import EnvError, UnknownEnv, UnknownOption
-from turnwise.envs.info import Demonstrator
+from turnwise.envs.info import Demonstrator, Environment
 from turnwise.envs.miniwob.catalogue import task_names
 from turnwise.registry import import_registered, import_typed, require_trust, suggest
 
@@ -53,7 +53,7 @@ _loaded: set[tuple[str, str]] = set()
 
 def register(
     id: str,
-    entry_point: str | Callable[..., gymnasium.Env[Any, Any]],
+    entry_point: str | Callable[..., Environment],
     *,
     max_episode_steps: int | None = None,
     nondeterministic: bool = False,
@@ -233,7 +233,7 @@ def _suggest(name: str) -> str:
     return suggest(near[0] if near else name, near or env_ids(variants=False))
 
 
-def make(id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
+def make(id: str, **kwargs: Any) -> Environment:
     """Return a new environment, with the wrappers of its registration.
 
     Args:
@@ -248,7 +248,7 @@ def make(id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
     spec = find(id)
     _check_kwargs(spec, kwargs)
     try:
-        env: gymnasium.Env[Any, Any] = gymnasium.make(spec.id, **kwargs)
+        env: Environment = gymnasium.make(spec.id, **kwargs)
     except TypeError as error:
         if not kwargs:
             raise
@@ -258,7 +258,7 @@ def make(id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
     return env
 
 
-def maker(id: str, **kwargs: Any) -> Callable[[], gymnasium.Env[Any, Any]]:
+def maker(id: str, **kwargs: Any) -> Callable[[], Environment]:
     """Return a function that makes an environment, here or in a process in which nobody has registered its id.
 
     Args:
@@ -271,7 +271,7 @@ def maker(id: str, **kwargs: Any) -> Callable[[], gymnasium.Env[Any, Any]]:
     return partial(_make_registered, find(id), kwargs)
 
 
-def _make_registered(spec: EnvSpec, kwargs: dict[str, Any]) -> gymnasium.Env[Any, Any]:
+def _make_registered(spec: EnvSpec, kwargs: dict[str, Any]) -> Environment:
     """Make an environment whose registration came along."""
     gymnasium.registry.setdefault(spec.id, spec)
     return make(spec.id, **kwargs)

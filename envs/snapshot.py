@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, Final, TypeVar
 
-import gymnasium
 import numpy as np
 
 from turnwise.envs.errors import BadSnapshot
+from turnwise.envs.info import Environment
 
 __all__ = ["Fields", "pack", "random_from", "random_state", "unpack"]
 
@@ -174,7 +174,7 @@ def _digest(document: Mapping[str, Any]) -> str:
     return blake2b(json.dumps(document, sort_keys=True).encode("ascii"), digest_size=16).hexdigest()
 
 
-def random_state(env: gymnasium.Env[Any, Any]) -> dict[str, Any] | None:
+def random_state(env: Environment) -> dict[str, Any] | None:
     """Return the state of an environment's random generator, or None if it has not been seeded or used yet.
 
     Raises:

@@ -13,15 +13,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, Generic, TypeVar
 
-import gymnasium
-
 from turnwise.envs.errors import UnknownOption
+from turnwise.envs.info import Environment
 
 __all__ = ["PlainKeys", "SourceKinds", "source_code"]
 
 G = TypeVar("G")
 F = TypeVar("F")
-E = TypeVar("E", bound="gymnasium.Env[Any, Any]")
+E = TypeVar("E", bound="Environment")
 
 
 class SourceKinds(Generic[G, F]):

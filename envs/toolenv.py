@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from turnwise.envs.errors import EnvError, NotReset, UnknownOption, UnknownTask
-from turnwise.envs.info import RESULTS, TOOLS
+from turnwise.envs.info import Info
 from turnwise.envs.text import TextEnv
 from turnwise.tools.functions import Call, CallFormat, Tool, Toolbox, ToolError, ToolResult, call_format
 from turnwise.tools.functions.render import Unserialisable, data_to_json
@@ -115,7 +115,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
     def list_tasks(self, count: int | None) -> list[str]:
         return list(self._tasks)[:count]
 
-    def start_task(self, task: str, options: Mapping[str, Any]) -> str:
+    def start_task(self, task: str, options: Mapping[str, object]) -> str:
         if task not in self._tasks:
             raise UnknownTask.of(task, self._tasks, "this environment")
         self._world = self._begin(self._tasks[task])
@@ -204,18 +204,20 @@ class ToolEnv(TextEnv, Generic[Task, World]):
             raise NotReset
         return self._box
 
-    def get_info(self, valid: bool) -> dict[str, Any]:
-        schemas = [tool.schema for tool in self._box or ()]
-        return {
-            **({TOOLS: schemas} if self._native and not self._calls else {}),
-            **({RESULTS: list(self._answers)} if self._answers else {}),
-            "task": self.task_id,
+    def get_info(self, valid: bool) -> Info:
+        info: Info = {
+            "task": str(self.task_id),
             "state": self._key(),
             "valid": valid,
             "score": self._score,
             "won": self._over and self._score >= 1.0,
             "free_actions": [] if self._over else list(dict.fromkeys(map(self._form.example, self._playing()))),
         }
+        if self._native and not self._calls:
+            info["tools"] = [tool.schema for tool in self._box or ()]
+        if self._answers:
+            info["results"] = list(self._answers)
+        return info
 
     def _key(self) -> str:
         seen = self._calls if self._state is None else self._state(self._world)

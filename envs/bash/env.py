@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.bash.actions import FORMS, Submission, parse_action
 from turnwise.envs.bash.expert import restore_commands
@@ -20,6 +20,7 @@ from turnwise.envs.bash.grading import BashGrade, grade
 from turnwise.envs.bash.shell import LIMITS, ROOT, Shell
 from turnwise.envs.bash.task import BashTask
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset
+from turnwise.envs.info import Info
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.text import SavableEnv
 from turnwise.envs.truncation import truncate
@@ -148,7 +149,7 @@ class BashEnv(SavableEnv):
     def draw_task(self) -> str:
         return task_ids(self._split, self._level, 1, int(self.np_random.integers(_DRAWN_FROM)))[0]
 
-    def start_task(self, task: str, options: Mapping[str, Any]) -> str:
+    def start_task(self, task: str, options: Mapping[str, object]) -> str:
         """Return the instruction and a summary of the actions."""
         self._begin(generate(task))
         return f"{self.task.statement}\n{_HELP}"
@@ -199,10 +200,10 @@ class BashEnv(SavableEnv):
             return 0.0
         return {"partial": self._grade.partial, "gain": self._grade.gain}.get(self._reward, float(self._grade.won))
 
-    def snapshot_arguments(self) -> dict[str, Any]:
+    def snapshot_arguments(self) -> dict[str, object]:
         return {"split": self._split, "level": self._level.text, "reward": self._reward, "budget": self._budget}
 
-    def save_episode(self) -> dict[str, Any]:
+    def save_episode(self) -> dict[str, object]:
         return {
             "files": base64.b64encode(to_tar(self._tree)).decode(),
             "folder": self._folder,
@@ -225,7 +226,7 @@ class BashEnv(SavableEnv):
         self._tree, self._folder, self._answer, self._route = tree, folder, answer, route
         self._looked, self._grade = looked, grade(generated, tree, answer) if over else None
 
-    def get_info(self, valid: bool) -> dict[str, Any]:
+    def get_info(self, valid: bool) -> Info:
         over = self._grade is not None
         return {
             "task": self.task.id,

@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import gymnasium
 import numpy as np
 
-from turnwise.envs.info import ADMISSIBLE, SCORE, STATE, TASK, VALID, WON
+from turnwise.envs.info import ADMISSIBLE, SCORE, STATE, TASK, VALID, WON, Environment
 from turnwise.envs.registration import find, make
 
 __all__ = [
@@ -124,13 +123,13 @@ class EnvSource:
     """How to make the environment, here and in a script."""
 
     name: str
-    build: Callable[..., gymnasium.Env[Any, Any]] = field(repr=False)
+    build: Callable[..., Environment] = field(repr=False)
     code: str
     limit: int | None
     """Turn limit of the registration."""
 
     @classmethod
-    def of(cls, env: str | Callable[..., gymnasium.Env[Any, Any]], kwargs: Mapping[str, Any]) -> EnvSource:
+    def of(cls, env: str | Callable[..., Environment], kwargs: Mapping[str, Any]) -> EnvSource:
         """Return the source of an id, or of a callable that takes `kwargs`.
 
         Raises:
@@ -149,7 +148,7 @@ class EnvSource:
         limit = kwargs.get("max_episode_steps", spec.max_episode_steps)
         return cls(spec.id, functools.partial(make, env, **kwargs), code, limit if limit != -1 else None)
 
-    def limited(self, turns: int) -> gymnasium.Env[Any, Any]:
+    def limited(self, turns: int) -> Environment:
         """Return an instance with another turn limit (-1: none), if `limit` is not None."""
         return self.build(max_episode_steps=turns)
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
 
 from turnwise.envs.checks.episode_data import (
@@ -23,10 +22,11 @@ from turnwise.envs.checks.episode_data import (
     same,
 )
 from turnwise.envs.errors import EnvError
+from turnwise.envs.info import Environment
 
 __all__ = ["Explorer", "PlayExpert"]
 
-PlayExpert = Callable[[Callable[[], gymnasium.Env[Any, Any]], str, int], tuple[bool, list[str]]]
+PlayExpert = Callable[[Callable[[], Environment], str, int], tuple[bool, list[str]]]
 """Plays a task as an agent that follows plan(): (make, task, seed) -> (won, actions)."""
 
 
@@ -48,11 +48,11 @@ class Explorer:
         self.tasks: list[str | None] = [None]
         self.episodes: dict[str | None, list[ProbeEpisode]] = {}
         self.seconds: list[float] = []
-        self._free: gymnasium.Env[Any, Any] | None = None
+        self._free: Environment | None = None
         self._fans: dict[tuple[str | None, tuple[Any, ...]], list[tuple[Any, ProbeStep]]] = {}
 
     @property
-    def free(self) -> gymnasium.Env[Any, Any]:
+    def free(self) -> Environment:
         """An instance without the turn limit of the registration, for long replays."""
         if self._free is None:
             self._free = self.env if self.source.limit is None else self.source.limited(-1)
@@ -67,7 +67,7 @@ class Explorer:
         """Return whether the environment has an optional method."""
         return bool(self.env.has_wrapper_attr(method))
 
-    def task_ids(self, env: gymnasium.Env[Any, Any] | None = None, *args: Any) -> Any:
+    def task_ids(self, env: Environment | None = None, *args: Any) -> Any:
         """Return the result of task_ids()."""
         return (env or self.env).get_wrapper_attr("task_ids")(*args)
 
@@ -81,7 +81,7 @@ class Explorer:
         task: str | None,
         actions: Sequence[Any],
         *,
-        env: gymnasium.Env[Any, Any] | None = None,
+        env: Environment | None = None,
         seed: int | None = None,
     ) -> ProbeEpisode:
         """Return the episode of these actions, up to its end.
@@ -98,7 +98,7 @@ class Explorer:
         choose: Callable[[ProbeStep, int], Any],
         turns: int,
         *,
-        env: gymnasium.Env[Any, Any] | None = None,
+        env: Environment | None = None,
         seed: int | None = None,
     ) -> ProbeEpisode:
         """Return an episode with the actions of `choose(step, number of actions so far)`; None stops it.

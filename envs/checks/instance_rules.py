@@ -8,7 +8,6 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final
 
-import gymnasium
 import numpy as np
 
 from turnwise.envs.checks.contract_rule import (
@@ -22,6 +21,7 @@ from turnwise.envs.checks.contract_rule import (
 )
 from turnwise.envs.checks.episode_data import ProbeEpisode, ProbeStep, difference, same
 from turnwise.envs.checks.explorer import Explorer
+from turnwise.envs.info import Environment
 
 __all__ = ["RULES"]
 
@@ -61,7 +61,7 @@ def pickling(explorer: Explorer) -> str:
 def _restored_differs(frozen: bytes, episode: ProbeEpisode, half: int) -> str | None:
     """Return how an unpickled instance differs from the episode, or None."""
     try:
-        env: gymnasium.Env[Any, Any] = pickle.loads(frozen)
+        env: Environment = pickle.loads(frozen)
         for turn, action in enumerate(episode.actions[half:], start=half + 1):
             observation, reward, terminated, truncated, info = env.step(action)
             other = ProbeStep(turn, observation, reward, bool(terminated), bool(truncated), info)

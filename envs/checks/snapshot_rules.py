@@ -10,14 +10,12 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final
 
-import gymnasium
-
 from turnwise.envs.branch import load, save
 from turnwise.envs.checks.contract_rule import ContractRule, RuleFailed, RuleSkipped, failed, last_line, raises
 from turnwise.envs.checks.episode_data import CONTRACT, ProbeEpisode, ProbeStep, difference, literal, read_step
 from turnwise.envs.checks.explorer import Explorer
 from turnwise.envs.errors import EnvError
-from turnwise.envs.info import VALID
+from turnwise.envs.info import VALID, Environment
 
 __all__ = ["RULES"]
 
@@ -46,7 +44,7 @@ def snapshot(explorer: Explorer) -> str:
     return f"{moments} moments restored twice in other instances, and torn bytes refused"
 
 
-def _moment(explorer: Explorer, fresh: gymnasium.Env[Any, Any], episode: ProbeEpisode, turn: int) -> None:
+def _moment(explorer: Explorer, fresh: Environment, episode: ProbeEpisode, turn: int) -> None:
     """Save a state and compare what follows."""
     explorer.play(episode.task, episode.actions[:turn])
     data = _saved(explorer, episode, turn)
@@ -86,7 +84,7 @@ def _saved(explorer: Explorer, episode: ProbeEpisode, turn: int) -> bytes:
     raise failed(explorer, episode, turn, problem, claim)
 
 
-def _resumed(env: gymnasium.Env[Any, Any], data: bytes, episode: ProbeEpisode, turn: int) -> str | None:
+def _resumed(env: Environment, data: bytes, episode: ProbeEpisode, turn: int) -> str | None:
     """Restore a snapshot, and return how the instance differs from the episode, or None."""
     try:
         returned: Any = load(env, data)
@@ -99,7 +97,7 @@ def _resumed(env: gymnasium.Env[Any, Any], data: bytes, episode: ProbeEpisode, t
     return f"the {mismatch}" if mismatch else _departs(env, episode, turn)
 
 
-def _departs(env: gymnasium.Env[Any, Any], episode: ProbeEpisode, turn: int) -> str | None:
+def _departs(env: Environment, episode: ProbeEpisode, turn: int) -> str | None:
     """Return how an instance at a turn differs from the rest of the episode, or None."""
     for number, action in enumerate(episode.actions[turn:], start=turn + 1):
         try:
@@ -112,7 +110,7 @@ def _departs(env: gymnasium.Env[Any, Any], episode: ProbeEpisode, turn: int) -> 
     return None
 
 
-def _after(env: gymnasium.Env[Any, Any], episode: ProbeEpisode) -> str | None:
+def _after(env: Environment, episode: ProbeEpisode) -> str | None:
     """Return what a step after the end raises, or None if the episode did not end."""
     if not episode.last.over or not episode.actions:
         return None

@@ -20,6 +20,7 @@ from turnwise.envs.code.task import CallTest, CodeTask, digest, fingerprint, nam
 from turnwise.envs.code.task_sources import CodeTaskSource, FileCodeTasks, GeneratedCodeTasks
 from turnwise.envs.code.workspace import Workspace, refuse_file
 from turnwise.envs.errors import EnvError, NotReset
+from turnwise.envs.info import Info
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.text import SavableEnv
 from turnwise.envs.truncation import escape_unprintable, truncate
@@ -151,7 +152,7 @@ class CodeEnv(SavableEnv):
     def draw_task(self) -> str:
         return self._source.draw(self.np_random)
 
-    def start_task(self, task: str, options: Mapping[str, Any]) -> str:
+    def start_task(self, task: str, options: Mapping[str, object]) -> str:
         loaded = self._source.get(task)
         self._begin(loaded, dict(loaded.files))
         return self._opening()
@@ -181,7 +182,7 @@ class CodeEnv(SavableEnv):
     def is_over(self) -> bool:
         return self._score is not None
 
-    def snapshot_arguments(self) -> dict[str, Any]:
+    def snapshot_arguments(self) -> dict[str, object]:
         return self._source.made | {
             "reward": "all" if self._all else "share",
             "shaping": self._shaping,
@@ -190,7 +191,7 @@ class CodeEnv(SavableEnv):
             "packages": bool(self._packages),
         }
 
-    def save_episode(self) -> dict[str, Any]:
+    def save_episode(self) -> dict[str, object]:
         task, workspace = self._playing()
         return {
             "fingerprint": fingerprint(task),
@@ -299,12 +300,12 @@ class CodeEnv(SavableEnv):
             raise NotReset
         return self._task, self._workspace
 
-    def get_info(self, valid: bool) -> dict[str, Any]:
+    def get_info(self, valid: bool) -> Info:
         task, workspace = self._playing()
         over = self._score is not None
         best = f"{self._best:.6f}" if self._shaping else ""
         names = sorted(workspace.files, key=lambda path: (path != task.main, path))[:8]
-        info: dict[str, Any] = {
+        info: Info = {
             "task": task.id,
             "state": digest(workspace.files, best, f"{self._score}" if over else ""),
             "admissible_actions": [] if over else ["run", "test", "submit", *(f"show {path}" for path in names)],

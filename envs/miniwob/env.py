@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from turnwise.envs.errors import EnvError, UnknownOption, UnknownTask
+from turnwise.envs.info import Info
 from turnwise.envs.miniwob.catalogue import html_folder, task_name, task_names
 from turnwise.envs.validation import choice
 from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, check_deadline
@@ -107,7 +108,7 @@ class MiniWoBEnv(BrowserEnv):
         name = self._names[int(self.np_random.integers(len(self._names)))]
         return f"{self._split}/{name}/{int(self.np_random.integers(_DRAWN_FROM)):06d}"
 
-    def start_task(self, task: str, options: Mapping[str, Any]) -> Any:
+    def start_task(self, task: str, options: Mapping[str, object]) -> Any:
         self._known(task)
         self._task = task
         self._window.open(self._enter)
@@ -165,7 +166,7 @@ class MiniWoBEnv(BrowserEnv):
         body = f"The task has ended with reward {self._reward:g}." if self._over else None
         return self._window.observation(f"Goal: {self._goal}", body=body)
 
-    def get_info(self, valid: bool) -> dict[str, Any]:
+    def get_info(self, valid: bool) -> Info:
         name, _ = self._known(self._task)
         window = self._window
         return {

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from turnwise.envs.errors import EnvError, NotReset, UnknownOption
-from turnwise.envs.info import Demonstrator
+from turnwise.envs.info import Demonstrator, Info
 from turnwise.envs.search.protocol import (
     FORMS,
     ActionFormat,
@@ -179,7 +179,7 @@ class SearchEnv(SavableEnv):
     def draw_task(self) -> str:
         return self._source.draw(self.np_random)
 
-    def start_task(self, task: str, options: Mapping[str, Any]) -> str:
+    def start_task(self, task: str, options: Mapping[str, object]) -> str:
         self._task = self._source.get(task)
         self._engine = self._patient(self._task.find)
         observation = self._opening(self._task.question)
@@ -204,7 +204,7 @@ class SearchEnv(SavableEnv):
     def is_over(self) -> bool:
         return self._record.answer is not None
 
-    def snapshot_arguments(self) -> dict[str, Any]:
+    def snapshot_arguments(self) -> dict[str, object]:
         reward, options = self._paid_by
         return {
             **self._source.made(),
@@ -218,7 +218,7 @@ class SearchEnv(SavableEnv):
             "observation_limit": self._limit,
         }
 
-    def save_episode(self) -> dict[str, Any]:
+    def save_episode(self) -> dict[str, object]:
         return {"played": record_to_json(self._record), "seen": self._seen}
 
     def load_episode(self, task: str, saved: Fields) -> None:
@@ -287,10 +287,10 @@ class SearchEnv(SavableEnv):
     def _left(self) -> int | None:
         return None if self._budget is None else max(self._budget - self._record.searches, 0)
 
-    def get_info(self, valid: bool) -> dict[str, Any]:
+    def get_info(self, valid: bool) -> Info:
         record = self._record
         over = record.answer is not None
-        info: dict[str, Any] = {
+        info: Info = {
             "task": record.question.id,
             "state": self._state(),
             "admissible_actions": [] if over else self._examples(),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Any
 
 from turnwise.envs.errors import BadSnapshot
 from turnwise.envs.search.questions import Question
@@ -18,7 +17,7 @@ from turnwise.envs.snapshot import Fields
 __all__ = ["record_from_json", "record_to_json", "titles_of"]
 
 
-def record_to_json(record: EpisodeRecord) -> dict[str, Any]:
+def record_to_json(record: EpisodeRecord) -> dict[str, object]:
     """Return an episode as JSON data."""
     return {
         "question": asdict(record.question),

@@ -21,6 +21,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from turnwise.envs.errors import EnvError, UnknownOption
+from turnwise.envs.info import Info
 from turnwise.envs.shop.env import WebShopEnv
 from turnwise.envs.shop.goal_sources import GoalSource
 from turnwise.envs.shop.session import Page, Shop, parse
@@ -139,7 +140,7 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
         super().close()
         self._leave()
 
-    def start_task(self, task: str, options: Mapping[str, Any]) -> Any:
+    def start_task(self, task: str, options: Mapping[str, object]) -> Any:
         super().start_task(task, options)
         self._window.open(self._enter)
         return self._window.observation("")
@@ -176,7 +177,7 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
             self._site().sessions.drop(self._number)
             self._number = ""
 
-    def get_info(self, valid: bool) -> dict[str, Any]:
+    def get_info(self, valid: bool) -> Info:
         info = super().get_info(valid)
         over = self.session.done
         info["admissible_actions"] = [] if over else self._admissible(info["admissible_actions"])

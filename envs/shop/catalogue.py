@@ -144,7 +144,7 @@ class Catalogue(Sequence[Product]):
         """Return whether the catalogue contains a product."""
         return isinstance(product, Product) and self.get(product.asin) == product
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle the products without the index."""
         return _again, (list(self), self.skipped)
 

@@ -151,7 +151,7 @@ def _unpacked(values: list[Any]) -> Product:
     )
 
 
-def source_key(files: CatalogueFiles, strict: bool) -> dict[str, Any]:
+def source_key(files: CatalogueFiles, strict: bool) -> dict[str, object]:
     """Return what determines a catalogue: format, options, and path, size, time and digest of each file.
 
     Args:

@@ -10,10 +10,10 @@ Source: WebShop (Yao et al. 2022, arXiv:2207.01206), its text environment.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, UnknownOption
-from turnwise.envs.info import Demonstrator
+from turnwise.envs.info import Demonstrator, Info
 from turnwise.envs.shop import pages
 from turnwise.envs.shop.actions import FREE, admissible
 from turnwise.envs.shop.arguments import digest_of, goal_of, prices_of, session_name
@@ -146,7 +146,7 @@ class WebShopEnv(SavableEnv):
     def draw_task(self) -> str:
         return self._source.draw(self.np_random)
 
-    def choose_task(self, options: Mapping[str, Any]) -> str:
+    def choose_task(self, options: Mapping[str, object]) -> str:
         """Return the id of a goal of the split, or a name for a complete goal."""
         if options.get("goal") is None:
             return super().choose_task(options)
@@ -154,7 +154,7 @@ class WebShopEnv(SavableEnv):
             raise UnknownOption("options contain both a task and a goal; give one of them")
         return f"{GIVEN}{digest_of(goal_of(options['goal'], self._source))}"
 
-    def start_task(self, task: str, options: Mapping[str, Any]) -> str:
+    def start_task(self, task: str, options: Mapping[str, object]) -> str:
         name = options.get("session")
         if options.get("goal") is None:
             goal, usual = self._source.get(task), task.replace("/", "-")
@@ -180,7 +180,7 @@ class WebShopEnv(SavableEnv):
     def is_over(self) -> bool:
         return self.session.done
 
-    def snapshot_arguments(self) -> dict[str, Any]:
+    def snapshot_arguments(self) -> dict[str, object]:
         shop = self._source.shop
         return {
             **self._source.made(),
@@ -194,7 +194,7 @@ class WebShopEnv(SavableEnv):
             "num_prev_actions": self._before[1],
         }
 
-    def save_episode(self) -> dict[str, Any]:
+    def save_episode(self) -> dict[str, object]:
         return {
             "session": saved_session(self.session),
             "page": self._page(self.session),
@@ -233,11 +233,11 @@ class WebShopEnv(SavableEnv):
             return 0.0
         return _SPARSE_REWARD * self._won() if self._sparse else reward.total
 
-    def get_info(self, valid: bool) -> dict[str, Any]:
+    def get_info(self, valid: bool) -> Info:
         session = self.session
         reward = session.reward
-        info: dict[str, Any] = {
-            "task": self.task_id,
+        info: Info = {
+            "task": str(self.task_id),
             "state": self._state(),
             "admissible_actions": admissible(session),
             "free_actions": [] if reward else [FREE],

@@ -89,7 +89,7 @@ class Goal:
             weight=_number("weight", mapping.get("weight", 1.0)),
         )
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the goal as a mapping with WebShop's keys (see `Goal.of`)."""
         options: Any = dict(self.options) if isinstance(self.options, Mapping) else list(self.options)
         return {

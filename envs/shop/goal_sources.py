@@ -16,6 +16,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, Protocol
 
+import numpy as np
+
 from turnwise.envs.caching import SharedObjects
 from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.shop.catalogue import Catalogue
@@ -62,7 +64,7 @@ class GoalSource(Protocol):
     def ids(self, count: int | None) -> list[str]:
         """Return the ids of the goals of the split."""
 
-    def draw(self, rng: Any) -> str:
+    def draw(self, rng: np.random.Generator) -> str:
         """Return the id of a random goal."""
 
     def get(self, id: str) -> Goal:
@@ -71,7 +73,7 @@ class GoalSource(Protocol):
     def find(self, goal: Goal) -> str | None:
         """Return the id of a goal with the same product, attributes and options, or None."""
 
-    def made(self) -> dict[str, Any]:
+    def made(self) -> dict[str, object]:
         """Return values that identify this source on any machine (see `snapshot`)."""
 
 
@@ -125,7 +127,7 @@ class FileGoalSource:
         self._members = frozenset(self._numbers)
         self._weights = list(accumulate(self._opened.goals[number].weight for number in self._numbers))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle the arguments."""
         return type(self), self._made_of
 
@@ -142,7 +144,7 @@ class FileGoalSource:
         """Return the ids of the goals of the split."""
         return [str(number) for number in self._numbers[:count]]
 
-    def draw(self, rng: Any) -> str:
+    def draw(self, rng: np.random.Generator) -> str:
         """Return the id of a random goal, drawn by weight as in WebShop."""
         index = bisect(self._weights, rng.random() * self._weights[-1])
         return str(self._numbers[min(index, len(self._numbers) - 1)])
@@ -163,7 +165,7 @@ class FileGoalSource:
         number = self._opened.numbers.get(_identity(goal))
         return None if number is None else str(number)
 
-    def made(self) -> dict[str, Any]:
+    def made(self) -> dict[str, object]:
         """Return values that identify this source, without paths, which differ between machines."""
         key, split, splits = self._made_of
         many = f"{len(self.shop.catalogue):,} in files, with {len(self._opened.goals):,} goals"
@@ -216,7 +218,7 @@ class _FilesShop(Shop):
 
     key: FileSourceKey
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _shop_of_files, (self.key,)
 
 
@@ -289,7 +291,7 @@ class GeneratedGoalSource:
         self._goals = generated_goals(split, key.level, key.seed)
         self.shop: Shop = _generated_shop(key)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle the arguments."""
         return type(self), self._made_of
 
@@ -301,7 +303,7 @@ class GeneratedGoalSource:
         """Return the ids of `count` goals (1,000 by default) of the split from number `start` on."""
         return self._goals.ids(count, start)
 
-    def draw(self, rng: Any) -> str:
+    def draw(self, rng: np.random.Generator) -> str:
         """Return the id of a random goal."""
         return self._goals.draw(rng)
 
@@ -317,7 +319,7 @@ class GeneratedGoalSource:
         """Return None: a complete goal has no id of a generated one."""
         return None
 
-    def made(self) -> dict[str, Any]:
+    def made(self) -> dict[str, object]:
         """Return values that identify this source."""
         key, split = self._made_of
         return {"products": "generated", "level": key.level.text, "catalogue_seed": key.seed, "split": split}
@@ -343,7 +345,7 @@ class MultiCatalogueGoalSource:
         self._made: dict[int, GeneratedGoalSource] = {}
         self._one(0)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle the arguments."""
         return type(self), self._made_of
 
@@ -362,7 +364,7 @@ class MultiCatalogueGoalSource:
         numbers = range(1000 if count is None else count)
         return [f"{prefixes[number % self.count]}{number // self.count:06d}" for number in numbers]
 
-    def draw(self, rng: Any) -> str:
+    def draw(self, rng: np.random.Generator) -> str:
         """Return the id of a random goal."""
         return self._one(int(rng.integers(self.count))).draw(rng)
 
@@ -386,7 +388,7 @@ class MultiCatalogueGoalSource:
         """Return None (see `GeneratedGoalSource.find`)."""
         return None
 
-    def made(self) -> dict[str, Any]:
+    def made(self) -> dict[str, object]:
         """Return values that identify this source."""
         return {**self._one(0).made(), "catalogues": self.count}
 
@@ -406,7 +408,7 @@ class _GeneratedShop(Shop):
 
     key: GeneratedSourceKey
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _generated_shop, (self.key,)
 
 

@@ -53,7 +53,7 @@ class Reward:
     options_weight: float
     price_weight: float
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the parts under WebShop's names, without shares that the goal does not have."""
         parts: dict[str, Any] = {"r_type": self.type}
         if self.attributes is not None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
+
+import numpy as np
 
 from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.search.generator.level import SearchLevel
@@ -63,7 +65,7 @@ class QuestionGenerator:
         """Return the first `count` ids, by default 1,000, without generating the questions."""
         return [f"{self.prefix}{number:06d}" for number in range(1000 if count is None else count)]
 
-    def draw(self, rng: Any) -> str:
+    def draw(self, rng: np.random.Generator) -> str:
         """Return the id of a random question among the first million, drawn with a numpy Generator."""
         return f"{self.prefix}{int(rng.integers(_DRAWN_FROM)):06d}"
 

@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, Final
+from random import Random
+from typing import Final
+
+import numpy as np
 
 from turnwise.envs.caching import SharedObjects
 from turnwise.envs.errors import UnknownOption, UnknownTask
@@ -69,9 +72,9 @@ class GeneratedGoals:
         """Return `count` ids (1,000 by default) from number `start` on, without making the goals."""
         return [f"{self.prefix}{number:06d}" for number in range(start, start + (1000 if count is None else count))]
 
-    def draw(self, rng: Any) -> str:
+    def draw(self, rng: np.random.Generator | Random) -> str:
         """Return the id of one of the first million goals, drawn with a numpy Generator or a `random.Random`."""
-        number = rng.integers(_DRAWN_FROM) if hasattr(rng, "integers") else rng.randrange(_DRAWN_FROM)
+        number = rng.randrange(_DRAWN_FROM) if isinstance(rng, Random) else rng.integers(_DRAWN_FROM)
         return f"{self.prefix}{int(number):06d}"
 
     def get(self, id: str) -> Goal:

@@ -14,7 +14,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from threading import Lock
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -37,7 +37,7 @@ _NO_SESSION: Final = re.compile(rf"{_OURS}|{_FILE}|\..*", re.IGNORECASE | re.DOT
 class Goals(Protocol):
     """What a site needs of a source of goals (see `goal_sources.GoalSource`)."""
 
-    def draw(self, rng: Any) -> str:
+    def draw(self, rng: np.random.Generator) -> str:
         """Return the id of a random goal."""
 
     def get(self, id: str) -> Goal:

@@ -76,6 +76,8 @@ def test_a_budget_of_searches_is_kept_and_told(files):
     assert info["state"] == "read= left=1"
     *_, info = env.step("<search>lamp</search>")
     assert info["free_actions"] == ["<answer>...</answer>"]
+    assert len(info["admissible_actions"]) == 3  # no search for the question, but an answer for each title seen
+    assert all(action.startswith("<answer>") for action in info["admissible_actions"])
     assert env.plan() == ["<answer> Oakford </answer>"]
     observation, *_, info = env.step("<search>Ada</search>")
     assert (info["valid"], info["state"]) == (False, "read=a,c left=0")
