@@ -144,7 +144,7 @@ def _layers(env: Environment) -> list[Any]:
     Raises:
         EnvError: no layer has it, or a wrapper around it is unknown.
     """
-    layers: list[Any] = [env]
+    layers: list[object] = [env]
     while not callable(getattr(layers[-1], "snapshot", None)):
         layer = layers[-1]
         if not isinstance(layer, gymnasium.Wrapper):
@@ -167,12 +167,12 @@ def _structure(env: Environment) -> dict[str, Any]:
     return {"layers": " around ".join(names)}
 
 
-def _state(wrapper: Any) -> Any:
+def _state(wrapper: object) -> Any:
     name = _WRAPPERS[type(wrapper)].state
     return None if name is None else getattr(wrapper, name)
 
 
-def _fits(wrapper: Any, state: object) -> bool:
+def _fits(wrapper: object, state: object) -> bool:
     """Return whether this is a possible state of a wrapper in an episode."""
     if isinstance(wrapper, EndGuard):
         return state in ("open", "over")

@@ -13,7 +13,7 @@ import statistics
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -94,10 +94,10 @@ _ALL: tuple[ContractRule, ...] = (
 def check_env(
     env: str | Callable[..., Environment],
     *,
-    kwargs: Mapping[str, Any] | None = None,
+    kwargs: Mapping[str, object] | None = None,
     tasks: int | Sequence[str] = 3,
     seed: int = 0,
-    actions: Sequence[Any] = (),
+    actions: Sequence[object] = (),
     slowest: float | None = None,
     effort: Effort | None = None,
     play_expert: PlayExpert | None = None,

@@ -54,7 +54,7 @@ class Deadline(gymnasium.Wrapper[Any, Any, Any, Any]):
         """
         return self._timed("reset()", partial(self.env.reset, seed=seed, options=options))
 
-    def step(self, action: Any) -> StepResult:
+    def step(self, action: object) -> StepResult:
         """Take an action.
 
         Raises:
@@ -80,7 +80,7 @@ class Deadline(gymnasium.Wrapper[Any, Any, Any, Any]):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         method = find_method(self.env, name)
 
-        def timed(*args: Any, **kwargs: Any) -> Any:
+        def timed(*args: object, **kwargs: Any) -> object:
             return self._timed(f"{name}()", partial(method, *args, **kwargs))
 
         return timed

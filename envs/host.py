@@ -67,7 +67,7 @@ class EnvHost:
             return None if env is None else env.close()
         return find_method(self._envs[number], method)(*args, **kwargs)
 
-    def _make(self, number: int, make: MakeEnv) -> dict[str, Any]:
+    def _make(self, number: int, make: MakeEnv) -> dict[str, object]:
         env = make()
         if any(env is other for other in self._envs.values()):
             raise EnvError("make() returned an environment that is already in use; return a new one from every call")
@@ -88,7 +88,7 @@ class EnvConnection(Protocol):
         """Whether the host should be left, since it is damaged, has grown or holds too many: make the next episode's
         environment elsewhere."""
 
-    def submit(self, method: str, seconds: float | None, *args: Any, **kwargs: Any) -> Future[Any]:
+    def submit(self, method: str, seconds: float | None, *args: object, **kwargs: Any) -> Future[Any]:
         """Call a method of the environment and return the future of its result, without waiting.
 
         Args:
@@ -154,7 +154,7 @@ class ProxyEnv(Environment, ABC):
         """
         return self._call("reset", seed=seed, options=options)  # type: ignore[no-any-return]
 
-    def step(self, action: Any) -> StepResult:
+    def step(self, action: object) -> StepResult:
         """Take an action.
 
         Raises:
@@ -174,7 +174,7 @@ class ProxyEnv(Environment, ABC):
         return partial(self._call, name)
 
     @abstractmethod
-    def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+    def _call(self, method: str, *args: object, **kwargs: Any) -> Any:
         """Return the result of a method of the environment."""
 
     def _copy(self, facts: dict[str, Any]) -> None:
@@ -190,7 +190,7 @@ class ProxyEnv(Environment, ABC):
 class RemoteEnv(ProxyEnv):
     """An environment that is called through a connection."""
 
-    def __init__(self, connection: EnvConnection, facts: dict[str, Any], seconds: float | None) -> None:
+    def __init__(self, connection: EnvConnection, facts: dict[str, object], seconds: float | None) -> None:
         """Stand for an environment.
 
         Args:
@@ -202,7 +202,7 @@ class RemoteEnv(ProxyEnv):
         self.seconds = seconds
         self._copy(facts)
 
-    def submit(self, method: str, *args: Any, **kwargs: Any) -> Future[Any]:
+    def submit(self, method: str, *args: object, **kwargs: Any) -> Future[Any]:
         """Call a method and return the future of its result."""
         return self.connection.submit(method, self.seconds, *args, **kwargs)
 
@@ -210,7 +210,7 @@ class RemoteEnv(ProxyEnv):
         """Close the environment, and wait until that is done."""
         self.connection.close().result()
 
-    def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+    def _call(self, method: str, *args: object, **kwargs: Any) -> Any:
         return self.submit(method, *args, **kwargs).result()
 
 

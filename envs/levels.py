@@ -77,7 +77,7 @@ class LevelSettings:
         """
         return level_of(text, presets, self._read, self.what)
 
-    def _read(self, name: str, text: str) -> Any:
+    def _read(self, name: str, text: str) -> object:
         if name in self.names:
             return tuple(word for word in text.split(",") if word)
         bounds = self.ranges.get(name, (0,))
@@ -138,7 +138,7 @@ class BaseLevel:
         return cls.parse(level)
 
 
-def _write(name: str, value: Any) -> str:
+def _write(name: str, value: object) -> str:
     if isinstance(value, tuple):
         return ("," if value and isinstance(value[0], str) else "-").join(map(_number, value))
     return _number(value)
@@ -148,7 +148,7 @@ def _number(value: Any) -> str:
     return format(value, "f").rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
-def text_of(level: T, presets: Mapping[str, T], write: Callable[[str, Any], str]) -> str:
+def text_of(level: T, presets: Mapping[str, T], write: Callable[[str, object], str]) -> str:
     """Return a level as text: the nearest preset, and the settings that differ from it, by name.
 
     Args:
@@ -161,7 +161,7 @@ def text_of(level: T, presets: Mapping[str, T], write: Callable[[str, Any], str]
     return "+".join([best, *(f"{name}={write(name, getattr(level, name))}" for name in changed)])
 
 
-def level_of(text: str, presets: Mapping[str, T], read: Callable[[str, str], Any], subject: str) -> T:
+def level_of(text: str, presets: Mapping[str, T], read: Callable[[str, str], object], subject: str) -> T:
     """Return the level of a text.
 
     Args:
@@ -177,7 +177,7 @@ def level_of(text: str, presets: Mapping[str, T], read: Callable[[str, str], Any
     if preset not in presets:
         raise UnknownOption(f"unknown level {preset!r} of {subject}{suggest(preset, presets)}")
     names = [field.name for field in fields(presets[preset])]
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for change in changes:
         name, mark, value = change.partition("=")
         if name not in names:

@@ -57,7 +57,7 @@ def register(
     *,
     max_episode_steps: int | None = None,
     nondeterministic: bool = False,
-    kwargs: Mapping[str, Any] | None = None,
+    kwargs: Mapping[str, object] | None = None,
 ) -> None:
     """Register an environment with Gymnasium and list it in `env_ids()`.
 
@@ -271,7 +271,7 @@ def maker(id: str, **kwargs: Any) -> Callable[[], Environment]:
     return partial(_make_registered, find(id), kwargs)
 
 
-def _make_registered(spec: EnvSpec, kwargs: dict[str, Any]) -> Environment:
+def _make_registered(spec: EnvSpec, kwargs: dict[str, object]) -> Environment:
     """Make an environment whose registration came along."""
     gymnasium.registry.setdefault(spec.id, spec)
     return make(spec.id, **kwargs)
@@ -307,7 +307,7 @@ def demonstrators(id: str) -> dict[str, Callable[[], Demonstrator]]:
     return dict(getattr(_creator(find(id)), "demonstrators", {}))
 
 
-def _check_kwargs(spec: EnvSpec, kwargs: Mapping[str, Any]) -> None:
+def _check_kwargs(spec: EnvSpec, kwargs: Mapping[str, object]) -> None:
     """Raise UnknownOption for keyword arguments that the constructor does not take."""
     parameters = _parameters(spec)
     if parameters is None:

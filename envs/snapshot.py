@@ -106,7 +106,7 @@ class Fields:
         return BadSnapshot(f"{self._what}'s {name!r} must be {expected}, got {_short(self._values.get(name))}")
 
 
-def pack(of: str, version: int, made: Mapping[str, Any], episode: Mapping[str, Any]) -> bytes:
+def pack(of: str, version: int, made: Mapping[str, object], episode: Mapping[str, object]) -> bytes:
     """Return a snapshot.
 
     Args:
@@ -120,7 +120,7 @@ def pack(of: str, version: int, made: Mapping[str, Any], episode: Mapping[str, A
     return json.dumps(document | {"digest": _digest(document)}).encode("ascii")
 
 
-def unpack(data: bytes, of: str, version: int, made: Mapping[str, Any]) -> Fields:
+def unpack(data: bytes, of: str, version: int, made: Mapping[str, object]) -> Fields:
     """Return the episode of a snapshot.
 
     Args:
@@ -139,7 +139,7 @@ def unpack(data: bytes, of: str, version: int, made: Mapping[str, Any]) -> Field
     return Fields(document["episode"])
 
 
-def _document(data: object) -> dict[str, Any]:
+def _document(data: object) -> dict[str, object]:
     if not isinstance(data, bytes):
         raise BadSnapshot(f"a snapshot must be bytes, got {type(data).__name__}")
     try:
@@ -158,7 +158,7 @@ def _document(data: object) -> dict[str, Any]:
     return document  # type: ignore[no-any-return]
 
 
-def _compare(theirs: object, ours: Mapping[str, Any]) -> None:
+def _compare(theirs: object, ours: Mapping[str, object]) -> None:
     """Raise BadSnapshot if the arguments differ."""
     recorded = Fields(theirs, "the snapshot's 'made'")._values
     for name in [*ours, *recorded]:
@@ -170,7 +170,7 @@ def _compare(theirs: object, ours: Mapping[str, Any]) -> None:
             )
 
 
-def _digest(document: Mapping[str, Any]) -> str:
+def _digest(document: Mapping[str, object]) -> str:
     return blake2b(json.dumps(document, sort_keys=True).encode("ascii"), digest_size=16).hexdigest()
 
 

@@ -78,7 +78,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         self,
         tasks: Mapping[str, Task] | str,
         start: Callable[[Task], World],
-        tools: Callable[[World], Iterable[Tool | Callable[..., Any]]] | Iterable[Tool | Callable[..., Any]],
+        tools: Callable[[World], Iterable[Tool | Callable[..., object]]] | Iterable[Tool | Callable[..., object]],
         check: Callable[[World, str], float],
         *,
         say: Callable[[Task], str] = str,
@@ -92,7 +92,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         render_mode: str | None = None,
     ) -> None:
         super().__init__(render_mode)
-        task_table: Mapping[str, Any] = {"task": tasks} if isinstance(tasks, str) else tasks
+        task_table: Mapping[str, object] = {"task": tasks} if isinstance(tasks, str) else tasks
         if not isinstance(task_table, Mapping) or not task_table or not all(isinstance(id, str) for id in task_table):
             raise UnknownOption(f"tasks must be a text or a non-empty mapping of ids to tasks, got {task_table!r:.200}")
         self._tasks: dict[str, Any] = dict(task_table)

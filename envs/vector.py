@@ -64,13 +64,13 @@ class SharedTexts(Sequence[str]):
         """Yield the texts."""
         return (self[index] for index in range(len(self)))
 
-    def __deepcopy__(self, memo: Any) -> tuple[str, ...]:
+    def __deepcopy__(self, memo: object) -> tuple[str, ...]:
         """Return the texts as they are now."""
         return tuple(self)
 
 
 @create_shared_memory.register(Text)
-def _create(space: Text, n: int = 1, ctx: ModuleType | Any = None) -> Any:
+def _create(space: Text, n: int = 1, ctx: ModuleType | Any = None) -> object:
     import multiprocessing
 
     return (ctx or multiprocessing).Array("B", n * _room(space))
@@ -152,5 +152,5 @@ def make_vec(
     return kind(makers, **(vector_kwargs or {}))
 
 
-def _numbered(id: str, index: int, count: int, options: dict[str, Any]) -> Environment:
+def _numbered(id: str, index: int, count: int, options: dict[str, object]) -> Environment:
     return TaskOfList(make(id, **options), index, count)

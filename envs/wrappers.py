@@ -39,7 +39,7 @@ class EndGuard(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._state = "open"
         return result
 
-    def step(self, action: Any) -> StepResult:
+    def step(self, action: object) -> StepResult:
         """Return the environment's result, never both terminated and truncated.
 
         Raises:
@@ -94,7 +94,7 @@ class TurnLimit(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._left = self.max_turns
         return result
 
-    def step(self, action: Any) -> StepResult:
+    def step(self, action: object) -> StepResult:
         """Return the environment's result, truncated on the last turn.
 
         Raises:

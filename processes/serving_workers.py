@@ -21,7 +21,7 @@ from functools import partial
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from turnwise.processes.serving import PortInUse, ServingError, listen, serve_forever
 
@@ -165,5 +165,5 @@ def _listening(host: str, port: int) -> socket.socket:
     return opened
 
 
-def _interrupt(number: int, frame: Any) -> None:
+def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt

@@ -66,7 +66,7 @@ def failed(explorer: Explorer, episode: ProbeEpisode, turn: int, problem: str, c
     return RuleFailed(problem, code)
 
 
-def free_script(explorer: Explorer, task: str | None, claim: str, actions: Sequence[Any]) -> str:
+def free_script(explorer: Explorer, task: str | None, claim: str, actions: Sequence[object]) -> str:
     """Return a script that plays without a turn limit."""
     code = explorer.source if explorer.source.limit is None else explorer.source.limited_code(-1)
     return script(code, task, explorer.seed, claim, runs={"answers": actions})
@@ -93,7 +93,7 @@ def last_line(explorer: Explorer) -> str:
 
 def states_seen(episodes: Sequence[ProbeEpisode], most: int) -> list[tuple[tuple[Any, ...], ProbeStep]]:
     """Return unfinished steps in different states, spread over the episodes."""
-    states: dict[Any, tuple[tuple[Any, ...], ProbeStep]] = {}
+    states: dict[object, tuple[tuple[object, ...], ProbeStep]] = {}
     for episode in episodes:
         for moment in episode.moments:
             if not moment.over:

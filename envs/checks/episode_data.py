@@ -112,7 +112,7 @@ class ProbeEpisode:
 class Crash(Exception):
     """The environment raised an unexpected exception, or broke Gymnasium's contract."""
 
-    def __init__(self, message: str, task: str | None, seed: int, actions: Sequence[Any], claim: str = "") -> None:
+    def __init__(self, message: str, task: str | None, seed: int, actions: Sequence[object], claim: str = "") -> None:
         """Keep what happened, the actions, and an assertion that shows it."""
         super().__init__(message)
         self.task, self.seed, self.actions, self.claim = task, seed, tuple(actions), claim
@@ -159,15 +159,15 @@ class EnvSource:
         return f"{head}, max_episode_steps={turns})"
 
 
-def _name(env: Callable[..., Any]) -> str:
+def _name(env: Callable[..., object]) -> str:
     """Return a name for a callable."""
     inner = env.func if isinstance(env, functools.partial) else env
     return str(getattr(inner, "__qualname__", repr(env)))
 
 
-def _code_of(env: Callable[..., Any], kwargs: Mapping[str, Any]) -> str:
+def _code_of(env: Callable[..., object], kwargs: Mapping[str, object]) -> str:
     """Return code that makes the environment, with a placeholder if the callable cannot be imported."""
-    args: tuple[Any, ...] = ()
+    args: tuple[object, ...] = ()
     if isinstance(env, functools.partial):
         args, kwargs, env = env.args, {**env.keywords, **kwargs}, env.func
     module, name = getattr(env, "__module__", None), getattr(env, "__qualname__", "")
@@ -178,7 +178,7 @@ def _code_of(env: Callable[..., Any], kwargs: Mapping[str, Any]) -> str:
 
 
 def script(
-    source: EnvSource | str, task: str | None, seed: int, *blocks: str, runs: Mapping[str, Sequence[Any]]
+    source: EnvSource | str, task: str | None, seed: int, *blocks: str, runs: Mapping[str, Sequence[object]]
 ) -> str:
     """Return a script that plays and then asserts.
 
@@ -204,7 +204,7 @@ def script(
     return "\n".join(part for part in (code, "\n\n" + play, "", plays, *blocks) if part or part == "") + "\n"
 
 
-def literal(action: Any) -> str:
+def literal(action: object) -> str:
     """Return the code of an action or a list of actions; NumPy numbers become Python numbers."""
     if isinstance(action, list):
         return "[" + ", ".join(map(literal, action)) + "]"
@@ -243,19 +243,19 @@ def difference(a: ProbeStep, b: ProbeStep, *, keys: Iterable[str] = CONTRACT, st
     return None
 
 
-def _canonical(key: str, info: Mapping[str, Any]) -> Any:
+def _canonical(key: str, info: Mapping[str, object]) -> object:
     """Return info[key] in a canonical order."""
     value = info.get(key)
     return sorted(value, key=repr) if key == ADMISSIBLE and isinstance(value, list) else value
 
 
-def cut(value: Any, longest: int = 160) -> str:
+def cut(value: object, longest: int = 160) -> str:
     """Return a value for a message, shortened if necessary."""
     text = repr(value)
     return text if len(text) <= longest else f"{text[: longest - 20]}... ({len(text)} characters)"
 
 
-def read_step(raw: Any, task: str | None, seed: int, actions: Sequence[Any]) -> ProbeStep:
+def read_step(raw: object, task: str | None, seed: int, actions: Sequence[object]) -> ProbeStep:
     """Return a result as a step (not copied), or raise a Crash if it breaks Gymnasium's contract."""
     call, size = ("step()", 5) if actions else ("reset()", 2)
 

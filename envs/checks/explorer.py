@@ -38,7 +38,7 @@ class Explorer:
         source: EnvSource,
         seed: int,
         effort: Effort,
-        actions: Sequence[Any] = (),
+        actions: Sequence[object] = (),
         play_expert: PlayExpert | None = None,
     ) -> None:
         """Make the shared instance; `actions` are tried where the environment does not list admissible ones."""
@@ -67,7 +67,7 @@ class Explorer:
         """Return whether the environment has an optional method."""
         return bool(self.env.has_wrapper_attr(method))
 
-    def task_ids(self, env: Environment | None = None, *args: Any) -> Any:
+    def task_ids(self, env: Environment | None = None, *args: object) -> Any:
         """Return the result of task_ids()."""
         return (env or self.env).get_wrapper_attr("task_ids")(*args)
 
@@ -79,7 +79,7 @@ class Explorer:
     def play(
         self,
         task: str | None,
-        actions: Sequence[Any],
+        actions: Sequence[object],
         *,
         env: Environment | None = None,
         seed: int | None = None,
@@ -95,7 +95,7 @@ class Explorer:
     def walk(
         self,
         task: str | None,
-        choose: Callable[[ProbeStep, int], Any],
+        choose: Callable[[ProbeStep, int], object],
         turns: int,
         *,
         env: Environment | None = None,
@@ -108,7 +108,7 @@ class Explorer:
         """
         env = env or self.env
         seed = self.seed if seed is None else seed
-        taken: list[Any] = []
+        taken: list[object] = []
         raw = self._run(lambda: env.reset(seed=seed, options=_options(task)), "reset()", task, seed, taken)
         returned = [read_step(raw, task, seed, taken)]
         moments = [copy.deepcopy(returned[0])]
@@ -124,14 +124,16 @@ class Explorer:
             moments.append(copy.deepcopy(returned[-1]))
         return ProbeEpisode(task, seed, tuple(taken), tuple(moments), _altered(returned, moments))
 
-    def _run(self, call: Callable[[], Any], call_name: str, task: str | None, seed: int, actions: Sequence[Any]) -> Any:
+    def _run(
+        self, call: Callable[[], object], call_name: str, task: str | None, seed: int, actions: Sequence[object]
+    ) -> object:
         """Call the environment; an exception becomes a Crash."""
         try:
             return call()
         except Exception as error:
             raise Crash(f"{call_name} raised {type(error).__name__}: {error}", task, seed, actions) from error
 
-    def plan(self, task: str | None, prefix: Sequence[Any] = (), *, strict: bool = False) -> list[Any] | None:
+    def plan(self, task: str | None, prefix: Sequence[object] = (), *, strict: bool = False) -> list[Any] | None:
         """Return the plan after some actions; the environment must have plan().
 
         Args:
@@ -169,9 +171,9 @@ class Explorer:
             foreign: probability of an action that the environment does not know.
             few: prefer the first `few` actions that were chosen, which leads back to earlier states.
         """
-        alphabet: list[Any] = []
+        alphabet: list[object] = []
 
-        def choose(moment: ProbeStep, taken: int) -> Any:
+        def choose(moment: ProbeStep, taken: int) -> object:
             if self.foreign is not None and rng.random() < foreign:
                 return self.foreign
             actions = self.candidates(moment)
@@ -187,7 +189,7 @@ class Explorer:
 
         return choose
 
-    def fan(self, task: str | None, prefix: tuple[Any, ...], moment: ProbeStep) -> list[tuple[Any, ProbeStep]]:
+    def fan(self, task: str | None, prefix: tuple[object, ...], moment: ProbeStep) -> list[tuple[Any, ProbeStep]]:
         """Return every candidate action after `prefix` and the step that follows; cached."""
         key = (task, prefix)
         if key not in self._fans:
@@ -220,7 +222,7 @@ class Explorer:
         return self.walk(task, choose, turns)
 
 
-def _options(task: str | None) -> dict[str, Any] | None:
+def _options(task: str | None) -> dict[str, object] | None:
     """Return the options of reset() for a task."""
     return None if task is None else {"task": task}
 

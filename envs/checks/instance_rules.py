@@ -6,7 +6,7 @@ import pickle
 import statistics
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -72,7 +72,7 @@ def _restored_differs(frozen: bytes, episode: ProbeEpisode, half: int) -> str | 
     return None
 
 
-def _pickle_problem(value: Any) -> str | None:
+def _pickle_problem(value: object) -> str | None:
     """Return what pickling does to a value, or None if it comes back equal."""
     try:
         again = pickle.loads(pickle.dumps(value))
@@ -107,13 +107,13 @@ def growth(explorer: Explorer) -> str:
 
 def _long_walk(explorer: Explorer, task: str | None) -> ProbeEpisode:
     """Return the longest of some random episodes that avoid the actions that ended earlier ones."""
-    fatal: set[tuple[Any, Any]] = set()
+    fatal: set[tuple[object, object]] = set()
     best: ProbeEpisode | None = None
     for attempt in range(12):
         rng = np.random.default_rng([explorer.seed, attempt])
         choose = explorer.chooser(rng)
 
-        def careful(moment: ProbeStep, taken: int, choose: Callable[[ProbeStep, int], Any] = choose) -> Any:
+        def careful(moment: ProbeStep, taken: int, choose: Callable[[ProbeStep, int], object] = choose) -> object:
             for _ in range(8):
                 action = choose(moment, taken)
                 if (moment.key, action) not in fatal:

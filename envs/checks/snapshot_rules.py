@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.branch import load, save
 from turnwise.envs.checks.contract_rule import ContractRule, RuleFailed, RuleSkipped, failed, last_line, raises
@@ -87,7 +87,7 @@ def _saved(explorer: Explorer, episode: ProbeEpisode, turn: int) -> bytes:
 def _resumed(env: Environment, data: bytes, episode: ProbeEpisode, turn: int) -> str | None:
     """Restore a snapshot, and return how the instance differs from the episode, or None."""
     try:
-        returned: Any = load(env, data)
+        returned: object = load(env, data)
     except Exception as error:
         return f"restore() raised {type(error).__name__}: {error}"
     if not isinstance(returned, tuple) or len(returned) != 2 or not isinstance(returned[1], dict):
@@ -140,7 +140,7 @@ def _torn(explorer: Explorer, task: str | None) -> None:
 
 
 def _torn_at(explorer: Explorer, task: str | None, episode: ProbeEpisode, turn: int) -> None:
-    restore: Callable[[bytes], Any] = explorer.env.get_wrapper_attr("restore")
+    restore: Callable[[bytes], object] = explorer.env.get_wrapper_attr("restore")
     explorer.play(task, episode.actions[:turn])
     data: bytes = explorer.env.get_wrapper_attr("snapshot")()
     for bad in (b"", data[: len(data) // 2], b"\x80 no snapshot"):

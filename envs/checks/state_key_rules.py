@@ -91,7 +91,7 @@ def state_different(explorer: Explorer) -> str:
         rng = np.random.default_rng([explorer.seed, 19, number])
         alike, told = _alike_pairs(places)
         at_sight += told
-        compared: set[frozenset[Any]] = set()
+        compared: set[frozenset[object]] = set()
         for state, other in alike[: explorer.effort.pairs]:
             probed += 1
             if _distinguishable(explorer, task, state, other, rng):
@@ -138,7 +138,7 @@ def _all_places(explorer: Explorer) -> Iterator[tuple[str | None, list[ReachedSt
 
 def _equal_pairs(places: Sequence[ReachedState]) -> Iterator[tuple[ReachedState, ReachedState]]:
     """Yield the first way to each key, paired with each other way."""
-    first: dict[Any, ReachedState] = {}
+    first: dict[object, ReachedState] = {}
     for state in places:
         earlier = first.setdefault(state.moment.key, state)
         if earlier is not state:
@@ -159,7 +159,7 @@ def _alike_pairs(places: Sequence[ReachedState]) -> tuple[list[tuple[ReachedStat
         and (before := by_prefix.get(repr(state.prefix[:-1]))) is not None
         and before.moment.key != state.moment.key
     ]
-    first: dict[Any, ReachedState] = {}
+    first: dict[object, ReachedState] = {}
     for state in places:
         first.setdefault(state.moment.key, state)
     pairs = list(combinations(first.values(), 2))
@@ -170,7 +170,7 @@ def _alike_pairs(places: Sequence[ReachedState]) -> tuple[list[tuple[ReachedStat
 
 def _continuations(
     explorer: Explorer, task: str | None, state: ReachedState, other: ReachedState, rng: np.random.Generator
-) -> Iterator[tuple[Any, ...]]:
+) -> Iterator[tuple[object, ...]]:
     """Yield continuations for both states: what was played next, plans, random walks."""
     depth = explorer.effort.depth
     for source in (state, other):
@@ -186,11 +186,11 @@ def _continuations(
         yield _walk_from(explorer, task, source, step, depth)
 
 
-def _walk_from(explorer: Explorer, task: str | None, state: ReachedState, step: Any, depth: int) -> tuple[Any, ...]:
+def _walk_from(explorer: Explorer, task: str | None, state: ReachedState, step: Any, depth: int) -> tuple[object, ...]:
     """Return the actions of a random walk from a state."""
     skip = len(state.prefix)
 
-    def choose(moment: ProbeStep, taken: int) -> Any:
+    def choose(moment: ProbeStep, taken: int) -> object:
         return state.prefix[taken] if taken < skip else step(moment, taken)
 
     return explorer.walk(task, choose, skip + depth, env=explorer.free).actions[skip:]
@@ -229,7 +229,7 @@ def _fail_equal(
     task: str | None,
     state: ReachedState,
     other: ReachedState,
-    actions: Sequence[Any],
+    actions: Sequence[object],
     mismatch: str,
 ) -> None:
     """Raise the failure that equal keys behave differently."""

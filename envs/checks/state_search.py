@@ -34,7 +34,7 @@ class ReachedState:
 
 
 def tell_apart(
-    explorer: Explorer, task: str | None, state: ReachedState, other: ReachedState, actions: Sequence[Any]
+    explorer: Explorer, task: str | None, state: ReachedState, other: ReachedState, actions: Sequence[object]
 ) -> tuple[str | None, int]:
     """Play the same actions in both states.
 
@@ -54,7 +54,7 @@ def tell_apart(
     return None, min(map(len, tails))
 
 
-def distance(actions: Sequence[Any], other: Sequence[Any]) -> int:
+def distance(actions: Sequence[object], other: Sequence[object]) -> int:
     """Return the number of actions between two sequences, after their common beginning."""
     common = 0
     for a, b in zip(actions, other, strict=False):
@@ -73,7 +73,7 @@ class SearchOutcome:
 
 
 def search(
-    explorer: Explorer, task: str | None, state: ReachedState, other: ReachedState, apart: set[frozenset[Any]]
+    explorer: Explorer, task: str | None, state: ReachedState, other: ReachedState, apart: set[frozenset[object]]
 ) -> SearchOutcome:
     """Return whether a sequence of actions tells two states apart; the most likely sequences are tried first.
 
@@ -89,7 +89,7 @@ def search(
         apart: pairs of keys known to be different; reaching one of them suffices. New pairs are added.
     """
     words = _words(*_between(state.prefix, other.prefix))
-    queue: list[tuple[float, int, tuple[Any, ...], ProbeStep]] = [(0.0, 0, (), state.moment)]
+    queue: list[tuple[float, int, tuple[object, ...], ProbeStep]] = [(0.0, 0, (), state.moment)]
     first = frozenset((state.moment.key, other.moment.key))
     met = {first}
     tried = 0
@@ -116,12 +116,12 @@ def search(
     return SearchOutcome(False, f"were not told apart by {tried:,} actions in {len(met):,} pairs of following states")
 
 
-def _between(actions: Sequence[Any], other: Sequence[Any]) -> list[Any]:
+def _between(actions: Sequence[object], other: Sequence[object]) -> list[object]:
     """Return the actions between two sequences."""
     common = (len(actions) + len(other) - distance(actions, other)) // 2
     return [*actions[common:], *other[common:]]
 
 
-def _words(*actions: Any) -> set[str]:
+def _words(*actions: object) -> set[str]:
     """Return the words of some actions."""
     return {word for action in actions for word in re.findall(r"\w+", str(action).lower())}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.code.grades import LATE, CaseResult, shorten
 from turnwise.envs.code.serialization import DEEPEST, MOST, NotPlain, decode, encode, refuse
@@ -83,5 +83,5 @@ def _raised(answer: dict[str, object]) -> str:
     return LATE if kind == "CallTimeout" else message[:307]
 
 
-def _foreign(data: dict[str, Any]) -> Any:
+def _foreign(data: dict[str, object]) -> object:
     raise NotPlain("not plain")

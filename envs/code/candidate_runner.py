@@ -31,7 +31,7 @@ def _ring(number: int, frame: object) -> None:
     raise CallTimeout
 
 
-def _other(value: Any) -> Any:
+def _other(value: object) -> object:
     """Return a reference to a value that is not plain, with its type."""
     if isinstance(value, type) and issubclass(value, BaseException):
         return {"E": [str(kind.__name__) for kind in value.__mro__]}
@@ -43,12 +43,12 @@ def _other(value: Any) -> Any:
 _CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
-def _stays(value: Any) -> bool:
+def _stays(value: object) -> bool:
     """Return whether a value is a container of a class that the candidate defined, which keeps its methods."""
     return isinstance(value, _CONTAINERS) and type(value).__module__ not in sys.stdlib_module_names
 
 
-def _thing(data: Any) -> Any:
+def _thing(data: Any) -> object:
     if "h" in data:
         return things[int(data["h"])]
     if "T" in data:
@@ -62,7 +62,7 @@ def _thing(data: Any) -> Any:
     raise NotPlain("no value")
 
 
-def _do(request: dict[str, Any]) -> Any:
+def _do(request: dict[str, Any]) -> object:
     kind = request["do"]
     if kind == "load":
         importlib.import_module(request["module"])
@@ -88,7 +88,7 @@ def _do(request: dict[str, Any]) -> Any:
     return value if request.get("alone") else [value, _changeable(arguments[0])]
 
 
-def _changeable(arguments: list[Any]) -> list[Any]:
+def _changeable(arguments: list[object]) -> list[object]:
     """Return the arguments that a call may have changed, if they are plain; None for the others."""
     after = []
     for value in arguments:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.code.actions import FORMS, CodeAction, apply_edit, parse_action, repair_actions
 from turnwise.envs.code.generator import CodeLevel
@@ -138,7 +138,7 @@ class CodeEnv(SavableEnv):
         if self._workspace is not None:
             self._workspace.close()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the state without the sandbox, which is created again when needed."""
         state = self.__dict__.copy()
         if self._workspace is not None:

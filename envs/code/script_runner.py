@@ -110,7 +110,7 @@ class ScriptRun:
     def candidate(self, module: str, entry: str) -> Callable[..., Any]:
         """Return a function that calls the candidate's function of that name."""
 
-        def call(*arguments: object, **keywords: object) -> Any:
+        def call(*arguments: object, **keywords: object) -> object:
             return self.call({"module": module, "name": entry}, arguments, keywords)
 
         return call
@@ -158,7 +158,7 @@ class ScriptRun:
             return {"T": name}
         raise TypeError(f"a {name} cannot be handed to the candidate: it gets numbers, texts and containers of these")
 
-    def _play(self, order: dict[str, Any]) -> None:
+    def _play(self, order: dict[str, object]) -> None:
         try:
             done = self._judge(order)
         except BaseException as error:
@@ -206,7 +206,7 @@ class RemoteObject:
     def __init__(self, run: ScriptRun, number: int, kind: str, callable_: bool, walks: bool, plain: bool) -> None:
         self.__dict__["_remote"] = (number, kind, callable_, walks, plain, run)
 
-    def _plain(self) -> Any:
+    def _plain(self) -> object:
         """Return its contents, which are requested once so that several comparisons see the same value."""
         moves = self.__dict__["_remote"][5].moves
         if self.__dict__.get("_known", (-1,))[0] != moves:
@@ -216,18 +216,18 @@ class RemoteObject:
     def _ask(self, **request: Any) -> Any:
         return self.__dict__["_remote"][5].ask({"of": self.__dict__["_remote"][0], **request})
 
-    def _call(self, name: str, *arguments: Any) -> Any:
+    def _call(self, name: str, *arguments: object) -> Any:
         return self.__getattr__(name)(*arguments)  # the remote method, not the one of this class
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the remote object."""
         return self._ask(do="name", name=name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         """Set an attribute of the remote object."""
         self._call("__setattr__", name, value)
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+    def __call__(self, *arguments: Any, **keywords: Any) -> object:
         """Call the remote object."""
         return self.__dict__["_remote"][5].call({"of": self.__dict__["_remote"][0]}, arguments, keywords)
 
@@ -246,25 +246,25 @@ class RemoteObject:
         except AttributeError as error:
             raise TypeError(f"{self!r} has no length") from error  # list() expects a TypeError
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> object:
         return self._call("__getitem__", key)
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         self._call("__setitem__", key, value)
 
-    def __delitem__(self, key: Any) -> None:
+    def __delitem__(self, key: object) -> None:
         self._call("__delitem__", key)
 
-    def __contains__(self, item: Any) -> bool:
+    def __contains__(self, item: object) -> bool:
         return any(other == item for other in self)
 
     def __bool__(self) -> bool:
         return bool(self._plain()) if self.__dict__["_remote"][4] else True
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> object:
         return self._call("__enter__")
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self._call("__exit__", None, None, None)
 
     def __eq__(self, other: object) -> bool:
@@ -351,7 +351,7 @@ def _class_parts(name: str, kind: Any) -> list[tuple[str, Callable[[], None]]]:
     return [(f"{name}.{test}", lambda test=test: run(test)) for test in tests]  # type: ignore[misc]
 
 
-def _raised(function: Callable[[], Any] | None) -> BaseException | None:
+def _raised(function: Callable[[], object] | None) -> BaseException | None:
     try:
         if function is not None:
             function()
@@ -360,7 +360,7 @@ def _raised(function: Callable[[], Any] | None) -> BaseException | None:
     return None
 
 
-def _function(value: Callable[..., Any]) -> Callable[[], None]:
+def _function(value: Callable[..., object]) -> Callable[[], None]:
     def run() -> None:
         for case in getattr(value, "cases", [{}]):
             value(**case)

@@ -43,7 +43,7 @@ def encode(value: object, other: Callable[[Any], Any], stays: Callable[[Any], bo
     """
     count = 0
 
-    def go(value: Any, depth: int) -> Any:
+    def go(value: Any, depth: int) -> object:
         nonlocal count
         count += 1
         if count > MOST or depth > DEEPEST:
@@ -66,7 +66,7 @@ def decode(data: object, other: Callable[[Any], Any]) -> Any:
     """
     count = 0
 
-    def go(data: object, depth: int) -> Any:
+    def go(data: object, depth: int) -> object:
         nonlocal count
         count += 1
         if count > MOST or depth > DEEPEST:
@@ -93,12 +93,12 @@ def refuse(value: object) -> Any:
     raise NotPlain(f"a value of the type {type(value).__name__} is no plain data")
 
 
-def _whole(value: Any, go: Callable[[Any], Any]) -> Any:
+def _whole(value: Any, go: Callable[[Any], Any]) -> object:
     number = int.__add__(value, 0)
     return number if -EXACT < number < EXACT else {"i": hex(number)}
 
 
-def _text(value: Any, go: Callable[[Any], Any]) -> Any:
+def _text(value: object, go: Callable[[object], object]) -> object:
     text = str.__str__(value)
     try:
         text.encode()
@@ -107,7 +107,7 @@ def _text(value: Any, go: Callable[[Any], Any]) -> Any:
     return text
 
 
-def _spread(keys: Iterable[Any]) -> list[Any]:
+def _spread(keys: Iterable[object]) -> list[object]:
     """Return keys that a hash table can hold.
 
     Raises:
@@ -123,7 +123,7 @@ def _spread(keys: Iterable[Any]) -> list[Any]:
     return texts
 
 
-def _dict(data: Any, go: Callable[[Any], Any]) -> dict[Any, Any]:
+def _dict(data: Any, go: Callable[[Any], Any]) -> dict[object, object]:
     pairs = [(key, item) for key, item in data]
     return dict(zip(_spread(go(key) for key, _ in pairs), [go(item) for _, item in pairs], strict=True))
 

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.errors import GameFileError, NoGames
 from turnwise.envs.household.grammar import UNKNOWN_GOAL
@@ -274,7 +274,7 @@ def _lines(path: Path) -> Iterator[tuple[int, Fields]]:
         raise GameFileError(str(path), None, "damaged file", f"expected JSON lines: {error}") from None
 
 
-def _read_object(path: Path) -> Mapping[str, Any]:
+def _read_object(path: Path) -> Mapping[str, object]:
     try:
         value = parse_json(read_bytes(path, max_bytes=_MOST), "it")
     except InputError as error:

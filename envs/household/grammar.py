@@ -293,8 +293,8 @@ class _Document:
             self.fail(offset, type(data).__name__, "expected a JSON object of rules")
         self.data.update((name, (entry, self._line(offset))) for name, entry in data.items())
 
-    def rule(self, name: str, entry: Any, line: int) -> tuple[Alternative, ...]:
-        def alternative(item: Any) -> Alternative:
+    def rule(self, name: str, entry: object, line: int) -> tuple[Alternative, ...]:
+        def alternative(item: object) -> Alternative:
             if (
                 not isinstance(item, dict)
                 or not isinstance(item.get("rhs"), str)

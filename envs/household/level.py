@@ -106,7 +106,7 @@ def _write(name: str, value: Any) -> str:
     return str(value) if name == "words" else repr(float(value))
 
 
-def _read(name: str, text: str) -> Any:
+def _read(name: str, text: str) -> object:
     try:
         if name in ("receptacles", "objects"):
             least, _, most = text.partition("-")

@@ -154,7 +154,7 @@ class GameLibrary:
 
     def record(self, id: str) -> dict[str, Any]:
         """Return the record of a game: task, task_type, walkthrough, problem, humans, domain and grammar."""
-        record: dict[str, Any] = json.loads(self._store.read(self._number(id)))
+        record: dict[str, object] = json.loads(self._store.read(self._number(id)))
         return record
 
     def _compile(self, id: str, human: int | None) -> Game:
@@ -220,7 +220,7 @@ def _known_types(names: Sequence[str]) -> set[str]:
     return set(names)
 
 
-def _compact(source: GameFolder | PackedGames, head: dict[str, Any]) -> Iterator[tuple[list[Any], bytes]]:
+def _compact(source: GameFolder | PackedGames, head: dict[str, Any]) -> Iterator[tuple[list[object], bytes]]:
     """Yield the cache's records: (id, task type) for the index, the rest as JSON; domains and grammars by number."""
     numbers: dict[tuple[str, str], int] = {}
 
@@ -300,8 +300,13 @@ def _pack(source: GameFolder, target: Path) -> int:
     return count
 
 
-def _packed_line(record: GameRecord, domain: str, grammar: str) -> dict[str, Any]:
-    line: dict[str, Any] = {"path": record.id, "task": record.task, "solvable": True, "walkthrough": record.walkthrough}
+def _packed_line(record: GameRecord, domain: str, grammar: str) -> dict[str, object]:
+    line: dict[str, object] = {
+        "path": record.id,
+        "task": record.task,
+        "solvable": True,
+        "walkthrough": record.walkthrough,
+    }
     if record.task is None:
         del line["task"]
     if record.domain != domain:

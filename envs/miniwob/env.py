@@ -162,7 +162,7 @@ class MiniWoBEnv(BrowserEnv):
         self._over = bool(over)
         self._reward = float(reward) if over else 0.0
 
-    def _observation(self) -> Any:
+    def _observation(self) -> object:
         body = f"The task has ended with reward {self._reward:g}." if self._over else None
         return self._window.observation(f"Goal: {self._goal}", body=body)
 

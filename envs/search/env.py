@@ -94,7 +94,7 @@ class SearchEnv(SavableEnv):
         tags: str = "first",
         instructions: bool | str = True,
         reward: str = "em",
-        reward_options: Mapping[str, Any] | None = None,
+        reward_options: Mapping[str, object] | None = None,
         max_searches: int | None = None,
         observation_limit: int = 2000,
         retries: int = 2,
@@ -126,7 +126,7 @@ class SearchEnv(SavableEnv):
         self._record = EpisodeRecord(_NO_QUESTION)
         self._seen: dict[str, str] = {}  # passage id -> title
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the state without what can be derived from it: the reward rule and the search engine."""
         state = self.__dict__.copy()
         state["_task"] = None if self._task is None else self._task.question.id

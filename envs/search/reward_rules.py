@@ -218,7 +218,7 @@ REWARD_RULES: Final[dict[str, Callable[..., RewardRule]]] = {
 }
 
 
-def make_rule(name: str, options: Mapping[str, Any] | None = None) -> RewardRule:
+def make_rule(name: str, options: Mapping[str, object] | None = None) -> RewardRule:
     """Return the reward rule with a name, with some of its constants changed.
 
     Raises:

@@ -161,7 +161,7 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
         self._session = self._site().sessions.start(self._number, session.goal, session.prices)
         return self._opened(self._number, self.session.page)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the state without the session's name, which only this process knows."""
         return self.__dict__ | {"_number": ""}
 

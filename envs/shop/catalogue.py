@@ -9,7 +9,7 @@ import operator
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, overload
+from typing import overload
 from weakref import WeakValueDictionary
 
 from turnwise.envs.caching import cache_folder
@@ -107,7 +107,7 @@ class Catalogue(Sequence[Product]):
         return shared
 
     @classmethod
-    def _opened(cls, root: Path | None, key: dict[str, Any], reading: CatalogueReader) -> Catalogue:
+    def _opened(cls, root: Path | None, key: dict[str, object], reading: CatalogueReader) -> Catalogue:
         if root is not None:
             stored = open_stored(root, key) or write_stored(root, key, reading)
             if stored is not None:

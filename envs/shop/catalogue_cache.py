@@ -166,7 +166,7 @@ def source_key(files: CatalogueFiles, strict: bool) -> dict[str, object]:
     return {"version": VERSION, "strict": strict, "num_products": files.num_products, **sources}
 
 
-def _stamp(path: Path) -> list[Any]:
+def _stamp(path: Path) -> list[object]:
     try:
         resolved = path.resolve()
         stat, digest = resolved.stat(), hashlib.blake2b(digest_size=16)
@@ -181,14 +181,14 @@ def _stamp(path: Path) -> list[Any]:
     return [str(resolved), stat.st_size, stat.st_mtime_ns, digest.hexdigest()]
 
 
-def _folder(root: Path, key: dict[str, Any]) -> Path:
+def _folder(root: Path, key: dict[str, object]) -> Path:
     """Return the folder of a catalogue, determined by paths and options, so that a newer version replaces it."""
     lasting = {name: value[0] if isinstance(value, list) else value for name, value in key.items()}
     digest = hashlib.blake2b(json.dumps(lasting, sort_keys=True).encode(), digest_size=8).hexdigest()
     return root / "shop" / digest
 
 
-def open_stored(root: Path, key: dict[str, Any]) -> StoredProducts | None:
+def open_stored(root: Path, key: dict[str, object]) -> StoredProducts | None:
     """Return the cached catalogue of a key, or None if it is missing, damaged or outdated.
 
     Args:
@@ -230,7 +230,7 @@ def _array(path: Path, kind: str) -> NDArray[Any]:
     return np.asarray(values)
 
 
-def write_stored(root: Path, key: dict[str, Any], reading: CatalogueReader) -> StoredProducts | None:
+def write_stored(root: Path, key: dict[str, object], reading: CatalogueReader) -> StoredProducts | None:
     """Read products into a cache and return the cached catalogue, or None if it cannot be written.
 
     Args:
@@ -288,7 +288,7 @@ class _CacheWriter:
         return [_LINES, *(f"{name}.npy" for name in _ARRAYS)]
 
 
-def _fill(path: Path, key: dict[str, Any], reading: CatalogueReader) -> None:
+def _fill(path: Path, key: dict[str, object], reading: CatalogueReader) -> None:
     """Write the files of a cache, the manifest last."""
 
     def passing() -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.shop.json_stream import BrokenRecord, CatalogueError, elements, members
 from turnwise.envs.shop.product import HumanInstruction, Product
@@ -154,21 +154,21 @@ def _id(item: object) -> str:
     return id
 
 
-def _text(item: Mapping[str, Any], key: str) -> str:
+def _text(item: Mapping[str, object], key: str) -> str:
     value = item.get(key)
     if isinstance(value, str):
         return value
     raise _RecordError(f"{key!r} is missing" if key not in item else f"{key!r} must be a string, got {_shown(value)}")
 
 
-def _words(item: Mapping[str, Any], key: str) -> tuple[str, ...]:
+def _words(item: Mapping[str, object], key: str) -> tuple[str, ...]:
     value = item.get(key)
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         return tuple(value)
     raise _RecordError(f"{key!r} must be a list of strings, got {_shown(value)}")
 
 
-def _product(item: Mapping[str, Any], labels: _AttributeRecord, human: tuple[HumanInstruction, ...]) -> Product:
+def _product(item: Mapping[str, object], labels: _AttributeRecord, human: tuple[HumanInstruction, ...]) -> Product:
     pricing, tag = _pricing(item.get("pricing"))
     points = item.get("small_description")
     return Product(

@@ -91,7 +91,7 @@ class Goal:
 
     def as_dict(self) -> dict[str, object]:
         """Return the goal as a mapping with WebShop's keys (see `Goal.of`)."""
-        options: Any = dict(self.options) if isinstance(self.options, Mapping) else list(self.options)
+        options: object = dict(self.options) if isinstance(self.options, Mapping) else list(self.options)
         return {
             "asin": self.asin,
             "category": self.category,
@@ -106,7 +106,7 @@ class Goal:
         }
 
 
-def _options(options: Mapping[Any, Any] | Sequence[Any]) -> Mapping[str, str] | tuple[str, ...]:
+def _options(options: Mapping[object, object] | Sequence[object]) -> Mapping[str, str] | tuple[str, ...]:
     if isinstance(options, Mapping):
         return dict(zip(_texts("goal_options", options), _texts("goal_options", options.values()), strict=True))
     return _texts("goal_options", options)

@@ -190,7 +190,7 @@ class _OpenedFiles:
         return self._numbers
 
 
-def _identity(goal: Goal) -> tuple[Any, ...]:
+def _identity(goal: Goal) -> tuple[object, ...]:
     options = tuple(goal.options.items()) if isinstance(goal.options, Mapping) else goal.options
     return goal.asin, goal.attributes, options
 

@@ -221,7 +221,7 @@ def _first(window: _JsonWindow) -> str:
     return first
 
 
-def _listed(window: _JsonWindow) -> Iterator[Any]:
+def _listed(window: _JsonWindow) -> Iterator[object]:
     try:
         window.take("[")
         if window.peek() == "]":
@@ -238,7 +238,7 @@ def _listed(window: _JsonWindow) -> Iterator[Any]:
         yield BrokenRecord(str(error))
 
 
-def _lined(window: _JsonWindow) -> Iterator[Any]:
+def _lined(window: _JsonWindow) -> Iterator[object]:
     while True:
         try:
             if not window.peek():

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.errors import UnknownOption
 from turnwise.envs.shop.goal import Goal
@@ -55,7 +55,7 @@ class Reward:
 
     def as_dict(self) -> dict[str, object]:
         """Return the parts under WebShop's names, without shares that the goal does not have."""
-        parts: dict[str, Any] = {"r_type": self.type}
+        parts: dict[str, object] = {"r_type": self.type}
         if self.attributes is not None:
             parts |= {"r_att": self.attributes, "w_att": self.attributes_weight}
         parts |= {

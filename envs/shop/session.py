@@ -117,11 +117,11 @@ class Shop:
         self._listed = lru_cache(8)(self._scanned)
         self._once: Callable[..., Any] = lru_cache(2 * _REMEMBERED)(self._made)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the state without the caches."""
         return {key: value for key, value in self.__dict__.items() if key not in ("_search", "_listed", "_once")}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         """Restore the state with empty caches."""
         self.__dict__.update(state)
         self._equip()

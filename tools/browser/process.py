@@ -167,7 +167,7 @@ class Browser:
             asyncio.run_coroutine_threadsafe(_ignoring_errors(context.close()), loop)
 
     def call(
-        self, process: BrowserProcess, start: Callable[[], Coroutine[Any, Any, T]], seconds: float, call_name: str
+        self, process: BrowserProcess, start: Callable[[], Coroutine[object, object, T]], seconds: float, call_name: str
     ) -> T:
         """Run a coroutine on the browser's event loop and return its result.
 
@@ -285,7 +285,7 @@ class Browser:
             lines = [line for line in str(error).splitlines() if line.strip()]
             raise NoBrowser(f"the browser {path!r} does not start: {lines[0] if lines else error!r}") from error
 
-    def _wait(self, start: Callable[[], Coroutine[Any, Any, T]], seconds: float, call_name: str) -> T:
+    def _wait(self, start: Callable[[], Coroutine[object, object, T]], seconds: float, call_name: str) -> T:
         """Run a coroutine on the event loop and wait for it."""
         loop = self._event_loop()
         if threading.current_thread().name == _THREAD:
@@ -324,7 +324,7 @@ def _death(process: BrowserProcess) -> str:
     return f"the browser (process {process.pid}) died"
 
 
-async def _ignoring_errors(work: Coroutine[Any, Any, Any]) -> None:
+async def _ignoring_errors(work: Coroutine[object, object, object]) -> None:
     with contextlib.suppress(Exception):
         await work
 

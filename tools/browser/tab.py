@@ -199,7 +199,7 @@ class Tab:
             return ActionResult(False, refusal)
         return self._run(lambda: self._do(parsed, element), f"{parsed.kind}[...]")
 
-    def script(self, code: str, argument: Any = None) -> Any:
+    def script(self, code: str, argument: object = None) -> Any:
         """Run a JavaScript function in the page and return its result; only for trusted code.
 
         Raises:
@@ -207,7 +207,7 @@ class Tab:
             NoPage: the script raised an error.
         """
 
-        async def run() -> Any:
+        async def run() -> object:
             try:
                 return await self._page.evaluate(code, argument)
             except Exception as error:
@@ -248,7 +248,7 @@ class Tab:
             self._error = self._error or TabClosed("the tab was closed")
             self._browser.release(self._process, self._context)
 
-    def _run(self, start: Callable[[], Coroutine[Any, Any, T]], call_name: str) -> T:
+    def _run(self, start: Callable[[], Coroutine[object, object, T]], call_name: str) -> T:
         """Run a coroutine with the deadline; if it fails, find out whether the page or the browser is lost."""
         if self._error is not None:
             raise self._error

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from turnwise.tools.functions.calls import Call, ParsedCalls, ToolResult, parse_json, to_json, visible
 from turnwise.tools.functions.errors import BadCall
@@ -83,7 +83,7 @@ def parse_openai(text: str, tools: Sequence[Tool] = ()) -> ParsedCalls:
     return ParsedCalls(tuple(calls))
 
 
-def _entry(entry: Any, default_id: str) -> Call:
+def _entry(entry: object, default_id: str) -> Call:
     """Return the call of an entry of "tool_calls"."""
     if not isinstance(entry, Mapping) or not isinstance(entry.get("function"), Mapping):
         raise _InvalidCall('"function" with "name" and "arguments" is missing')
@@ -93,7 +93,7 @@ def _entry(entry: Any, default_id: str) -> Call:
     return _call(entry["function"], own if isinstance(own, str) and own else default_id)
 
 
-def _call(entry: Any, id: str) -> Call:
+def _call(entry: object, id: str) -> Call:
     """Return the call of an object with "name" and "arguments"."""
     if not isinstance(entry, Mapping):
         raise _InvalidCall('a call must be an object with "name" and "arguments"')
@@ -109,7 +109,7 @@ def _call(entry: Any, id: str) -> Call:
     return Call(name, arguments, id)
 
 
-def _parsed(text: str, label: str) -> Any:
+def _parsed(text: str, label: str) -> object:
     try:
         return parse_json(text)
     except ValueError as error:
@@ -143,7 +143,7 @@ def write_openai(calls: Sequence[Call], tools: Sequence[Tool] = ()) -> str:
     return _text({"tool_calls": entries})
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Return JSON with `<` escaped where it would look like a `<think>` or `<tool_call>` tag."""
     try:
         return _MARKS.sub(r"\\u003c", to_json(value))

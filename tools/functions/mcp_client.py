@@ -70,7 +70,7 @@ class McpServer:
 
     def __init__(
         self,
-        command: Sequence[str] | str | Mapping[str, Any],
+        command: Sequence[str] | str | Mapping[str, object],
         *,
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
@@ -197,7 +197,7 @@ class McpServer:
             close=self.close,
         )
 
-    def _call(self, name: str, arguments: Mapping[str, Any]) -> CallOutcome:
+    def _call(self, name: str, arguments: Mapping[str, object]) -> CallOutcome:
         """Call a tool of the server and return the outcome."""
         if self._gone or self._loop is None:
             return "gone", f"cannot be called: {self._name} {self._gone}"
@@ -235,7 +235,7 @@ class McpServer:
         return truncate(self._hide(self._errors.last_line()), 300) if self._errors else ""
 
 
-async def _list_tools(session: Any) -> list[Any]:
+async def _list_tools(session: Any) -> list[object]:
     """Return the tools on all pages of the server's list."""
     import mcp.types
 
@@ -269,7 +269,7 @@ def _names(listed: Sequence[str]) -> list[str]:
     return names
 
 
-def _with_checked_names(arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_checked_names(arguments: Mapping[str, object], parameters: Mapping[str, object]) -> Mapping[str, object]:
     """Return the arguments after checking their names; the server checks the values."""
     check_names(arguments, parameters)
     return arguments

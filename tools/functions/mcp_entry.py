@@ -43,7 +43,7 @@ class ServerEntry:
     @classmethod
     def of(
         cls,
-        command: Sequence[str] | str | Mapping[str, Any],
+        command: Sequence[str] | str | Mapping[str, object],
         env: Mapping[str, str] | None,
         cwd: str | None,
         headers: Mapping[str, str] | None,
@@ -122,12 +122,12 @@ def _entry(command: object) -> dict[str, Any]:
     return dict(command)
 
 
-def _url(entry: Mapping[str, Any]) -> str:
+def _url(entry: Mapping[str, object]) -> str:
     url = next((entry[name] for name in ("url", "serverUrl", "httpUrl") if entry.get(name)), "")
     return url if isinstance(url, str) and url.startswith(("http://", "https://")) else ""
 
 
-def _secrets(values: Mapping[str, Any]) -> dict[str, Secret]:
+def _secrets(values: Mapping[str, object]) -> dict[str, Secret]:
     return {str(name): Secret(str(value)) for name, value in values.items()}
 
 

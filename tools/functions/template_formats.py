@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from turnwise.tools.functions.calls import Call, ParsedCalls, ToolResult, parse_json, to_json, visible
 from turnwise.tools.functions.errors import BadCall
@@ -144,7 +144,7 @@ def _calls(pieces: Sequence[str], key: str, form: str) -> ParsedCalls:
     return ParsedCalls(tuple(calls), "" if calls else f"found no call; write one as {form}")
 
 
-def _call(entry: Any, key: str, id: str) -> Call:
+def _call(entry: object, key: str, id: str) -> Call:
     if not isinstance(entry, Mapping):
         raise ValueError(f'a call must be an object with "name" and "{key}"')
     name, arguments = entry.get("name"), entry.get(key, {})
@@ -155,7 +155,7 @@ def _call(entry: Any, key: str, id: str) -> Call:
     return Call(name, arguments, id)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Return JSON with `<` escaped where it would look like a tag or a special token."""
     try:
         return _MARKS.sub(r"\\u003c", to_json(value))

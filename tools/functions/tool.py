@@ -57,7 +57,7 @@ class Tool:
     @classmethod
     def of(
         cls,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         *,
         name: str | None = None,
         description: str | None = None,
@@ -136,7 +136,7 @@ class Tool:
         return ToolResult(self.name, f"{self.name} was not called: {text}", "arguments", call.id)
 
 
-def _name(function: Callable[..., Any]) -> str:
+def _name(function: Callable[..., object]) -> str:
     while isinstance(function, functools.partial):
         function = function.func
     return str(getattr(function, "__name__", type(function).__name__))

@@ -293,5 +293,5 @@ def _row(number: int, header: list[str], cells: list[str]) -> Record:
     return Record(number, {name: cell for name, cell in zip(header, cells, strict=False) if cell})
 
 
-def _without_nulls(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _without_nulls(fields: Mapping[str, Any]) -> dict[str, object]:
     return {key: value for key, value in fields.items() if value is not None}

@@ -147,7 +147,7 @@ def _configuration(folder: Path) -> tuple[str, int]:
     return (chosen or ["mean"])[0], tokens if isinstance(tokens, int) and tokens > 0 else 256
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, object]:
     try:
         contents = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

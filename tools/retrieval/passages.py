@@ -323,7 +323,7 @@ class _FilePassages(Passages):
             position += 1
         return None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle as the path; the file is read again."""
         return _reopened, (str(self._path), self._strict)
 

@@ -98,7 +98,7 @@ def create_app(
     app = FastAPI(title="turnwise search", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.max_body = service.limits.size
 
-    def respond(status: int, content: Any) -> Response:
+    def respond(status: int, content: object) -> Response:
         body = json.dumps(content, ensure_ascii=False, allow_nan=False).encode(errors="replace")
         return Response(body, status_code=status, media_type="application/json")
 

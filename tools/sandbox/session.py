@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from turnwise.tools.sandbox.channel import Channel
 from turnwise.tools.sandbox.errors import BadCommand, BoxClosed, BoxLost, SandboxError, UntrustedData
@@ -144,7 +144,7 @@ class PythonSession:
                 f"the interpreter in the box does not start ({stop}); it may need more memory, processes or disk"
             )
 
-    def _call(self, request: dict[str, Any], seconds: float) -> SessionResult:
+    def _call(self, request: dict[str, object], seconds: float) -> SessionResult:
         start = time.monotonic()
         deadline = start + seconds + _GRACE
         self._calls += 1

@@ -61,7 +61,7 @@ def read(data: Fields, id: str) -> CodeTask:
     )
 
 
-def _list(data: Fields, key: str) -> list[Any]:
+def _list(data: Fields, key: str) -> list[object]:
     value = data.get(key, [])
     if not isinstance(value, list):
         raise BadTask(f"{key!r} must be a list of tests, got {type(value).__name__}")

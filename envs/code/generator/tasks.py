@@ -202,7 +202,7 @@ def _broken(program: Program, level: CodeLevel, rng: Random) -> str:
     return text
 
 
-def _inputs(program: Program, rng: Random) -> list[tuple[Any, ...]]:
+def _inputs(program: Program, rng: Random) -> list[tuple[object, ...]]:
     inputs = {}
     for _ in range(_INPUTS):
         value = tuple(draw_argument(kind, rng) for kind in program.takes)

@@ -36,7 +36,7 @@ class Relation:
     mentions: tuple[str, ...] = ()
 
 
-def _tuples(value: Any) -> Any:
+def _tuples(value: object) -> Any:
     """Turn the lists of TOML data into tuples."""
     if isinstance(value, dict):
         return {key: _tuples(inner) for key, inner in value.items()}

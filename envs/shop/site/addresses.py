@@ -18,7 +18,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, unquote
 
 from turnwise.envs.errors import EnvError
@@ -187,7 +187,7 @@ def _options(raw: str) -> tuple[tuple[str, str], ...]:
 def _mapping(text: str) -> Mapping[str, str] | None:
     for read in (json.loads, ast.literal_eval):
         try:
-            value: Any = read(text)
+            value: object = read(text)
         except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
             continue
         if isinstance(value, Mapping):
