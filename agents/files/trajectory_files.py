@@ -314,7 +314,7 @@ def _split(path: Path) -> Iterator[bytes]:
     check_suffix(path)
     number = 0
     try:
-        for line in split_lines(DecodedFile(path), max_line=MAX_LINE, what=str(path)):
+        for line in split_lines(DecodedFile(path), max_line=MAX_LINE, label=str(path)):
             number += 1
             yield line
     except InputError as error:

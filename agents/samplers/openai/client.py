@@ -137,7 +137,7 @@ async def _read(response: httpx.Response, max_bytes: int) -> bytes:
     encoding, most = response.headers.get("content-encoding", ""), MOST_ERROR_BYTES if failed else max_bytes
     blocks: list[bytes] = []
     try:
-        decoder = BodyDecoder(encoding, max_bytes=most, what="the answer")
+        decoder = BodyDecoder(encoding, max_bytes=most, label="the answer")
         async for block in response.aiter_raw():
             blocks.append(decoder.feed(block))
     except InputError:
