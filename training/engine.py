@@ -106,7 +106,7 @@ class RunEngine:
 def open_sampler(prepared: PreparedRun, learner: Learner) -> Sampler:
     """Return the run's sampler; its weights are those of the learner once `load` was called.
 
-    An engine that loads the model by itself gets policy.path, or the new model in the run's folder "engine".
+    An engine that loads the model by itself gets policy.model, or the new model in the run's folder "engine".
 
     Raises:
         ConfigError: the sampler has no tokenizer, and so no token ids to train on.
@@ -121,7 +121,7 @@ def open_sampler(prepared: PreparedRun, learner: Learner) -> Sampler:
         url=section.url,
         device=learner.device,
         dtype=section.dtype or run.policy.dtype,
-        memory=section.memory,
+        memory=section.kv_cache_gib,
         context=run.policy.context,
         concurrency=run.train.concurrency,
         seed=prepared.seed_for("sampler"),
@@ -154,8 +154,8 @@ def _on_cluster(run: Run, settings: SamplerSettings) -> Sampler:
 def _model_of(prepared: PreparedRun, learner: Learner) -> str:
     """Return the model that the engine loads before it receives the learner's weights."""
     run = prepared.run
-    if run.policy.path:
-        return run.policy.path
+    if run.policy.model:
+        return run.policy.model
     folder = run.folder / "engine"
     save_policy(learner.weights(), learner.tokenizer, folder)
     return str(folder)

@@ -26,14 +26,14 @@ def evaluate_if_due(prepared: PreparedRun, step: int, agent: Agent, sampler: Sam
     Raises:
         Interrupted: Ctrl-C; nothing is written then.
     """
-    section, panel, last = prepared.run.evaluation, prepared.panel, prepared.run.train.steps
+    section, panel, last = prepared.run.evaluation, prepared.panel, prepared.run.train.iterations
     during = step not in {0, last}
     path = prepared.folder / "evaluations" / f"{step:06d}.json"
     if panel is None or path.exists() or (during and not (section.every and step % section.every == 0)):
         return
     panel.save(prepared.folder / "panel.json")
-    if during and section.during:
-        panel = replace(panel, tasks=draw(panel.tasks, section.during, panel.seed))
+    if during and section.episodes_during_training:
+        panel = replace(panel, tasks=draw(panel.tasks, section.episodes_during_training, panel.seed))
     with prepared.env_pool(maker(panel.env, **panel.kwargs)) as pool:
         result = evaluate(
             replace(agent, temperature=section.temperature),

@@ -177,7 +177,7 @@ class TrainingLoop:
         self._began = time.perf_counter()
         while True:
             self.rollouts.load(self.step)
-            finished = self.step >= self.config.train.steps
+            finished = self.step >= self.config.train.iterations
             if finished and self.learner.has_adapter:  # before the evaluation, which is the last file of a run
                 write_merged(self.learner.weights(), self.learner.tokenizer, self.config.folder / "final")
             with self._not_timed():
@@ -268,14 +268,14 @@ class TrainingLoop:
         if self.prepared.coefficients.kl_in_reward:
             batch = pack(groups)
             reference = self._scores(batch, reference=True).logprobs
-            divergence = turn_divergence(batch, reference, self.config.objective.kl_estimator, steps)
+            divergence = turn_divergence(batch, reference, self.config.objective.kl.estimator, steps)
             steps = replace(steps, reward=steps.reward - self.coefficients["kl"] * divergence)
         return rule(steps, **options)
 
     def _score(self, batch: Batch, groups: list[Group]) -> tuple[Batch, dict[str, float]]:
         """Add recomputed and reference log-probabilities to the batch, and transform its token advantages."""
         transform, scores = self.prepared.token_transform, None
-        recompute = self.config.objective.old == "recomputed"
+        recompute = self.config.objective.old_logprobs == "recomputed"
         if recompute or (transform is not None and transform.needs_scores):
             scores = self._scores(batch)
             if recompute:
@@ -299,16 +299,16 @@ class TrainingLoop:
     def _plan(self) -> UpdatePlan:
         """Return how this iteration's batch becomes optimizer steps."""
         section = self.config.train
-        first, total = self.step * section.updates, section.steps * section.updates
+        first, total = self.step * section.optimizer_steps, section.iterations * section.optimizer_steps
         rate = partial(learning_rate, total=total, peak=section.lr, schedule=section.schedule, warmup=section.warmup)
         return UpdatePlan(
-            updates=section.updates,
+            updates=section.optimizer_steps,
             micro_tokens=section.micro_tokens,
             grad_clip=section.grad_clip,
             temperature=self.config.agent.temperature,
             seed=self.prepared.seed_for("deal", self.step),
             processes=self.config.processes,
-            rates=[rate(first + number) for number in range(section.updates)],
+            rates=[rate(first + number) for number in range(section.optimizer_steps)],
             version=self.step,
         )
 
@@ -323,7 +323,7 @@ class TrainingLoop:
         self, groups: list[Group], steps: Steps, advantages: Advantages, stats: Mapping[str, float], batch: Batch
     ) -> None:
         """Write the event of a finished iteration, and warn where it taught nothing."""
-        left, recent = self.config.train.steps - self.step, self._seconds[-10:]
+        left, recent = self.config.train.iterations - self.step, self._seconds[-10:]
         renamed = {f"update_{key}" if key in {"tokens", "seconds"} else key: value for key, value in stats.items()}
         values = {
             **play_metrics(groups),
@@ -353,9 +353,9 @@ def _announce(prepared: PreparedRun, report: Reporter, policy: ModelFolder | Non
         name=run.name,
         folder=str(run.folder),
         device=prepared.device,
-        model=run.policy.path or f"new, {run.policy.layers} layers of {run.policy.hidden}",
+        model=run.policy.model or f"new, {run.policy.new.layers} layers of {run.policy.new.hidden}",
         **({"revision": policy.revision} if policy and policy.revision else {}),
-        steps=run.train.steps,
+        steps=run.train.iterations,
         tasks=len(prepared.tasks),
         panel=len(prepared.panel.tasks) if prepared.panel else 0,
     )

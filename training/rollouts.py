@@ -93,8 +93,8 @@ class SynchronousRollouts:
     def next(self, step: int) -> Played:
         """Play the groups of the next iteration; trajectories are stored as they finish."""
         run, played = self._prepared.run, RolloutReport()
-        tasks = self._tasks.next(run.train.tasks)
-        tick = self._report.counting("rollout", len(tasks) * run.train.group)
+        tasks = self._tasks.next(run.train.groups)
+        tick = self._report.counting("rollout", len(tasks) * run.train.group_size)
         with stored_trajectories(run, step) as store:
 
             def finished(trajectory: Trajectory) -> None:
@@ -106,11 +106,11 @@ class SynchronousRollouts:
                 self._engine.sampler,
                 tasks,
                 make=self._pool,
-                size=run.train.group,
+                size=run.train.group_size,
                 seed=self._prepared.seed_for("rollout", step),
                 concurrency=run.train.concurrency,
                 processes=run.processes,
-                repairs=run.train.repairs,
+                repairs=run.train.replacements,
                 on_finish=finished,
                 report=played,
             )
@@ -140,11 +140,11 @@ class SynchronousRollouts:
 @contextmanager
 def stored_trajectories(run: Run, step: int) -> Iterator[Callable[[Trajectory], None]]:
     """Give a function that stores a trajectory of iteration `step` + 1; at the end of the block all are stored."""
-    if not run.trajectories:
+    if not run.trajectory_format:
         yield lambda _: None
         return
     check_lock(run.folder)
-    path = run.folder / "trajectories" / f"{step + 1:06d}{run.trajectories}"
+    path = run.folder / "trajectories" / f"{step + 1:06d}{run.trajectory_format}"
     path.parent.mkdir(exist_ok=True)
     with BackgroundWriter(path) as writer:
         yield writer.write

@@ -103,7 +103,7 @@ class PreparedRun:
             make: makes an environment; None: those for training.
         """
         hosts = None if self.hosts is None else self.hosts.borrow()
-        return EnvPool(make or self.make, self.deadline, hosts=hosts, in_order=self.run.env.in_order)
+        return EnvPool(make or self.make, self.deadline, hosts=hosts, in_order=self.run.env.deterministic)
 
     @property
     def needs_reference(self) -> bool:
@@ -139,7 +139,7 @@ def prepare(run: Run) -> PreparedRun:
     _check_engine(run)
     shown = maker(env_id, **run.demonstration_kwargs())
     _check_demonstrations(run, shown)
-    count, seed = run.train.pool or None, seed_for(run.seed, "pool")
+    count, seed = run.train.distinct_tasks or None, seed_for(run.seed, "pool")
     tasks = list_tasks(make, count, seed)
     device = device_of(run.policy.device)
     prepared = PreparedRun(
@@ -164,7 +164,7 @@ def prepare(run: Run) -> PreparedRun:
 
 def _start_hosts(run: Run, device: str) -> EnvProcesses:
     """Return processes for environments, on this machine or on the run's cluster."""
-    workers, threads, memory = run.env.workers, run.env.deadline > 0, run.env.memory
+    workers, threads, memory = run.env.workers, run.env.deadline > 0, run.env.memory_gib
     if not run.cluster.address:
         return EnvProcesses(workers, threads=threads, memory=memory)
     import torch
@@ -175,10 +175,10 @@ def _start_hosts(run: Run, device: str) -> EnvProcesses:
 
 def _check_staleness(run: Run, objective: Objective) -> None:
     """Refuse asynchronous rollouts with an objective that treats stale samples as on-policy."""
-    recomputed = run.objective.old == "recomputed"
+    recomputed = run.objective.old_logprobs == "recomputed"
     if not run.train.asynchronous or objective.corrects_stale(recomputed):
         return
-    key = "train.staleness" if run.train.staleness else "train.spare"
+    key = "train.staleness" if run.train.staleness else "train.spare_groups"
     able = ", ".join(name for name, info in objectives().items() if info.older != "not")
     advice = (
         'set objective.correction, such as "tis_token", or objective.name to "decoupled"'
@@ -186,8 +186,8 @@ def _check_staleness(run: Run, objective: Objective) -> None:
         else f"choose one of {able}"
     )
     raise ConfigError(
-        f"{key} > 0 trains on samples of older weights, which objective.name = {objective.name!r} with objective.old = "
-        f"{run.objective.old!r} does not correct: {advice}"
+        f"{key} > 0 trains on samples of older weights, which objective.name = {objective.name!r} with "
+        f"objective.old_logprobs = {run.objective.old_logprobs!r} does not correct: {advice}"
     )
 
 
@@ -226,17 +226,17 @@ def remarks(prepared: PreparedRun) -> list[str]:
 
 def _order_of_answers(prepared: PreparedRun) -> list[str]:
     run = prepared.run
-    in_one_order = run.env.in_order and not run.env.deadline
+    in_one_order = run.env.deterministic and not run.env.deadline
     elsewhere = (
         run.sampler.engine != "transformers"
         or run.cluster.address
-        or (run.train.asynchronous and not run.train.in_order)
+        or (run.train.asynchronous and not run.train.deterministic)
     )  # nothing repeats there in any case
     if not run.env.workers or in_one_order or elsewhere:
         return []
     return [
         "environments in workers answer in an order that depends on time, so the last digits of log-probabilities, and "
-        "with them the run, do not repeat bit for bit; env.in_order = true without env.deadline makes them repeat"
+        "with them the run, do not repeat bit for bit; env.deterministic = true without env.deadline makes them repeat"
     ]
 
 
@@ -273,7 +273,7 @@ def _same_split(prepared: PreparedRun) -> list[str]:
     if prepared.panel is None or run.evaluation_kwargs() != run.env.kwargs or not takes(run.env.id, "split"):
         return []
     return [
-        'the evaluation uses tasks of the training split; set env.eval, for example to {split = "held_out"}, to '
+        'the evaluation uses tasks of the training split; set evaluation.env, for example to {split = "held_out"}, to '
         "evaluate on tasks that training has not seen"
     ]
 
@@ -281,7 +281,7 @@ def _same_split(prepared: PreparedRun) -> list[str]:
 def _few_tasks(prepared: PreparedRun) -> list[str]:
     run, count = prepared.run, len(prepared.demonstrated)
     wanted = run.imitation.episodes
-    if run.train.pool or wanted <= MANY_REPEATS * count or not plays(run):
+    if run.train.distinct_tasks or wanted <= MANY_REPEATS * count or not plays(run):
         return []
     env = prepared.make_demonstrated()
     try:
@@ -294,7 +294,7 @@ def _few_tasks(prepared: PreparedRun) -> list[str]:
         return []
     return [
         f"{wanted:,} demonstrations cover only {count:,} tasks, which a model may memorise; the environment has more: "
-        f"train.pool={wanted} uses that many different tasks"
+        f"train.distinct_tasks={wanted} uses that many different tasks"
     ]
 
 
@@ -345,19 +345,21 @@ def _check_engine(run: Run) -> None:
 def _check_policy(run: Run) -> None:
     section = run.policy
     LoraOptions.of(section.lora)
-    if section.lora and not section.path:
-        raise ConfigError("policy.lora needs policy.path: a new model has no weights yet that are worth freezing")
-    if not section.path:
-        check_sizes(hidden=section.hidden, layers=section.layers, heads=section.heads, context=section.context)
-    if not section.path and not run.imitation.episodes:
+    if section.lora and not section.model:
+        raise ConfigError("policy.lora needs policy.model: a new model has no weights yet that are worth freezing")
+    if not section.model:
+        check_sizes(
+            hidden=section.new.hidden, layers=section.new.layers, heads=section.new.heads, context=section.context
+        )
+    if not section.model and not run.imitation.episodes:
         raise ConfigError(
             "a new policy needs demonstrations to train its tokenizer: set imitation.episodes (imitation.epochs may be "
-            "0), or policy.path"
+            "0), or policy.model"
         )
 
 
 def find_policy(run: Run) -> ModelFolder | None:
-    """Return the model of policy.path, downloaded if necessary; None for a new one.
+    """Return the model of policy.model, downloaded if necessary; None for a new one.
 
     `prepare` does not ask for it, since the runs of an ablation are prepared before their policy exists.
 
@@ -365,9 +367,9 @@ def find_policy(run: Run) -> ModelFolder | None:
         ConfigError: there is no such model, or it cannot be downloaded.
     """
     try:
-        return find_model(run.policy.path) if run.policy.path else None
+        return find_model(run.policy.model) if run.policy.model else None
     except ModelError as error:
-        raise ConfigError(f"policy.path: {error}") from error
+        raise ConfigError(f"policy.model: {error}") from error
 
 
 def _check_demonstrations(run: Run, make: MakeEnv) -> None:

@@ -262,7 +262,7 @@ def test_a_template_that_lists_actions_can_be_imitated(tmp_path):
             "agent": {"template": "react", "parser": "think-action"},
             "imitation": {"episodes": 3, "demonstrator": demonstrator},
             "evaluation": {"episodes": 0},
-            "train": {"pool": 3},
+            "train": {"distinct_tasks": 3},
         }
         return prepare(Run.parse(content))
 
@@ -343,7 +343,7 @@ def test_a_searcher_demonstrates_in_the_household(tmp_path):
                 "env": {"kwargs": {"level": "tiny"}},
                 "imitation": {"episodes": 6, "demonstrator": "searcher", "noise": 0.2},
                 "evaluation": {"episodes": 0},
-                "train": {"pool": 6},
+                "train": {"distinct_tasks": 6},
             }
         )
     )

@@ -504,7 +504,7 @@ def test_self_imitation_leaves_failures_out():
         (lambda: Objective(name="kl_penalty", options={"estimator": "k3*"}), "k3"),
         (lambda: Objective(aggregation="token_mean"), "objective.aggregation.*'token-mean'"),
         (lambda: Objective(correction="tis"), "objective.correction 'tis'"),
-        (lambda: Objective(kl_estimator=""), "objective.kl_estimator"),
+        (lambda: Objective(kl_estimator=""), "objective.kl.estimator"),
         (lambda: Objective(correction="icepop", correction_low=6.0), "0 <= low <= high"),
         (
             lambda: Objective(name="decoupled", correction="tis_token"),

@@ -22,7 +22,7 @@ def check_distribution(run: Run) -> None:
     Raises:
         ConfigError: it names the key and the value with which the samples are of the policy itself.
     """
-    if not run.train.steps:
+    if not run.train.iterations:
         return
     if run.agent.top_p < 1:
         raise ConfigError(

@@ -37,7 +37,7 @@ def warm_start(prepared: PreparedRun, report: Reporter) -> Learner:
     """
     run = prepared.run
     torch.manual_seed(prepared.seed_for("torch"))
-    learner = _load(prepared, report) if run.policy.path else None
+    learner = _load(prepared, report) if run.policy.model else None
     if not run.imitation.episodes:
         assert learner is not None, "prepare() requires a policy or demonstrations"
         return learner
@@ -53,7 +53,7 @@ def warm_start(prepared: PreparedRun, report: Reporter) -> Learner:
 
 def _load(prepared: PreparedRun, report: Reporter) -> Learner:
     section = prepared.run.policy
-    folder = find_model(section.path)
+    folder = find_model(section.model)
     require_whole(folder.path)
     tokenizer = load_tokenizer(folder.path)
     prepared.agent(tokenizer)  # an unsuitable chat template is reported before anything is played
@@ -64,8 +64,8 @@ def _load(prepared: PreparedRun, report: Reporter) -> Learner:
 
 def _build(prepared: PreparedRun, played: Demonstrations, report: Reporter) -> Learner:
     section = prepared.run.policy
-    sizes = section.model_dump(include={"vocab", "hidden", "layers", "heads", "context"})
-    model, tokenizer = build_policy(played.texts, **sizes, seed=prepared.seed_for("weights"))
+    sizes = section.new.model_dump()
+    model, tokenizer = build_policy(played.texts, **sizes, context=section.context, seed=prepared.seed_for("weights"))
     check_context(prepared, tokenizer, model.config)
     return make_learner(prepared, model, tokenizer, report)
 
@@ -74,7 +74,9 @@ def _imitate(prepared: PreparedRun, learner: Learner, played: Demonstrations, re
     run, count = prepared.run, len(played.trajectories)
     agent = prepared.agent(learner.tokenizer)
     groups, advantages = played.tokenized(agent, learner.tokenizer, run.policy.context)
-    batch = demonstration_batch(groups, advantages, context=run.policy.context, observations=run.imitation.observations)
+    batch = demonstration_batch(
+        groups, advantages, context=run.policy.context, observations=run.imitation.observation_weight
+    )
     report.event(
         "imitation",
         0,

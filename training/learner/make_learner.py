@@ -38,7 +38,7 @@ def make_learner(prepared: PreparedRun, model: Any, tokenizer: Any, report: Repo
         "weight_decay": run.train.weight_decay,
         "optimizer": run.train.optimizer,
         "bfloat16": run.policy.dtype == "bfloat16",
-        "checkpointing": run.policy.checkpointing,
+        "checkpointing": run.policy.recompute_activations,
         "packing": run.train.packing,
     }
     learner: Learner
@@ -55,8 +55,8 @@ def make_learner(prepared: PreparedRun, model: Any, tokenizer: Any, report: Repo
 def memory_needs(prepared: PreparedRun) -> MemoryNeeds:
     """Return what decides how much memory a run needs, at most as many cached tokens as episodes can have."""
     run = prepared.run
-    groups = run.train.tasks * (run.train.staleness + 1) + run.train.spare
-    episodes = min(run.train.concurrency, groups * run.train.group)
+    groups = run.train.groups * (run.train.staleness + 1) + run.train.spare_groups
+    episodes = min(run.train.concurrency, groups * run.train.group_size)
     here = run.sampler.engine == "transformers" and not run.cluster.address
     dtype = run.sampler.dtype or run.policy.dtype
     copied = bool(run.train.staleness) or dtype != held_dtype(run.policy)
@@ -66,7 +66,7 @@ def memory_needs(prepared: PreparedRun) -> MemoryNeeds:
         dtype=run.policy.dtype,
         lora=run.policy.lora,
         optimizer=run.train.optimizer,
-        checkpointing=run.policy.checkpointing,
+        checkpointing=run.policy.recompute_activations,
         packing=run.train.packing,
         attention=run.policy.attention,
         reference=prepared.needs_reference,
@@ -82,7 +82,7 @@ def held_dtype(section: PolicySection) -> str:
 
 
 def load_trainable(section: PolicySection, folder: ModelFolder) -> Any:
-    """Return the model of policy.path, with a new adapter if the run trains one.
+    """Return the model of policy.model, with a new adapter if the run trains one.
 
     Raises:
         ConfigError: the folder holds an adapter, and another one would be put on top of it.
@@ -96,20 +96,20 @@ def load_trainable(section: PolicySection, folder: ModelFolder) -> Any:
 
 
 def load_trained(section: PolicySection, checkpoint: Path) -> Any:
-    """Return the model of a checkpoint; an adapter is put beside the model of policy.path, and stays trainable.
+    """Return the model of a checkpoint; an adapter is put beside the model of policy.model, and stays trainable.
 
     Raises:
         ModelError: the model cannot be read, or the adapter belongs to another base.
     """
     if not section.lora:
         return load_model(checkpoint, attention=section.attention)
-    return attach(_load_base(section, find_model(section.path)), checkpoint, trainable=True)
+    return attach(_load_base(section, find_model(section.model)), checkpoint, trainable=True)
 
 
 def _load_base(section: PolicySection, folder: ModelFolder) -> Any:
     if is_adapter(folder.path):
         raise ConfigError(
-            f"policy.path is the adapter {folder.path}, but policy.lora needs a whole model: use the folder final/ of "
+            f"policy.model is the adapter {folder.path}, but policy.lora needs a whole model: use the folder final/ of "
             "the run that trained it"
         )
     return load_model(folder.path, dtype=held_dtype(section), attention=section.attention)

@@ -61,7 +61,7 @@ class Recovery:
 
     def __init__(self, run: Run, report: Reporter) -> None:
         self.run, self.report = run, report
-        self.checkpoints = Checkpoints(run.folder / "checkpoints", keep=run.train.keep)
+        self.checkpoints = Checkpoints(run.folder / "checkpoints", keep=run.checkpoints.keep)
         self._loop: Recoverable | None = None
         self._boundary: dict[str, Any] | None = None  # None while weights and counters do not belong together
         self._settled = True  # whether all that has to be complete before a checkpoint is
@@ -90,7 +90,7 @@ class Recovery:
         self._mark(loop)
         for text in restored.skipped:
             self.report.event("note", restored.step, text=text)
-        self.report.tick("resumed", restored.step, self.run.train.steps)
+        self.report.tick("resumed", restored.step, self.run.train.iterations)
 
     @contextmanager
     def update(self, loop: Recoverable) -> Iterator[None]:
@@ -109,8 +109,8 @@ class Recovery:
 
     def save_if_due(self, loop: Recoverable) -> bool:
         """Save the last boundary if the run asks for a checkpoint there; return whether it does."""
-        every = self.run.train.checkpoint_every
-        due = loop.step == self.run.train.steps or bool(every and loop.step % every == 0)
+        every = self.run.checkpoints.every
+        due = loop.step == self.run.train.iterations or bool(every and loop.step % every == 0)
         if due:
             self.save(loop)
         return due
@@ -126,7 +126,7 @@ class Recovery:
             path = self.checkpoints.save(loop.step, *parts, learner.save_shards)
             self._saved = loop.step
             prune_trajectories(self.run, self.checkpoints.steps())
-        self.report.tick("checkpoint", loop.step, self.run.train.steps, path=str(path))
+        self.report.tick("checkpoint", loop.step, self.run.train.iterations, path=str(path))
 
     @contextmanager
     def saved_after(self, *errors: type[Exception]) -> Iterator[None]:
@@ -174,7 +174,7 @@ def find_restart(run: Run) -> Restored | None:
     Raises:
         CheckpointError: no checkpoint is complete, or it was written by another version.
     """
-    checkpoints = Checkpoints(run.folder / "checkpoints", keep=run.train.keep)
+    checkpoints = Checkpoints(run.folder / "checkpoints", keep=run.checkpoints.keep)
     if not checkpoints.steps():
         return None  # the run ended during the warm start, which is started again
     restored = checkpoints.load(load=partial(load_trained, run.policy))
@@ -251,4 +251,4 @@ def _load_reference(prepared: PreparedRun, learner: Learner) -> None:
 
 
 def _complete(run: Run, restored: Restored) -> bool:
-    return restored.step >= run.train.steps and (run.folder / "after.json").exists()
+    return restored.step >= run.train.iterations and (run.folder / "after.json").exists()

@@ -1,4 +1,4 @@
-"""Which stored trajectories of a run are kept, where train.keep_trajectories bounds them.
+"""Which stored trajectories of a run are kept, where checkpoints.keep_trajectories bounds them.
 
 Training never reads them again: what a resumed run needs of rollouts in play lies in the run's folder "groups".
 """
@@ -12,17 +12,17 @@ from turnwise.training.config.run import Run
 def prune_trajectories(run: Run, checkpoints: Sequence[int]) -> list[int]:
     """Remove the trajectories of old iterations, and return which ones.
 
-    The newest train.keep_trajectories iterations stay, counted back from the oldest checkpoint that is kept: whichever
+    The newest checkpoints.keep_trajectories iterations stay, counted back from the oldest kept checkpoint: whichever
     of them a run resumes from, so many stay behind it. So does all that an audit can score with weights that are kept,
     those before training included.
 
     Args:
-        run: the configuration; with train.keep_trajectories = 0, nothing is removed.
+        run: the configuration; with checkpoints.keep_trajectories = 0, nothing is removed.
         checkpoints: finished iterations of the checkpoints that are kept.
     """
-    if not run.train.keep_trajectories or not checkpoints:
+    if not run.checkpoints.keep_trajectories or not checkpoints:
         return []
-    last = min(checkpoints) - run.train.keep_trajectories
+    last = min(checkpoints) - run.checkpoints.keep_trajectories
     first = 1 + run.train.oldest  # the last that the weights before training may have played
     files = iteration_files(run.folder / "trajectories")
     removed = {number: path for number, path in files.items() if first < number <= last}
