@@ -34,7 +34,7 @@ class ModelOptions:
         threads: CPU threads; without one in the run, 1 for small models and torch's own choice for large ones.
         dtype: of the weights, float32 (the default), bfloat16 or float16.
         batch_size: maximum number of episodes that are sampled together.
-        options: of the sampler: context, memory, and options of its engine.
+        options: of the sampler: context, kv_cache_gib, and options of its engine.
     """
 
     device: str | None = None
@@ -206,7 +206,7 @@ def _settings(engine: str, model: str, url: str, choice: ModelOptions, run: Run 
         url=url or str(options.pop("url", "")),
         device=_device(choice, run),
         dtype="" if choice.dtype is None else choose("dtype", choice.dtype, DTYPES),
-        memory=float(options.pop("memory", 0.0)),
+        memory=float(options.pop("kv_cache_gib", options.pop("memory", 0.0))),  # "memory" is its old name
         context=options.pop("context", None),
         concurrency=choice.batch_size or (run.train.concurrency if run else 64),
         options=options,
