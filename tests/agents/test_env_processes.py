@@ -32,6 +32,8 @@ from turnwise.envs import EnvError, load, make, maker
 from turnwise.envs.errors import DeadlineExceeded, EnvironmentDied
 from turnwise.processes.concurrent_process import ConcurrentProcess
 
+pytestmark = pytest.mark.waits
+
 WIN = ["take key", "go east", "unlock door", "go east"]
 SAFE, BAD = "open-3-1", "open-5-1"
 LONG = 60.0

@@ -19,6 +19,8 @@ from turnwise.agents.models.hub import needed_files  # noqa: E402
 from turnwise.agents.models.model_folder import find_model, load_model, load_tokenizer, model_config  # noqa: E402
 from turnwise.training.learner.policy import build_policy, save_policy  # noqa: E402
 
+pytestmark = pytest.mark.waits
+
 TEXTS = ["You see a mug 12.\n> ", "take mug 12", "go to sinkbasin 1"] * 3
 FIND = """
 import sys

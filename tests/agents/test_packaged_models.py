@@ -25,6 +25,8 @@ from turnwise.agents.errors import ModelError
 from turnwise.agents.models.model_folder import load_model, load_tokenizer, model_config
 from turnwise.agents.models.packaged_models import MODELS, PackagedModel, build_folder, packaged_model
 
+pytestmark = pytest.mark.waits
+
 MODEL = PackagedModel(
     title="toy",
     packages=("toy-model==1.0", "toy-model-part1==1.0"),
