@@ -27,7 +27,7 @@ class ForkPipe:
         """Keep the fork's end of the pipe."""
         self._pipe = pipe
 
-    def send(self, message: Any) -> None:
+    def send(self, message: object) -> None:
         """Send a message to the parent, which may have to make room for it first."""
         self._pipe.send_bytes(pickle.dumps((_MESSAGE, None, message)))
 
@@ -50,7 +50,7 @@ class Fork(Generic[T]):
         self._child = ChildProcess(_run, work, name=name, start_method="fork", daemon=daemon)
         self._answer: tuple[Exception | None, Any] | None = None
 
-    def send(self, message: Any) -> None:
+    def send(self, message: object) -> None:
         """Send the work a message.
 
         Raises:

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from turnwise.tools.sandbox import cgroups, hidden, kernel, mounts, processes, seccomp, user_ids
-from turnwise.tools.sandbox.confinement import READABLE, ServedBox, exec_program
+from turnwise.tools.sandbox.confinement import READABLE, Request, ServedBox, exec_program
 
 _MAX_FDS: Final = 8  # descriptors of one request
 _PATIENCE: Final = 5.0  # seconds for killed processes to end, before everything in the box is killed
@@ -147,7 +147,7 @@ class ForkServer:
         status: socket.socket,
         fds: list[int],
         kind: str,
-        limits: dict[str, Any],
+        limits: Request,
         readable: list[str],
         bind: bool,
     ) -> None:
@@ -175,7 +175,7 @@ class ForkServer:
         socket.send_fds(status, [json.dumps(reply).encode()], [storage.work])
         status.close()
 
-    def do_spawn(self, *, status: socket.socket, fds: list[int], box: str, **request: Any) -> dict[str, Any] | None:
+    def do_spawn(self, *, status: socket.socket, fds: list[int], box: str, **request: Any) -> Request | None:
         """Start a program in a box; the reply is sent when it has ended."""
         served = self.boxes[box]
         seccomp.program(served.policy(request["backend"], network=request["network"]))  # made once, not in each child
@@ -193,16 +193,16 @@ class ForkServer:
         self.poll.register(status.fileno(), select.POLLIN)
         return None
 
-    def do_cpu(self, *, status: socket.socket, fds: list[int], box: str) -> dict[str, Any]:
+    def do_cpu(self, *, status: socket.socket, fds: list[int], box: str) -> Request:
         """Return the CPU seconds of all processes that run in a box now, and of their children that have ended."""
         return {"cpu": processes.cpu_of(user_ids.descendants(self.boxes[box].programs))}
 
-    def do_pause(self, *, status: socket.socket, fds: list[int], box: str) -> dict[str, Any]:
+    def do_pause(self, *, status: socket.socket, fds: list[int], box: str) -> Request:
         """Stop all programs of a box."""
         self._signal(self.boxes[box], signal.SIGSTOP)
         return {}
 
-    def do_resume(self, *, status: socket.socket, fds: list[int], box: str) -> dict[str, Any]:
+    def do_resume(self, *, status: socket.socket, fds: list[int], box: str) -> Request:
         """Let the programs of a box go on."""
         if box in self.boxes:
             self._signal(self.boxes[box], signal.SIGCONT)
@@ -356,7 +356,7 @@ class ForkServer:
         _send(program.status, reply)
 
 
-def _send(status: socket.socket | None, reply: dict[str, Any]) -> None:
+def _send(status: socket.socket | None, reply: Request) -> None:
     if status is None:
         return
     with suppress(OSError):
@@ -365,7 +365,7 @@ def _send(status: socket.socket | None, reply: dict[str, Any]) -> None:
 
 
 def _create_storage(
-    kind: str, uid: int, limits: dict[str, Any], readable: list[str], *, bind: bool
+    kind: str, uid: int, limits: Request, readable: list[str], *, bind: bool
 ) -> tuple[mounts.BoxStorage, list[tuple[str, str]]]:
     """Return the storage, and the readable directories as pairs (current path, path that programs see)."""
     plain = [(path, path) for path in readable]
