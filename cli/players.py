@@ -204,10 +204,9 @@ def _load_sampler(
     Of the two tables of options, the first is replaced by those of the run, and the second replaces them.
     """
     from turnwise.agents.agent import Agent
-    from turnwise.agents.errors import look_up
     from turnwise.agents.prompts.chat_template import chat_fields
     from turnwise.agents.prompts.native_tools import chat_with_tools
-    from turnwise.agents.samplers import MODEL_FREE, SAMPLERS, SamplerSettings
+    from turnwise.agents.samplers import MODEL_FREE, SamplerSettings, make_sampler
 
     if engine in MODEL_FREE:
         _refuse_model_options(engine, choice)
@@ -240,7 +239,7 @@ def _load_sampler(
     if sampler is None:
         if engine == "transformers":
             settings = _with_module(settings, choice.threads or (run.threads if run else 0))
-        sampler = look_up(SAMPLERS, engine)(settings)
+        sampler = make_sampler(engine, settings)
     if run is not None:
         chat = chat_with_tools(chat, run.env.id, run.evaluation_kwargs())
     agent = Agent.from_options(**values, **chat_fields(chat, sampler.tokenizer))
@@ -314,7 +313,7 @@ class Advisor:
     async def _ask(self, session: PlaySession) -> Advice:
         from turnwise.agents.prompts.dialogue import Dialogue
         from turnwise.agents.rollouts.rollout import sampling_seed
-        from turnwise.agents.samplers import Request, UsesPlanner
+        from turnwise.agents.samplers import Request
 
         agent, sampler = self.player.agent, self.player.sampler
         self._asked += 1
@@ -346,8 +345,7 @@ class Advisor:
             end=dialogue.end,
         )
         try:
-            if isinstance(sampler, UsesPlanner):
-                sampler.attach(episode, session.plan)
+            sampler.attach(episode, session.plan)
             answer = await sampler.sample(request)
         finally:
             sampler.forget(episode)

@@ -54,7 +54,7 @@ def find_checkpoint(path: Path, players: Iterable[str] = ()) -> Path:
     if not path.exists():
         accepted = ", ".join(["the path of a run or checkpoint", *players])
         raise UserError(f"{path} does not exist; expected {accepted}, expert or random")
-    from turnwise.agents.models.lora_folders import is_adapter
+    from turnwise.agents.models.weights import is_adapter
     from turnwise.training.run_folder.checkpoint import Checkpoints, require_whole, verify
 
     if (path / "config.json").is_file() or is_adapter(path):

@@ -1,7 +1,7 @@
 """Parse Playwright's snapshot of the accessibility tree.
 
-The snapshot is a subset of YAML: one node per line, "- role "name" [ref=e3] [box=x,y,w,h] [checked]: text", children
-indented by two spaces, properties as "/name: value". Any other line becomes a text node, since a page can contain
+The snapshot is a subset of YAML: one node per line, `- role "name" [ref=e3] [box=x,y,w,h] [checked]: text`, children
+indented by two spaces, properties as `/name: value`. Any other line becomes a text node, since a page can contain
 anything.
 """
 
