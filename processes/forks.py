@@ -1,4 +1,4 @@
-"""Work that copies of this process do beside it: they begin with everything that it has in memory.
+"""Copies of this process that work beside it and begin with everything that it has in memory.
 
 Nothing has to be sent to a fork, which suits work on a model and environments that are already loaded. Forking is safe
 where no other thread holds a lock that the work needs: on a CPU, with one thread of torch, and never once CUDA is used.

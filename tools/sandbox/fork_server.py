@@ -77,8 +77,10 @@ class ForkServer:
         self.opened = 0
         self.poll = select.poll()
         self.wake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        # Python writes to the wake-up descriptor only for signals that have a handler.
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        # Unlike an id, a descriptor can be polled, and never comes to mean another process.
         self.supervisor = os.pidfd_open(supervisor)
         for fd in (self.wake, self.supervisor, requests.fileno()):
             self.poll.register(fd, select.POLLIN)
@@ -86,6 +88,7 @@ class ForkServer:
     def run(self) -> None:
         """Serve requests until the supervisor is gone."""
         while True:
+            # The end of what a program left behind is no event here, so it is looked for every millisecond.
             waiting = self.closing or any(program.code is not None for program in self.programs.values())
             for fd, _ in self.poll.poll(1 if waiting else None):
                 if fd == self.supervisor:
@@ -124,7 +127,7 @@ class ForkServer:
         message, fds, _, _ = socket.recv_fds(self.requests, 16, _MAX_FDS)
         if not message:
             return False
-        for fd in fds:
+        for fd in fds:  # programs that start later must not hold descriptors of this request
             os.set_inheritable(fd, False)
         with open(fds[0], "rb") as file:
             file.seek(0)
@@ -249,6 +252,7 @@ class ForkServer:
         if box.group and not box.group.remove() and not late:
             return False
         self.strikes.forget(box.uid)
+        # An id under which something may still run is not given to another box.
         if box.lease and closing.clean:
             box.lease.release()
         _send(closing.status, {"clean": closing.clean})
@@ -276,6 +280,7 @@ class ForkServer:
             if program is None:
                 continue
             program.cpu += usage.ru_utime + usage.ru_stime
+            # Under bubblewrap, the program runs below the first process; bubblewrap's own peak says nothing about it.
             if pid != program.pid or not program.peak:
                 program.peak = usage.ru_maxrss * 1024
             if pid == program.pid:
@@ -333,6 +338,8 @@ class ForkServer:
                 left = True
         if left:
             return False
+        # One signal to all of a user id reaches what is forked at this moment too. Without an id of its own, the box
+        # shares it with others, and only orphans, which are children of this process, are known to be its remains.
         if alone and box.lease:
             return self.strikes.kill_all(box.uid)
         if any(not program.first for program in programs) or alone:
@@ -393,9 +400,10 @@ def _remove_in_child(storage: mounts.BoxStorage) -> int:
 
 def main() -> None:
     """Run the fork server of the process whose id is the first argument; requests arrive on descriptor 0."""
+    # Programs inherit descriptor 0, so it becomes /dev/null, and the requests get another one.
     requests = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC), 0)
-    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # orphans of programs become children of this process
     os.umask(0o022)
     cgroups.sweep()
     user_ids.sweep()
