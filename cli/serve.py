@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from turnwise.cli.console import out, say, warn
-from turnwise.cli.errors import UserError, require_writable
+from turnwise.cli.errors import UserError
 from turnwise.cli.options import Names
 from turnwise.cli.serve_env import env
 from turnwise.cli.serve_model import serve_model
@@ -62,6 +62,7 @@ def shop(
     ] = "text",
 ) -> None:
     """Serve the web shop until Ctrl-C. Open /TASK to play the goal of a task, or / for any."""
+    from turnwise.agents.files.json_files import require_writable
     from turnwise.agents.files.trajectory_files import check_suffix
     from turnwise.envs.shop.site.app import create_app
     from turnwise.processes.serving import listen, require_packages, serve_forever, url_of
