@@ -1,4 +1,4 @@
-"""What a phone holds: its apps with their tables, the files of its storage, its settings and its log."""
+"""The data of a phone: its apps with their tables, the files of its storage, its settings and its log."""
 
 from __future__ import annotations
 

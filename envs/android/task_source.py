@@ -1,4 +1,4 @@
-"""Where the tasks of the environment come from, and what an episode needs of them.
+"""Sources of the tasks of the environment, and what an episode needs of a task.
 
 `TaskSource` and `DeviceTask` are all that `AndroidEnv` knows of a task: any device may stand behind them.
 `SimulatedTasks` draws the templates of `tasks` on phones in this process; `stock.source` has tasks for a device of adb.

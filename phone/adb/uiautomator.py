@@ -1,4 +1,4 @@
-"""What uiautomator2 speaks with its server on the device: HTTP on tcp:9008, with JSON-RPC under /jsonrpc/0.
+"""The server on the device with which uiautomator2 speaks: HTTP on tcp:9008, with JSON-RPC under /jsonrpc/0.
 
 The methods that clients use most are there; the others are refused by name, as JSON-RPC does.
 """

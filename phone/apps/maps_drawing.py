@@ -1,4 +1,4 @@
-"""How the town of Maps looks: the ground, the marks of places, a route. Units are metres times the scale of a zoom."""
+"""Drawings of the town of Maps: the ground, the marks of places, a route. Units: metres times the scale of a zoom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a finger does: a tap, a long press or a swipe at a pixel becomes an action of what is there."""
+"""Touches of a finger: a tap, a long press or a swipe at a pixel becomes an action of what is there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an app is, and the context that its screens and actions get.
+"""Apps, and the context that their screens and actions get.
 
 An app is one file that ends with its declaration:
 

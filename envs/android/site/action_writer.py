@@ -1,4 +1,4 @@
-"""Writes what a person did as an action of the environment: the first one that leads to the same state.
+"""The writer of actions: what a person did becomes the first action of the environment that leads to the same state.
 
 A tap becomes the tap on an element where that does the same, typing becomes `type N TEXT` with all that the field
 holds, and several turns of the wheel become one swipe. What no action does (the Overview key) is not written.

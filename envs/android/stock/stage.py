@@ -1,4 +1,4 @@
-"""What a template of stock apps draws from: the device as adb shows it, which it may prepare through adb."""
+"""The stage of a template of stock apps: the device as adb shows it, which the template may prepare through adb."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a template draws from: a phone before the start of its task, and a random generator."""
+"""The source of the parameters of a task: a phone before the start of its task, and a random generator."""
 
 from __future__ import annotations
 

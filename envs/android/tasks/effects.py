@@ -1,4 +1,4 @@
-"""What success changes, as data: the complete difference between the phone before and after a task.
+"""Effects: what success changes, as data; the complete difference between the phone before and after a task.
 
     InsertRow(CONTACTS, "contacts", {"first": "Ana", "phone": "+1 555 0100", "label": "Mobile"}, free=("starred",))
     UpdateRow(CONTACTS, "contacts", 7, {"phone": "+1 555 0100"})
