@@ -23,7 +23,7 @@ from turnwise.envs.android.tasks.template import SPLITS, PhoneTask, TaskTemplate
 from turnwise.envs.android.values import Options
 from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.validation import choice, number
-from turnwise.phone.adb.direct import DirectDevice
+from turnwise.phone.adb.direct_device import DirectDevice
 from turnwise.phone.screen.layout import NAVIGATION
 from turnwise.phone.toolkit.state import State
 from turnwise.registry import suggest

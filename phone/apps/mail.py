@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from turnwise.phone.apps.mail_compose import choose_file, compose, forward, full_name, keep, reply, write
+from turnwise.phone.apps.mail_writing import choose_file, compose, forward, full_name, keep, reply, write
 from turnwise.phone.content.letters import COLLEAGUES, COMPANIES
 from turnwise.phone.content.people import TOWNS
 from turnwise.phone.content.plans import owner, people, plans

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from turnwise.envs.android.actions import BadAction, parse, perform
 from turnwise.envs.android.elements import ScreenElement, folded
 from turnwise.envs.android.site.inputs import Input
-from turnwise.phone.adb.direct import DirectDevice
+from turnwise.phone.adb.direct_device import DirectDevice
 from turnwise.phone.screen.keyboard import KEYBOARD_MODE
 from turnwise.phone.toolkit.forms import keep_value
 from turnwise.phone.toolkit.state import State

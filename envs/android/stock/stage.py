@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from turnwise.envs.android.stock.observed import (
+from turnwise.envs.android.stock.observation import (
     ADB,
     FOLDERS,
     add_contact,
