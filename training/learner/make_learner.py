@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.models.lora_folders import attach, is_adapter
+from turnwise.agents.models.lora_folders import attach
 from turnwise.agents.models.model_folder import ModelFolder, find_model, load_model
+from turnwise.agents.models.weights import is_adapter
 from turnwise.training.config.sections import PolicySection
 from turnwise.training.errors import ConfigError
 from turnwise.training.events import Reporter
