@@ -25,7 +25,7 @@ class Plan(NamedTuple):
     title: str
     start: datetime
     minutes: int
-    place: str
+    location: str
     who: Person
     channel: str  # sms or mail
     ask: str

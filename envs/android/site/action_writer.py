@@ -29,7 +29,7 @@ class Written:
     words: str
     before: State
     after: str
-    given: Input | None = None
+    user_input: Input | None = None
 
 
 def write(
@@ -75,12 +75,12 @@ def _on_the_keyboard(user_input: Input, elements: Sequence[ScreenElement], value
 
 def _together(last: Written, user_input: Input, edits: bool) -> Input | None:
     """Return both inputs as one, or None if they do not belong together."""
-    if last.action is None or last.given is None:
+    if last.action is None or last.user_input is None:
         return None
     if edits and last.action.startswith(("type ", "tap ")):
         return Input("key")
-    if last.given.kind == user_input.kind == "scroll":
-        old = last.given
+    if last.user_input.kind == user_input.kind == "scroll":
+        old = last.user_input
         return Input("scroll", old.x, old.y, old.x2, old.y2 + user_input.vertical)
     return None
 
