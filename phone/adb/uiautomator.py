@@ -239,7 +239,7 @@ def _clipboard(phone: Phone) -> str:
     return phone.state.clipboard
 
 
-def _set_clipboard(phone: Phone, label: Any, text: Any) -> None:
+def _set_clipboard(phone: Phone, label: object, text: object) -> None:
     phone.change(clipboard=str(text))
 
 

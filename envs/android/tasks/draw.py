@@ -28,7 +28,7 @@ class Draw:
         """Return the rows of a table whose columns equal the given values."""
         return self.phone.tables(package).rows(table, "", **equal)
 
-    def pick(self, items: Sequence[object]) -> Any:
+    def pick(self, items: Sequence[T]) -> T | None:
         """Return one of the items, or None if there are none."""
         return self.random.pick(items) if items else None
 
