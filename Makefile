@@ -54,6 +54,11 @@ demo: $(DEMO_STAMP)
 test: install
 	$(BIN)/python -m pytest -q -n 2 -m "not slow"
 
+.PHONY: test-phone
+# The simulated phone alone.
+test-phone: install
+	$(BIN)/python -m pytest -q tests/phone
+
 test-slow: install
 	$(BIN)/python -m pytest -q -n 2 -m slow
 

@@ -78,10 +78,10 @@ def read_snapshot(snapshot: str) -> list[SnapshotNode]:
 
 def _node(line: str) -> SnapshotNode:
     """Parse one line."""
-    head, rest = _unquoted(line)
-    match = _HEAD.fullmatch(head + rest)
+    head, remainder = _unquoted(line)
+    match = _HEAD.fullmatch(head + remainder)
     if match is None:
-        return SnapshotNode("text", text=_scalar(head + rest))
+        return SnapshotNode("text", text=_scalar(head + remainder))
     node = SnapshotNode(match["role"], _scalar(match["name"] or ""), text=_scalar(match["text"] or ""))
     for mark in re.findall(r"\[([^\]]*)\]", match["marks"]):
         key, _, value = mark.partition("=")
