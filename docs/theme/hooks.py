@@ -24,6 +24,7 @@ MOVED = {  # page of the site -> file of the repository
     "index.md": "README.md",
     "map.md": "docs/index.md",
     **{name: name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")},
+    **{f"folders/{folder}.md": f"{folder}/README.md" for folder in FOLDERS if (ROOT / folder / "README.md").exists()},
     **{f"examples/{path.stem}.md": f"examples/{path.name}" for path in EXAMPLES},
 }
 CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
