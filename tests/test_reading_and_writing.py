@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -71,12 +72,19 @@ def within(name: str, places: dict[str, str]) -> bool:
     return any(name == place or name.startswith(f"{place}/") for place in places)
 
 
-SOURCES = [
-    (path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8")))
-    for folder in FOLDERS
-    for path in sorted((ROOT / folder).rglob("*.py"))
-]
-OF_RUNS = [(name, tree) for name, tree in SOURCES if name.startswith(RUN_FOLDERS)]
+@cache
+def sources() -> dict[str, ast.Module]:
+    """Every module of ours by its name."""
+    return {
+        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for folder in FOLDERS
+        for path in sorted((ROOT / folder).rglob("*.py"))
+    }
+
+
+def of_runs() -> Iterator[tuple[str, ast.Module]]:
+    """The modules that read and write files of runs."""
+    return ((name, tree) for name, tree in sources().items() if name.startswith(RUN_FOLDERS))
 
 
 def opens_and_parses(tree: ast.Module, parsers: tuple[str, ...] = PARSERS) -> bool:
@@ -128,20 +136,24 @@ def careless_writes(tree: ast.Module) -> Iterator[str]:
 
 
 def test_files_are_read_under_limits() -> None:
-    wrong = {name: found for name, tree in SOURCES if not within(name, READ_ELSEWHERE) and (found := reads(name, tree))}
+    wrong = {
+        name: found
+        for name, tree in sources().items()
+        if not within(name, READ_ELSEWHERE) and (found := reads(name, tree))
+    }
     assert wrong == {}, "read files of users and of runs with tools/readers or tools/bounded_input.py"
 
 
 def test_texts_are_written_whatever_they_hold() -> None:
-    wrong = {name: list(careless_writes(tree)) for name, tree in OF_RUNS if not within(name, WRITERS)}
+    wrong = {name: list(careless_writes(tree)) for name, tree in of_runs() if not within(name, WRITERS)}
     assert {name: calls for name, calls in wrong.items() if calls} == {}
 
 
 def test_the_exceptions_are_needed() -> None:
     for place in READ_ELSEWHERE:
-        assert any(reads(name, tree) for name, tree in SOURCES if within(name, {place: ""})), place
+        assert any(reads(name, tree) for name, tree in sources().items() if within(name, {place: ""})), place
     for place in WRITERS:
-        assert any(list(careless_writes(tree)) for name, tree in OF_RUNS if within(name, {place: ""})), place
+        assert any(list(careless_writes(tree)) for name, tree in of_runs() if within(name, {place: ""})), place
 
 
 @pytest.mark.parametrize(
