@@ -51,11 +51,10 @@ $(STAMP): EXTRA = dev
 $(DEMO_STAMP): EXTRA = train
 $(STAMP) $(DEMO_STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"turnwise needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}; try make PYTHON=python3.12")'
-	$(call SAY,turnwise[$(EXTRA)],$(VENV),this takes minutes, most of them for torch)
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	@echo "installing turnwise and what it needs into $(VENV): the first time takes minutes"
-	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -e ".[$(EXTRA)]"
+	$(call SAY,turnwise[$(EXTRA)],$(VENV),the first time takes minutes)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRA)]"
 	@touch $@ $(DEMO_STAMP)
 
 # Editable installs of renamed folders work through an import hook that type checkers do not run.
@@ -139,9 +138,9 @@ docs: $(DOCS_STAMP) links
 
 $(DOCS_STAMP): pyproject.toml
 	$(call SAY,the generator of the site,$(DOCS_VENV),a minute)
-	test -x $(DOCS_VENV)/bin/python || $(PYTHON) -m venv $(DOCS_VENV)
-	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --group docs
+	@test -x $(DOCS_VENV)/bin/python || $(PYTHON) -m venv $(DOCS_VENV)
+	@$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	@$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --group docs
 	@touch $@
 
 bench: install

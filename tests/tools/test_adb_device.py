@@ -19,7 +19,7 @@ from toys.ports import reserved_port
 
 from turnwise.phone import Phone
 from turnwise.phone.adb import AdbServer
-from turnwise.phone.adb.direct import DirectDevice
+from turnwise.phone.adb.direct_device import DirectDevice
 from turnwise.tools.android import AdbDevice, AdbServerClient, Device, DeviceError, DeviceLost, smart_socket, write_xml
 
 pytestmark = pytest.mark.waits

@@ -19,14 +19,14 @@ from turnwise.agents.samplers.scripted import Random
 from turnwise.agents.trajectory import Trajectory
 from turnwise.envs import EnvError, EnvironmentDied, UnknownOption, UnknownTask, make
 from turnwise.envs.android.env import AndroidEnv
-from turnwise.envs.android.stock.observed import PARTS, SETTINGS, add_contact, change_setting, observe, shown_rows
+from turnwise.envs.android.stock.observation import PARTS, SETTINGS, add_contact, change_setting, observe, shown_rows
 from turnwise.envs.android.stock.source import StockTasks
 from turnwise.envs.android.stock.templates import STOCK_TEMPLATES
 from turnwise.envs.android.tasks.effects import Answer, Infeasible
 from turnwise.envs.android.tasks.template import split_of
 from turnwise.phone import Phone
 from turnwise.phone.adb import AdbServer
-from turnwise.phone.adb.direct import DirectDevice
+from turnwise.phone.adb.direct_device import DirectDevice
 
 pytestmark = pytest.mark.waits
 
