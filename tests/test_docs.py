@@ -31,6 +31,7 @@ def test_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         exec(compile(block, f"{name}, example {number}", "exec"), vars(module))
 
 
+@pytest.mark.waits
 def test_examples_run_in_a_browser() -> None:
     from toys.chromium import need_chromium
 
