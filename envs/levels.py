@@ -28,14 +28,14 @@ class LevelSettings:
     """The settings of a generator's levels: their names, kinds and bounds.
 
     Attributes:
-        what: name of the generator in messages: "the code generator".
+        generator: name of the generator in messages: "the code generator".
         counts: integers: name -> (lowest, highest).
         ranges: intervals "least-most": name -> (lowest, highest); of integers if these are integers.
         shares: names of probabilities.
         names: words from a list: name -> known words.
     """
 
-    what: str
+    generator: str
     counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     shares: Sequence[str] = ()
@@ -50,12 +50,16 @@ class LevelSettings:
         for name, (low, high) in self.counts.items():
             value = getattr(level, name)
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise UnknownOption(f"{name} must be an integer from {low:,} to {high:,} ({self.what}), got {value!r}")
+                raise UnknownOption(
+                    f"{name} must be an integer from {low:,} to {high:,} ({self.generator}), got {value!r}"
+                )
         for name, (lowest, highest) in self.ranges.items():
             least, most = getattr(level, name)
             if not lowest <= least <= most <= highest:
                 bounds = f"{_number(lowest)} <= least <= most <= {_number(highest)}"
-                raise UnknownOption(f"{name} must satisfy {bounds} ({self.what}), got {_number(least)}-{_number(most)}")
+                raise UnknownOption(
+                    f"{name} must satisfy {bounds} ({self.generator}), got {_number(least)}-{_number(most)}"
+                )
         for name in self.shares:
             if not 0 <= getattr(level, name) <= 1:
                 raise UnknownOption(f"{name} must be a probability from 0 to 1, got {getattr(level, name)!r}")
@@ -63,7 +67,7 @@ class LevelSettings:
             for word in getattr(level, name):
                 if word not in choices:
                     hint = suggest(word, choices, most=len(choices))
-                    raise UnknownOption(f"unknown value {word!r} of {name} ({self.what}){hint}")
+                    raise UnknownOption(f"unknown value {word!r} of {name} ({self.generator}){hint}")
 
     def text(self, level: T, presets: Mapping[str, T]) -> str:
         """Return a level as text; see `text_of`."""
@@ -75,7 +79,7 @@ class LevelSettings:
         Raises:
             UnknownOption: unknown preset, setting or value.
         """
-        return level_of(text, presets, self._read, self.what)
+        return level_of(text, presets, self._read, self.generator)
 
     def _read(self, name: str, text: str) -> object:
         if name in self.names:

@@ -330,7 +330,7 @@ def _similar(path: str, paths: list[str]) -> str:
 
 
 def _line(outcome: CaseResult) -> str:
-    return f"{outcome.name} {'passed' if outcome.passed else outcome.said or 'failed'}"
+    return f"{outcome.name} {'passed' if outcome.passed else outcome.message or 'failed'}"
 
 
 def _numbered(text: str) -> str:

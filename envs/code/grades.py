@@ -22,12 +22,12 @@ class CaseResult:
     Args:
         name: the call, or the name of the test.
         passed: whether it passed.
-        said: what went wrong; "" if it passed. May quote expected values, so hidden tests must not show it.
+        message: what went wrong; "" if it passed. May quote expected values, so hidden tests must not show it.
     """
 
     name: str
     passed: bool
-    said: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ GRADES: Final[ByteLimitedCache[CodeGrade]] = ByteLimitedCache()
 
 def weight(grade: CodeGrade) -> int | None:
     """Return the approximate size of a grade in bytes; None if it must not be cached."""
-    if grade.late or any(outcome.said.startswith((STOPPED, LOST)) for outcome in grade.outcomes):
+    if grade.late or any(outcome.message.startswith((STOPPED, LOST)) for outcome in grade.outcomes):
         return None
-    return sum(len(outcome.name) + len(outcome.said) for outcome in grade.outcomes)
+    return sum(len(outcome.name) + len(outcome.message) for outcome in grade.outcomes)
 
 
 def why(stop: str) -> str:

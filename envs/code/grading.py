@@ -101,7 +101,7 @@ class CodeGrader:
             for test in tests:
                 if isinstance(test, CallTest):
                     result = next(called)
-                    results, slow = (result,), result.said == LATE
+                    results, slow = (result,), result.message == LATE
                 elif isinstance(test, StdioTest):
                     results, slow = self._exchange(box, main, test, until)
                 else:
@@ -168,7 +168,7 @@ class CodeGrader:
             return tuple(CaseResult(name, False, str(error)) for name in names), str(error) == TOO_LONG
         failed = any(not passed for name, (passed, _) in verdicts.items() if name not in names)
         outcomes = (CaseResult(name, *verdicts.get(name, (False, "it was not reached"))) for name in names)
-        return tuple(CaseResult(case.name, case.passed and not failed, case.said) for case in outcomes), relay.late
+        return tuple(CaseResult(case.name, case.passed and not failed, case.message) for case in outcomes), relay.late
 
 
 def _driver(name: str) -> str:

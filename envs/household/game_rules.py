@@ -306,8 +306,8 @@ def _asked_by(
             if isinstance(symbol, Listing):
                 waiting.extend(("list_empty", "list_separator", "list_last_separator"))
         for insert in _inserts(symbols):
-            if insert.given is not None:
-                yield insert.given, guards
+            if insert.condition is not None:
+                yield insert.condition, guards
             if insert.rule is not None:
                 waiting.append(insert.rule)
 
@@ -339,9 +339,11 @@ def _named_by(
     used: set[int] = set()
     everything = tuple(range(len(placeholders)))
     for insert in _inserts(command.template):
-        if insert.rule is not None or (insert.given and any(atom.predicate in dynamic for atom in insert.given)):
+        if insert.rule is not None or (
+            insert.condition and any(atom.predicate in dynamic for atom in insert.condition)
+        ):
             return None
-        for atom in insert.given or ():
+        for atom in insert.condition or ():
             for placeholder in atom.arguments:
                 if placeholder not in placeholders:
                     return everything

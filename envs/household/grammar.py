@@ -58,11 +58,11 @@ class LiteralText:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """A rule (`rule`) or the value of an expression (`value`), once, or once per answer of the query `given`."""
+    """A rule (`rule`) or the value of an expression (`value`), once, or once per answer of the query `condition`."""
 
     rule: str | None
     value: str | None
-    given: Query | None
+    condition: Query | None
 
 
 @dataclass(frozen=True, slots=True)

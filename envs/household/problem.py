@@ -22,7 +22,7 @@ class _Thing:
     id: str
     name: str
     kind: str
-    place: int
+    receptacle: int
 
 
 def _numbered(kinds: list[str]) -> list[tuple[str, str]]:
@@ -66,7 +66,7 @@ def _problem(layout: HouseLayout, things: list[_Thing], places: list[tuple[str, 
     for thing in things:
         facts += [
             f"(objectType {thing.id} {type_name(thing.kind)})",
-            f"(inReceptacle {thing.id} {places[thing.place][0]})",
+            f"(inReceptacle {thing.id} {places[thing.receptacle][0]})",
         ]
         facts += [f"({entry} {thing.id})" for entry in _abilities(thing.kind)]
     facts += [
@@ -149,8 +149,8 @@ def _walkthrough(layout: HouseLayout, things: list[_Thing], names: list[str]) ->
     target = next(number for number, receptacle in enumerate(places) if goal.light or receptacle.kind == goal.target)
     lamp = next((thing for thing in things if thing.kind == goal.target), None) if goal.light else None
     for thing in targets:
-        yield from go(thing.place, open_it=True)
-        yield f"take {thing.name} from {names[thing.place]}"
+        yield from go(thing.receptacle, open_it=True)
+        yield f"take {thing.name} from {names[thing.receptacle]}"
         if goal.work:
             tool = next(
                 number for number, receptacle in enumerate(places) if RECEPTACLES[receptacle.kind].tool == goal.work
@@ -158,7 +158,7 @@ def _walkthrough(layout: HouseLayout, things: list[_Thing], names: list[str]) ->
             yield from go(tool, open_it=False)
             yield f"{goal.work} {thing.name} with {names[tool]}"
         if lamp is not None:
-            yield from go(lamp.place, open_it=False)
+            yield from go(lamp.receptacle, open_it=False)
             yield f"use {lamp.name}"
         else:
             yield from go(target, open_it=True)

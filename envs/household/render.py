@@ -83,10 +83,10 @@ class Renderer:
 
     def _insert(self, view: FactView, insert: Insert, mapping: Mapped, scope: Scope, depth: int) -> list[str]:
         """Return one piece of text, or one per answer of the query."""
-        if insert.given is None:
+        if insert.condition is None:
             return [self._one(view, insert, mapping, scope, depth)]
         pieces: list[str] = []
-        for answer in self._answers(view, insert.given, mapping):
+        for answer in self._answers(view, insert.condition, mapping):
             inner = {**scope, **{name: number for (name, _), number in answer.items()}}
             pieces.append(self._one(view, insert, answer, inner, depth))
         return pieces

@@ -186,10 +186,10 @@ class SearchEnv(SavableEnv):
     def take_action(self, action: str) -> tuple[str, float, bool]:
         record = self._record
         move = self._format.read(action)
-        text = action if move is None else move.said
+        text = action if move is None else move.output
         observation, reward, valid = self._move(move, text)
         record.formed = record.formed and valid
-        record.said += [text, observation]
+        record.texts += [text, observation]
         if record.answer is not None:
             reward = self._rule.answer(record)
         return observation, reward, valid
@@ -262,7 +262,9 @@ class SearchEnv(SavableEnv):
         record.thoughts.append(text)
         record.searches += 1
         self._seen.update((passage.id, passage.title) for passage in passages)
-        record.found = record.found or any(contains(passage.contents, record.question.answers) for passage in passages)
+        record.retrieved = record.retrieved or any(
+            contains(passage.contents, record.question.answers) for passage in passages
+        )
         observation = self._format.show(passages, self._limit) if passages else self._format.tell("No results.")
         return observation, self._rule.search(record), True
 

@@ -57,7 +57,7 @@ class SearchAction:
 
     kind: str
     words: str
-    said: str
+    output: str
 
 
 def instructions_of(instructions: object, form: str) -> str:
@@ -186,7 +186,7 @@ class BracketFormat:
         """Return the action at the end of a text.
 
         >>> BracketFormat().read("search[red lamp]")
-        SearchAction(kind='search', words='red lamp', said='search[red lamp]')
+        SearchAction(kind='search', words='red lamp', output='search[red lamp]')
         """
         action = text.rstrip()
         start, kind = max((action.rfind(f"{kind}["), kind) for kind in (SEARCH, ANSWER))

@@ -33,22 +33,22 @@ class EpisodeRecord:
     Attributes:
         question: the question.
         start: first observation.
-        said: all outputs and observations since, in turn.
+        texts: all outputs and observations since, in turn.
         thoughts: outputs of the agent.
         answer: its answer; None if it has not answered.
         searches: number of searches.
         formed: whether all actions so far were valid.
-        found: whether a retrieved passage contains a right answer.
+        retrieved: whether a retrieved passage contains a right answer.
     """
 
     question: Question
     start: str = ""
-    said: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
     thoughts: list[str] = field(default_factory=list)
     answer: str | None = None
     searches: int = 0
     formed: bool = True
-    found: bool = False
+    retrieved: bool = False
 
     @property
     def correct(self) -> bool:
@@ -65,8 +65,8 @@ class EpisodeRecord:
             "calls": self.searches,
             "entity_share": rewards.entity_share(thoughts, self.question.entities),
             "formed": self.formed,
-            "well_formed": rewards.well_formed("".join(self.said)),
-            "retrieved": self.found,
+            "well_formed": rewards.well_formed("".join(self.texts)),
+            "retrieved": self.retrieved,
         }
 
 
@@ -119,7 +119,7 @@ def _em(two_answers: bool = False) -> RewardRule:
         return RewardRule("em", lambda record: float(record.correct))
 
     def whole(record: EpisodeRecord) -> str:
-        return record.start + "".join(record.said)
+        return record.start + "".join(record.texts)
 
     def pay(record: EpisodeRecord) -> float:
         return float(rewards.exact_match(rewards.extract(whole(record), least=2), record.question.answers))
@@ -139,12 +139,12 @@ def _f1() -> RewardRule:
 
 def _format(structure: float = 0.2, final: float = 0.1, retrieval: float = 0.0, score: float = 1.0) -> RewardRule:
     def pay(record: EpisodeRecord) -> float:
-        formed = rewards.well_formed("".join(record.said))
+        formed = rewards.well_formed("".join(record.texts))
         return rewards.with_format(
             record.correct,
             record.answer is not None,
             formed,
-            record.found,
+            record.retrieved,
             structure=structure,
             final=final,
             retrieval=retrieval,
@@ -152,8 +152,8 @@ def _format(structure: float = 0.2, final: float = 0.1, retrieval: float = 0.0, 
         )
 
     def past(record: EpisodeRecord) -> str:
-        formed = rewards.well_formed("".join(record.said), whole=False)
-        return f"formed={int(formed)}" + (f" found={int(record.found)}" if retrieval and formed else "")
+        formed = rewards.well_formed("".join(record.texts), whole=False)
+        return f"formed={int(formed)}" + (f" found={int(record.retrieved)}" if retrieval and formed else "")
 
     return RewardRule("format", pay, past=past, thinks=True)
 

@@ -21,11 +21,11 @@ def record_to_json(record: EpisodeRecord) -> dict[str, object]:
     """Return an episode as JSON data."""
     return {
         "question": asdict(record.question),
-        "said": record.said,
+        "said": record.texts,
         "answer": record.answer,
         "searches": record.searches,
         "formed": record.formed,
-        "found": record.found,
+        "found": record.retrieved,
     }
 
 

@@ -102,7 +102,7 @@ class CatalogueReader:
         for number, member in enumerate(members(path) if path is not None else ()):
             if isinstance(member, BrokenRecord):
                 assert path is not None
-                self._skip(path, f"record {number}", _RecordError(member.what))
+                self._skip(path, f"record {number}", _RecordError(member.reason))
             else:
                 texts[member[0]] = member[1]
         return texts
@@ -145,7 +145,7 @@ def _shown(value: object) -> str:
 
 def _id(item: object) -> str:
     if isinstance(item, BrokenRecord):
-        raise _RecordError(item.what)
+        raise _RecordError(item.reason)
     if not isinstance(item, dict):
         raise _RecordError(f"expected an object with the keys of a product, got {_shown(item)}")
     id = _text(item, "asin")

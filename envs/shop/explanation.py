@@ -42,16 +42,16 @@ class AttributePart:
     """One attribute of the goal.
 
     Attributes:
-        wanted: the attribute.
+        attribute: the attribute.
         matched: whether the product has it.
         where: "attributes", "title", "features" or "description"; None without a match.
-        found: the matching text; None without a match.
+        text: the matching text; None without a match.
     """
 
-    wanted: str
+    attribute: str
     matched: bool
     where: str | None
-    found: str | None
+    text: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class OptionPart:
 
     Attributes:
         name: name of the option; "" if the goal gives only the value.
-        wanted: the value.
+        value: the value.
         matched: whether a selected value satisfies it.
         chosen: the value that satisfies it, else the selected value of the option of that name, else None.
         offered: whether the product offers a value that satisfies it.
@@ -68,7 +68,7 @@ class OptionPart:
     """
 
     name: str
-    wanted: str
+    value: str
     matched: bool
     chosen: str | None
     offered: bool
@@ -114,7 +114,7 @@ class RewardExplanation:
     def lines(self) -> list[str]:
         """Return one line of text for each part, and the total last."""
         lines = [f"type {self.type.value:g}: {self.type.reason}"]
-        lines += [f"attribute {part.wanted!r}: {_attribute(part)}" for part in self.attributes]
+        lines += [f"attribute {part.attribute!r}: {_attribute(part)}" for part in self.attributes]
         lines += [f"option {_named(part)!r}: {_option(part)}" for part in self.options]
         bound = "no limit" if self.price.bound is None else f"limit ${self.price.bound:,.2f}"
         lines.append(
@@ -189,16 +189,16 @@ def _option_parts(rule: str, product: Product, goal: Goal, options: Mapping[str,
 def _attribute(part: AttributePart) -> str:
     if not part.matched:
         return "not found"
-    return f"among its attributes as {part.found!r}" if part.where == "attributes" else f"in its {part.where}"
+    return f"among its attributes as {part.text!r}" if part.where == "attributes" else f"in its {part.where}"
 
 
 def _named(part: OptionPart) -> str:
-    return f"{part.name}: {part.wanted}" if part.name else part.wanted
+    return f"{part.name}: {part.value}" if part.name else part.value
 
 
 def _option(part: OptionPart) -> str:
     if part.matched:
-        return "selected" if part.chosen == part.wanted else f"satisfied by {part.chosen!r}"
+        return "selected" if part.chosen == part.value else f"satisfied by {part.chosen!r}"
     if part.defect:
         return "selected, but the original rule does not count it"
     chosen = "not selected" if part.chosen is None else f"{part.chosen!r} was selected"

@@ -53,7 +53,7 @@ class CatalogueError(EnvError):
 class BrokenRecord:
     """A record that cannot be read, and the reason."""
 
-    what: str
+    reason: str
 
 
 class _JsonError(Exception):

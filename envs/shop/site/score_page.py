@@ -16,12 +16,12 @@ class ScoreRow:
     """One requirement of the goal.
 
     Attributes:
-        wanted: the requirement.
+        requirement: the requirement.
         met: whether it is satisfied.
         note: where it was found, or why it does not count.
     """
 
-    wanted: str
+    requirement: str
     met: bool
     note: str
 
@@ -93,19 +93,19 @@ def _kind(part: TypePart) -> str:
 
 def _attribute(part: AttributePart) -> ScoreRow:
     if not part.matched:
-        return ScoreRow(part.wanted, False, "not found in title, features, description or attributes")
-    note = f"in its {part.where}" if part.where != "attributes" else f"one of its attributes: {part.found}"
-    return ScoreRow(part.wanted, True, note)
+        return ScoreRow(part.attribute, False, "not found in title, features, description or attributes")
+    note = f"in its {part.where}" if part.where != "attributes" else f"one of its attributes: {part.text}"
+    return ScoreRow(part.attribute, True, note)
 
 
 def _option(part: OptionPart) -> ScoreRow:
-    label = f"{part.name}: {part.wanted}" if part.name else part.wanted
+    label = f"{part.name}: {part.value}" if part.name else part.value
     return ScoreRow(label, part.matched, ", ".join(_about(part)))
 
 
 def _about(part: OptionPart) -> Iterator[str]:
     if part.matched:
-        yield "selected" if part.chosen == part.wanted else f"satisfied by {part.chosen}"
+        yield "selected" if part.chosen == part.value else f"satisfied by {part.chosen}"
         return
     if part.defect:
         yield "selected, but WebShop's rule does not count it"

@@ -209,7 +209,7 @@ def test_a_task_file_may_have_the_name_of_a_module_of_python() -> None:
         own=("json", "random", "solution"),
     )
     tests = (call_of("f(9)", "'own 4'", ""), StdioTest("9\n", "own 4\n"), script)
-    assert [one.said for one in judge()(files, "solution.py", tests).outcomes] == ["", "", ""]
+    assert [one.message for one in judge()(files, "solution.py", tests).outcomes] == ["", "", ""]
     assert judge()(files, "json.py", (call_of("dumps(2)", "'own 2'", ""),)).share == 1.0
 
 
@@ -226,7 +226,7 @@ def test_modules_of_a_package_are_the_candidates_too() -> None:
         "functions",
         own=("solution", "tools.__init__", "tools.more"),
     )
-    assert [one.said for one in judge()(files, "solution.py", (script,)).outcomes] == [""]
+    assert [one.message for one in judge()(files, "solution.py", (script,)).outcomes] == [""]
 
 
 def env_with(folder: Path, tests: list[dict[str, str]], sandbox: str = "auto") -> CodeEnv:

@@ -101,7 +101,7 @@ def test_values_at_the_limits_cross() -> None:
 def test_an_answer_much_longer_than_the_expected_value_is_not_read(line: bytes) -> None:
     """The control is the first of them: a decoder without limits does not survive it."""
     result = compare(CALL, line, "silent")
-    assert result.said == f"returned {len(line):,} bytes of data, not 3"
+    assert result.message == f"returned {len(line):,} bytes of data, not 3"
     if line.count(b"[") > 1:
         with pytest.raises(RecursionError):
             json.loads(b"[" * 500_000)
@@ -131,7 +131,7 @@ def test_a_long_value_is_read_where_one_is_expected() -> None:
 def test_a_program_that_returns_them_just_fails(value: str) -> None:
     grade = judge(5.0)({"solution.py": f"def f(a, b):\n    return {value}\n"}, "solution.py", (CALL,))
     assert [one.passed for one in grade.outcomes] == [False]
-    assert len(grade.outcomes[0].said) < 400
+    assert len(grade.outcomes[0].message) < 400
 
 
 # The two blocks of an action as expressions, which take all pairs of marks into account.

@@ -67,14 +67,14 @@ def test_the_clock_of_the_host_counts_on_every_back_end(backend: str) -> None:
     needed(backend)
     grader = CodeGrader(lambda: start(LIMITS, backend=backend), SECONDS, key=backend)
     grade = grader(slow(ESCAPES["stops the timer"], 1.6), "solution.py", CALLS)
-    assert [one.said for one in grade.outcomes] == [LATE, LATE]
+    assert [one.message for one in grade.outcomes] == [LATE, LATE]
 
 
 @needs_box
 def test_an_interrupted_call_leaves_the_others_their_time() -> None:
     code = "import time\ndef f(n):\n    time.sleep(60 * (n == 1))\n    return n + 1\n"
     grade = graded({"solution.py": code}, CALLS, seconds=2.0)
-    assert [(one.passed, one.said) for one in grade.outcomes] == [(False, LATE), (True, "")]
+    assert [(one.passed, one.message) for one in grade.outcomes] == [(False, LATE), (True, "")]
 
 
 @needs_box
@@ -83,7 +83,7 @@ def test_calls_in_time_have_a_limit_together() -> None:
     calls = tuple(call_of(f"f({number})", f"{number + 1}", "") for number in range(12))
     grade = graded(slow(ESCAPES["stops the timer"], 0.45), calls, seconds=0.25)
     assert 1 <= sum(one.passed for one in grade.outcomes) <= 6
-    assert grade.outcomes[-1].said == LATE
+    assert grade.outcomes[-1].message == LATE
 
 
 AHEAD = """

@@ -33,8 +33,8 @@ def test_tags_read_the_first_whole_pair(text, kind, words):
 
 
 def test_what_follows_the_first_search_is_cut_off():
-    assert TagFormat().read("<search>a</search><information>invented</information>").said == "<search>a</search>"
-    assert TagFormat().read("<answer>a</answer> tail").said == "<answer>a</answer>"
+    assert TagFormat().read("<search>a</search><information>invented</information>").output == "<search>a</search>"
+    assert TagFormat().read("<answer>a</answer> tail").output == "<answer>a</answer>"
 
 
 @pytest.mark.parametrize(

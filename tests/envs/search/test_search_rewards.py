@@ -216,9 +216,9 @@ def test_the_rule_of_two_answers_counts_the_example_of_the_instructions():
     rule = make_rule("em", {"two_answers": True})
     said = ["<answer> Ada Marsh </answer>", ""]
     assert (
-        rule.answer(EpisodeRecord(QUESTION, start="<answer> Beijing </answer> ?", said=said, answer="Ada Marsh")) == 1
+        rule.answer(EpisodeRecord(QUESTION, start="<answer> Beijing </answer> ?", texts=said, answer="Ada Marsh")) == 1
     )
-    assert rule.answer(EpisodeRecord(QUESTION, start="Question: Who?", said=said, answer="Ada Marsh")) == 0
+    assert rule.answer(EpisodeRecord(QUESTION, start="Question: Who?", texts=said, answer="Ada Marsh")) == 0
     assert rule.past(EpisodeRecord(QUESTION, start="<answer> Beijing </answer>")) != rule.past(EpisodeRecord(QUESTION))
 
 
