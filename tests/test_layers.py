@@ -67,8 +67,9 @@ HEAVY: dict[str, set[str]] = {
         "training",
         "agents/samplers/transformers",
         "agents/models/model_folder.py",
-        "agents/models/model_facts.py",
+        "agents/model_facts.py",
         "agents/models/packaged_models.py",
+        "agents/samplers/weight_files.py",
         "agents/samplers/weight_group.py",
         "agents/models/weights.py",
         "agents/samplers/openai/weights.py",
@@ -541,7 +542,7 @@ def test_a_function_has_at_most_twelve_parameters() -> None:
 
 LINES_WITH_ANY = {
     "ablation": 13,
-    "agents": 301,
+    "agents": 148,
     "cli": 136,
     "credit": 120,
     "envs": 609,
@@ -550,7 +551,7 @@ LINES_WITH_ANY = {
     "processes": 35,
     "report": 89,
     "tools": 175,
-    "training": 189,
+    "training": 188,
 }
 """Lines in which the type Any is named. May only fall: `object`, a TypedDict or a protocol says more."""
 

@@ -61,7 +61,7 @@ class PackagedModel:
     parameters: int
     licence: str
     notices: tuple[str, ...]
-    pre_tokenizers: tuple[dict[str, Any], ...] = ()
+    pre_tokenizers: tuple[dict[str, object], ...] = ()
 
 
 MODELS: dict[str, PackagedModel] = {

@@ -163,7 +163,7 @@ def one_name_each(weights: WeightSource, names: Collection[str] = ()) -> Iterato
         weights: see `named_tensors`.
         names: of the tensors that whoever loads them has, if they are known.
     """
-    seen: dict[int, weakref.ref[Any]] = {}  # a tensor that is gone may leave its address to another
+    seen: dict[int, weakref.ref[torch.Tensor]] = {}  # a tensor that is gone may leave its address to another
     for name, tensor in named_tensors(weights):
         address = tensor.data_ptr()
         twin = seen[address]() if address in seen and tensor.numel() else None  # all empty tensors have one address

@@ -12,11 +12,14 @@ import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from turnwise.agents.errors import SamplerError
 from turnwise.agents.models.weights import WeightSource, one_name_each
 from turnwise.tools.bounded_input import read_json
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = [
     "check_adapter",
@@ -81,7 +84,9 @@ def check_shapes(shapes: Mapping[str, Shape], expected: Mapping[str, Shape]) -> 
             )
 
 
-def write_tensors(weights: WeightSource, folder: Path, dtype: Any = None, names: Collection[str] = ()) -> None:
+def write_tensors(
+    weights: WeightSource, folder: Path, dtype: torch.dtype | None = None, names: Collection[str] = ()
+) -> None:
     """Write a whole model as safetensors.
 
     Args:
@@ -104,9 +109,11 @@ def write_tensors(weights: WeightSource, folder: Path, dtype: Any = None, names:
         raise SamplerError(f"new weights cannot be written into {folder}: {error}") from error
 
 
-def _shards(weights: WeightSource, dtype: Any, names: Collection[str]) -> Iterator[dict[str, Any]]:
+def _shards(
+    weights: WeightSource, dtype: torch.dtype | None, names: Collection[str]
+) -> Iterator[dict[str, torch.Tensor]]:
     """Yield the tensors on the CPU, about `SHARD` bytes at a time."""
-    shard: dict[str, Any] = {}
+    shard: dict[str, torch.Tensor] = {}
     size = 0
     for name, tensor in one_name_each(weights, names):
         value = tensor.detach().to("cpu", dtype if dtype and tensor.is_floating_point() else tensor.dtype).contiguous()

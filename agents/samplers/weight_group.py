@@ -110,7 +110,7 @@ class WeightReceiver:
         device: of this worker, as torch names it.
     """
 
-    def __init__(self, rendezvous: GroupPlace, rank: int, device: Any) -> None:
+    def __init__(self, rendezvous: GroupPlace, rank: int, device: str | torch.device) -> None:
         self.place = rendezvous
         self._device = device if rendezvous.backend == "nccl" else "cpu"
         self._group = _join(rendezvous, rank)
@@ -127,7 +127,7 @@ class WeightReceiver:
                 yield name, part.view(shape)
 
 
-def pieces_of(weights: WeightSource, dtype: Any = None, names: Collection[str] = ()) -> list[Piece]:
+def pieces_of(weights: WeightSource, dtype: torch.dtype | None = None, names: Collection[str] = ()) -> list[Piece]:
     """Return what there is to send of a whole model.
 
     Args:

@@ -12,6 +12,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
 from turnwise.agents.errors import RequestFailed
+from turnwise.agents.json_types import JsonObject
 
 __all__ = ["ContentRefused", "Failure", "backoff", "error_in", "failure_of", "retry_after"]
 
@@ -101,7 +102,7 @@ def failure_of(status: int, headers: Mapping[str, str], body: str) -> Failure:
     return Failure("retry" if status >= 500 else "request", reason)
 
 
-def error_in(answer: Mapping[str, Any], headers: Mapping[str, str]) -> Failure | None:
+def error_in(answer: JsonObject, headers: Mapping[str, str]) -> Failure | None:
     """Return what the error in an answer with status 200 means, None if there is none.
 
     Args:

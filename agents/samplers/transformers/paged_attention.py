@@ -72,7 +72,7 @@ class PagedAccess:
     pages: torch.Tensor | None = None
     """Pages of each row as int32 [B, n], for the flash-attn package only."""
     calls: int = 0
-    _masks: dict[Any, torch.Tensor | None] = field(default_factory=dict)
+    _masks: dict[object, torch.Tensor | None] = field(default_factory=dict)
 
     def mask(self, index: int, window: int | None, groups: int, dtype: torch.dtype) -> torch.Tensor:
         """Return the additive mask of a part, [P, 1, 1 or groups * L, columns]."""
