@@ -123,7 +123,7 @@ class Agent:
         """Return an answer as one text: with the reasoning before it, if its parser reads reasoning.
 
         Args:
-            text: of the answer.
+            text: text of the answer.
             reasoning: that a server returned apart from it; "" if there is none.
             max_chars: length of the whole; the end of a longer reasoning is left out, and never the text.
         """

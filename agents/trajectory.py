@@ -126,7 +126,7 @@ def token_versions(version: int, switches: Iterable[tuple[int, int]], tokens: in
     (3, 3, 4, 4, 4)
 
     Args:
-        version: of the first token.
+        version: version of the first token.
         switches: (index of a token, version from there on), in order.
         tokens: number of tokens.
     """

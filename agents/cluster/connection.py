@@ -165,8 +165,8 @@ class Cluster:
 
         Args:
             kind: its class.
-            index: of the engine.
-            arguments: of the class.
+            index: index of the engine.
+            arguments: arguments of the class.
         """
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -193,9 +193,9 @@ class Cluster:
         """Reserve room beside the engines, spread over the nodes, and wait for it.
 
         Args:
-            count: of the workers.
+            count: number of workers.
             key: that asks for them, for the message.
-            gpus: of each worker.
+            gpus: number of GPUs of each worker.
 
         Raises:
             SamplerError: there is too little room, even after the time for late nodes.
@@ -225,7 +225,7 @@ class Cluster:
 
         Args:
             kind: its class.
-            arguments: of the class.
+            arguments: arguments of the class.
             calls: that it runs at a time.
             gpus: that it reserves.
             cpus: that it reserves; None: those of the settings; 0: it runs beside that room.
@@ -274,7 +274,7 @@ class Cluster:
         """Return what an actor answers.
 
         Args:
-            reference: of the answer.
+            reference: reference of the answer.
             seconds: in which it must come.
             clock: by which they are counted; it may stand still for a while.
 

@@ -23,8 +23,8 @@ class FunctionActor:
 
         Args:
             name: "module:function".
-            variables: of the environment.
-            arguments: of the function.
+            variables: variables of the environment.
+            arguments: arguments of the function.
         """
         os.environ.update(variables)
         module, _, function = name.partition(":")

@@ -69,7 +69,7 @@ class ClusterSampler(Sampler):
         """Join or start the cluster, and start the engines.
 
         Args:
-            name: of the sampler that each engine is.
+            name: name of the sampler that each engine is.
             settings: its settings; `model` names what each engine loads, and there can be no `module`.
             cluster: where, and how many engines.
             chunk: bytes of weights that travel as one object.

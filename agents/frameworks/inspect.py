@@ -92,7 +92,7 @@ def environment_task(make: MakeEnv, tasks: Sequence[str], agent: Agent, *, seed:
         make: makes an environment.
         tasks: ids of task instances.
         agent: writes the prompts and parses the answers.
-        seed: of the environments.
+        seed: seed of the environments.
         options: further arguments of inspect_ai's Task, such as `epochs`.
 
     Raises:

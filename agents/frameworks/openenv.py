@@ -40,8 +40,8 @@ def create_app(
 
     Args:
         make: makes an environment, such as `functools.partial(turnwise.envs.make, "turnwise/Household-v0")`.
-        name: of the environment, for OpenEnv's clients.
-        sessions: most clients at once; a further one is refused.
+        name: name of the environment, for OpenEnv's clients.
+        sessions: maximum number of clients at once; a further one is refused.
         idle: seconds after which a client that sends nothing loses its environment; None: never.
         deadline: seconds for each reset and step.
 

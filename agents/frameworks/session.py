@@ -33,7 +33,7 @@ class ClientSession:
 
         Args:
             task: id of the task; None: drawn by the environment.
-            seed: of the environment.
+            seed: seed of the environment.
 
         Raises:
             EnvFailure: there is no such task, or the environment failed.

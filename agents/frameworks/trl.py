@@ -46,7 +46,7 @@ def rollout_function(
         agent: writes the prompts; they must extend each other, as those of the prompt builder `conversation` do. Its
             temperature is 1 (the trainer's is used) or the trainer's, and it does not truncate the distribution.
         sampler: name of a sampler that takes the trainer's model.
-        concurrency: most episodes at once.
+        concurrency: maximum number of episodes at once.
         deadline: seconds for each reset and step of an environment; None: no limit.
 
     Raises:

@@ -127,8 +127,8 @@ class ChatTemplate:
 
         Args:
             user: the message of the user.
-            results: of the calls in the answer; a template that describes tools writes each of them in a message of its
-                own, in place of the user's.
+            results: results of the calls in the answer; a template that describes tools writes each of them in a
+                message of its own, in place of the user's.
         """
         parts = [PromptText.of(result) for result in results] if self._tools and results else [user.strip()]
         if self._as_json:
@@ -269,7 +269,7 @@ def chat_fields(chat: bool | JsonObject, tokenizer: Tokenizer | None) -> dict[st
 
     Args:
         chat: whether the tokenizer's chat template writes the prompts, or options of `ChatTemplate`.
-        tokenizer: of the model; None for players without one.
+        tokenizer: tokenizer of the model; None for players without one.
     """
     options = dict(chat) if isinstance(chat, Mapping) else {}
     return {"chat": None if chat is False else tokenizer, "chat_options": options}

@@ -60,8 +60,9 @@ class Dialogue:
 
         Args:
             agent: its prompt builder writes the messages.
-            tokenizer: of the model; None leaves the token ids empty.
-            context: most tokens that can be used; prompts that are far longer are encoded only in part. None: no limit.
+            tokenizer: tokenizer of the model; None leaves the token ids empty.
+            context: maximum number of tokens that can be used; of far longer prompts, only a part is
+                encoded. None: no limit.
         """
         self.agent = agent
         self.memory: list[Exchange] = []

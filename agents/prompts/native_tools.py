@@ -17,7 +17,7 @@ def chat_with_tools(chat: bool | JsonObject, env_id: str, kwargs: JsonObject) ->
 
     Args:
         chat: the setting.
-        env_id: of the environment; it is opened only if its tools are asked for.
+        env_id: id of the environment; it is opened only if its tools are asked for.
         kwargs: arguments of the environment.
 
     Raises:

@@ -46,7 +46,7 @@ async def play(
         sampler: the model.
         env: a Gymnasium environment with text observations and actions.
         task: id of the task instance.
-        seed: of the environment's reset; the sampling seed follows from it and the id.
+        seed: seed of the environment's reset; the sampling seed follows from it and the id.
         episode_id: ``task#member@seed``; None: the first member.
     """
     name = episode_id or f"{task}#0@{seed}"

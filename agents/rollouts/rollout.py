@@ -48,7 +48,7 @@ def rollout(
         tasks: ids of task instances; see `turnwise.agents.rollouts.rollout_stream.stream` for seeds and members.
         make: makes an environment; or an `EnvPool`, which keeps its environments for the next call.
         size: episodes of each task (G).
-        seed: of the environments and, through the ids of the episodes, of the sampling.
+        seed: seed of the environments and, through the ids of the episodes, of the sampling.
         options: see `RolloutOptions`.
 
     Returns:

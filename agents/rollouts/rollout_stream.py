@@ -104,7 +104,7 @@ async def stream(
             an environment is free, and may make it wait.
         make: makes an environment; or an `EnvPool`, which keeps its environments for the next call.
         size: episodes of each task (G).
-        seed: of the environments and, through the hash, of the sampling.
+        seed: seed of the environments and, through the hash, of the sampling.
         options: see `RolloutOptions`.
 
     Yields:

@@ -92,9 +92,9 @@ def write_tensors(
     Args:
         weights: a module or named tensors, see `named_tensors`.
         folder: an existing folder.
-        dtype: of torch, in which floating-point tensors are written; None: their own.
-        names: of the engine's tensors, if they are known. A second name of a tensor (tied weights) is written only if
-            it is among them.
+        dtype: torch type in which floating-point tensors are written; None: their own.
+        names: names of the engine's tensors, if they are known. A second name of a tensor (tied weights) is written
+            only if it is among them.
 
     Raises:
         SamplerError: they cannot be written, because the disk is full for example.
@@ -131,7 +131,7 @@ def check_adapter(folder: Path, limit: int, expected: Mapping[str, Shape]) -> No
     """Check that a peft adapter fits an engine and its model; vLLM accepts one that is too small without a word.
 
     Args:
-        folder: of the adapter.
+        folder: folder of the adapter.
         limit: maximum rank; 0 if the engine takes no adapters.
         expected: names and shapes of the model's tensors; they are not checked if it is empty.
 

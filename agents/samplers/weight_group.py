@@ -105,9 +105,9 @@ class WeightReceiver:
     """A member of a group that receives; it joins when the first weights come.
 
     Args:
-        place: of the sender.
-        rank: in the group, from 1 on.
-        device: of this worker, as torch names it.
+        rendezvous: meeting point of the group, from the sender.
+        rank: number of this worker in the group, from 1 on.
+        device: device of this worker, as torch names it.
     """
 
     def __init__(self, rendezvous: GroupPlace, rank: int, device: str | torch.device) -> None:
@@ -132,9 +132,9 @@ def pieces_of(weights: WeightSource, dtype: torch.dtype | None = None, names: Co
 
     Args:
         weights: a module or named tensors, see `named_tensors`.
-        dtype: of torch, in which floating-point tensors are sent; None: their own.
-        names: of the engine's tensors, if they are known. A second name of a tensor (tied weights) is sent only if it
-            is among them.
+        dtype: torch type in which floating-point tensors are sent; None: their own.
+        names: names of the engine's tensors, if they are known. A second name of a tensor (tied weights) is sent only
+            if it is among them.
     """
     pieces: list[Piece] = []
     for name, tensor in one_name_each(weights, names):

@@ -79,7 +79,7 @@ def read_answer(choice: JsonObject, url: str) -> ChatAnswer:
 
     Args:
         choice: one without a failure (see `failure_in`).
-        url: of the server, for the warning.
+        url: address of the server, for the warning.
 
     Warns:
         RuntimeWarning: the word for the end of the answer is unknown; the answer counts as complete.

@@ -158,11 +158,11 @@ class OpenAIClient:
         Args:
             url: base URL, from `base_url`.
             key: sent with every request.
-            concurrency: most requests in flight.
+            concurrency: maximum number of requests in flight.
             timeout: seconds for one attempt.
             retries: attempts after the first.
-            longest_wait: most seconds that a server's `Retry-After` is followed; a request that should wait longer
-                fails.
+            longest_wait: maximum number of seconds that a server's `Retry-After` is followed; a request that should
+                wait longer fails.
 
         Raises:
             SamplerError: httpx is not installed.

@@ -79,9 +79,9 @@ def failure_of(status: int, headers: Mapping[str, str], body: str) -> Failure:
     """Return what an answer with an error means.
 
     Args:
-        status: of the answer, or the code of the error in its body.
-        headers: of the answer, with names in lower case.
-        body: of the answer.
+        status: status of the answer, or the code of the error in its body.
+        headers: headers of the answer, with names in lower case.
+        body: body of the answer.
     """
     message, code = _read(body)
     reason = f"HTTP {status}: {message}" if message else f"HTTP {status}"
@@ -107,7 +107,7 @@ def error_in(answer: JsonObject, headers: Mapping[str, str]) -> Failure | None:
 
     Args:
         answer: JSON object; its key "error" holds the error.
-        headers: of the answer, with names in lower case.
+        headers: headers of the answer, with names in lower case.
     """
     error = answer.get("error")
     if not error:

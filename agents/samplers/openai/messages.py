@@ -109,7 +109,7 @@ def native_messages(request: Request, format: str) -> list[Message]:
 
     Args:
         request: its messages, the turns of the past, and the view.
-        format: of the calls in texts, "hermes" or "openai".
+        format: format of the calls in texts, "hermes" or "openai".
     """
     native: list[Message] = []
     seen: list[Exchange | View] = [*request.past[1:], request.view] if request.past else []

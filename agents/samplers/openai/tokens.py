@@ -39,8 +39,8 @@ class OpenAITokens(ServedModel):
 
         Args:
             settings: model, URL, context, concurrency.
-            options: of the sampler.
-            tokenizer: of the model.
+            options: options of the sampler.
+            tokenizer: tokenizer of the model.
 
         Raises:
             EngineFailed: the server cannot be reached or used, or has another tokenizer.

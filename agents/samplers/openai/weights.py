@@ -37,7 +37,7 @@ class ServedWeights:
         """Keep the client.
 
         Args:
-            client: of the server.
+            client: client of the server.
             options: ``folder`` and ``adapters`` count.
         """
         self._client, self._options = client, options
@@ -48,7 +48,7 @@ class ServedWeights:
         """Load new weights, and return the name of their adapter; "" for a whole model.
 
         Args:
-            weights: of a module, of named tensors or in a folder; an adapter's as well.
+            weights: weights of a module, of named tensors or in a folder; an adapter's as well.
             version: part of the adapter's name, since a server keeps an adapter under a name as it was.
 
         Raises:

@@ -212,7 +212,7 @@ def unsupported_reason(config: Any, context: int, attention: str) -> str | None:
 
     Args:
         config: configuration of the model.
-        context: most tokens of a sequence; an attention chunk of at least this length has no effect.
+        context: maximum number of tokens of a sequence; an attention chunk of at least this length has no effect.
         attention: the attention function.
     """
     text = config.get_text_config()

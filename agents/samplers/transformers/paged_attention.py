@@ -218,7 +218,7 @@ def attention_of(model: Any, name: str, cache: PagedCache | None = None) -> Iter
     Args:
         model: a transformers model.
         name: as transformers knows it; `NAME` reads the pages of `cache`.
-        cache: of the running pass.
+        cache: cache of the running pass.
     """
     text = model.config.get_text_config()
     before, token = text._attn_implementation, _PASS.set(cache)

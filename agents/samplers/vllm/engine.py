@@ -50,7 +50,7 @@ class VLLMEngine:
         """Start the engine, which takes seconds to minutes.
 
         Args:
-            arguments: of `vllm.AsyncEngineArgs`.
+            arguments: arguments of `vllm.AsyncEngineArgs`.
 
         Raises:
             SamplerError: vLLM does not know an argument.
@@ -92,7 +92,7 @@ class VLLMEngine:
         Args:
             prompt: token ids.
             adapter: from `add_adapter`.
-            parameters: of `vllm.SamplingParams`.
+            parameters: parameters of `vllm.SamplingParams`.
 
         Raises:
             RequestFailed: vLLM refused the request.
@@ -113,7 +113,7 @@ class VLLMEngine:
 
         Args:
             method_name: name of the method.
-            arguments: of the method.
+            arguments: arguments of the method.
             named: further arguments.
 
         Raises:

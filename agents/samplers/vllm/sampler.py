@@ -145,7 +145,7 @@ class VLLMSampler(Sampler):
         With the option enable_lora, the adapter of a peft module is loaded as an adapter. Otherwise it is merged.
 
         Args:
-            weights: of a module, of named tensors or in a folder; an adapter's as well.
+            weights: weights of a module, of named tensors or in a folder; an adapter's as well.
             version: version of the weights.
 
         Raises:

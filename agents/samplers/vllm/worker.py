@@ -45,8 +45,8 @@ class WorkerExtension:
 
         Args:
             file: where the group meets; see `GroupPlace`.
-            size: of the group.
-            backend: of the group.
+            size: size of the group.
+            backend: backend of the group.
             pieces: what is sent, see `pieces_of`.
 
         Raises:
