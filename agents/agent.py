@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any, cast
 
 from turnwise.agents.errors import AgentError, PromptError, look_up
+from turnwise.agents.json_types import JsonObject
 from turnwise.agents.models.tokenization import Tokenizer
 from turnwise.agents.prompts.chat_template import ChatTemplate
 from turnwise.agents.prompts.parsing import PARSERS, Parsed, Parser, without_stop
@@ -48,7 +49,7 @@ class Agent:
     """Strings that end a response."""
     chat: Tokenizer | None = None
     """A tokenizer whose chat template writes the prompts, if it has one."""
-    chat_options: Mapping[str, Any] = field(default_factory=dict)
+    chat_options: JsonObject = field(default_factory=dict)
     """Options of `ChatTemplate`: arguments of the chat template, and ``keep_history``."""
     chat_template: ChatTemplate | None = field(init=False, repr=False, compare=False, default=None)
     _parser: Parser = field(init=False, repr=False, compare=False)
@@ -122,7 +123,7 @@ class Agent:
         """Return an answer as one text: with the reasoning before it, if its parser reads reasoning.
 
         Args:
-            text: of the answer.
+            text: text of the answer.
             reasoning: that a server returned apart from it; "" if there is none.
             max_chars: length of the whole; the end of a longer reasoning is left out, and never the text.
         """

@@ -1,20 +1,23 @@
 """Errors that a user of the agents can cause.
 
-    AgentError                 the root: catch this one
-    ├── PromptError            a template or a chat template that cannot be used
-    ├── ModelError             a model that cannot be found, downloaded or read
-    ├── SamplerError           a sampler that cannot be made, or a request that it cannot serve
-    │   ├── ContextOverflow    a prompt that leaves no room in the model's context
-    │   ├── RequestFailed      one request that could not be answered; the others go on
-    │   └── EngineFailed       the engine or server as a whole cannot be used, or not any more
-    ├── StoreError             a file or folder that cannot be read or written
-    │   └── FolderInUse        an output folder that another process writes into
-    ├── EvaluationError        results that cannot be compared, panels that cannot be played
-    └── StepsError             turns that make no table for credit
+AgentError                 the root: catch this one
+├── PromptError            a template or a chat template that cannot be used
+├── ModelError             a model that cannot be found, downloaded or read
+├── SamplerError           a sampler that cannot be made, or a request that it cannot serve
+│   ├── ContextOverflow    a prompt that leaves no room in the model's context
+│   ├── RequestFailed      one request that could not be answered; the others go on
+│   └── EngineFailed       the engine or server as a whole cannot be used, or not any more
+├── StoreError             a file or folder that cannot be read or written
+│   └── FolderInUse        an output folder that another process writes into
+├── EvaluationError        results that cannot be compared, panels that cannot be played
+└── StepsError             turns that make no table for credit
 
-    Interrupted                (a KeyboardInterrupt) Ctrl-C in a rollout: it carries what was finished
+Interrupted                (a KeyboardInterrupt) Ctrl-C in a rollout: it carries what was finished
 
-A failure of an environment during an episode is not an error here. It is data: a trajectory with ``stop="error"``.
+EnvFailure                 (no AgentError) an environment that failed during an episode. It is data: it ends the
+├── EnvLost                episode as a trajectory with ``stop="error"``
+├── EnvEndedHost
+└── NoPlan
 """
 
 from __future__ import annotations
@@ -86,6 +89,25 @@ class Interrupted(KeyboardInterrupt):
         count = sum(len(group.trajectories) for group in groups)
         super().__init__(f"interrupted; {count} finished episode(s) are kept")
         self.groups = groups
+
+
+class EnvFailure(Exception):
+    """An environment failed; the message says in which call, and how."""
+
+
+class EnvLost(EnvFailure):
+    """An environment was lost with its process, which another environment ended."""
+
+    suspect = False
+    """Whether it may have ended the process itself, since it was in a call at that moment."""
+
+
+class EnvEndedHost(EnvFailure):
+    """An environment ended its process, in which others may have lived."""
+
+
+class NoPlan(EnvFailure):
+    """The environment works, but knows no way to success from its current state."""
 
 
 def look_up(registry: Registry[Item], name: str, error: type[AgentError] = AgentError) -> Item:

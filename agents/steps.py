@@ -6,11 +6,11 @@ Failed episodes are left out, since no statistic may count them. Tokens appear a
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from turnwise.agents.errors import StepsError
 from turnwise.agents.reported_values import FILLED
-from turnwise.agents.trajectory import Group, Trajectory, Turn
+from turnwise.agents.trajectory import Extra, Group, Trajectory, Turn
 from turnwise.credit import Steps
 from turnwise.registry import suggest
 
@@ -79,7 +79,7 @@ def anchors_of(trajectory: Trajectory, anchor: Anchor) -> list[str]:
     return keys
 
 
-def _extras(turns: Sequence[Turn]) -> dict[str, list[Any]]:
+def _extras(turns: Sequence[Turn]) -> dict[str, list[Extra]]:
     """Return the extra columns of the turns."""
     names = dict.fromkeys(name for turn in turns for name in turn.extras)
     for name in names:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from turnwise.agents.content import Content, TextPart
 
@@ -29,7 +29,7 @@ Extra = float | int | str | tuple[float | int | str, ...]
 """Value of a column that an environment or a sampler adds to a turn."""
 
 
-def check_extras(extras: Any) -> dict[str, Extra]:
+def check_extras(extras: object) -> dict[str, Extra]:
     """Return extra columns of a turn with plain Python values: NumPy scalars and lists are converted.
 
     Args:
@@ -45,19 +45,19 @@ def check_extras(extras: Any) -> dict[str, Extra]:
     return {_column(name): _extra(name, value) for name, value in extras.items()}
 
 
-def _column(name: Any) -> str:
+def _column(name: object) -> str:
     if not isinstance(name, str):
         raise TypeError(f"the names of extras must be strings, got {name!r}")
     return name
 
 
-def _extra(name: str, value: Any) -> Extra:
+def _extra(name: str, value: object) -> Extra:
     if isinstance(value, list | tuple):
         return tuple(_scalar(name, item) for item in value)
     return _scalar(name, value)
 
 
-def _scalar(name: str, value: Any) -> float | int | str:
+def _scalar(name: str, value: object) -> float | int | str:
     value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
     if not isinstance(value, float | int | str):
         kind = type(value).__name__
@@ -126,7 +126,7 @@ def token_versions(version: int, switches: Iterable[tuple[int, int]], tokens: in
     (3, 3, 4, 4, 4)
 
     Args:
-        version: of the first token.
+        version: version of the first token.
         switches: (index of a token, version from there on), in order.
         tokens: number of tokens.
     """

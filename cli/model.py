@@ -14,7 +14,7 @@ from turnwise.registry import choose
 from turnwise.tools.visible_text import escaped
 
 if TYPE_CHECKING:
-    from turnwise.agents.models.model_facts import ModelFacts
+    from turnwise.agents.model_facts import ModelFacts
 
 app = typer.Typer(
     help="Build a model folder from Python packages, or show what a model is and what it needs.",
@@ -63,7 +63,7 @@ def info(
 
     With --dtype float32 training computes in float32, and else in bfloat16 with float32 master weights.
     """
-    from turnwise.agents.models.model_facts import BYTES, model_facts
+    from turnwise.agents.model_facts import BYTES, model_facts
     from turnwise.agents.models.model_folder import find_model
 
     choose("dtype", dtype, BYTES)

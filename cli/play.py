@@ -90,7 +90,7 @@ class PlayConsole:
         if not self.session.ended:
             say(f"the episode has not ended, so it was not saved to {self.save}", "yellow")
             return
-        from turnwise.agents.files.recording import append_episode
+        from turnwise.agents.demonstrations.recording import append_episode
 
         stored = append_episode(self.save, self.session.recorder.trajectory())
         say(f"saved to {self.save} ({stored.id}); imitate it with imitation.demonstrator={self.save}", "dim")

@@ -35,7 +35,7 @@ class PlaySession:
 
     def restart(self) -> None:
         """Go back to the beginning of the same episode."""
-        from turnwise.agents.files.recording import EpisodeRecorder
+        from turnwise.agents.demonstrations.recording import EpisodeRecorder
 
         options = None if self.task is None else {"task": self.task}
         observation, info = self.env.reset(seed=self.seed, options=options)

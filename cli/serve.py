@@ -113,7 +113,7 @@ def _environment(
 
 def _saver(env: WebShopEnv, path: Path) -> OnPurchase:
     """Return a function that replays a visitor's episode in the environment and appends it to a file."""
-    from turnwise.agents.files.recording import EpisodeRecorder, append_episode
+    from turnwise.agents.demonstrations.recording import EpisodeRecorder, append_episode
 
     def save(task: str, actions: list[str] | None) -> None:
         if actions is None:

@@ -114,7 +114,7 @@ def saver(path: Path | None) -> Save:
     """Return a function that replays an episode in the environment and appends it to a file, or returns it as text."""
 
     def save(split: str, task: str, actions: Sequence[str], won: bool) -> Mapping[str, str]:
-        from turnwise.agents.files.recording import append_episode
+        from turnwise.agents.demonstrations.recording import append_episode
         from turnwise.agents.files.trajectory_files import to_json
 
         trajectory = _replayed(split, task, actions)
@@ -134,7 +134,7 @@ def saver(path: Path | None) -> Save:
 
 def _replayed(split: str, task: str, actions: Sequence[str]) -> Trajectory:
     """Return an episode as the environment plays it."""
-    from turnwise.agents.files.recording import EpisodeRecorder
+    from turnwise.agents.demonstrations.recording import EpisodeRecorder
     from turnwise.envs.android.env import AndroidEnv
 
     env = AndroidEnv(split=split)

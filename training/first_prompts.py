@@ -5,10 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.errors import EnvFailure
 from turnwise.agents.models.rotary import rotary_limit
 from turnwise.agents.models.tokenization import Tokenizer
 from turnwise.agents.prompts.dialogue import Dialogue
-from turnwise.agents.rollouts.env_pool import EnvFailure, EnvPool
+from turnwise.agents.rollouts.env_pool import EnvPool
 from turnwise.training.errors import ConfigError
 from turnwise.training.setup import PreparedRun
 

@@ -87,7 +87,7 @@ class Cluster:
         self._workers_room: Any = None
         self._closed = False
         self._answers = ThreadPoolExecutor(1, thread_name_prefix="turnwise-cluster-answers")
-        self._waiting: set[Future[Any]] = set()
+        self._waiting: set[Future[object]] = set()
         with Cluster._lock:
             if not self._ray.is_initialized():
                 self._connect()
@@ -160,13 +160,13 @@ class Cluster:
                 raise SamplerError(self._too_small())
             await asyncio.sleep(POLL)
 
-    def start(self, kind: type, index: int, *arguments: Any) -> Any:
+    def start(self, kind: type, index: int, *arguments: object) -> Any:
         """Return the handle of a new actor in the room of one engine; it may still be starting.
 
         Args:
             kind: its class.
-            index: of the engine.
-            arguments: of the class.
+            index: index of the engine.
+            arguments: arguments of the class.
         """
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -193,9 +193,9 @@ class Cluster:
         """Reserve room beside the engines, spread over the nodes, and wait for it.
 
         Args:
-            count: of the workers.
+            count: number of workers.
             key: that asks for them, for the message.
-            gpus: of each worker.
+            gpus: number of GPUs of each worker.
 
         Raises:
             SamplerError: there is too little room, even after the time for late nodes.
@@ -219,13 +219,13 @@ class Cluster:
         self._workers_room = group
 
     def start_worker(
-        self, kind: type, *arguments: Any, calls: int = MOST_CALLS, gpus: float = 0.0, cpus: float | None = None
+        self, kind: type, *arguments: object, calls: int = MOST_CALLS, gpus: float = 0.0, cpus: float | None = None
     ) -> Any:
         """Return the handle of a new actor in the room of `reserve_workers`; it may still be starting.
 
         Args:
             kind: its class.
-            arguments: of the class.
+            arguments: arguments of the class.
             calls: that it runs at a time.
             gpus: that it reserves.
             cpus: that it reserves; None: those of the settings; 0: it runs beside that room.
@@ -234,7 +234,7 @@ class Cluster:
 
         self.check_head()
         cpus = self.settings.cpus if cpus is None else cpus
-        options: dict[str, Any] = {"num_cpus": cpus, "num_gpus": gpus, "max_restarts": 0}
+        options: dict[str, object] = {"num_cpus": cpus, "num_gpus": gpus, "max_restarts": 0}
         if self._workers_room is not None and cpus:
             options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(self._workers_room)
         return self._ray.remote(kind).options(max_concurrency=calls, **options).remote(*arguments)
@@ -266,7 +266,7 @@ class Cluster:
         reference.future().add_done_callback(hand_over)
         return answer
 
-    def put(self, value: Any) -> Any:
+    def put(self, value: object) -> Any:
         """Return the reference of a value that was put into the object store."""
         return self._ray.put(value)
 
@@ -274,7 +274,7 @@ class Cluster:
         """Return what an actor answers.
 
         Args:
-            reference: of the answer.
+            reference: reference of the answer.
             seconds: in which it must come.
             clock: by which they are counted; it may stand still for a while.
 
@@ -301,7 +301,7 @@ class Cluster:
         except self._ray.exceptions.RayError as error:
             raise ActorLost(_reason(str(error))) from error
 
-    def kill(self, actor: Any) -> None:
+    def kill(self, actor: object) -> None:
         """End the process of an actor."""
         try:
             self._ray.kill(actor)
@@ -343,7 +343,7 @@ class Cluster:
 
     def _connect(self) -> None:
         address = check_address(self.settings.address)
-        options: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": logging.ERROR}
+        options: dict[str, object] = {"address": address, "log_to_driver": False, "logging_level": logging.ERROR}
         if address == "local":
             options |= {"num_cpus": own_cores(), "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
         try:

@@ -112,7 +112,7 @@ class _ActorProcess:
         self.late = self._memory = 0
         self.ready = self.ended = False
         self.error: Exception | None = None
-        self._calls: set[Future[Any]] = set()
+        self._calls: set[Future[object]] = set()
         self._pid = cluster.answer_of(self._actor.pid.remote())
         self._start = threading.Timer(cluster.settings.wait + START_SECONDS, self._give_up)
         self._start.daemon = True
@@ -131,7 +131,7 @@ class _ActorProcess:
             with suppress(InvalidStateError):
                 call.set_exception(self.error)
 
-    def submit(self, lane: int, seconds: float | None, *args: Any, **kwargs: Any) -> Future[Any]:
+    def submit(self, lane: int, seconds: float | None, *args: object, **kwargs: object) -> Future[Any]:
         answer: Future[Any] = Future()
         answer.set_running_or_notify_cancel()
         try:
@@ -171,7 +171,7 @@ class _ActorProcess:
         self._actor.end.remote()  # the actor's own end may leave the process for a moment
         self._cluster.kill(self._actor)
 
-    def _read(self, call: Future[tuple[bytes, int]]) -> tuple[Exception | None, Any]:
+    def _read(self, call: Future[tuple[bytes, int]]) -> tuple[Exception | None, object]:
         """Return the exception or the value of an answer, and remember what it says about the process."""
         lost = call.exception()
         if lost is not None:

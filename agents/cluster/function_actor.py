@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
 
 from turnwise.registry import ImportRules, adopt_import_rules
 
@@ -19,13 +18,13 @@ class FunctionActor:
         """Find modules where the driver finds them, as far as this node has the folders."""
         adopt_import_rules(rules)
 
-    def run(self, name: str, variables: Mapping[str, str], *arguments: Any) -> Any:
+    def run(self, name: str, variables: Mapping[str, str], *arguments: object) -> object:
         """Return the result of a function.
 
         Args:
             name: "module:function".
-            variables: of the environment.
-            arguments: of the function.
+            variables: variables of the environment.
+            arguments: arguments of the function.
         """
         os.environ.update(variables)
         module, _, function = name.partition(":")

@@ -51,7 +51,7 @@ class HeadWatch:
         """Begin to look.
 
         Args:
-            address: of the head, "host:port".
+            address: address of the head, "host:port".
         """
         self.address = address
         self.lost = False

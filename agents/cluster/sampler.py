@@ -51,7 +51,7 @@ SUSPICIOUS = 2
 class _Weights:
     """The current weights: references of their chunks in the object store, kept for engines that start again."""
 
-    chunks: list[Any]
+    chunks: list[object]
     version: int
     loads: int
     """How many times weights were sent, with these."""
@@ -69,7 +69,7 @@ class ClusterSampler(Sampler):
         """Join or start the cluster, and start the engines.
 
         Args:
-            name: of the sampler that each engine is.
+            name: name of the sampler that each engine is.
             settings: its settings; `model` names what each engine loads, and there can be no `module`.
             cluster: where, and how many engines.
             chunk: bytes of weights that travel as one object.
@@ -89,7 +89,7 @@ class ClusterSampler(Sampler):
         self._weights: _Weights | None = None
         self._loads = 0
         self._lost = self._repeated = 0
-        self._asked: dict[str, asyncio.Task[Any]] = {}
+        self._asked: dict[str, asyncio.Task[Completion]] = {}
         self._suspects = asyncio.Lock()
         self._splitting = self._interrupted = False
         self._held_since = self._held_seconds = 0.0
@@ -242,7 +242,7 @@ class ClusterSampler(Sampler):
             raise self._failure()
         return engine
 
-    async def _ask(self, reference: Any, seconds: float = 0.0, clock: Callable[[], float] = time.monotonic) -> Any:
+    async def _ask(self, reference: object, seconds: float = 0.0, clock: Callable[[], float] = time.monotonic) -> Any:
         """Return what an actor answers; errors of ours are raised, and a failed engine counts as lost."""
         answer = await self._cluster.answer(reference, seconds or self._plan.timeout, clock)
         if isinstance(answer, EngineFailed):
@@ -392,7 +392,7 @@ class ClusterSampler(Sampler):
         self._notify()
         return facts
 
-    def _lose(self, engine: Engine, actor: Any, reason: str) -> None:
+    def _lose(self, engine: Engine, actor: object, reason: str) -> None:
         """Give up an engine's process, once, and start another one in the background."""
         if engine.actor is not actor or self._closed:
             return
@@ -449,7 +449,7 @@ class ClusterSampler(Sampler):
         self._changed.notify()
         self._idle.notify()
 
-    def _background(self, work: Coroutine[Any, Any, None]) -> None:
+    def _background(self, work: Coroutine[object, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

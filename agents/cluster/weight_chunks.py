@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.agents.models.weights import WeightSource, has_adapter, is_adapter, named_tensors
@@ -29,7 +30,7 @@ CHUNK = 2**28
 class WeightChunk:
     """A part of a model's tensors."""
 
-    arrays: dict[str, tuple[str, NDArray[Any]]] = field(default_factory=dict)
+    arrays: dict[str, tuple[str, NDArray[np.generic]]] = field(default_factory=dict)
     """By name: the type as torch names it, and the numbers; bfloat16, which numpy lacks, as its bits in int16."""
     same: dict[str, str] = field(default_factory=dict)
     """Second names of tensors (tied weights), and the first name of each, which may be in an earlier chunk."""
@@ -57,7 +58,7 @@ def split_weights(weights: WeightSource, size: int = CHUNK, dtype: str = "") -> 
         weights = load_model(weights)
     rounded = _parameter_names(weights) if dtype else frozenset()
     chunk = WeightChunk()
-    seen: dict[int, tuple[weakref.ref[Any], str]] = {}  # a tensor that is gone may leave its address to another
+    seen: dict[int, tuple[weakref.ref[torch.Tensor], str]] = {}  # an address may be taken again
     for name, tensor in named_tensors(weights):
         other, first = seen.get(tensor.data_ptr(), (lambda: None, ""))
         twin = other()
@@ -95,7 +96,7 @@ def _parameter_names(weights: WeightSource) -> frozenset[str]:
     return frozenset(name.replace(".base_layer.", ".") for name in names)
 
 
-def _array(tensor: torch.Tensor, dtype: str) -> tuple[str, NDArray[Any]]:
+def _array(tensor: torch.Tensor, dtype: str) -> tuple[str, NDArray[np.generic]]:
     """Return the type of a tensor on its way, and its numbers."""
     import torch
 
@@ -107,7 +108,7 @@ def _array(tensor: torch.Tensor, dtype: str) -> tuple[str, NDArray[Any]]:
     return str(value.dtype).removeprefix("torch."), array
 
 
-def _tensor(dtype: str, array: NDArray[Any]) -> torch.Tensor:
+def _tensor(dtype: str, array: NDArray[np.generic]) -> torch.Tensor:
     import torch
 
     with warnings.catch_warnings():

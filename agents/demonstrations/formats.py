@@ -15,8 +15,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
+from turnwise.agents.prompts.dialogue import Message
 from turnwise.agents.trajectory import Trajectory, Turn
 from turnwise.tools.bounded_input import InputError, parse_json
 from turnwise.tools.functions import Call
@@ -96,7 +97,7 @@ def _demonstration(fields: Fields, id: str, messages: object) -> Demonstration:
     return Demonstration(trajectory, frozenset(mistakes))
 
 
-def _turns(messages: Sequence[dict[str, Any]]) -> tuple[list[Turn], list[int], str]:
+def _turns(messages: Sequence[Message]) -> tuple[list[Turn], list[int], str]:
     """Return the turns, the numbers of those that are not imitated, and what was seen after the last one."""
     turns: list[Turn] = []
     mistakes: list[int] = []
@@ -130,7 +131,7 @@ def _turn(observation: str, text: str) -> Turn:
     )
 
 
-def _content(message: dict[str, Any]) -> str:
+def _content(message: Message) -> str:
     content = message.get("content", message.get("value"))
     if content is None:
         return ""
@@ -144,7 +145,7 @@ def _content(message: dict[str, Any]) -> str:
     return content
 
 
-def _answer(message: dict[str, Any], role: str) -> str:
+def _answer(message: Message, role: str) -> str:
     """Return the text of an answer: its reasoning, its content and its tool calls."""
     content, reasoning = _content(message), message.get("reasoning_content")
     if role == "function_call":

@@ -30,10 +30,10 @@ def tokenize_trajectory(
     Args:
         trajectory: its texts are used; ids that it has are replaced.
         agent: builds the prompts.
-        tokenizer: of the policy that will imitate; its end token ends every response.
+        tokenizer: tokenizer of the policy that will imitate; its end token ends every response.
         rewrite: write an action in the form of the agent's parser if the answer does not parse as that action, for
             trajectories that were played with another parser. Other answers, and their reasoning, stay as they are.
-        context: most tokens that are used of a sequence; prompts that are far longer are encoded only in part.
+        context: maximum number of tokens that are used of a sequence; longer prompts are encoded only in part.
 
     Raises:
         PromptError: the template lists the admissible actions, but the trajectory does not have them because it was

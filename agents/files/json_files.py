@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from turnwise.agents.errors import EvaluationError, StoreError
 from turnwise.agents.files.trajectory_files import name_file_in_errors
+from turnwise.agents.json_types import JsonObject
 from turnwise.tools import bounded_input
 from turnwise.tools.bounded_input import InputError
 from turnwise.tools.visible_text import encodable, json_text
@@ -38,7 +38,7 @@ def validated(kind: type[Record], content: object, complaint: str) -> Record:
         raise EvaluationError(f"{complaint}: {location}: {problem['msg'].lower()}") from error
 
 
-def write_json(path: Path, content: Mapping[str, Any], *, indent: int | None = 1) -> None:
+def write_json(path: Path, content: JsonObject, *, indent: int | None = 1) -> None:
     """Write JSON as `write_text` writes a text; `indent` is that of `json.dumps`."""
     write_text(path, json_text(content, indent=indent) + "\n")
 
@@ -99,7 +99,7 @@ def write_text(path: Path, text: str) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def read_json(path: Path, kind: str, key: str, version: int) -> Mapping[str, Any]:
+def read_json(path: Path, kind: str, key: str, version: int) -> JsonObject:
     """Return the content of a file.
 
     Args:

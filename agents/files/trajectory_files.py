@@ -142,7 +142,7 @@ def from_json(line: str | bytes) -> Trajectory:
         raise StoreError(f"not a trajectory: the key {error} is missing") from error
 
 
-def _turns(entries: Any) -> tuple[Turn, ...]:
+def _turns(entries: object) -> tuple[Turn, ...]:
     if not isinstance(entries, list):
         raise StoreError(f"turns must be a list of objects, got {_shown(entries)}")
     turns: list[Turn] = []
@@ -158,7 +158,7 @@ def _turns(entries: Any) -> tuple[Turn, ...]:
     return tuple(turns)
 
 
-def _turn(entry: Any, previous: tuple[int, ...]) -> Turn:
+def _turn(entry: object, previous: tuple[int, ...]) -> Turn:
     """Return a turn; its prompt may be stored as what it adds to the prompt and response before it."""
     if not isinstance(entry, dict):
         raise StoreError(f"a turn must be an object, got {_shown(entry)}")
@@ -198,11 +198,11 @@ def _list(record: dict[str, Any], name: str, kinds: tuple[type, ...], expected: 
     return tuple(record[name])
 
 
-def _is_list(value: Any, kinds: tuple[type, ...]) -> bool:
+def _is_list(value: object, kinds: tuple[type, ...]) -> bool:
     return isinstance(value, list) and set(map(type, value)) <= set(kinds)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return reprlib.repr(value)
 
 

@@ -33,7 +33,7 @@ class InspectSampler(Sampler):
 
         self._library = inspect_ai.model
 
-    def messages(self, request: Request) -> list[Any]:
+    def messages(self, request: Request) -> list[object]:
         """Return the prompt of a request as inspect's messages."""
         make = {role: getattr(self._library, name) for role, name in _ROLES.items()}
         return [make[message["role"]](content=message["content"]) for message in request.messages]
@@ -82,7 +82,7 @@ def _usage(output: Any) -> dict[str, int]:
     return {"prompt_tokens": output.usage.input_tokens, "response_tokens": output.usage.output_tokens}
 
 
-def environment_task(make: MakeEnv, tasks: Sequence[str], agent: Agent, *, seed: int = 0, **options: Any) -> Any:
+def environment_task(make: MakeEnv, tasks: Sequence[str], agent: Agent, *, seed: int = 0, **options: Any) -> object:
     """Return an inspect_ai Task with one sample for every task instance, scored by success.
 
     The score has the value 1 or 0, and in its metadata the reward, the number of turns and tokens, and why the episode
@@ -92,7 +92,7 @@ def environment_task(make: MakeEnv, tasks: Sequence[str], agent: Agent, *, seed:
         make: makes an environment.
         tasks: ids of task instances.
         agent: writes the prompts and parses the answers.
-        seed: of the environments.
+        seed: seed of the environments.
         options: further arguments of inspect_ai's Task, such as `epochs`.
 
     Raises:
@@ -114,7 +114,7 @@ def _solver(make: MakeEnv, agent: Agent, seed: int) -> Any:
 
     @solver(name="turnwise_episode")  # type: ignore[untyped-decorator]
     def episode() -> Any:
-        async def solve(state: Any, generate: Any) -> Any:
+        async def solve(state: Any, generate: object) -> Any:
             env = make()
             try:
                 task = str(state.sample_id)
@@ -126,7 +126,7 @@ def _solver(make: MakeEnv, agent: Agent, seed: int) -> Any:
                 for turn in played.turns
                 for message in (ChatMessageUser(content=turn.observation), ChatMessageAssistant(content=turn.text))
             ]
-            facts: dict[str, Any] = {"won": played.won, "score": played.score, "reward": played.reward}
+            facts: dict[str, object] = {"won": played.won, "score": played.score, "reward": played.reward}
             for name in ("prompt_tokens", "response_tokens"):
                 facts[name] = sum(int(str(turn.extras.get(name, 0))) for turn in played.turns)
             state.metadata |= {**facts, "turns": len(played.turns), "stop": played.stop, "error": played.error}
@@ -142,7 +142,7 @@ def _scorer() -> Any:
 
     @scorer(metrics=[accuracy(), stderr()], name="success")  # type: ignore[untyped-decorator]
     def success() -> Any:
-        async def score(state: Any, target: Any) -> Any:
+        async def score(state: Any, target: object) -> Any:
             return Score(value=float(state.metadata["won"]), metadata=dict(state.metadata))
 
         return score

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, create_model
 
+from turnwise.agents.errors import EnvFailure
 from turnwise.agents.frameworks.session import ClientSession
-from turnwise.agents.rollouts.env_pool import EnvFailure, MakeEnv, StepResult
+from turnwise.agents.rollouts.env_pool import MakeEnv, StepResult
 from turnwise.agents.samplers.openai.messages import data_url
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ def create_app(
 
     Args:
         make: makes an environment, such as `functools.partial(turnwise.envs.make, "turnwise/Household-v0")`.
-        name: of the environment, for OpenEnv's clients.
-        sessions: most clients at once; a further one is refused.
+        name: name of the environment, for OpenEnv's clients.
+        sessions: maximum number of clients at once; a further one is refused.
         idle: seconds after which a client that sends nothing loses its environment; None: never.
         deadline: seconds for each reset and step.
 
@@ -62,7 +63,7 @@ def create_app(
     return app
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     """Return an action as text; clients that parse JSON turn the answer "7" into a number."""
     return value if isinstance(value, str) else json.dumps(value)
 
@@ -103,22 +104,24 @@ def _environment_class(name: str) -> Any:
             super().__init__()
             self.session, self.episode = ClientSession(make, deadline), ""
 
-        async def reset_async(self, seed: Any = None, episode_id: Any = None, task: Any = None, **other: Any) -> Any:
+        async def reset_async(
+            self, seed: int | None = None, episode_id: str | None = None, task: str | None = None, **other: object
+        ) -> object:
             if other:
                 raise EnvFailure(f"reset takes task, seed and episode_id, got {', '.join(sorted(other))}")
-            self.episode = episode_id
+            self.episode = episode_id or ""
             return _observation(await self.session.reset(task, seed))
 
-        async def step_async(self, action: Any, timeout_s: float | None = None, **_: Any) -> Any:
+        async def step_async(self, action: Any, timeout_s: float | None = None, **_: object) -> object:
             return _observation(await self.session.step(action.action))
 
         reset, step = reset_async, step_async  # abstract in the base class; the server awaits those above
 
         @property
-        def state(self) -> Any:
+        def state(self) -> object:
             return State(episode_id=self.episode or None, step_count=self.session.turns, **self.session.facts())
 
-        def get_metadata(self) -> Any:
+        def get_metadata(self) -> object:
             return EnvironmentMetadata(name=name, description=f"{name}, served by turnwise", version="1.0.0")
 
         def close(self) -> None:
@@ -127,7 +130,7 @@ def _environment_class(name: str) -> Any:
     return SessionEnvironment
 
 
-def _observation(result: StepResult) -> Any:
+def _observation(result: StepResult) -> object:
     """Return OpenEnv's observation with the values of a result."""
     return _models()[1](
         text=result.observation,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import Any
 
-from turnwise.agents.rollouts.env_pool import EnvFailure, EnvWorker, MakeEnv, StepResult
+from turnwise.agents.errors import EnvFailure
+from turnwise.agents.rollouts.env_pool import EnvWorker, MakeEnv, StepResult
 from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied
 
 __all__ = ["ClientSession"]
@@ -33,7 +33,7 @@ class ClientSession:
 
         Args:
             task: id of the task; None: drawn by the environment.
-            seed: of the environment.
+            seed: seed of the environment.
 
         Raises:
             EnvFailure: there is no such task, or the environment failed.
@@ -56,7 +56,7 @@ class ClientSession:
         self._last, self._over, self.turns = result, result.terminated or result.truncated, self.turns + 1
         return result
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Return what is known about the current episode beyond the observation."""
         if (last := self._last) is None:
             return {}
@@ -68,7 +68,7 @@ class ClientSession:
         self._closed, self._last = True, None
         self._worker.close()
 
-    async def _guarded(self, call: Coroutine[Any, Any, StepResult]) -> StepResult:
+    async def _guarded(self, call: Coroutine[object, None, StepResult]) -> StepResult:
         """Await a call; an environment that is dead or in an unknown state is discarded."""
         if self._closed:
             call.close()

@@ -27,7 +27,7 @@ from turnwise.agents.trajectory import Trajectory
 
 __all__ = ["ToolEnvironment", "episode_reward", "rollout_function"]
 
-RolloutFunction = Callable[[Sequence[str], Any], dict[str, list[Any]]]
+RolloutFunction = Callable[[Sequence[str], Any], dict[str, list[object]]]
 
 
 def rollout_function(
@@ -46,14 +46,14 @@ def rollout_function(
         agent: writes the prompts; they must extend each other, as those of the prompt builder `conversation` do. Its
             temperature is 1 (the trainer's is used) or the trainer's, and it does not truncate the distribution.
         sampler: name of a sampler that takes the trainer's model.
-        concurrency: most episodes at once.
+        concurrency: maximum number of episodes at once.
         deadline: seconds for each reset and step of an environment; None: no limit.
 
     Raises:
         AgentError: while it plays: agent and trainer describe other distributions, or prompts do not extend each other.
     """
 
-    def play(prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
+    def play(prompts: Sequence[str], trainer: Any) -> dict[str, list[object]]:
         player = _as_trained(agent, trainer)
         model = trainer.accelerator.unwrap_model(trainer.model)
         tokenizer = trainer.processing_class
@@ -93,16 +93,16 @@ def _as_trained(agent: Agent, trainer: Any) -> Agent:
     return replace(agent, temperature=temperature)
 
 
-def episode_reward(episode_reward: Sequence[float | None], **_: Any) -> list[float | None]:
+def episode_reward(episode_reward: Sequence[float | None], **_: object) -> list[float | None]:
     """Return the rewards of the episodes that `rollout_function` played: a reward function for GRPOTrainer."""
     return list(episode_reward)
 
 
-def _row(trajectory: Trajectory | None, tokenizer: Any) -> dict[str, Any]:
+def _row(trajectory: Trajectory | None, tokenizer: Any) -> dict[str, object]:
     """Return an episode as one prompt and one completion, in which only the model's own tokens are trained."""
     end = tokenizer.eos_token_id
     if trajectory is None or not trajectory.turns:
-        empty: dict[str, Any] = {"prompt_ids": [end], "completion_ids": [end], "logprobs": [0.0], "env_mask": [0]}
+        empty: dict[str, object] = {"prompt_ids": [end], "completion_ids": [end], "logprobs": [0.0], "env_mask": [0]}
         return {**empty, "episode_reward": None, "turn_rewards": [], "states": [], "valid": []}
     turns = trajectory.turns
     sequence, logprobs, mask = list(turns[0].prompt), [0.0] * len(turns[0].prompt), [0] * len(turns[0].prompt)
@@ -145,7 +145,7 @@ class ToolEnvironment:
         self._session = ClientSession(make, deadline)
         self._reward = 0.0
 
-    def reset(self, task: str | None = None, seed: int | None = None, **_: Any) -> str:
+    def reset(self, task: str | None = None, seed: int | None = None, **_: object) -> str:
         """Start an episode and return the first observation, which TRL appends to the prompt."""
         self._reward = 0.0
         return _told(asyncio.run(self._session.reset(task, seed)))

@@ -79,7 +79,7 @@ def fingerprint(model: Any) -> str:
     The values are rounded to bfloat16, so that the digits do not depend on the dtype in which a model was loaded.
 
     Args:
-        model: of transformers, or a peft model, whose adapter is left out.
+        model: transformers or peft model, whose adapter is left out.
     """
     import torch
 
@@ -102,7 +102,7 @@ def attach(model: Any, folder: str | Path, *, trainable: bool = False) -> Any:
     """Return a peft model: a base with the adapter of a folder, which is in float32.
 
     Args:
-        model: of transformers; it is changed in place.
+        model: transformers model; it is changed in place.
         folder: holds the adapter.
         trainable: whether the adapter requires gradient.
 

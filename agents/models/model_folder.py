@@ -85,7 +85,7 @@ def load_model(
 
     Args:
         folder: path of the folder; code in it is not run.
-        dtype: of the weights, one of `DTYPES` or a dtype of torch; None or "": float32.
+        dtype: dtype of the weights, one of `DTYPES` or a dtype of torch; None or "": float32.
         attention: an implementation that transformers knows, such as "sdpa", "eager" or "flash_attention_2"; None or
             "": its own choice.
         device: as torch names it.
@@ -170,8 +170,8 @@ def end_tokens_of(folder: str | Path, tokenizer: Any) -> tuple[int, ...]:
     """Return the ids that end a response: the tokenizer's, and those of the generation configuration of its folder.
 
     Args:
-        folder: of a model, or of an adapter, whose base has the configuration.
-        tokenizer: of the model.
+        folder: folder of a model, or of an adapter, whose base has the configuration.
+        tokenizer: tokenizer of the model.
 
     Raises:
         ModelError: it is not a model folder, or a file is not JSON.

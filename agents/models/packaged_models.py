@@ -45,7 +45,7 @@ class PackagedModel:
         title: the model's own name, with its size.
         packages: requirements, "name==version"; the files of the model lie in them in this order.
         members: paths of the files that together are the model file, in the order of `packages`.
-        sha256: of the whole model file.
+        sha256: sha256 of the whole model file.
         download: size of the packages, in bytes.
         parameters: number of weights.
         licence: one sentence.
@@ -61,7 +61,7 @@ class PackagedModel:
     parameters: int
     licence: str
     notices: tuple[str, ...]
-    pre_tokenizers: tuple[dict[str, Any], ...] = ()
+    pre_tokenizers: tuple[dict[str, object], ...] = ()
 
 
 MODELS: dict[str, PackagedModel] = {
@@ -116,7 +116,7 @@ def build_folder(
     Args:
         model: one of `MODELS`.
         output: the folder to write; it must not exist, or be empty.
-        dtype: of the saved weights.
+        dtype: dtype of the saved weights.
         report: receives a sentence before each step.
 
     Raises:

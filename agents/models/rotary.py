@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from turnwise.agents.json_types import JsonObject
+
 
 @dataclass(frozen=True, slots=True)
 class RotaryLimit:
@@ -43,7 +45,7 @@ def rotary_limit(config: Any) -> RotaryLimit | None:
     return min((limit for limit in limits if limit is not None), key=lambda limit: limit.tokens, default=None)
 
 
-def _tables(text: Any) -> Iterator[Mapping[str, Any]]:
+def _tables(text: Any) -> Iterator[JsonObject]:
     """Yield the parameters of a model's rotary encodings, which may differ by the type of the layer."""
     for name in ("rope_parameters", "rope_scaling"):
         table = getattr(text, name, None)
@@ -52,7 +54,7 @@ def _tables(text: Any) -> Iterator[Mapping[str, Any]]:
             yield from (part for part in table.values() if isinstance(part, Mapping))
 
 
-def _limit(text: Any, kind: str, table: Mapping[str, Any]) -> RotaryLimit | None:
+def _limit(text: Any, kind: str, table: JsonObject) -> RotaryLimit | None:
     positions = int(getattr(text, "max_position_embeddings", 0) or 0)
     if "dynamic" in kind:
         return RotaryLimit(kind, positions)

@@ -112,7 +112,7 @@ def shared_embedding(module: Any) -> dict[str, Any]:
     """Return embedding and output layer of a model by name if they share their weights (tied); else nothing.
 
     Args:
-        module: of transformers, or a peft model; a layer with an adapter is returned with it.
+        module: transformers or peft model; a layer with an adapter is returned with it.
     """
     base = module.get_base_model() if has_adapter(module) else module
     layers = base.get_input_embeddings(), base.get_output_embeddings()
@@ -161,9 +161,9 @@ def one_name_each(weights: WeightSource, names: Collection[str] = ()) -> Iterato
 
     Args:
         weights: see `named_tensors`.
-        names: of the tensors that whoever loads them has, if they are known.
+        names: names of the tensors that whoever loads them has, if they are known.
     """
-    seen: dict[int, weakref.ref[Any]] = {}  # a tensor that is gone may leave its address to another
+    seen: dict[int, weakref.ref[torch.Tensor]] = {}  # a tensor that is gone may leave its address to another
     for name, tensor in named_tensors(weights):
         address = tensor.data_ptr()
         twin = seen[address]() if address in seen and tensor.numel() else None  # all empty tensors have one address

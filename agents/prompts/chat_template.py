@@ -24,8 +24,9 @@ from datetime import date, datetime
 from typing import Any, TypeVar, cast
 
 from turnwise.agents.errors import PromptError
+from turnwise.agents.json_types import JsonObject
 from turnwise.agents.models.tokenization import AnswerEnd, Tokenizer, codec_of
-from turnwise.agents.prompts.trusted_text import PromptText
+from turnwise.agents.models.trusted_text import PromptText
 from turnwise.processes.bounded_fork import LimitExceeded, call_bounded
 
 KEEP_HISTORY, TOOLS, DATE = "keep_history", "tools", "date"
@@ -42,7 +43,7 @@ _DIRECTIVES = [*(f"-{name}" for name in "dHIjmMSy"), *"aAbBcdDeFGhHIjlmMpPrRSTuU
 
 T = TypeVar("T")
 
-Schema = Mapping[str, Any]
+Schema = JsonObject
 """The JSON schema of a function, as in the OpenAI API: {"type": "function", "function": {"name": ..., ...}}."""
 
 _USERS = ("user-alpha", "user-beta", "user-gamma")
@@ -71,7 +72,7 @@ class ChatTemplate:
         *,
         system: bool,
         appends: bool = True,
-        options: Mapping[str, Any] | None = None,
+        options: JsonObject | None = None,
     ) -> None:
         """Render the template with placeholders.
 
@@ -126,8 +127,8 @@ class ChatTemplate:
 
         Args:
             user: the message of the user.
-            results: of the calls in the answer; a template that describes tools writes each of them in a message of its
-                own, in place of the user's.
+            results: results of the calls in the answer; a template that describes tools writes each of them in a
+                message of its own, in place of the user's.
         """
         parts = [PromptText.of(result) for result in results] if self._tools and results else [user.strip()]
         if self._as_json:
@@ -263,12 +264,12 @@ def template_facts(tokenizer: Tokenizer) -> TemplateFacts:
     )
 
 
-def chat_fields(chat: bool | Mapping[str, Any], tokenizer: Tokenizer | None) -> dict[str, Any]:
+def chat_fields(chat: bool | JsonObject, tokenizer: Tokenizer | None) -> dict[str, Any]:
     """Return the fields of an agent for the setting `agent.chat`.
 
     Args:
         chat: whether the tokenizer's chat template writes the prompts, or options of `ChatTemplate`.
-        tokenizer: of the model; None for players without one.
+        tokenizer: tokenizer of the model; None for players without one.
     """
     options = dict(chat) if isinstance(chat, Mapping) else {}
     return {"chat": None if chat is False else tokenizer, "chat_options": options}

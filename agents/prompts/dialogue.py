@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from turnwise.agents.agent import Agent
 from turnwise.agents.content import ImagePart
+from turnwise.agents.json_types import JsonObject
 from turnwise.agents.models.tokenization import AnswerEnd, Tokenizer, codec_of
+from turnwise.agents.models.trusted_text import PromptText
 from turnwise.agents.prompts.prompt import Exchange, View
-from turnwise.agents.prompts.trusted_text import PromptText
+
+if TYPE_CHECKING:
+    from turnwise.agents.agent import Agent
 
 __all__ = ["Dialogue", "Message", "Prompt"]
 
@@ -41,6 +44,7 @@ class Dialogue:
     What was sampled is never tokenized again: a prompt that extends the conversation consists of the ids of the
     previous prompt, the ids of its response, and the ids of the new text.
 
+    >>> from turnwise.agents.agent import Agent
     >>> dialogue = Dialogue(Agent())
     >>> view = dialogue.view("You see a door.")
     >>> dialogue.prompt(view).messages
@@ -56,8 +60,9 @@ class Dialogue:
 
         Args:
             agent: its prompt builder writes the messages.
-            tokenizer: of the model; None leaves the token ids empty.
-            context: most tokens that can be used; prompts that are far longer are encoded only in part. None: no limit.
+            tokenizer: tokenizer of the model; None leaves the token ids empty.
+            context: maximum number of tokens that can be used; of far longer prompts, only a part is
+                encoded. None: no limit.
         """
         self.agent = agent
         self.memory: list[Exchange] = []
@@ -82,7 +87,7 @@ class Dialogue:
         free: tuple[str, ...] = (),
         valid: bool | None = None,
         images: tuple[ImagePart, ...] = (),
-        tools: tuple[Mapping[str, Any], ...] = (),
+        tools: tuple[JsonObject, ...] = (),
         results: tuple[str, ...] = (),
     ) -> View:
         """Return the view of the next turn, whose start and number follow from the turns so far."""
@@ -106,7 +111,7 @@ class Dialogue:
         text: str,
         action: str | None,
         response: tuple[int, ...] | None = None,
-        message: Mapping[str, Any] | None = None,
+        message: JsonObject | None = None,
     ) -> tuple[int, ...]:
         """Add a turn to the memory, and return the ids of its response.
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from turnwise.agents.errors import PromptError
+from turnwise.agents.json_types import JsonObject
 from turnwise.envs import make
 from turnwise.envs.info import TOOLS
 
 __all__ = ["chat_with_tools"]
 
 
-def chat_with_tools(chat: bool | Mapping[str, Any], env_id: str, kwargs: Mapping[str, Any]) -> bool | Mapping[str, Any]:
+def chat_with_tools(chat: bool | JsonObject, env_id: str, kwargs: JsonObject) -> bool | JsonObject:
     """Return the setting `agent.chat` with the schemas of the environment's tools in place of ``tools = true``.
 
     Args:
         chat: the setting.
-        env_id: of the environment; it is opened only if its tools are asked for.
+        env_id: id of the environment; it is opened only if its tools are asked for.
         kwargs: arguments of the environment.
 
     Raises:

@@ -16,7 +16,6 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from turnwise.registry import Registry
 
@@ -192,7 +191,7 @@ def _action(text: str, name: str) -> Parsed:
     return Parsed(action, None)
 
 
-def _adapt(name: str, loaded: Any) -> Parser:
+def _adapt(name: str, loaded: object) -> Parser:
     if isinstance(loaded, Parser):
         return loaded
     if not callable(loaded):

@@ -12,14 +12,15 @@ model ends as ``tokens``, since a prompt that was cut silently would be trained 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, cast
+from typing import ClassVar, Protocol, cast
 
 from turnwise.agents.content import Content, ImagePart, TextPart
 from turnwise.agents.errors import PromptError
+from turnwise.agents.json_types import JsonObject
+from turnwise.agents.models.trusted_text import PromptText
 from turnwise.agents.prompts.templates import PLAIN, Template
-from turnwise.agents.prompts.trusted_text import PromptText
 from turnwise.registry import Registry
 
 __all__ = ["PROMPTS", "Conversation", "Exchange", "PromptBuilder", "View", "Window"]
@@ -45,7 +46,7 @@ class View:
     valid: bool | None = None
     """Whether the environment accepted the previous action; None if it did not say."""
     images: tuple[ImagePart, ...] = ()
-    tools: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+    tools: tuple[JsonObject, ...] = field(default=(), hash=False)
     """Schemas of the environment's functions, if it leaves their description to the model's server."""
     results: tuple[str, ...] = ()
     """The results of the calls in the previous action, one for each, as they are; () if the environment has none."""
@@ -63,7 +64,7 @@ class Exchange:
     observation: str
     text: str
     action: str | None
-    message: Mapping[str, Any] | None = field(default=None, hash=False)
+    message: JsonObject | None = field(default=None, hash=False)
     """The answer as a server's message; None if it came in another way."""
     results: tuple[str, ...] = ()
     """The results in the observation; see `View.results`."""
@@ -147,7 +148,7 @@ def _shown(past: Exchange) -> str:
 MakePrompt = Callable[..., PromptBuilder]
 
 
-def _adapt(name: str, loaded: Any) -> MakePrompt:
+def _adapt(name: str, loaded: object) -> MakePrompt:
     if not callable(loaded):
         raise TypeError(f"the prompt {name!r} must be a class or a function, got {type(loaded).__name__}")
     return cast(MakePrompt, loaded)

@@ -8,10 +8,9 @@ from __future__ import annotations
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 from turnwise.agents.errors import PromptError, look_up
-from turnwise.agents.prompts.trusted_text import PromptText
+from turnwise.agents.models.trusted_text import PromptText
 from turnwise.registry import Registry, suggest
 
 __all__ = ["PLAIN", "REACT", "TEMPLATES", "Template"]
@@ -115,7 +114,7 @@ def _named(text: str) -> set[str]:
     return {part[1] for part in string.Formatter().parse(text) if part[1] is not None}
 
 
-def _adapt(name: str, loaded: Any) -> Template:
+def _adapt(name: str, loaded: object) -> Template:
     loaded = loaded() if callable(loaded) else loaded
     if isinstance(loaded, Mapping):
         return Template.from_mapping(loaded)

@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import gymnasium
 
 from turnwise.agents.content import Content, ImagePart, TextPart, read_observation
-from turnwise.agents.errors import AgentError
+from turnwise.agents.errors import AgentError, EnvEndedHost, EnvFailure, EnvLost, NoPlan
+from turnwise.agents.json_types import JsonObject
 from turnwise.agents.reported_values import check_columns, check_number
 from turnwise.agents.rollouts.env_processes import EnvProcesses
 from turnwise.agents.trajectory import Extra, check_extras
@@ -30,29 +31,13 @@ from turnwise.envs.info import ADMISSIBLE, EXTRAS, FREE, RESULTS, SCORE, STATE, 
 from turnwise.processes.deadlines import WorkerThread, wait
 from turnwise.processes.failures import message_of
 
-MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
+Environment: TypeAlias = gymnasium.Env[Any, Any]
+"""Any environment; its observations and results are checked when they come."""
+
+MakeEnv = Callable[[], Environment]
 
 CONSTRUCTION_DEADLINES = 10.0
 """Deadlines that the construction of an environment may take, since it loads what later calls only use."""
-
-
-class EnvFailure(Exception):
-    """An environment failed; the message says in which call, and how."""
-
-
-class EnvLost(EnvFailure):
-    """An environment was lost with its process, which another environment ended."""
-
-    suspect = False
-    """Whether it may have ended the process itself, since it was in a call at that moment."""
-
-
-class EnvEndedHost(EnvFailure):
-    """An environment ended its process, in which others may have lived."""
-
-
-class NoPlan(EnvFailure):
-    """The environment works, but knows no way to success from its current state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +59,7 @@ class StepResult:
     images: tuple[ImagePart, ...] = ()
     extras: Mapping[str, Extra] = field(default_factory=dict)
     """Columns of the turn just played; after a reset, defaults for all turns of the episode."""
-    tools: tuple[Mapping[str, Any], ...] = ()
+    tools: tuple[JsonObject, ...] = ()
     """After a reset: schemas of the functions that the model's server or chat template describes."""
     task: str = ""
     """Id of the task, where the environment tells."""
@@ -114,7 +99,7 @@ class EnvWorker:
         self._in_use = set() if in_use is None else in_use
         self._make = make
         self._deadline = deadline
-        self._env: gymnasium.Env[Any, Any] | None = None
+        self._env: Environment | None = None
         self._thread: WorkerThread | None = None
         self.failures = 0
 
@@ -209,7 +194,7 @@ class EnvWorker:
         """The environment, if it lives in another process."""
         return self._env if self._hosts is not None and isinstance(self._env, RemoteEnv) else None
 
-    async def _construct(self) -> gymnasium.Env[Any, Any]:
+    async def _construct(self) -> Environment:
         if self._hosts is None:
             return await self._run("the construction", CONSTRUCTION_DEADLINES, self._make)  # type: ignore[no-any-return]
         limit = None if self._deadline is None else CONSTRUCTION_DEADLINES * self._deadline
@@ -222,13 +207,15 @@ class EnvWorker:
             opening.add_done_callback(_close_result)
             raise
 
-    async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+    async def _call(self, method: str, *args: object, **kwargs: object) -> Any:
         """Return the result of a method of the environment."""
         if (remote := self._remote) is not None:
             return await self._answer(f"{method}()", remote.submit(method, *args, **kwargs))
         return await self._run(f"{method}()", 1.0, getattr(self._env, method), *args, **kwargs)
 
-    async def _run(self, name: str, deadlines: float, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    async def _run(
+        self, name: str, deadlines: float, function: Callable[..., Any], *args: object, **kwargs: object
+    ) -> Any:
         """Return the result of a call in this process."""
         if self._deadline is None:
             return _outcome(name, lambda: function(*args, **kwargs))
@@ -328,7 +315,7 @@ class EnvPool:
         self.close()
 
 
-async def _ended(call: Future[Any], seconds: float | None = None) -> bool:
+async def _ended(call: Future[object], seconds: float | None = None) -> bool:
     """Wait until a call has ended, however; return whether it has within some seconds.
 
     Its outcome stays where it is, since futures of an event loop refuse some exceptions, and nobody would be woken.
@@ -340,7 +327,7 @@ async def _ended(call: Future[Any], seconds: float | None = None) -> bool:
         if not ended.done():
             ended.set_result(None)
 
-    def tell(_: Future[Any]) -> None:
+    def tell(_: Future[object]) -> None:
         with suppress(RuntimeError):  # the loop is closed, and nobody waits
             loop.call_soon_threadsafe(wake)
 
@@ -371,7 +358,7 @@ def _failure(name: str, error: BaseException, kind: type[EnvFailure] = EnvFailur
     return EnvEndedHost(text) if isinstance(error, EnvironmentDied) and error.took_others else kind(text)
 
 
-def _close(env: gymnasium.Env[Any, Any]) -> None:
+def _close(env: Environment) -> None:
     """Close an environment, whatever it raises."""
     with suppress(EnvFailure):
         _outcome("close()", env.close)
@@ -384,9 +371,7 @@ def _close_result(construction: Future[Any]) -> None:
         env.connection.close() if isinstance(env, RemoteEnv) else _close(env)
 
 
-def step_result(
-    observation: Any, reward: float, terminated: bool, truncated: bool, info: Mapping[str, Any]
-) -> StepResult:
+def step_result(observation: object, reward: float, terminated: bool, truncated: bool, info: JsonObject) -> StepResult:
     """Return what an environment returned, checked.
 
     Raises:

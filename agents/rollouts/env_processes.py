@@ -51,7 +51,7 @@ class HostProcess(Protocol):
     def pid(self) -> int:
         """Its process id, on its machine."""
 
-    def submit(self, lane: int, seconds: float | None, *args: Any, **kwargs: Any) -> Future[Any]:
+    def submit(self, lane: int, seconds: float | None, *args: object, **kwargs: object) -> Future[Any]:
         """Call the host; see `ConcurrentProcess.submit`."""
 
     def end_lane(self, lane: int) -> None:
@@ -266,7 +266,7 @@ class _ProcessConnection:
     def retired(self) -> bool:
         return self._owner.retire_if_needed(self._host) or self._owner.is_crowded(self._host)
 
-    def submit(self, method: str, seconds: float | None, *args: Any, **kwargs: Any) -> Future[Any]:
+    def submit(self, method: str, seconds: float | None, *args: object, **kwargs: object) -> Future[Any]:
         if method == "reset":
             self._owner.count_episode(self._host)
         answer: Future[Any] = Future()

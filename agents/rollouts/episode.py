@@ -6,17 +6,22 @@ import asyncio
 import hashlib
 import time
 from dataclasses import dataclass
-from typing import Any
-
-import gymnasium
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.content import ImagePart
-from turnwise.agents.errors import AgentError, ContextOverflow, RequestFailed, SamplerError
+from turnwise.agents.errors import (
+    AgentError,
+    ContextOverflow,
+    EnvEndedHost,
+    EnvFailure,
+    EnvLost,
+    RequestFailed,
+    SamplerError,
+)
 from turnwise.agents.prompts.dialogue import Dialogue, Prompt
 from turnwise.agents.prompts.prompt import View
 from turnwise.agents.reported_values import check_columns
-from turnwise.agents.rollouts.env_pool import EnvEndedHost, EnvFailure, EnvLost, EnvWorker, StepResult
+from turnwise.agents.rollouts.env_pool import Environment, EnvWorker, StepResult
 from turnwise.agents.samplers.base import Completion, Request, Sampler, Samples
 from turnwise.agents.samplers.token_requests import check_sample
 from turnwise.agents.samplers.wrappers import as_sampler
@@ -29,7 +34,7 @@ MAX_RESPONSE_CHARS = 20_000
 async def play(
     agent: Agent,
     sampler: Samples,
-    env: gymnasium.Env[Any, Any],
+    env: Environment,
     task: str,
     seed: int,
     episode_id: str | None = None,
@@ -41,7 +46,7 @@ async def play(
         sampler: the model.
         env: a Gymnasium environment with text observations and actions.
         task: id of the task instance.
-        seed: of the environment's reset; the sampling seed follows from it and the id.
+        seed: seed of the environment's reset; the sampling seed follows from it and the id.
         episode_id: ``task#member@seed``; None: the first member.
     """
     name = episode_id or f"{task}#0@{seed}"

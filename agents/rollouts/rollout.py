@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, Unpack
+from typing import Unpack
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError, EngineFailed, Interrupted
@@ -48,7 +48,7 @@ def rollout(
         tasks: ids of task instances; see `turnwise.agents.rollouts.rollout_stream.stream` for seeds and members.
         make: makes an environment; or an `EnvPool`, which keeps its environments for the next call.
         size: episodes of each task (G).
-        seed: of the environments and, through the ids of the episodes, of the sampling.
+        seed: seed of the environments and, through the ids of the episodes, of the sampling.
         options: see `RolloutOptions`.
 
     Returns:
@@ -149,14 +149,14 @@ class _Rollout:
         share: list[GroupSpec],
         concurrency: int,
         pipe: ForkPipe,
-    ) -> tuple[RolloutReport, Any]:
+    ) -> tuple[RolloutReport, object]:
         """Play some groups in a fork of this process, and send their trajectories; return counts and notes."""
         report = RolloutReport()
         changes: RolloutOptions = {"on_finish": None, "report": report, "concurrency": concurrency}
         asyncio.run(self._stream(make, share, changes, lambda spec, member: pipe.send((spec.number, member))))
         return report, self._sampler.notes()
 
-    def _join(self, report: RolloutReport, notes: Any) -> None:
+    def _join(self, report: RolloutReport, notes: object) -> None:
         self._report.include(report)
         self._sampler.add_notes(notes)
 

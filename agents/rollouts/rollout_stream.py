@@ -104,7 +104,7 @@ async def stream(
             an environment is free, and may make it wait.
         make: makes an environment; or an `EnvPool`, which keeps its environments for the next call.
         size: episodes of each task (G).
-        seed: of the environments and, through the hash, of the sampling.
+        seed: seed of the environments and, through the hash, of the sampling.
         options: see `RolloutOptions`.
 
     Yields:
@@ -257,6 +257,7 @@ class GroupStream:
         self._workers = min(self.options["concurrency"], pool.capacity)
         workers = [asyncio.create_task(self._work(pool)) for _ in range(self._workers)]
         everything = asyncio.gather(*workers)
+        # The end of the queue also when a worker fails: the loop below ends, and `await everything` raises its error.
         everything.add_done_callback(lambda _: self._complete.put_nowait(None))
         try:
             while (group := await self._complete.get()) is not None:
@@ -286,11 +287,14 @@ class GroupStream:
         worker = pool.take()
         try:
             while spec is not None:
+                # The suspect gets a process of its own before it takes the others of this one along once more.
                 if self._losses.needs_own_process(spec):
                     await self._play_alone(pool, spec)
                 else:
                     await self._play_in(worker, pool, spec)
-                if self._workers > pool.capacity and self.playing:  # those that play take what waits
+                # The capacity falls when a process dies under its load. A worker then leaves, unless nobody else
+                # plays: those that do take what waits.
+                if self._workers > pool.capacity and self.playing:
                     worker.close()
                     break
                 await asyncio.sleep(0)  # lets Ctrl-C through even if the sampler never waits
@@ -331,6 +335,8 @@ class GroupStream:
                     return spec
                 self.report.skipped += 1
                 self._settle(self._open[spec.position[0]])
+            # One worker at a time draws: an asynchronous generator cannot be asked twice at once, and a group has
+            # several members. Those that waited for the lock look first whether it left some for them.
             async with self._drawing:
                 if self._waiting or (self._harmful and not self._alone):
                     continue
@@ -354,6 +360,7 @@ class GroupStream:
         """Let the episodes of a group wait for environments."""
         played = {member_number(trajectory.id): trajectory for trajectory in spec.played}
         left = [member for member in spec.members if not _is_played(member, played)]
+        # A group whose members are all played counts as one episode that is over: `_settle` completes it.
         self._open[spec.number] = _OpenGroup(spec, len(left) + (not left), played)
         self._waiting.extend(_episode(spec, member) for member in left)
         if not left:
@@ -366,6 +373,8 @@ class GroupStream:
         group = self._open[number]
         self._losses.note(episode)
         if self._losses.may_begin_again(episode):
+            # Nothing of it is told or counted, as if it had not been played: its neighbours' fault must leave no trace
+            # in groups and statistics. It goes first, so that open groups complete before new ones begin.
             self.report.lost += 1
             self._waiting.appendleft(spec)
             return
@@ -381,6 +390,8 @@ class GroupStream:
         if on_finish is not None:
             on_finish(trajectory)
         self._on_member(group.spec, trajectory)
+        # A request that failed is not repaired: another episode would ask the same engine. A task in quarantine is not
+        # either, or a group would be repaired for ever.
         failed = trajectory.stop == "error" and episode.env_failed
         if failed and group.repairs < self.options["repairs"] and self._failed_in_a_row[spec.task] < QUARANTINE_ERRORS:
             group.repairs += 1

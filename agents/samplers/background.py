@@ -18,7 +18,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from turnwise.agents.errors import SamplerError
 
@@ -38,7 +38,7 @@ class BackgroundLoop:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+    async def run(self, work: Coroutine[object, None, T]) -> T:
         """Return the result of a coroutine that runs on the thread; its exceptions are raised here.
 
         If the caller is cancelled, the work is cancelled as well.
@@ -48,7 +48,7 @@ class BackgroundLoop:
         """
         return await asyncio.wrap_future(self._submit(work))
 
-    def call(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
+    def call(self, work: Coroutine[object, None, T], seconds: float | None = None) -> T:
         """Return the result of a coroutine that runs on the thread, for callers without an event loop.
 
         Args:
@@ -83,7 +83,7 @@ class BackgroundLoop:
         if self._thread is not threading.current_thread():
             self._thread.join()
 
-    def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+    def _submit(self, work: Coroutine[object, None, T]) -> Future[T]:
         with self._lock:
             if self._closed:
                 work.close()

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 from turnwise.agents.errors import SamplerError
+from turnwise.agents.json_types import JsonObject
 from turnwise.agents.models.tokenization import AnswerEnd, Tokenizer
 from turnwise.agents.models.weights import Weights, WeightSource
 from turnwise.agents.prompts.dialogue import Message
@@ -95,7 +96,7 @@ class Completion:
     reasoning: str = ""
     """Reasoning that a server returned apart from the text; the agent puts it before the text where its parser reads
     it."""
-    message: Mapping[str, Any] | None = field(default=None, hash=False)
+    message: JsonObject | None = field(default=None, hash=False)
     """The message of a server as it came, which is sent back with the next prompt."""
 
 
@@ -217,7 +218,7 @@ class SamplerSettings:
     """Of samplers without a model; models draw from the seed of each request."""
     parser: str = "bare"
     """The agent's parser, for samplers that write actions."""
-    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    options: JsonObject = field(default_factory=dict, hash=False)
     """Options of the engine."""
     module: Any = None
     """A model in this process, which is shared instead of loaded."""
@@ -257,7 +258,7 @@ MakeSampler = Callable[[SamplerSettings], Samples]
 CheckSettings = Callable[[SamplerSettings, bool], object]
 
 
-def _adapt(name: str, loaded: Any) -> MakeSampler:
+def _adapt(name: str, loaded: object) -> MakeSampler:
     if not callable(loaded):
         raise TypeError(
             f"the sampler {name!r} must be a function that makes a sampler from its settings, got "

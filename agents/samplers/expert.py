@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from turnwise.agents.errors import AgentError
+from turnwise.agents.errors import AgentError, NoPlan
 from turnwise.agents.models.tokenization import Tokenizer
 from turnwise.agents.prompts.prompt import View
-from turnwise.agents.rollouts.env_pool import NoPlan
 from turnwise.agents.samplers.base import Planner, Request, SamplerSettings
 from turnwise.agents.samplers.scripted import ActionSampler, random_action, turn_rng
 from turnwise.envs.errors import EnvError

@@ -19,7 +19,7 @@ def check_prompt(request: Request, *, context: int | None = None, vocabulary: in
 
     Args:
         request: with the prompt's ids.
-        context: most tokens of prompt and response; None: unknown.
+        context: maximum number of tokens of prompt and response; None: unknown.
         vocabulary: number of ids; None: unknown.
 
     Raises:
@@ -71,7 +71,7 @@ def check_sample(
     Args:
         request: that was answered.
         tokens: sampled ids.
-        logprobs: of each token, nats.
+        logprobs: log-probability of each token, nats.
         most: number of tokens that were asked for; None: any number.
         vocabulary: number of ids; None: unknown.
         engine: its name in the message.

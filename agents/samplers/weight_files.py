@@ -12,11 +12,14 @@ import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from turnwise.agents.errors import SamplerError
 from turnwise.agents.models.weights import WeightSource, one_name_each
 from turnwise.tools.bounded_input import read_json
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = [
     "check_adapter",
@@ -81,15 +84,17 @@ def check_shapes(shapes: Mapping[str, Shape], expected: Mapping[str, Shape]) -> 
             )
 
 
-def write_tensors(weights: WeightSource, folder: Path, dtype: Any = None, names: Collection[str] = ()) -> None:
+def write_tensors(
+    weights: WeightSource, folder: Path, dtype: torch.dtype | None = None, names: Collection[str] = ()
+) -> None:
     """Write a whole model as safetensors.
 
     Args:
         weights: a module or named tensors, see `named_tensors`.
         folder: an existing folder.
-        dtype: of torch, in which floating-point tensors are written; None: their own.
-        names: of the engine's tensors, if they are known. A second name of a tensor (tied weights) is written only if
-            it is among them.
+        dtype: torch type in which floating-point tensors are written; None: their own.
+        names: names of the engine's tensors, if they are known. A second name of a tensor (tied weights) is written
+            only if it is among them.
 
     Raises:
         SamplerError: they cannot be written, because the disk is full for example.
@@ -104,9 +109,11 @@ def write_tensors(weights: WeightSource, folder: Path, dtype: Any = None, names:
         raise SamplerError(f"new weights cannot be written into {folder}: {error}") from error
 
 
-def _shards(weights: WeightSource, dtype: Any, names: Collection[str]) -> Iterator[dict[str, Any]]:
+def _shards(
+    weights: WeightSource, dtype: torch.dtype | None, names: Collection[str]
+) -> Iterator[dict[str, torch.Tensor]]:
     """Yield the tensors on the CPU, about `SHARD` bytes at a time."""
-    shard: dict[str, Any] = {}
+    shard: dict[str, torch.Tensor] = {}
     size = 0
     for name, tensor in one_name_each(weights, names):
         value = tensor.detach().to("cpu", dtype if dtype and tensor.is_floating_point() else tensor.dtype).contiguous()
@@ -124,7 +131,7 @@ def check_adapter(folder: Path, limit: int, expected: Mapping[str, Shape]) -> No
     """Check that a peft adapter fits an engine and its model; vLLM accepts one that is too small without a word.
 
     Args:
-        folder: of the adapter.
+        folder: folder of the adapter.
         limit: maximum rank; 0 if the engine takes no adapters.
         expected: names and shapes of the model's tensors; they are not checked if it is empty.
 

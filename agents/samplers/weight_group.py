@@ -105,12 +105,12 @@ class WeightReceiver:
     """A member of a group that receives; it joins when the first weights come.
 
     Args:
-        place: of the sender.
-        rank: in the group, from 1 on.
-        device: of this worker, as torch names it.
+        rendezvous: meeting point of the group, from the sender.
+        rank: number of this worker in the group, from 1 on.
+        device: device of this worker, as torch names it.
     """
 
-    def __init__(self, rendezvous: GroupPlace, rank: int, device: Any) -> None:
+    def __init__(self, rendezvous: GroupPlace, rank: int, device: str | torch.device) -> None:
         self.place = rendezvous
         self._device = device if rendezvous.backend == "nccl" else "cpu"
         self._group = _join(rendezvous, rank)
@@ -127,14 +127,14 @@ class WeightReceiver:
                 yield name, part.view(shape)
 
 
-def pieces_of(weights: WeightSource, dtype: Any = None, names: Collection[str] = ()) -> list[Piece]:
+def pieces_of(weights: WeightSource, dtype: torch.dtype | None = None, names: Collection[str] = ()) -> list[Piece]:
     """Return what there is to send of a whole model.
 
     Args:
         weights: a module or named tensors, see `named_tensors`.
-        dtype: of torch, in which floating-point tensors are sent; None: their own.
-        names: of the engine's tensors, if they are known. A second name of a tensor (tied weights) is sent only if it
-            is among them.
+        dtype: torch type in which floating-point tensors are sent; None: their own.
+        names: names of the engine's tensors, if they are known. A second name of a tensor (tied weights) is sent only
+            if it is among them.
     """
     pieces: list[Piece] = []
     for name, tensor in one_name_each(weights, names):

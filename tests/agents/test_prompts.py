@@ -17,11 +17,11 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.content import ImagePart, TextPart
 from turnwise.agents.errors import AgentError, PromptError
 from turnwise.agents.models.tokenization import codec_of
+from turnwise.agents.models.trusted_text import PromptText
 from turnwise.agents.prompts.dialogue import Dialogue, Prompt
 from turnwise.agents.prompts.parsing import Parsed
 from turnwise.agents.prompts.prompt import Conversation, Exchange, PromptBuilder, View, Window
 from turnwise.agents.prompts.templates import PLAIN, REACT, Template
-from turnwise.agents.prompts.trusted_text import PromptText
 from turnwise.envs import make
 
 MEMORY = [

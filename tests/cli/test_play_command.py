@@ -109,7 +109,7 @@ def test_a_recorded_episode_is_what_a_rollout_of_the_same_actions_gives() -> Non
     from toys.corridor import Corridor
 
     from turnwise.agents.agent import Agent
-    from turnwise.agents.files.recording import EpisodeRecorder
+    from turnwise.agents.demonstrations.recording import EpisodeRecorder
     from turnwise.agents.rollouts.rollout import rollout
     from turnwise.agents.samplers import Scripted
 

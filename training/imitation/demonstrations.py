@@ -15,10 +15,15 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.demonstrations.files import read_demonstrations
 from turnwise.agents.demonstrations.tokens import tokenize_trajectory
 from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.base import Sampler, SamplerSettings, Tokenizer, parse_sampler
-from turnwise.agents.samplers.expert import Expert
-from turnwise.agents.samplers.scripted import DemonstratorSampler
-from turnwise.agents.samplers.wrappers import make_sampler
+from turnwise.agents.samplers import (
+    DemonstratorSampler,
+    Expert,
+    Sampler,
+    SamplerSettings,
+    Tokenizer,
+    make_sampler,
+    parse_sampler,
+)
 from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.advantages import Advantages

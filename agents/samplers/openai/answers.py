@@ -11,8 +11,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from turnwise.agents.json_types import JsonObject
 from turnwise.agents.samplers.openai.failures import Failure, error_in
 from turnwise.agents.trajectory import Finish
 
@@ -43,15 +44,15 @@ class ChatAnswer:
 
     content: str
     reasoning: str
-    calls: tuple[Any, ...]
+    calls: tuple[object, ...]
     """Entries of `tool_calls`; an older `function_call` as one entry."""
     refusal: str
     finish: Finish
-    message: Mapping[str, Any]
+    message: JsonObject
     """The message as it came."""
 
 
-def failure_in(answer: Mapping[str, Any]) -> Failure | None:
+def failure_in(answer: JsonObject) -> Failure | None:
     """Return why an answer of /completions with status 200 is none: it has no choice, or its generation failed."""
     choices = answer.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
@@ -65,7 +66,7 @@ def failure_in(answer: Mapping[str, Any]) -> Failure | None:
     return None
 
 
-def chat_failure_in(answer: Mapping[str, Any]) -> Failure | None:
+def chat_failure_in(answer: JsonObject) -> Failure | None:
     """Return why an answer of /chat/completions with status 200 is none: as above, or it has no message."""
     failure = failure_in(answer)
     if failure is None and not isinstance(answer["choices"][0].get("message"), Mapping):
@@ -73,17 +74,17 @@ def chat_failure_in(answer: Mapping[str, Any]) -> Failure | None:
     return failure
 
 
-def read_answer(choice: Mapping[str, Any], url: str) -> ChatAnswer:
+def read_answer(choice: JsonObject, url: str) -> ChatAnswer:
     """Return what a choice says.
 
     Args:
         choice: one without a failure (see `failure_in`).
-        url: of the server, for the warning.
+        url: address of the server, for the warning.
 
     Warns:
         RuntimeWarning: the word for the end of the answer is unknown; the answer counts as complete.
     """
-    message: Mapping[str, Any] = choice["message"]
+    message: JsonObject = choice["message"]
     content, thoughts, refusals = _parts(message.get("content"))
     fields = (_text_of(message.get(name)) for name in REASONING_FIELDS)
     reasoning = next((text for text in fields if text.strip()), thoughts)
@@ -102,7 +103,7 @@ def read_answer(choice: Mapping[str, Any], url: str) -> ChatAnswer:
     return ChatAnswer(content, reasoning, calls, refusal, finish, message)
 
 
-def stop_string(choice: Mapping[str, Any]) -> str:
+def stop_string(choice: JsonObject) -> str:
     """Return the stop string that ended an answer, which servers leave out of the text; "" if it is not told.
 
     vLLM names it in `stop_reason`, SGLang in `matched_stop`; both hold a number after an end token.
@@ -112,11 +113,11 @@ def stop_string(choice: Mapping[str, Any]) -> str:
     return next((text for name in ("stop_reason", "matched_stop") if isinstance(text := choice.get(name), str)), "")
 
 
-def _word(choice: Mapping[str, Any]) -> str:
+def _word(choice: JsonObject) -> str:
     return str(choice.get("finish_reason") or "").strip().lower()
 
 
-def _finish(choice: Mapping[str, Any], url: str) -> Finish:
+def _finish(choice: JsonObject, url: str) -> Finish:
     word = _word(choice)
     if word and word not in _FINISHES:
         warnings.warn(
@@ -127,7 +128,7 @@ def _finish(choice: Mapping[str, Any], url: str) -> Finish:
     return _FINISHES.get(word, "stop")
 
 
-def _parts(content: Any) -> tuple[str, str, str]:
+def _parts(content: object) -> tuple[str, str, str]:
     """Return text, reasoning and refusal of a content, which is a string, a part, or a list of these."""
     parts = content if isinstance(content, list) else [content]
     texts: dict[str, list[str]] = {"text": [], "reasoning": [], "refusal": []}
@@ -138,7 +139,7 @@ def _parts(content: Any) -> tuple[str, str, str]:
     return "".join(texts["text"]), "".join(texts["reasoning"]), "".join(texts["refusal"])
 
 
-def _text_of(value: Any) -> str:
+def _text_of(value: object) -> str:
     """Return the text in a value: a string, an object with a text under one of the usual names, or a list of these."""
     if isinstance(value, str):
         return value

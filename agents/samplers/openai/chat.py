@@ -10,7 +10,6 @@ parser reads what the model wrote. The message of an answer is sent back with th
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from turnwise.agents.errors import SamplerError
@@ -87,12 +86,12 @@ class OpenAIChat(ServedModel):
             message=message,
         )
 
-    def _body(self, request: Request) -> dict[str, Any]:
+    def _body(self, request: Request) -> dict[str, object]:
         native = bool(self.options.tools)
         messages = native_messages(request, self.options.tool_format) if native else plain_messages(request)
         left_out = {name.removeprefix(_EARLIER) for name in self.options.omit if name.startswith(_EARLIER)}
         messages = [{name: value for name, value in message.items() if name not in left_out} for message in messages]
-        body: dict[str, Any] = {
+        body: dict[str, object] = {
             "messages": with_data_urls(messages) if self.images else messages,
             "temperature": request.temperature,
             "top_p": request.top_p,

@@ -22,10 +22,11 @@ import logging
 import os
 import random
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
 from turnwise.agents.errors import ContextOverflow, EngineFailed, RequestFailed, SamplerError
+from turnwise.agents.json_types import JsonObject
 from turnwise.agents.samplers.openai.failures import ContentRefused, Failure, backoff, error_in, failure_of
 from turnwise.registry import suggest
 from turnwise.tools.bounded_input import BodyDecoder, InputError, parse_json
@@ -48,7 +49,7 @@ MOST_ERROR_BYTES = 1 << 20
 _LOGGERS = ("httpx", *(f"httpcore.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")))
 """The loggers of the HTTP library; at the level DEBUG they show the headers of answers."""
 
-Judge = Callable[[Mapping[str, Any]], Failure | None]
+Judge = Callable[[JsonObject], Failure | None]
 """Returns why an answer with status 200 is none; None if it is one."""
 
 
@@ -121,7 +122,7 @@ def _is_local(url: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
 
 
-def _described(listed: object) -> list[Mapping[str, Any]]:
+def _described(listed: object) -> list[JsonObject]:
     """Return the descriptions of models in a server's list that have an id."""
     entries = listed if isinstance(listed, list) else []
     return [entry for entry in entries if isinstance(entry, Mapping) and isinstance(entry.get("id"), str)]
@@ -157,11 +158,11 @@ class OpenAIClient:
         Args:
             url: base URL, from `base_url`.
             key: sent with every request.
-            concurrency: most requests in flight.
+            concurrency: maximum number of requests in flight.
             timeout: seconds for one attempt.
             retries: attempts after the first.
-            longest_wait: most seconds that a server's `Retry-After` is followed; a request that should wait longer
-                fails.
+            longest_wait: maximum number of seconds that a server's `Retry-After` is followed; a request that should
+                wait longer fails.
 
         Raises:
             SamplerError: httpx is not installed.
@@ -189,7 +190,7 @@ class OpenAIClient:
         self._resume = 0.0
         self._reached = False
         self._failed = 0
-        self._models: list[Mapping[str, Any]] | None = None
+        self._models: list[JsonObject] | None = None
 
     @property
     def root(self) -> str:
@@ -197,8 +198,8 @@ class OpenAIClient:
         return self.url.removesuffix("/v1")
 
     async def post(
-        self, path: str, body: Mapping[str, Any], *, max_bytes: int = MOST_BYTES, judge: Judge | None = None
-    ) -> Mapping[str, Any]:
+        self, path: str, body: JsonObject, *, max_bytes: int = MOST_BYTES, judge: Judge | None = None
+    ) -> JsonObject:
         """Return the JSON object that answers a request, after retries.
 
         Args:
@@ -212,7 +213,7 @@ class OpenAIClient:
         """
         return await self._retried("POST", path, body, max_bytes, judge)
 
-    async def command(self, url: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def command(self, url: str, body: JsonObject) -> JsonObject:
         """Return what a command of the engine answers, {} if that is no JSON object; it is not repeated.
 
         Raises:
@@ -223,7 +224,7 @@ class OpenAIClient:
             raise EngineFailed(f"{url}: {answer.reason}")
         return answer
 
-    async def models(self) -> list[Mapping[str, Any]]:
+    async def models(self) -> list[JsonObject]:
         """Return the descriptions of the server's models, each with an ``id``; asked for once.
 
         Raises:
@@ -244,10 +245,10 @@ class OpenAIClient:
         self,
         method: str,
         path: str,
-        body: Mapping[str, Any] | None,
+        body: JsonObject | None,
         max_bytes: int = MOST_BYTES,
         judge: Judge | None = None,
-    ) -> Mapping[str, Any]:
+    ) -> JsonObject:
         attempt = 0
         while True:
             async with self._slots:
@@ -266,11 +267,11 @@ class OpenAIClient:
         self,
         method: str,
         path: str,
-        body: Mapping[str, Any] | None,
+        body: JsonObject | None,
         max_bytes: int = MOST_BYTES,
         *,
         command: bool = False,
-    ) -> Mapping[str, Any] | Failure:
+    ) -> JsonObject | Failure:
         """Return the answer, or why there is none; a command may answer anything."""
         url = path if "://" in path else self.url + path
         any_error, connect_error = self._errors
@@ -290,7 +291,7 @@ class OpenAIClient:
         answer = self._judged(response, data)
         return {} if command and response.is_success and isinstance(answer, Failure) else answer
 
-    def _judged(self, response: httpx.Response, data: bytes) -> Mapping[str, Any] | Failure:
+    def _judged(self, response: httpx.Response, data: bytes) -> JsonObject | Failure:
         """Return the JSON object of an answer, or what its error means; neither contains the key."""
         value, problem, text = None, "", self.key.hide(data.decode("utf-8", "replace"))
         try:
@@ -307,7 +308,7 @@ class OpenAIClient:
             return Failure("retry", f"the answer must be a JSON object, got {type(value).__name__}")
         return error_in(value, headers) or value  # some gateways report errors with status 200
 
-    def _clean(self, data: Any) -> Any:
+    def _clean(self, data: object) -> object:
         """Return decoded JSON without the key, and with no half surrogate pairs, which cannot be sent back."""
         data = hide_in(data, self.key.secrets) if self.key else data
         try:
@@ -325,7 +326,7 @@ class OpenAIClient:
             wait = self._dice.uniform(0.0, min(wait, failure.wait / 4))
         await asyncio.sleep(max(self._resume - loop.time(), 0.0) + wait)
 
-    async def _give_up(self, failure: Failure, body: Mapping[str, Any] | None, retries: int) -> NoReturn:
+    async def _give_up(self, failure: Failure, body: JsonObject | None, retries: int) -> NoReturn:
         """Raise what a failure means for the rollout."""
         if failure.kind == "overflow":
             raise ContextOverflow(failure.reason)

@@ -12,6 +12,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
 from turnwise.agents.errors import RequestFailed
+from turnwise.agents.json_types import JsonObject
 
 __all__ = ["ContentRefused", "Failure", "backoff", "error_in", "failure_of", "retry_after"]
 
@@ -78,9 +79,9 @@ def failure_of(status: int, headers: Mapping[str, str], body: str) -> Failure:
     """Return what an answer with an error means.
 
     Args:
-        status: of the answer, or the code of the error in its body.
-        headers: of the answer, with names in lower case.
-        body: of the answer.
+        status: status of the answer, or the code of the error in its body.
+        headers: headers of the answer, with names in lower case.
+        body: body of the answer.
     """
     message, code = _read(body)
     reason = f"HTTP {status}: {message}" if message else f"HTTP {status}"
@@ -101,12 +102,12 @@ def failure_of(status: int, headers: Mapping[str, str], body: str) -> Failure:
     return Failure("retry" if status >= 500 else "request", reason)
 
 
-def error_in(answer: Mapping[str, Any], headers: Mapping[str, str]) -> Failure | None:
+def error_in(answer: JsonObject, headers: Mapping[str, str]) -> Failure | None:
     """Return what the error in an answer with status 200 means, None if there is none.
 
     Args:
         answer: JSON object; its key "error" holds the error.
-        headers: of the answer, with names in lower case.
+        headers: headers of the answer, with names in lower case.
     """
     error = answer.get("error")
     if not error:

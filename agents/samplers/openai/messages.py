@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.agents.errors import SamplerError
+from turnwise.agents.json_types import JsonObject
 from turnwise.agents.prompts.dialogue import Message
 from turnwise.agents.prompts.prompt import Exchange, View
 from turnwise.agents.samplers.base import Request
@@ -108,7 +109,7 @@ def native_messages(request: Request, format: str) -> list[Message]:
 
     Args:
         request: its messages, the turns of the past, and the view.
-        format: of the calls in texts, "hermes" or "openai".
+        format: format of the calls in texts, "hermes" or "openai".
     """
     native: list[Message] = []
     seen: list[Exchange | View] = [*request.past[1:], request.view] if request.past else []
@@ -129,7 +130,7 @@ def native_messages(request: Request, format: str) -> list[Message]:
     return native
 
 
-def _reply(message: Message, past: Mapping[str, Any] | None, format: str, turn: int) -> tuple[Message, list[Message]]:
+def _reply(message: Message, past: JsonObject | None, format: str, turn: int) -> tuple[Message, list[Message]]:
     """Return the message of an answer, and the beginnings of the messages with the results of its calls."""
     entries = _entries(past or {})
     if past is not None and entries and all(map(_has_object, entries)):
@@ -160,7 +161,7 @@ def _results(message: Message, asked: Sequence[Message], after: Exchange | View 
     return [*results, {"role": "user", "content": images}] if images else results
 
 
-def _sent_back(message: Mapping[str, Any]) -> Message:
+def _sent_back(message: JsonObject) -> Message:
     """Return a server's message for its next prompt: as it came, without nulls and empty lists.
 
     Servers write these for fields that are absent, and some refuse them.
@@ -169,7 +170,7 @@ def _sent_back(message: Mapping[str, Any]) -> Message:
     return {"role": "assistant", "content": "", **fields}
 
 
-def _entries(message: Mapping[str, Any]) -> list[Any]:
+def _entries(message: JsonObject) -> list[Any]:
     """Return the calls of a server's message."""
     calls, function = message.get("tool_calls"), message.get("function_call")
     if isinstance(calls, list) and calls:
@@ -177,7 +178,7 @@ def _entries(message: Mapping[str, Any]) -> list[Any]:
     return [{"function": function}] if isinstance(function, Mapping) else []
 
 
-def _has_object(entry: Any) -> bool:
+def _has_object(entry: object) -> bool:
     """Return whether the arguments of a call are a JSON object; servers refuse others in earlier messages."""
     try:
         return isinstance(json.loads(_function(entry)["arguments"]), dict)
@@ -185,7 +186,7 @@ def _has_object(entry: Any) -> bool:
         return False
 
 
-def _with_ids(entries: Sequence[Mapping[str, Any]], turn: int) -> list[Message]:
+def _with_ids(entries: Sequence[JsonObject], turn: int) -> list[Message]:
     """Return calls with different ids; our own are nine letters and digits, which some servers ask for."""
     calls: list[Message] = []
     for number, entry in enumerate(entries):
@@ -204,7 +205,7 @@ def _written(call: Call) -> Message:
     return {"function": {"name": call.name, "arguments": json.dumps(dict(call.arguments))}}
 
 
-def text_with_calls(text: str, calls: Sequence[Any], format: str) -> str:
+def text_with_calls(text: str, calls: Sequence[object], format: str) -> str:
     """Return an answer as text: what was said, then its calls in a format that the environment reads.
 
     Calls are written as they came: invalid arguments are for the environment to report. The calls are what the server
@@ -231,7 +232,7 @@ def text_with_calls(text: str, calls: Sequence[Any], format: str) -> str:
     return "\n".join([f"{thoughts}{closed}{_MARKS.sub('&lt;', prose)}".strip(), *blocks]).strip()
 
 
-def _function(entry: Any) -> dict[str, str]:
+def _function(entry: object) -> dict[str, str]:
     function = entry.get("function") if isinstance(entry, Mapping) else None
     function = function if isinstance(function, Mapping) else {}
     arguments = function.get("arguments")

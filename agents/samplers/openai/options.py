@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from turnwise.agents.errors import SamplerError
+from turnwise.agents.json_types import JsonObject
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.openai.client import base_url
 from turnwise.registry import suggest
@@ -57,7 +57,7 @@ class OpenAIOptions(BaseModel):
     """Further fields of every request."""
 
     @classmethod
-    def read(cls, options: Mapping[str, Any]) -> OpenAIOptions:
+    def read(cls, options: JsonObject) -> OpenAIOptions:
         """Return the options of a table.
 
         Raises:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
 
 from turnwise.agents.errors import RequestFailed, SamplerError
+from turnwise.agents.json_types import JsonObject
 from turnwise.agents.samplers.background import BackgroundLoop
 from turnwise.agents.samplers.base import Completion, Request, Sampler, SamplerSettings
 from turnwise.agents.samplers.openai.client import DEFAULT_URL, ApiKey, OpenAIClient, base_url
@@ -85,10 +85,10 @@ class ServedModel(Sampler):
             self._model = names[0]
         return self._model
 
-    def _sent(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def _sent(self, body: JsonObject) -> dict[str, object]:
         return {name: value for name, value in {**body, **self.options.body}.items() if name not in self.options.omit}
 
-    def _counts(self, usage: Any) -> dict[str, Extra]:
+    def _counts(self, usage: object) -> dict[str, Extra]:
         """Return the tokens of a request, as the server counted them, and its cost."""
         if not isinstance(usage, Mapping):
             return {}
@@ -100,7 +100,7 @@ class ServedModel(Sampler):
         return counts if cost is None else {**counts, "request_cost": cost}
 
 
-def answer_bytes(body: Mapping[str, Any], prompt: int = 0) -> int:
+def answer_bytes(body: JsonObject, prompt: int = 0) -> int:
     """Return how many decoded bytes the answer to a request may have.
 
     Args:
@@ -112,7 +112,7 @@ def answer_bytes(body: Mapping[str, Any], prompt: int = 0) -> int:
     return BYTES_BESIDE + BYTES_PER_TOKEN * tokens
 
 
-def choice_of(answer: Mapping[str, Any], url: str) -> Mapping[str, Any]:
+def choice_of(answer: JsonObject, url: str) -> JsonObject:
     """Return the first choice of an answer.
 
     Raises:

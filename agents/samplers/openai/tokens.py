@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence, Sized
-from typing import Any
 
 from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
+from turnwise.agents.json_types import JsonObject
 from turnwise.agents.models.tokenization import answer_text, codec_of
 from turnwise.agents.models.weights import Weights
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, Tokenizer
@@ -39,8 +39,8 @@ class OpenAITokens(ServedModel):
 
         Args:
             settings: model, URL, context, concurrency.
-            options: of the sampler.
-            tokenizer: of the model.
+            options: options of the sampler.
+            tokenizer: tokenizer of the model.
 
         Raises:
             EngineFailed: the server cannot be reached or used, or has another tokenizer.
@@ -125,7 +125,7 @@ class OpenAITokens(ServedModel):
         text = answer_text(self._codec.decode, tokens, ends, end)
         return Completion(tokens, logprobs, text, self.version, reason)
 
-    async def _complete(self, prompt: Sequence[int], **fields: Any) -> Mapping[str, Any]:
+    async def _complete(self, prompt: Sequence[int], **fields: object) -> JsonObject:
         """Return the choice that completes a prompt; servers' defaults from the model's folder are overridden."""
         body = {
             "model": self._adapter or self._model,
@@ -143,7 +143,7 @@ class OpenAITokens(ServedModel):
         most = answer_bytes(sent, len(prompt))
         return choice_of(await self._client.post("/completions", sent, max_bytes=most, judge=failure_in), self.url)
 
-    def _sampled(self, choice: Mapping[str, Any]) -> tuple[list[object], list[object]]:
+    def _sampled(self, choice: JsonObject) -> tuple[list[object], list[object]]:
         """Return ids and log-probabilities of an answer, unchecked.
 
         Raises:

@@ -13,10 +13,10 @@ import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from turnwise.agents.errors import EngineFailed, SamplerError
+from turnwise.agents.json_types import JsonObject
 from turnwise.agents.models.lora_folders import save_adapter
 from turnwise.agents.models.weights import Weights, WeightSource
 from turnwise.agents.samplers.openai.client import OpenAIClient
@@ -37,7 +37,7 @@ class ServedWeights:
         """Keep the client.
 
         Args:
-            client: of the server.
+            client: client of the server.
             options: ``folder`` and ``adapters`` count.
         """
         self._client, self._options = client, options
@@ -48,7 +48,7 @@ class ServedWeights:
         """Load new weights, and return the name of their adapter; "" for a whole model.
 
         Args:
-            weights: of a module, of named tensors or in a folder; an adapter's as well.
+            weights: weights of a module, of named tensors or in a folder; an adapter's as well.
             version: part of the adapter's name, since a server keeps an adapter under a name as it was.
 
         Raises:
@@ -76,7 +76,7 @@ class ServedWeights:
         weights: WeightSource,
         version: int,
         load: Callable[[Path, int], Awaitable[None]],
-        write: Callable[[Any, Path], None],
+        write: Callable[[WeightSource, Path], None],
         shapes: Mapping[str, tuple[int, ...]],
     ) -> None:
         """Write weights, of these shapes, into a temporary folder, load them from there, and remove it."""
@@ -123,7 +123,7 @@ class ServedWeights:
             await self._command(self._client.url + "/unload_lora_adapter", body, ADAPTERS)
         self._adapter = adapter
 
-    async def _command(self, url: str, body: Mapping[str, Any], how: str) -> Mapping[str, Any]:
+    async def _command(self, url: str, body: JsonObject, how: str) -> JsonObject:
         try:
             return await self._client.command(url, body)
         except EngineFailed as error:

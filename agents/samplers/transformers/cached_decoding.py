@@ -37,10 +37,10 @@ class CachedDecoder(Decoder):
 
         Args:
             model: a transformers causal language model.
-            pages: most pages.
+            pages: maximum number of pages.
             width: tokens in a page.
             paged: attend to the pages themselves, instead of a dense view or copy of them.
-            context: most tokens of a sequence.
+            context: maximum number of tokens of a sequence.
             attention: the attention function; pages are read by "flash_attention_2" with the flash-attn package, and
                 otherwise by PyTorch's kernels.
             compile: compile the model's passes.

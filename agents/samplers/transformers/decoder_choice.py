@@ -42,7 +42,7 @@ def check_settings(settings: SamplerSettings, here: bool) -> None:
     """Refuse options that are unknown, or that the device cannot follow.
 
     Args:
-        settings: of the sampler.
+        settings: settings of the sampler.
         here: whether it runs on this machine; if not, nothing is known of its device.
 
     Raises:
@@ -101,8 +101,8 @@ def make_decoder(
 
     Args:
         model: a transformers causal language model on its device, in evaluation mode.
-        concurrency: most sequences that are sampled at once.
-        context: most tokens of a sequence.
+        concurrency: maximum number of sequences that are sampled at once.
+        context: maximum number of tokens of a sequence.
         memory: bytes that the cache may take.
         attention: one of `ATTENTION`; "": the model's own.
         compile: compile the model's passes.

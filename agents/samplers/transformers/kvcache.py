@@ -124,8 +124,8 @@ class PagedLayer(CacheLayerMixin):  # type: ignore[misc]
         self,
         key_states: torch.Tensor,
         value_states: torch.Tensor,
-        *args: Any,
-        **kwargs: Any,
+        *args: object,
+        **kwargs: object,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Write the new keys and values [B, heads, L, size], and return what the pass attends to.
 
@@ -145,7 +145,7 @@ class PagedLayer(CacheLayerMixin):  # type: ignore[misc]
             for block in (self.keys, self.values):
                 block[targets] = block[sources]
 
-    def get_seq_length(self, *args: Any) -> int:
+    def get_seq_length(self, *args: object) -> int:
         """Return the number of cached columns of the longest row; positions are always passed explicitly."""
         return 0 if self.access is None else max(0, self.access.length - self.access.new.length)
 
@@ -212,7 +212,7 @@ def unsupported_reason(config: Any, context: int, attention: str) -> str | None:
 
     Args:
         config: configuration of the model.
-        context: most tokens of a sequence; an attention chunk of at least this length has no effect.
+        context: maximum number of tokens of a sequence; an attention chunk of at least this length has no effect.
         attention: the attention function.
     """
     text = config.get_text_config()

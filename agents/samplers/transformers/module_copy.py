@@ -20,8 +20,8 @@ def copy_model(model: Any, device: torch.device, dtype: torch.dtype) -> Any:
 
     Args:
         model: a transformers model, or one wrapped by peft.
-        device: of the copy.
-        dtype: of its floating-point parameters.
+        device: device of the copy.
+        dtype: dtype of its floating-point parameters.
 
     Raises:
         SamplerError: an adapter cannot be merged.

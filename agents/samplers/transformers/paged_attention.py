@@ -1,8 +1,10 @@
 """Attention to the pages of a KV cache where they lie, as an attention function of transformers.
 
 Each page is attended to on its own; the results are combined with the weights that the log-sum-exps of the pages give,
-which is exact. New tokens of a prompt attend to each other directly. Rows of different lengths therefore cost what
-their own tokens cost, and nothing is copied for a batch. Attention windows are masks.
+which is exact: with out_p the attention to page p alone, and lse_p the log-sum-exp of its scores, the attention to all
+pages is the sum over p of w_p out_p, w = softmax over p of lse_p. New tokens of a prompt attend to each other directly.
+Rows of different lengths therefore cost what their own tokens cost, and nothing is copied for a batch. Attention
+windows are masks.
 
 On CUDA, `flash_attention_2` uses the flash-attn package, which reads pages itself.
 """
@@ -72,7 +74,7 @@ class PagedAccess:
     pages: torch.Tensor | None = None
     """Pages of each row as int32 [B, n], for the flash-attn package only."""
     calls: int = 0
-    _masks: dict[Any, torch.Tensor | None] = field(default_factory=dict)
+    _masks: dict[object, torch.Tensor | None] = field(default_factory=dict)
 
     def mask(self, index: int, window: int | None, groups: int, dtype: torch.dtype) -> torch.Tensor:
         """Return the additive mask of a part, [P, 1, 1 or groups * L, columns]."""
@@ -84,6 +86,8 @@ class PagedAccess:
             at = torch.arange(columns, device=part.held.device)
             seen = at < part.held[:, None, None, None]
             if window is not None:
+                # Without a window the mask is the same for every query and is broadcast. With one it depends on the
+                # query, and the queries of the heads that share their keys lie one after the other (see `_old`).
                 asks = self._positions() if part.rows is None else self._positions()[part.rows]
                 seen = seen & (asks[:, None, :, None] - (part.first[:, None, None, None] + at) < window)
                 seen = seen.repeat(1, 1, groups, 1)
@@ -126,6 +130,8 @@ def make_access(
     device = new.device
     starts, counts = (np.array([row[k] for row in rows], dtype=np.int64) for k in (1, 2))
     reach = starts + (counts if new.length == 1 else 0)
+    # A single new token is written before attention and read from its page with the rest. Several new tokens attend to
+    # each other apart, since among them the mask is causal, and so their own pages are left out.
     needed = -(-reach // width)
     parts, table = [], np.full((len(rows), 1), -1, dtype=np.int64)
     most = int(needed.max())
@@ -169,11 +175,13 @@ def _views(
     owner = np.repeat(np.arange(len(rows)), needed)
     first = np.concatenate([np.arange(n) * width for n in needed])
     held = np.minimum(reach[owner] - first, width)
+    # Neighbours in memory are read as one view, without a copy; in which order a row's pages come does not matter to a
+    # weighted sum. Positions count only for windows, and travel with each entry (`first`).
     order = np.argsort(pages)
     pages, owner, first, held = pages[order], owner[order], first[order], held[order]
     entry = np.arange(len(pages))
     gaps = np.diff(pages) - 1
-    # Pages of others in a range are computed along; wide gaps begin a new range.
+    # Pages of others in a range are computed along, and no row reads the result; wide gaps begin a new range.
     limit = max(2, len(pages) // 32)
     bounds = [0, *(np.flatnonzero(gaps > limit) + 1).tolist(), len(pages)]
     parts = []
@@ -185,6 +193,7 @@ def _views(
             lowest, size = int(pages[low]), int(pages[high - 1] - pages[low]) + 1
             offsets = pages[low:high] - lowest
             columns = []
+            # A page of nobody in the range has one visible token, so that its softmax is a number and not 0 / 0.
             for column, blank in ((owner, 0), (first, 0), (held, 1)):
                 full = np.full(size, blank, dtype=np.int64)
                 full[offsets] = column[low:high]
@@ -197,6 +206,8 @@ def _views(
     return parts, table
 
 
+# transformers calls an attention function with tensors and the layer's module alone: the cache comes by this way. Two
+# samplers in one process may interleave, so it is a context variable and no global.
 _PASS: ContextVar[PagedCache | None] = ContextVar("pass")
 
 
@@ -207,7 +218,7 @@ def attention_of(model: Any, name: str, cache: PagedCache | None = None) -> Iter
     Args:
         model: a transformers model.
         name: as transformers knows it; `NAME` reads the pages of `cache`.
-        cache: of the running pass.
+        cache: cache of the running pass.
     """
     text = model.config.get_text_config()
     before, token = text._attn_implementation, _PASS.set(cache)
@@ -219,6 +230,7 @@ def attention_of(model: Any, name: str, cache: PagedCache | None = None) -> Iter
         _PASS.reset(token)
 
 
+# Never traced: the number of parts and their shapes change with every pass, and each would be compiled anew.
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def paged_attention(
     module: Any,
@@ -235,6 +247,7 @@ def paged_attention(
     Raises:
         NotImplementedError: the model needs something of its attention that is not offered here.
     """
+    # What would change the scores must not be dropped without a word.
     other = [name for name in ("softcap", "s_aux", "position_bias") if kwargs.get(name) is not None]
     if other:
         raise NotImplementedError(f"attention with {', '.join(other)}")
@@ -247,7 +260,7 @@ def paged_attention(
     if access.pages is not None:
         return _flash(access, query, layer, scale, sliding_window), None
     results = [_old(access, k, query, layer, scale, sliding_window) for k in range(len(access.parts))]
-    if query.shape[2] == 1:
+    if query.shape[2] == 1:  # the new token is in its page already, see `make_access`
         return _combine(access, results, None).to(query.dtype).transpose(1, 2), None
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
@@ -297,6 +310,8 @@ def _combine(access: PagedAccess, results: list[Result], own: Result | None) -> 
     table = access.table
     if own is None and table.shape[1] == 1:
         return out.index_select(0, table[:, 0])
+    # A row with fewer entries than the longest reads entry 0 instead, with the weight exp(-inf) = 0. Each row has at
+    # least one entry or new tokens, so the softmax over its entries is defined.
     missing = (table < 0)[:, :, None, None]
     rows, count = table.shape
     index = table.clamp(min=0).reshape(-1)
@@ -318,6 +333,7 @@ def _attend(
     causal: bool = False,
 ) -> Result:
     """Return attention and log-sum-exp by the fused kernel of the device, or by the formula where there is none."""
+    # torch's public function keeps the log-sum-exp to itself, so its kernels are called below it.
     aten = torch.ops.aten
     if query.device.type == "cpu":
         out, total = aten._scaled_dot_product_flash_attention_for_cpu(

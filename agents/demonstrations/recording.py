@@ -9,13 +9,13 @@ True
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, SupportsFloat
+from typing import SupportsFloat
 
 from turnwise.agents.errors import AgentError
 from turnwise.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
+from turnwise.agents.json_types import JsonObject
 from turnwise.agents.rollouts.env_pool import StepResult, step_result
 from turnwise.agents.trajectory import Stop, Trajectory, Turn
 
@@ -29,7 +29,7 @@ class EpisodeRecorder:
     model that imitates.
     """
 
-    def __init__(self, observation: Any, info: Mapping[str, Any], *, seed: int) -> None:
+    def __init__(self, observation: object, info: JsonObject, *, seed: int) -> None:
         """Start an episode.
 
         Args:
@@ -55,11 +55,11 @@ class EpisodeRecorder:
     def add(
         self,
         action: str,
-        observation: Any,
+        observation: object,
         reward: SupportsFloat,
         terminated: bool,
         truncated: bool,
-        info: Mapping[str, Any],
+        info: JsonObject,
     ) -> None:
         """Add a turn: the action, and what `step` returned.
 

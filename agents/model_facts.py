@@ -53,7 +53,7 @@ class ModelFacts:
         head_size: entries of one head.
         vocabulary: rows of the embedding.
         tokens: entries of the tokenizer.
-        context: most tokens of prompt and response; None if the configuration does not say.
+        context: maximum number of tokens of prompt and response; None if the configuration does not say.
         template: what its chat template does; None without one.
         ends: what ends an answer to the chat template, and where that is written.
     """
