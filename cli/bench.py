@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -83,14 +83,14 @@ def bench(
     Agent.from_options(**agent)  # fails on a wrong option before anything is played
     chosen = load_suite(suite).only(panels or [])
     scale = [*baseline_cards(), *(Card.load(path) for path in against or ())]
-    place = output or Path("bench") / f"{_slug(who)}-{chosen.name}"
+    folder = output or Path("bench") / f"{_slug(who)}-{chosen.name}"
     model = ModelOptions(device, threads, dtype, batch_size, sampler)
-    benchmark = Benchmark(who, chosen, place, agent, model, concurrency)
+    benchmark = Benchmark(who, chosen, folder, agent, model, concurrency)
     card = benchmark.run()
-    write_card(card, scale, place)
+    write_card(card, scale, folder)
     print_card(card, scale)
-    say(f"card: {place / 'card.md'}, {place / 'card.json'}; episodes: {place}", "dim")
-    say(f"report: {shlex.join(['turnwise', 'report', str(place)])}", "dim")
+    say(f"card: {folder / 'card.md'}, {folder / 'card.json'}; episodes: {folder}", "dim")
+    say(f"report: {shlex.join(['turnwise', 'report', str(folder)])}", "dim")
 
 
 class Unplayable(Exception):
@@ -104,7 +104,7 @@ class Benchmark:
     who: str
     suite: Suite
     place: Path
-    agent: Mapping[str, Any]
+    agent: Mapping[str, object]
     model: ModelOptions
     concurrency: int | None = None
     _player: LoadedAgent | None = field(default=None, init=False)
@@ -208,7 +208,7 @@ class Benchmark:
 
         if self._folder is None:
             checkpoint = None if player.folder is None else str(player.folder)
-            identity: dict[str, Any] = {
+            identity: dict[str, object] = {
                 "player": without_password(self.who),
                 "checkpoint": checkpoint,
                 "suite": self.suite.name,
@@ -236,7 +236,7 @@ class Benchmark:
     def _continue(self) -> str:
         return f"finished episodes are stored in {self.place}; to continue: {command()}"
 
-    def _about(self, started: str) -> dict[str, Any]:
+    def _about(self, started: str) -> dict[str, object]:
         from turnwise.cli.machine import machine, versions
 
         return {
@@ -273,16 +273,16 @@ def _demonstrators(*panels: SuitePanel) -> list[str]:
     """Return the names of the demonstrators of the panels' environments, of those that can be imported here."""
     from turnwise.envs import EnvError, demonstrators
 
-    found: list[str] = []
+    names: list[str] = []
     for env in {panel.env: None for panel in panels}:
         with suppress(EnvError, Untrusted):
-            found += [name for name in demonstrators(env) if name not in found]
-    return found
+            names += [name for name in demonstrators(env) if name not in names]
+    return names
 
 
-def _model_options(model: ModelOptions) -> dict[str, Any]:
-    given = {name: getattr(model, name) for name in ("device", "dtype")}
-    return {name: value for name, value in given.items() if value} | {
+def _model_options(model: ModelOptions) -> dict[str, object]:
+    fields = {name: getattr(model, name) for name in ("device", "dtype")}
+    return {name: value for name, value in fields.items() if value} | {
         f"sampler.{key}": value for key, value in model.options.items()
     }
 

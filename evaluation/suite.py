@@ -99,10 +99,10 @@ class Suite:
         if not isinstance(panels, list) or not panels:
             raise EvaluationError(f"{path} must have at least one table [[panels]]")
         tables = _with_copies(panels, path)
-        found = tuple(_panel(table, number, content, path) for number, table in enumerate(tables, start=1))
-        for panel in found:
-            _check_panel(panel, [other.name for other in found], path)
-        return cls(str(content.get("name", path.stem)), found, str(content.get("about", "")))
+        suite_panels = tuple(_panel(table, number, content, path) for number, table in enumerate(tables, start=1))
+        for panel in suite_panels:
+            _check_panel(panel, [other.name for other in suite_panels], path)
+        return cls(str(content.get("name", path.stem)), suite_panels, str(content.get("about", "")))
 
     def only(self, names: list[str]) -> Suite:
         """Return the suite with these panels alone; all of them if there are no names.
@@ -110,31 +110,31 @@ class Suite:
         Raises:
             EvaluationError: there is no panel of such a name.
         """
-        known = [panel.name for panel in self.panels]
+        available = [panel.name for panel in self.panels]
         for name in names:
-            if name not in known:
-                raise EvaluationError(f"the suite {self.name} has no panel {name!r}{suggest(name, known)}")
+            if name not in available:
+                raise EvaluationError(f"the suite {self.name} has no panel {name!r}{suggest(name, available)}")
         return replace(self, panels=tuple(panel for panel in self.panels if not names or panel.name in names))
 
 
 def _with_copies(tables: list[object], path: Path) -> list[dict[str, Any]]:
     """Return the tables of panels, in which `like = NAME` is replaced by the keys of an earlier panel."""
-    known: dict[str, dict[str, Any]] = {}
-    found = []
+    by_name: dict[str, dict[str, Any]] = {}
+    merged_tables = []
     for number, table in enumerate(tables, start=1):
         if not isinstance(table, dict):
             raise EvaluationError(f"{path}, panel {number}: a panel must be a table, got {table!r}")
         base: dict[str, Any] = {}
         if "like" in table:
-            if table["like"] not in known:
-                near = suggest(str(table["like"]), known)
+            if table["like"] not in by_name:
+                near = suggest(str(table["like"]), by_name)
                 raise EvaluationError(f"{path}, panel {number}: there is no earlier panel {table['like']!r}{near}")
-            base = known[table["like"]]
+            base = by_name[table["like"]]
         own = {key: value for key, value in table.items() if key != "like"}
         merged = {**base, **own, "agent": {**base.get("agent", {}), **own.get("agent", {})}}
-        known[str(merged.get("name"))] = merged
-        found.append(merged)
-    return found
+        by_name[str(merged.get("name"))] = merged
+        merged_tables.append(merged)
+    return merged_tables
 
 
 def _panel(table: dict[str, Any], number: int, content: Mapping[str, Any], path: Path) -> SuitePanel:
@@ -148,10 +148,10 @@ def _panel(table: dict[str, Any], number: int, content: Mapping[str, Any], path:
     return validated(SuitePanel, values, where)
 
 
-def _check_keys(table: Mapping[str, Any], known: list[str], where: str) -> None:
+def _check_keys(table: Mapping[str, object], keys: list[str], where: str) -> None:
     for key in table:
-        if key not in known:
-            raise EvaluationError(f"{where}: unknown key {key!r}{suggest(key, known)}")
+        if key not in keys:
+            raise EvaluationError(f"{where}: unknown key {key!r}{suggest(key, keys)}")
 
 
 def _check_panel(panel: SuitePanel, names: list[str], path: Path) -> None:
@@ -233,14 +233,14 @@ def _paths(spec: SuitePanel) -> dict[str, str]:
     Raises:
         Unavailable: none of the paths exists.
     """
-    found = {}
+    existing_paths = {}
     for name, choices in spec.files.items():
         paths = [os.path.expanduser(os.path.expandvars(choice)) for choice in choices]
         existing = [path for path in paths if Path(path).exists()]
         if not existing:
             raise Unavailable(f"{name}: none of {', '.join(choices)} exists")
-        found[name] = existing[0]
-    return found
+        existing_paths[name] = existing[0]
+    return existing_paths
 
 
 def _first_tasks(env: gymnasium.Env[Any, Any], count: int) -> tuple[str, ...]:

@@ -30,7 +30,6 @@ READERS = {"tools/bounded_input.py"}
 # Modules that read what turnwise wrote, what a model's publisher wrote, or a stream that is no file.
 OTHERS = {
     "agents/files/trajectory_files.py": "trajectories of turnwise",
-    "cli/convert_reference_cases/__main__.py": "reference cases of turnwise",
     "envs/android/site/app.py": "requests to the phone's page",
     "envs/bash/grading.py": "archives out of a box, under the limits of the box",
     "envs/code/candidate_runner.py": "requests inside of a box",

@@ -30,7 +30,6 @@ READ_ELSEWHERE = {
     "agents/models/tokenization.py": "the state of a tokenizer in memory",
     "agents/samplers/transformers/decoder_choice.py": "limits of the system",
     "agents/samplers/vllm/engine.py": "its own log",
-    "cli/convert_reference_cases": "a program of its own, for files of developers",
     "cli/machine.py": "facts of the system",
     "report/run_report/html.py": "files of the package",
     "training/config/run.py": "a word of the command line",

@@ -157,7 +157,7 @@ def test_rounding_noise_is_shown_and_not_counted(turnwise: Call, file: Path) -> 
     [
         ("{", "is not JSON"),
         ([], f'must be a JSON object with "format": "{FORMAT}"'),
-        ({"cases": [{"name": "grpo", "inputs": {}}]}, "python -m turnwise.cli.convert_reference_cases"),
+        ({"cases": [{"name": "grpo", "inputs": {}}]}, "python scripts/convert_reference_cases"),
         ({"format": FORMAT, "cases": []}, "has no cases"),
     ],
 )

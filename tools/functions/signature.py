@@ -20,6 +20,7 @@ from turnwise.registry import suggest
 from turnwise.tools.functions.calls import to_json
 from turnwise.tools.functions.docstring import read_docstring
 from turnwise.tools.functions.errors import BadArguments, BadTool
+from turnwise.tools.visible_text import shortened
 
 __all__ = ["Signature", "check_names", "without_nulls"]
 
@@ -224,5 +225,4 @@ def _with_integers(value: Any) -> Any:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return shortened(repr(value), _SHOWN)
