@@ -210,7 +210,7 @@ class Advisor:
     async def _ask(self, session: PlaySession) -> Advice:
         from turnwise.agents.prompts.dialogue import Dialogue
         from turnwise.agents.rollouts.rollout import sampling_seed
-        from turnwise.agents.samplers import Request, UsesPlanner
+        from turnwise.agents.samplers import Request
 
         agent, sampler = self.player.agent, self.player.sampler
         self._asked += 1
@@ -242,8 +242,7 @@ class Advisor:
             end=dialogue.end,
         )
         try:
-            if isinstance(sampler, UsesPlanner):
-                sampler.attach(episode, session.plan)
+            sampler.attach(episode, session.plan)
             answer = await sampler.sample(request)
         finally:
             sampler.forget(episode)

@@ -4,7 +4,7 @@ models (`model`)."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.panel import Panel
@@ -101,13 +101,16 @@ def _environment(
 ) -> WebShopEnv:
     """Return the environment whose goals visitors get: all those of the files, or a split of a generated catalogue."""
     from turnwise.envs.shop.env import WebShopEnv
+    from turnwise.envs.shop.sources import GeneratedProducts, ProductFiles
 
     products, attributes, human = files
-    settings: dict[str, Any] = {"reward": reward, "catalogue_seed": seed, "observation": observation}
+    source: GeneratedProducts | ProductFiles
     if products is None:
-        return WebShopEnv(level=choices["level"] or "small", split=choices["split"] or "held_out", **settings)
-    goals = choices["goals"] or "auto"
-    return WebShopEnv(products, attributes, human, split="test", splits="all", goals=goals, **settings)
+        source = GeneratedProducts(choices["level"] or "small", choices["split"] or "held_out", seed)
+    else:
+        goals = choices["goals"] or "auto"
+        source = ProductFiles(products, attributes, human, "test", "all", goals, catalogue_seed=seed)
+    return WebShopEnv(source, reward=reward, observation=observation)
 
 
 def _saver(env: WebShopEnv, path: Path) -> OnPurchase:

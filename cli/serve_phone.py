@@ -95,7 +95,7 @@ def _serve_page(port: int, adb_port: int, choice: Choice, save: Path | None) -> 
     try:
         player = PhonePlayer(choice, adb_port, saver(save))
         try:
-            player.picture(270)  # without the extra `android` this fails with its name, before the page is opened
+            player.picture(270)  # without the extra `phone` this fails with its name, before the page is opened
             lines = [
                 Text(url_of(opened), style="bold underline"),
                 Text(f"adb connect {player.adb.serial}"),

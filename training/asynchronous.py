@@ -24,7 +24,7 @@ from typing import Any
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.rollouts.rollout_options import RolloutReport, RolloutSettings
+from turnwise.agents.rollouts.rollout_options import RolloutOptions, RolloutReport
 from turnwise.agents.rollouts.rollout_stream import GroupSpec, GroupStream
 from turnwise.agents.samplers.background import BackgroundLoop
 from turnwise.agents.samplers.pausable import PausableSampler
@@ -170,8 +170,8 @@ class AsynchronousRollouts:
     async def _load(self, sampler: Any, version: int) -> None:
         if self._sampler is None:
             self._sampler = PausableSampler(sampler)
-            settings = RolloutSettings(self._train.concurrency, repairs=self._train.replacements)
-            self._stream = GroupStream(self._agent, self._sampler, self._specs(), settings, self._keep)
+            options: RolloutOptions = {"concurrency": self._train.concurrency, "repairs": self._train.replacements}
+            self._stream = GroupStream(self._agent, self._sampler, self._specs(), options, self._keep)
         assert self._stream is not None
         await self._sampler.pause()
         await self._engine.load_here(version)

@@ -34,7 +34,7 @@ class ModelOptions:
         threads: CPU threads; without one in the run, 1 for small models and torch's own choice for large ones.
         dtype: of the weights, float32 (the default), bfloat16 or float16.
         batch_size: maximum number of episodes that are sampled together.
-        options: of the sampler: context, memory, and options of its engine.
+        options: of the sampler: context, kv_cache_gib, and options of its engine.
     """
 
     device: str | None = None
@@ -163,10 +163,9 @@ def load_with_engine(
         UnknownName: there is no such type of weights.
     """
     from turnwise.agents.agent import Agent
-    from turnwise.agents.errors import look_up
     from turnwise.agents.prompts.chat_template import chat_fields
     from turnwise.agents.prompts.native_tools import chat_with_tools
-    from turnwise.agents.samplers import SAMPLERS
+    from turnwise.agents.samplers import make_sampler
     from turnwise.training.run_folder.paths import find_checkpoint, run_of
 
     choice = model_options or ModelOptions()
@@ -183,7 +182,7 @@ def load_with_engine(
     if sampler is None:
         if engine == "transformers":
             settings = _with_module(settings, choice.threads or (run.threads if run else 0))
-        sampler = look_up(SAMPLERS, engine)(settings)
+        sampler = make_sampler(engine, settings)
     if run is not None:
         chat = chat_with_tools(chat, run.env.id, run.evaluation_kwargs())
     agent = Agent.from_options(**fields, **chat_fields(chat, sampler.tokenizer))
@@ -207,7 +206,7 @@ def _settings(engine: str, model: str, url: str, choice: ModelOptions, run: Run 
         url=url or str(options.pop("url", "")),
         device=_device(choice, run),
         dtype="" if choice.dtype is None else choose("dtype", choice.dtype, DTYPES),
-        memory=float(options.pop("memory", 0.0)),
+        memory=float(options.pop("kv_cache_gib", options.pop("memory", 0.0))),  # "memory" is its old name
         context=options.pop("context", None),
         concurrency=choice.batch_size or (run.train.concurrency if run else 64),
         options=options,

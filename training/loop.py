@@ -300,7 +300,8 @@ class TrainingLoop:
         """Return how this iteration's batch becomes optimizer steps."""
         section = self.config.train
         first, total = self.step * section.optimizer_steps, section.iterations * section.optimizer_steps
-        rate = partial(learning_rate, total=total, peak=section.lr, schedule=section.schedule, warmup=section.warmup)
+        schedule = section.schedule
+        rate = partial(learning_rate, total=total, peak=section.lr, schedule=schedule.name, warmup=schedule.warmup)
         return UpdatePlan(
             updates=section.optimizer_steps,
             micro_tokens=section.micro_tokens,

@@ -217,7 +217,7 @@ def make_plan(run: Run, config: Any, gpus: int, device: Gpu, episodes: EpisodeLe
         length=section.context,
         dtype=section.dtype,
         lora=section.lora,
-        optimizer=run.train.optimizer,
+        optimizer=run.train.optimizer.name,
         checkpointing=section.recompute_activations,
         packing=run.train.packing,
         attention=section.attention,

@@ -35,7 +35,7 @@ def test_train_leaves_what_can_be_gone_on_with(turnwise: Call, trained: Path) ->
         ("train.iterations=many", ("train.iterations", "many")),
         ("credit.method=gigop", ("gigop", "gigpo")),
         ("env.id=toys/Coridor-v0", ("toys/Corridor-v0",)),
-        ("objective.norm=3", ("objective.norm",)),
+        ("objective.aggregation.norm=3", ("objective.aggregation.norm",)),
         ("train.iterations", ("key=value",)),
     ],
 )

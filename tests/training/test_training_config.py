@@ -1,3 +1,4 @@
+import re
 import tomllib
 from pathlib import Path
 
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 from turnwise.credit.registry import get as get_credit_rule
 from turnwise.training.config.effects import NEEDS, check_effects, effective_keys, ineffective
-from turnwise.training.config.renamed import RENAMED
+from turnwise.training.config.renamed import RENAMED, SHORT
 from turnwise.training.config.run import Run, reference
 from turnwise.training.config.sections import EntropySection, KLSection
 from turnwise.training.errors import ConfigError
@@ -129,8 +130,8 @@ def test_the_table_of_effects_names_keys_only():
     assert set(NEEDS) <= set(keys())
 
 
-def test_a_run_has_at_most_96_keys():
-    assert len(list(keys(tables=True))) <= 96
+def test_a_run_has_at_most_92_keys():
+    assert len(list(keys(tables=True))) <= 92
 
 
 def test_old_names_lead_to_keys_and_are_none():
@@ -146,10 +147,11 @@ OLD = {
     "imitation": {"episodes": 5, "observations": 0.25, "batch": 64, "target": 0.5},
     "objective": {
         "kl": 0.1, "kl_estimator": "k1", "kl_in": "reward", "kl_corrected": False, "kl_target": 0.2, "kl_horizon": 9.0,
-        "entropy": 0.01, "entropy_target": 0.3, "entropy_step": 0.001, "old": "recomputed",
+        "entropy": 0.01, "entropy_target": 0.3, "entropy_step": 0.001, "norm": 50.0, "old": "recomputed",
     },
     "train": {
         "steps": 3, "tasks": 2, "group": 4, "pool": 9, "repairs": 0, "spare": 0, "in_order": False, "updates": 5,
+        "warmup": 2, "weight_decay": 0.5,
         "checkpoint_every": 1, "keep": 7, "keep_trajectories": 6,
     },
     "evaluation": {"during": 8, "every": 2},
@@ -167,6 +169,7 @@ def test_a_file_with_old_names_is_read_with_one_note():
     assert (run.train.iterations, run.train.groups, run.train.group_size, run.train.optimizer_steps) == (3, 2, 4, 5)
     assert (run.checkpoints.every, run.checkpoints.keep, run.checkpoints.keep_trajectories) == (1, 7, 6)
     assert run.objective.kl == KLSection(coefficient=0.1, estimator="k1", where="reward", target=0.2, horizon=9.0)
+    assert (run.objective.aggregation.norm, run.train.schedule.warmup, run.train.optimizer.weight_decay) == (50, 2, 0.5)
     assert run.objective.entropy == EntropySection(coefficient=0.01, target=0.3, step=0.001)
     assert Run.parse(tomllib.loads(run.to_toml())) == run
 
@@ -185,6 +188,16 @@ def test_an_old_name_on_the_command_line_is_todays_key(words):
 def test_a_key_under_both_of_its_names_is_refused():
     with pytest.raises(ConfigError, match=r"train\.steps is now train\.iterations, and both are set"):
         Run.parse({"train": {"steps": 3, "iterations": 4}})
+
+
+def test_tables_that_a_value_abbreviates_are_all_listed():
+    tables = {
+        f"{name}.{key}": inner.annotation.abbreviated
+        for name, field in Run.model_fields.items()
+        for key, inner in getattr(field.annotation, "model_fields", {}).items()
+        if hasattr(inner.annotation, "abbreviated")
+    }
+    assert tables == SHORT
 
 
 def test_a_coefficient_abbreviates_its_table():
@@ -268,3 +281,16 @@ def test_paths_may_begin_with_a_tilde(monkeypatch, tmp_path):
     assert Run.parse({"output": "~/runs/a"}).folder == tmp_path / "runs/a"
     (tmp_path / "run.toml").write_text("seed = 3\n")
     assert Run.load("~/run.toml").seed == 3
+
+
+def test_the_pages_name_keys_that_exist():
+    sections = "|".join(name for name, field in Run.model_fields.items() if hasattr(field.annotation, "model_fields"))
+    existing = {*keys(), *keys(tables=True)}
+    words = ("sampler.key_variable", "sampler.tokenizer", "sampler.tokens", "sampler.tools")  # of `turnwise eval`
+    others = ("env.unwrapped.", "credit.py", *words)  # a Gymnasium environment, a script
+    wrong = []
+    for page in sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]):
+        for key in re.findall(rf"`((?:{sections})\.[a-z_.]+)", page.read_text(encoding="utf-8")):
+            if not key.startswith(others) and not any(f"{key}.".startswith(f"{name}.") for name in existing):
+                wrong.append(f"{page.name}: {key}")
+    assert wrong == []

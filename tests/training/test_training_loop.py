@@ -377,7 +377,7 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path):
         ),
         (["policy.new.heads=3"], r"policy.new.hidden must be a multiple of 2 \* policy.new.heads.*hidden=32, heads=3"),
         (["agent.prompt={name='conversation', history=3}"], "'conversation' has no option 'history'"),
-        (["objective.norm=5.0"], "objective.norm has no effect"),
+        (["objective.aggregation.norm=5.0"], "objective.aggregation.norm has no effect"),
         (["credit.options.gama=0.9"], "gama.*gamma"),
         (["credit.method=gigppo"], "gigpo"),
         (["objective.aggregation=token_mean"], "token-mean"),

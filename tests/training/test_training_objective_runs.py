@@ -100,10 +100,12 @@ def test_the_keys_of_the_section_are_what_they_say():
     assert control.kl_in_reward
     assert control.first() == {"kl": 0.1, "entropy": 0.0}
     objective, control = _objective("objective.kl=0.1", "objective.kl.target=0.05", "objective.kl.corrected=true")
-    assert (objective.kl, objective.kl.corrected, objective.needs_reference) == (0.1, True, True)
+    assert (objective.kl, objective.kl_corrected, objective.needs_reference) == (0.1, True, True)
     assert not control.kl_in_reward
     assert control.after({"kl": 0.1, "entropy": 0.0}, {"kl": 0.5}, 1000)["kl"] == pytest.approx(0.102)
-    objective, _ = _objective("objective.name=gmpo", "objective.aggregation=token-sum-norm", "objective.norm=50.0")
+    objective, _ = _objective(
+        "objective.name=gmpo", "objective.aggregation=token-sum-norm", "objective.aggregation.norm=50.0"
+    )
     assert objective.norm == 50.0
 
 
@@ -144,7 +146,7 @@ def test_every_objective_can_be_chosen(name):
         (["objective.kl=0.1", "objective.kl.horizon=9.0"], "objective.kl.horizon has no effect"),
         (
             ["objective.kl=0.1", "objective.kl.where=reward", "objective.kl.corrected=true"],
-            "kl_corrected has no effect",
+            r"kl\.corrected has no effect",
         ),
         (
             ["objective.kl=0.1", "objective.kl.where=reward", "objective.kl.estimator=k4"],
@@ -153,7 +155,7 @@ def test_every_objective_can_be_chosen(name):
         (["objective.kl=0.1", "objective.kl.estimator=k4"], "unknown objective.kl.estimator 'k4'"),
         (["objective.entropy.target=0.1"], "objective.entropy.target has no effect"),
         (["objective.entropy.step=0.1"], "objective.entropy.step has no effect"),
-        (["objective.norm=9.0"], "objective.norm has no effect"),
+        (["objective.aggregation.norm=9.0"], "objective.aggregation.norm has no effect"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_played(overrides, message):

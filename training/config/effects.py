@@ -35,7 +35,7 @@ def _plays(run: Run) -> bool:
 def _aggregation(run: Run) -> str:
     from turnwise.training.objectives import get
 
-    return run.objective.aggregation or get(run.objective.name).function.aggregation
+    return run.objective.aggregation.name or get(run.objective.name).function.aggregation
 
 
 def _whole_sequences(run: Run) -> bool:
@@ -76,7 +76,10 @@ NEEDS: dict[str, tuple[Condition, str]] = {
         "trajectory_format is empty, so none are stored",
     ),
     "evaluation.episodes_during_training": (lambda run: run.evaluation.every > 0, "evaluation.every is 0"),
-    "objective.norm": (lambda run: "norm" in _aggregation(run).split("-"), "the aggregation does not divide by norm"),
+    "objective.aggregation.norm": (
+        lambda run: "norm" in _aggregation(run).split("-"),
+        "the aggregation does not divide by norm",
+    ),
     "objective.sequence": (_whole_sequences, "neither the objective nor its correction looks at whole sequences"),
     "objective.kl.estimator": (_has_kl, "objective.kl is 0"),
     "objective.kl.where": (_has_kl, "objective.kl is 0"),

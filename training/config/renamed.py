@@ -27,6 +27,7 @@ RENAMED: dict[str, str] = {
     "objective.kl_horizon": "objective.kl.horizon",
     "objective.entropy_target": "objective.entropy.target",
     "objective.entropy_step": "objective.entropy.step",
+    "objective.norm": "objective.aggregation.norm",
     "objective.old": "objective.old_logprobs",
     "train.steps": "train.iterations",
     "train.tasks": "train.groups",
@@ -36,6 +37,8 @@ RENAMED: dict[str, str] = {
     "train.spare": "train.spare_groups",
     "train.in_order": "train.deterministic",
     "train.updates": "train.optimizer_steps",
+    "train.warmup": "train.schedule.warmup",
+    "train.weight_decay": "train.optimizer.weight_decay",
     "train.checkpoint_every": "checkpoints.every",
     "train.keep": "checkpoints.keep",
     "train.keep_trajectories": "checkpoints.keep_trajectories",
@@ -43,8 +46,14 @@ RENAMED: dict[str, str] = {
 }
 """Old key -> today's key."""
 
-SHORT: dict[str, str] = {"objective.kl": "coefficient", "objective.entropy": "coefficient"}
-"""Tables that a number abbreviates, and the key that it stands for."""
+SHORT: dict[str, str] = {
+    "objective.aggregation": "name",
+    "objective.kl": "coefficient",
+    "objective.entropy": "coefficient",
+    "train.schedule": "name",
+    "train.optimizer": "name",
+}
+"""Tables that a plain value abbreviates, and the key that it stands for."""
 
 
 def with_new_names(table: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -83,7 +92,7 @@ def new_name(keys: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def put(table: dict[str, Any], keys: Sequence[str], value: object, problem: str, *, replace: bool = True) -> None:
-    """Set a key in nested tables; a number that abbreviates a table on the way becomes that table.
+    """Set a key in nested tables; a value that abbreviates a table on the way becomes that table.
 
     Args:
         table: changed in place.

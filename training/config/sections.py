@@ -1,8 +1,8 @@
 """The sections of a run's configuration: every key with its default, its bounds, and one line of documentation."""
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from turnwise.training.errors import ConfigError
 
@@ -44,6 +44,20 @@ class Section(BaseModel):
         if isinstance(value, str) and "\0" in value:
             raise ValueError("the text must not contain NUL")
         return value
+
+
+class AbbreviatedSection(Section):
+    """A table that a plain value abbreviates: the value of one of its keys."""
+
+    abbreviated: ClassVar[str]
+    """The key."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_value(cls, value: object) -> object:
+        """Read a name or a number as the table with that key."""
+        plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+        return {cls.abbreviated: value} if plain else value
 
 
 class EnvSection(Section):
@@ -240,8 +254,23 @@ class CreditSection(Section):
     )
 
 
-class KLSection(Section):
+class AggregationSection(AbbreviatedSection):
+    """How token losses become one number."""
+
+    abbreviated = "name"
+
+    name: str = Field(
+        default="", description="The aggregation; see `turnwise list objectives`. Empty: the objective's own."
+    )
+    norm: float = Field(
+        default=1024.0, gt=0, description="Divisor of aggregations whose name contains `norm`, in tokens."
+    )
+
+
+class KLSection(AbbreviatedSection):
     """The KL divergence from the reference policy, which is the policy before training."""
+
+    abbreviated = "coefficient"
 
     coefficient: float = Field(default=0.0, ge=0, description="Coefficient of the KL term; 0: none.")
     estimator: str = Field(default="k3", description="KL estimator: k1, k2, k3, k3+ or k3-unbounded.")
@@ -257,8 +286,10 @@ class KLSection(Section):
     horizon: float = Field(default=10000.0, gt=0, description="Episodes over which the coefficient adapts.")
 
 
-class EntropySection(Section):
+class EntropySection(AbbreviatedSection):
     """The entropy bonus."""
+
+    abbreviated = "coefficient"
 
     coefficient: float = Field(default=0.0, description="Coefficient of the entropy bonus.")
     target: float = Field(
@@ -279,12 +310,8 @@ class ObjectiveSection(Section):
     sequence: Literal["trajectory", "turn"] = Field(
         default="trajectory", description="What counts as a sequence in sequence-level objectives and corrections."
     )
-    aggregation: str = Field(
-        default="",
-        description="How token losses are averaged; see `turnwise list objectives`. Empty: the objective's own.",
-    )
-    norm: float = Field(
-        default=1024.0, gt=0, description="Divisor of aggregations whose name contains `norm`, in tokens."
+    aggregation: AggregationSection = Field(
+        default_factory=AggregationSection, description="How token losses are averaged: a name, or a table."
     )
     kl: KLSection = Field(
         default_factory=KLSection,
@@ -305,11 +332,25 @@ class ObjectiveSection(Section):
         description="Old log-probabilities: those of the sampler, or recomputed by the learner before the update.",
     )
 
-    @field_validator("kl", "entropy", mode="before")
-    @classmethod
-    def _number(cls, value: object) -> object:
-        """Read a number as the coefficient."""
-        return {"coefficient": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+class ScheduleSection(AbbreviatedSection):
+    """How the learning rate changes."""
+
+    abbreviated = "name"
+
+    name: Literal["constant", "cosine"] = Field(default="constant", description="Learning rate after the warm-up.")
+    warmup: int = Field(default=0, ge=0, description="Optimizer steps of linear warm-up.")
+
+
+class OptimizerSection(AbbreviatedSection):
+    """The optimizer."""
+
+    abbreviated = "name"
+
+    name: Literal["adamw", "adamw_fused", "adamw_8bit"] = Field(
+        default="adamw", description="AdamW, with fused kernels or with 8-bit moments (CUDA)."
+    )
+    weight_decay: float = Field(default=0.0, ge=0, description="Weight decay of AdamW.")
 
 
 class TrainSection(Section):
@@ -342,12 +383,12 @@ class TrainSection(Section):
         default=2, ge=1, description="Optimizer steps per iteration, however long the episodes were."
     )
     lr: float = Field(default=3e-4, gt=0, le=1, description="Peak learning rate.")
-    schedule: Literal["constant", "cosine"] = Field(default="constant", description="Learning rate after the warm-up.")
-    warmup: int = Field(default=0, ge=0, description="Optimizer steps of linear warm-up.")
-    weight_decay: float = Field(default=0.0, ge=0, description="Weight decay of AdamW.")
+    schedule: ScheduleSection = Field(
+        default_factory=ScheduleSection, description="How the learning rate changes: a name, or a table."
+    )
     grad_clip: float = Field(default=1.0, gt=0, description="Maximum norm of the gradient.")
-    optimizer: Literal["adamw", "adamw_fused", "adamw_8bit"] = Field(
-        default="adamw", description="AdamW, with fused kernels or with 8-bit moments (CUDA)."
+    optimizer: OptimizerSection = Field(
+        default_factory=OptimizerSection, description="The optimizer: a name, or a table."
     )
     micro_tokens: int = Field(default=4096, ge=1, description="Tokens per micro-batch, padding included.")
     packing: bool = Field(

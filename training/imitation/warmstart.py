@@ -95,7 +95,7 @@ def _imitate(prepared: PreparedRun, learner: Learner, played: Demonstrations, re
         run.imitation,
         micro_tokens=run.train.micro_tokens,
         grad_clip=run.train.grad_clip,
-        weight_decay=run.train.weight_decay,
+        weight_decay=run.train.optimizer.weight_decay,
         seed=prepared.seed_for("imitation"),
         here={"on_step": _step_events(report)},
     )

@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.models.lora_folders import attach, is_adapter
+from turnwise.agents.models.lora_folders import attach
 from turnwise.agents.models.model_folder import ModelFolder, find_model, load_model
+from turnwise.agents.models.weights import is_adapter
 from turnwise.training.config.sections import PolicySection
 from turnwise.training.errors import ConfigError
 from turnwise.training.events import Reporter
@@ -35,8 +36,8 @@ def make_learner(prepared: PreparedRun, model: Any, tokenizer: Any, report: Repo
             report.event("note", 0, text=note)
     options: dict[str, Any] = {
         "lr": run.train.lr,
-        "weight_decay": run.train.weight_decay,
-        "optimizer": run.train.optimizer,
+        "weight_decay": run.train.optimizer.weight_decay,
+        "optimizer": run.train.optimizer.name,
         "bfloat16": run.policy.dtype == "bfloat16",
         "checkpointing": run.policy.recompute_activations,
         "packing": run.train.packing,
@@ -65,7 +66,7 @@ def memory_needs(prepared: PreparedRun) -> MemoryNeeds:
         length=run.policy.context,
         dtype=run.policy.dtype,
         lora=run.policy.lora,
-        optimizer=run.train.optimizer,
+        optimizer=run.train.optimizer.name,
         checkpointing=run.policy.recompute_activations,
         packing=run.train.packing,
         attention=run.policy.attention,

@@ -46,7 +46,11 @@ class Objective(Terms):
         Raises:
             ConfigError: a name, option or value is invalid, or the objective needs recomputed log-probabilities.
         """
-        terms: dict[str, Any] = {"aggregation": section.aggregation, "llds": section.llds, "norm": section.norm}
+        terms: dict[str, Any] = {
+            "aggregation": section.aggregation.name,
+            "norm": section.aggregation.norm,
+            "llds": section.llds,
+        }
         terms["kl_estimator"] = section.kl.estimator
         if section.kl.coefficient and section.kl.where == "loss":
             terms |= {"kl": section.kl.coefficient, "kl_corrected": section.kl.corrected}

@@ -80,7 +80,7 @@ class Terms:
             if name in ends and not self.correction:
                 raise ConfigError(f"{_key(name)} is the bound of a correction, but there is no correction")
         if self.norm <= 0:
-            raise ConfigError(f"objective.norm must be > 0, got {self.norm}")
+            raise ConfigError(f"objective.aggregation.norm must be > 0, got {self.norm}")
         if not isinstance(self.kl_corrected, bool):
             raise ConfigError(f"objective.kl.corrected must be true or false, got {self.kl_corrected!r}")
 
@@ -167,4 +167,4 @@ def _less_entropy(loss: Tensor, terms: Terms, tokens: Tokens, weights: Tensor, s
 
 def _key(term: str) -> str:
     """Return the key of a run that sets a term."""
-    return "objective." + term.replace("kl_", "kl.").replace("entropy_", "entropy.")
+    return "objective." + term.replace("norm", "aggregation.norm").replace("kl_", "kl.").replace("entropy_", "entropy.")

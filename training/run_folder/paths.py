@@ -50,7 +50,7 @@ def find_checkpoint(path: Path, expected: str = "the folder of a run or checkpoi
     """
     if not path.exists():
         raise CheckpointError(f"{path} does not exist; expected {expected}")
-    from turnwise.agents.models.lora_folders import is_adapter
+    from turnwise.agents.models.weights import is_adapter
     from turnwise.training.run_folder.checkpoint import Checkpoints, require_whole, verify
 
     if (path / "config.json").is_file() or is_adapter(path):
