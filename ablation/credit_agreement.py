@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.ablation.variants import Ablation, Arm
+from turnwise.ablation.plan import Ablation, Arm
 from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import Group, grouped

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from turnwise.ablation.variants import CALLS, WARM_START, Ablation
-from turnwise.evaluation.evaluation import EvaluationResult, Rate
+from turnwise.ablation.plan import CALLS, WARM_START, Ablation
+from turnwise.evaluation.results import EvaluationResult, Rate
 from turnwise.evaluation.seed_statistics import Mean, compare_seeds, holm, verdict
 from turnwise.training.errors import TrainingError
 from turnwise.training.run_folder.folder import describe

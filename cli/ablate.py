@@ -28,9 +28,9 @@ from turnwise.report.errors import ReportError
 from turnwise.report.number_text import duration, percent
 
 if TYPE_CHECKING:
+    from turnwise.ablation.plan import Ablation
     from turnwise.ablation.process_pool import PooledRun
     from turnwise.ablation.results import ResultTable
-    from turnwise.ablation.variants import Ablation
 
 FAILED = 1
 QUIET = 30.0
@@ -154,7 +154,7 @@ class AblationProgress:
 
 def _success(job: PooledRun) -> float:
     """Return the success rate of a finished run."""
-    from turnwise.evaluation.evaluation import EvaluationResult
+    from turnwise.evaluation.results import EvaluationResult
 
     return EvaluationResult.load(job.run.folder / "after.json").summary().success.value or 0.0
 
@@ -190,7 +190,7 @@ def write_results(ablation: Ablation, jobs: Sequence[PooledRun]) -> ResultTable:
 
 def _planned(file: Path, words: Sequence[str], output: Path | None) -> Ablation:
     """Return the ablation of a run's file, or the one that a folder holds."""
-    from turnwise.ablation.variants import PLAN, SHORT, is_axis, plan, read_plan
+    from turnwise.ablation.plan import PLAN, SHORT, is_axis, plan, read_plan
     from turnwise.training.config.file_options import require_safe_run
 
     if file.is_dir():
@@ -234,8 +234,8 @@ def ablate(
     if summary:
         summarise([file, *map(Path, options or ())], output)
         return
+    from turnwise.ablation.plan import CALLS, check, open_folder
     from turnwise.ablation.process_pool import train_all
-    from turnwise.ablation.variants import CALLS, check, open_folder
     from turnwise.agents.files.folder_lock import locked
 
     ablation = _planned(file, list(options or ()), output)

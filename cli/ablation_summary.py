@@ -55,9 +55,9 @@ def summarise(folders: Sequence[Path], output: Path | None) -> None:
         TrainingError: a folder holds no ablation.
     """
     from turnwise.ablation.credit_agreement import credit_agreement
+    from turnwise.ablation.plan import read_plan
     from turnwise.ablation.results import FIRST, ablation_results
     from turnwise.ablation.summary import summary
-    from turnwise.ablation.variants import read_plan
     from turnwise.agents.files.json_files import write_json, write_text
     from turnwise.credit import CreditError
     from turnwise.registry import is_untrusted

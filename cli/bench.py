@@ -27,7 +27,7 @@ from turnwise.report.number_text import duration
 if TYPE_CHECKING:
     from turnwise.evaluation.benchmark import BenchmarkFolder
     from turnwise.evaluation.benchmark_card import Card, CardPanel
-    from turnwise.evaluation.evaluation import EvaluationResult
+    from turnwise.evaluation.results import EvaluationResult
     from turnwise.evaluation.suite import PinnedPanel, Suite, SuitePanel
     from turnwise.training.loaded_agent import LoadedAgent, ModelOptions
 
@@ -103,7 +103,7 @@ class Benchmark:
 
     who: str
     suite: Suite
-    place: Path
+    output: Path
     agent: Mapping[str, object]
     model: ModelOptions
     concurrency: int | None = None
@@ -214,7 +214,7 @@ class Benchmark:
                 "suite": self.suite.name,
             }
             identity |= _model_options(self.model)
-            self._folder = BenchmarkFolder(self.place, identity)
+            self._folder = BenchmarkFolder(self.output, identity)
         stored = self._folder.episodes(pinned, agent_settings(self._folder.dated(pinned, player.agent)))
         total, won = len(pinned.panel.tasks), sum(row.won for row in stored.rows)
         with EpisodeCounter(total, f"{label}: ", (total - len(stored.missing), won)) as counter:
@@ -234,7 +234,7 @@ class Benchmark:
                 raise Unplayable(str(error)) from error
 
     def _continue(self) -> str:
-        return f"finished episodes are stored in {self.place}; to continue: {command()}"
+        return f"finished episodes are stored in {self.output}; to continue: {command()}"
 
     def _about(self, started: str) -> dict[str, object]:
         from turnwise.cli.machine import machine, versions

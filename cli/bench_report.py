@@ -15,7 +15,7 @@ from turnwise.report.number_text import count, duration, percent
 
 if TYPE_CHECKING:
     from turnwise.evaluation.benchmark_card import Card, CardPanel
-    from turnwise.evaluation.evaluation import EvaluationResult, EvaluationSummary
+    from turnwise.evaluation.results import EvaluationResult, EvaluationSummary
 
 Rows = list[list[str]]
 NOTHING = "-"

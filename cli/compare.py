@@ -18,7 +18,7 @@ from turnwise.tools.bounded_input import InputError, read_json
 if TYPE_CHECKING:
     from turnwise.evaluation.benchmark_card import Card, CardComparison
     from turnwise.evaluation.comparison import Comparison
-    from turnwise.evaluation.evaluation import EvaluationResult
+    from turnwise.evaluation.results import EvaluationResult
 
 
 def compare(
@@ -48,7 +48,7 @@ def _is_card(path: Path) -> bool:
 
 def _compare_results(first: Path, second: Path, as_json: bool) -> dict[str, object]:
     from turnwise.evaluation.comparison import compare as compare_results
-    from turnwise.evaluation.evaluation import EvaluationResult
+    from turnwise.evaluation.results import EvaluationResult
 
     a, b = EvaluationResult.load(first), EvaluationResult.load(second)
     comparison = compare_results(a, b)

@@ -25,7 +25,7 @@ from turnwise.report.number_text import duration
 from turnwise.report.plots import terminal_plot
 
 if TYPE_CHECKING:
-    from turnwise.evaluation.evaluation import EvaluationResult
+    from turnwise.evaluation.results import EvaluationResult
 
 CONFIGURATION = Path(__file__).resolve().parent.parent / "examples" / "demo.toml"
 """The same relative path in a clone and in an installed wheel."""
@@ -96,7 +96,7 @@ def before_and_after(before: EvaluationResult, after: EvaluationResult) -> Table
 def report(folder: Path, title: str, seconds: float) -> None:
     """Print both evaluations, their comparison, the curve, and what the run folder contains."""
     from turnwise.evaluation.comparison import compare
-    from turnwise.evaluation.evaluation import EvaluationResult
+    from turnwise.evaluation.results import EvaluationResult
 
     before, after = EvaluationResult.load(folder / "before.json"), EvaluationResult.load(folder / "after.json")
     say(f"\nSuccess on {len(before.panel.tasks)} held-out games, with 95 % intervals", "bold")

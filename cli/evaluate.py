@@ -25,7 +25,8 @@ INTERVAL = 10.0
 if TYPE_CHECKING:
     from turnwise.agents.trajectory import Trajectory
     from turnwise.cli.players import EnvChoice
-    from turnwise.evaluation.evaluation import EpisodeRow, EvaluationResult, Panel, Rate
+    from turnwise.evaluation.panels import Panel
+    from turnwise.evaluation.results import EpisodeRow, EvaluationResult, Rate
     from turnwise.training.loaded_agent import LoadedAgent
 
 
@@ -38,7 +39,7 @@ def _panel_of(
     seed: int,
 ) -> Panel:
     """Return the panel of the file if it exists, else a new one, which is written to the file if one is named."""
-    from turnwise.evaluation.evaluation import Panel, make_panel
+    from turnwise.evaluation.panels import Panel, make_panel
     from turnwise.training.config.file_options import require_safe_env
 
     if file is not None and file.exists():

@@ -36,7 +36,7 @@ _TEXT_WIDTH = 46
 class CreditedTurn:
     """One turn with its advantage.
 
-    `anchor` is what it is compared by; `parts` are the terms of the advantage; `kept` is False if the rule drops the
+    `anchor` is what it is compared by; `parts` are the terms of the advantage; `in_loss` is False if the rule drops the
     turn from the loss.
     """
 
@@ -46,7 +46,7 @@ class CreditedTurn:
     anchor: str
     value: float
     parts: Mapping[str, float]
-    kept: bool
+    in_loss: bool
 
 
 def credited_turns(group: Group, settings: CreditSettings, rule: str) -> list[CreditedTurn]:
@@ -105,7 +105,9 @@ def _identical(rows: Sequence[CreditedTurn]) -> list[list[list[CreditedTurn]]]:
     gathered: dict[tuple[object, ...], list[list[CreditedTurn]]] = {}
     for _, members in itertools.groupby(rows, key=lambda row: row.trajectory.id):
         turns = list(members)
-        key = tuple((row.turn.action, row.turn.text, _next_text(row), round(row.value, 3), row.kept) for row in turns)
+        key = tuple(
+            (row.turn.action, row.turn.text, _next_text(row), round(row.value, 3), row.in_loss) for row in turns
+        )
         gathered.setdefault(key, []).append(turns)
     return list(gathered.values())
 
@@ -136,7 +138,7 @@ def _print_identical(console: Console, copies: Sequence[Sequence[CreditedTurn]],
         line.append(f"{_short(action, 34):<34}", style="" if row.turn.valid else "yellow")
         room = max(_TEXT_WIDTH, console.width - line.cell_len - 2)
         line.append(f"  {_short(_next_text(row), room)}", style="dim")
-        if not row.kept:
+        if not row.in_loss:
             line.append("  (dropped)", style="yellow")
         console.print(line, soft_wrap=True)
     console.print()

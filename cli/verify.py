@@ -18,7 +18,7 @@ from turnwise.cli.errors import USER_ERROR, UserError, sentence_of
 from turnwise.registry import CannotLoad, load, suggest
 
 if TYPE_CHECKING:
-    from turnwise.cli.reference_cases import ReferenceCase, ReferenceResult
+    from turnwise.cli.reference.cases import ReferenceCase, ReferenceResult
 
 _SHOWN = 5
 
@@ -38,7 +38,7 @@ def verify(
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Check reference cases: how many agree, and the largest difference, function by function."""
-    from turnwise.cli.reference_cases import check_case
+    from turnwise.cli.reference.cases import check_case
 
     paths = files or sorted((Path(__file__).parent / "reference").glob("*.json"))
     cases, unread = _read(paths)
@@ -73,7 +73,7 @@ def _read(files: Sequence[Path]) -> tuple[dict[Path, list[ReferenceCase]], dict[
     Raises:
         UserError, OSError: there is only one file, and it cannot be read.
     """
-    from turnwise.cli.reference_cases import read_cases
+    from turnwise.cli.reference.cases import read_cases
 
     cases, unread = {}, {}
     for path in files:

@@ -28,7 +28,9 @@ from turnwise.agents.files.trajectory_files import TornLine, TrajectoryWriter, r
 from turnwise.agents.prompts.chat_template import DATE, reads_clock
 from turnwise.agents.samplers.base import Samples
 from turnwise.agents.trajectory import Trajectory
-from turnwise.evaluation.evaluation import EpisodeRow, EvaluationResult, Panel, evaluate
+from turnwise.evaluation.evaluation import evaluate
+from turnwise.evaluation.panels import Panel
+from turnwise.evaluation.results import EpisodeRow, EvaluationResult
 from turnwise.evaluation.suite import PinnedPanel
 
 __all__ = ["BenchmarkFolder", "PanelEpisodes", "agent_settings", "play_panel"]

@@ -11,7 +11,8 @@ from typing import Any, Literal, get_args
 from turnwise.agents.errors import EvaluationError
 from turnwise.agents.files.json_files import read_json, validated, write_json
 from turnwise.evaluation.comparison import Comparison, compare
-from turnwise.evaluation.evaluation import EpisodeRow, EvaluationResult, Panel, panel_json
+from turnwise.evaluation.panels import Panel, panel_json
+from turnwise.evaluation.results import EpisodeRow, EvaluationResult
 from turnwise.evaluation.seed_statistics import holm
 from turnwise.evaluation.statistics import mean_of_rates
 from turnwise.evaluation.suite import digest

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from turnwise.agents.errors import EvaluationError
 from turnwise.evaluation.comparison import compare
-from turnwise.evaluation.evaluation import EvaluationResult, Rate
+from turnwise.evaluation.results import EvaluationResult, Rate
 from turnwise.evaluation.statistics import paired_permutation, wilson
 
 

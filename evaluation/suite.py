@@ -26,15 +26,13 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-import gymnasium
-
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError, EvaluationError
 from turnwise.agents.files.json_files import validated
 from turnwise.envs import make as make_env
 from turnwise.envs.errors import UnknownEnv, UnknownOption
 from turnwise.envs.registration import find
-from turnwise.evaluation.evaluation import Panel, draw_tasks, panel_json
+from turnwise.evaluation.panels import Environment, Panel, draw_tasks, panel_json
 from turnwise.registry import Untrusted, suggest
 from turnwise.tools.bounded_input import InputError, read_toml
 
@@ -190,7 +188,7 @@ class PinnedPanel:
         """Identity of the panel."""
         return digest(self.panel)
 
-    def make(self) -> gymnasium.Env[Any, Any]:
+    def make(self) -> Environment:
         """Return a new environment."""
         return make_env(self.panel.env, **self.kwargs)
 
@@ -243,14 +241,14 @@ def _paths(spec: SuitePanel) -> dict[str, str]:
     return existing_paths
 
 
-def _first_tasks(env: gymnasium.Env[Any, Any], count: int) -> tuple[str, ...]:
+def _first_tasks(env: Environment, count: int) -> tuple[str, ...]:
     listing = getattr(env.unwrapped, "task_ids", None)
     if listing is None:
         raise EvaluationError(f"{env.spec.id if env.spec else env} does not list its tasks: it has no task_ids()")
     return tuple(listing(count))
 
 
-def _try(env: gymnasium.Env[Any, Any], task: str, seed: int) -> None:
+def _try(env: Environment, task: str, seed: int) -> None:
     """Start an episode, and take a step where the environment names an action for it: it may need a sandbox."""
     env.reset(seed=seed, options={"task": task})
     action = getattr(env.unwrapped, "EXAMPLE_ACTION", "")

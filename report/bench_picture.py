@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from turnwise.report.figures import COLOURS, Axes, new_figure, save_figure
 
 if TYPE_CHECKING:
-    from turnwise.evaluation.evaluation import Rate
+    from turnwise.evaluation.results import Rate
 
 _LOOKS = {"random": ("|", COLOURS[1]), "rule": ("o", COLOURS[4]), "expert": ("D", COLOURS[2])}
 """Marker and colour of the baselines, the same in every picture."""

@@ -18,7 +18,7 @@ from turnwise.report.run_report.revisions import Parts
 from turnwise.report.run_report.run_data import ChangedFiles, RunData, Stamp, read_evaluation, rounded, stamp_of
 
 if TYPE_CHECKING:
-    from turnwise.ablation.variants import Ablation
+    from turnwise.ablation.plan import Ablation
 
 WARM = "warm start"
 
@@ -103,13 +103,13 @@ class AblationData:
         return parts
 
     def _plan(self) -> Ablation:
-        from turnwise.ablation.variants import read_plan
+        from turnwise.ablation.plan import read_plan
 
         return read_plan(self.path)
 
     def _places(self) -> list[tuple[str, int, Path]]:
         """Return name, seed and folder of every run: the warm starts, then arm by arm."""
-        from turnwise.ablation.variants import WARM_START
+        from turnwise.ablation.plan import WARM_START
 
         plan = self._plan()
         arms = [(WARM, WARM_START), *((arm.name, arm.folder) for arm in plan.arms)]

@@ -19,7 +19,7 @@ from turnwise.report.run_report.run_data import ChangedFiles, evaluation, rounde
 
 if TYPE_CHECKING:
     from turnwise.evaluation.benchmark_card import Card, CardPanel
-    from turnwise.evaluation.evaluation import EpisodeRow, EvaluationResult
+    from turnwise.evaluation.results import EpisodeRow, EvaluationResult
 
 CARD, STATE = "card.json", "state.json"
 _EFFORT = ("turns", "unparsable", "inadmissible", "truncated", "prompt_tokens", "response_tokens", "cost")
@@ -146,7 +146,8 @@ class BenchmarkData:
     def _so_far(self, name: str, state: Mapping[str, object]) -> CardPanel | None:
         """Return what has been played of a panel that no card has."""
         from turnwise.evaluation.benchmark_card import CardPanel
-        from turnwise.evaluation.evaluation import EpisodeRow, EvaluationResult, Panel
+        from turnwise.evaluation.panels import Panel
+        from turnwise.evaluation.results import EpisodeRow, EvaluationResult
         from turnwise.report.run_report.iterations import read
 
         file = self.path / f"{name}.jsonl"
@@ -231,7 +232,7 @@ def _rate(result: EvaluationResult) -> Parts:
 
 def _rows(card: Card, digests: set[str]) -> list[object]:
     """Return the episodes of a card on panels with these digests; the type of a row is the panel's name."""
-    from turnwise.evaluation.evaluation import panel_json
+    from turnwise.evaluation.panels import panel_json
 
     rows: list[object] = []
     for panel in card.panels:

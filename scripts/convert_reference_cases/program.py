@@ -17,7 +17,7 @@ from convert_reference_cases.names import Values
 from convert_reference_cases.rows import rows_cases
 from turnwise.cli.console import warn
 from turnwise.cli.errors import UserError, sentence_of
-from turnwise.cli.reference_cases import FORMAT
+from turnwise.cli.reference.cases import FORMAT
 
 
 def convert(content: Any) -> tuple[Values, list[str]]:

@@ -162,7 +162,7 @@ def test_every_arm_is_a_run_like_any_other(finished: tuple[Path, str, str], turn
 
 def test_what_is_written_says_what_was_found(finished: tuple[Path, str, str]) -> None:
     from turnwise.evaluation.comparison import compare
-    from turnwise.evaluation.evaluation import EvaluationResult
+    from turnwise.evaluation.results import EvaluationResult
 
     folder, _, said = finished
     found = json.loads((folder / "results.json").read_text())
@@ -244,7 +244,7 @@ def arm(*values: float) -> dict[str, Any]:
     """An arm with a finished seed for each success rate, of 20 episodes."""
     from dataclasses import asdict
 
-    from turnwise.evaluation.evaluation import Rate
+    from turnwise.evaluation.results import Rate
     from turnwise.evaluation.seed_statistics import Mean
 
     rates = [Rate.of(round(20 * value), 20) for value in values]

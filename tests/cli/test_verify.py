@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from toys.commands import one_sentence
 
-from turnwise.cli.reference_cases import FORMAT, check_case, difference, read_cases
+from turnwise.cli.reference.cases import FORMAT, check_case, difference, read_cases
 
 Call = Any
 File = dict[str, Any]
-REFERENCE = Path(sys.modules["turnwise.cli.reference_cases"].__file__ or "").parent / "reference"
+REFERENCE = Path(sys.modules["turnwise.cli.reference.cases"].__file__ or "").parent / "reference"
 
 # Two episodes; the mean is 1/2. One token with ratio e^0.5, clipped at 1.2, and one at ratio 1: -(1.2 + 2) / 2.
 CASES: File = {

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from turnwise.cli.errors import UserError
-from turnwise.cli.reference_cases import check_case, read_cases
+from turnwise.cli.reference.cases import check_case, read_cases
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))

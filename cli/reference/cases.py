@@ -1,7 +1,7 @@
 """Reference cases: recorded inputs of a function and the results that it must return, as docs/reference_cases.md says.
 
 A case names its function as "credit/gigpo" (a credit rule), "transform/hicra" (a token transform),
-"objective/ppo_clip" (a loss with its gradient) or "helper/whiten" (an item of `turnwise.cli.reference_helpers`).
+"objective/ppo_clip" (a loss with its gradient) or "helper/whiten" (an item of `turnwise.cli.reference.helpers`).
 Nothing in a case is ignored: a column, option or result that the function lacks is an error that names it.
 """
 
@@ -160,7 +160,7 @@ def _results(case: ReferenceCase, function: Function | None) -> Values:
         _find(kind, name, objectives())
         loss, gradient = loss_and_gradient(function or get(name), case.columns, case.options)
         return {"loss": loss, "gradient": gradient}
-    from turnwise.cli.reference_helpers import HELPERS, results_of
+    from turnwise.cli.reference.helpers import HELPERS, results_of
     from turnwise.credit import Steps, rules
     from turnwise.credit.columns import COLUMNS
     from turnwise.credit.tokens import transforms

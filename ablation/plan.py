@@ -1,4 +1,4 @@
-"""An ablation: several variants ("arms") of one run that differ in named keys, each trained with several seeds.
+"""The plan of an ablation: variants ("arms") of one run that differ in named keys, each trained with several seeds.
 
     ABLATION/plan.json                the run, the arms and the seeds
     ABLATION/warm-start/seed-0/       a run without iterations; every arm of the seed starts from its checkpoint
