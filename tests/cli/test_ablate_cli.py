@@ -292,7 +292,7 @@ def test_labels_of_arms_are_short_and_different() -> None:
     assert list(short_labels(names).values()) == ["gigpo w=0.5", "grpo"]
     assert list(short_labels(["train.lr=1e-4", "train.lr=3e-4"]).values()) == ["lr=1e-4", "lr=3e-4"]
     crossed = ["grpo, train.group_size=4", "grpo, train.group_size=8"]
-    assert list(short_labels(crossed).values()) == ["group=4", "group=8"]
+    assert list(short_labels(crossed).values()) == ["group_size=4", "group_size=8"]
     same = ["a.x=1", "b.x=1"]
     assert list(short_labels(same)) == list(short_labels(same).values())
     assert short_labels(["grpo"]) == {"grpo": "grpo"}

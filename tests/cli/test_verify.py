@@ -16,7 +16,7 @@ from turnwise.cli.reference.cases import FORMAT, check_case, difference, read_ca
 
 Call = Any
 File = dict[str, Any]
-REFERENCE = Path(sys.modules["turnwise.cli.reference.cases"].__file__ or "").parent / "reference"
+REFERENCE = Path(sys.modules["turnwise.cli.reference.cases"].__file__ or "").parent
 
 # Two episodes; the mean is 1/2. One token with ratio e^0.5, clipped at 1.2, and one at ratio 1: -(1.2 + 2) / 2.
 CASES: File = {

@@ -13,7 +13,7 @@ from turnwise.evaluation.panels import Panel
 from turnwise.evaluation.results import EpisodeRow, EvaluationResult
 
 TOML = (
-    'name = "made"\n[env]\nid = "turnwise/Household-v0"\n[credit]\nmethod = "gigpo"\n[train]\nsteps = 5\nlr = 0.001\n'
+    'name = "made"\n[env]\nid = "turnwise/Household-v0"\n[credit]\nmethod = "gigpo"\n[train]\niterations = 5\nlr = 0.001\n'
 )
 
 
