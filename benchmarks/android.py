@@ -34,7 +34,7 @@ from turnwise.envs.android.env import AndroidEnv
 from turnwise.envs.android.stock.source import StockTasks
 from turnwise.phone import Phone
 from turnwise.phone.adb import AdbServer
-from turnwise.phone.adb.direct import DirectDevice
+from turnwise.phone.adb.direct_device import DirectDevice
 from turnwise.processes.garbage_collection import collect_garbage_less_often
 from turnwise.tools.android import AdbDevice, AdbServerClient, Device
 

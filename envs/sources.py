@@ -55,6 +55,10 @@ class SourceKinds(Generic[G, F]):
         own_keys = {name: value for name, value in keys.items() if name in own}
         return self.generated(**own_keys) if generated else self.files(**own_keys)
 
+    def constructor(self, environment: Callable[..., E]) -> PlainKeys[E]:
+        """Return the constructor of an environment that takes the fields of a source as plain keys."""
+        return PlainKeys(environment, self)
+
     def of_arguments(
         self, environment: type, source: object, paths: tuple[object, ...], keys: Mapping[str, object]
     ) -> G | F:

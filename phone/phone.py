@@ -17,6 +17,7 @@ from turnwise.phone.screen.frames import frame_for
 from turnwise.phone.screen.layout import Frame, lay_out
 from turnwise.phone.toolkit.app import App, BrokenApp, Context, call, to_clock, to_datetime
 from turnwise.phone.toolkit.handlers import Arguments, Do
+from turnwise.phone.toolkit.phone_interface import ShownWindow
 from turnwise.phone.toolkit.state import (
     HOME,
     AppPage,
@@ -124,7 +125,7 @@ class Phone(PhoneData):
             problem = wrong_field(window) or f"it cannot be laid out: {type(error).__name__}: {error}"
             raise BrokenApp(f"{page.package}: screen {page.screen!r}: {problem}") from error
         frame.asked = context.asked
-        context.phone = None  # a kept frame must not keep the phone: rows of lists hold their context
+        context.phone = None  # type: ignore[assignment]  # a kept frame must not keep the phone: rows of lists hold their context
         return frame
 
     def tree(self) -> Node:
@@ -309,7 +310,7 @@ class Phone(PhoneData):
 
     # What apps and inputs do; a person has no use for these
 
-    def run(self, action: Do | None, package: str, value: Value = None, frame: Frame | None = None) -> None:
+    def run(self, action: Do | None, package: str, value: Value = None, frame: ShownWindow | None = None) -> None:
         """Run an action of an app.
 
         Args:

@@ -1,4 +1,4 @@
-"""What a phone holds: its apps with their tables, the files of its storage, its settings and its log."""
+"""The data of a phone: its apps with their tables, the files of its storage, its settings and its log."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from turnwise.phone.content.catalogue import CatalogueSource, StoreCatalogue
+from turnwise.phone.content.catalogue import CatalogueSource
 from turnwise.phone.content.seed_content import SeedContent, shared_content
 from turnwise.phone.toolkit.app import App, Context, call
 from turnwise.phone.toolkit.state import HOME, AppPage, File, LogLine, State, Task, default_settings
+from turnwise.phone.toolkit.store import StoreCatalogue
 from turnwise.phone.toolkit.tables import Database, Table, empty_tables, from_sqlite, to_sqlite
 
 if TYPE_CHECKING:

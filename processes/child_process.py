@@ -23,14 +23,25 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from turnwise.processes.failures import deliverable, message_of
 from turnwise.processes.garbage_collection import collect_garbage_less_often
 from turnwise.registry import ImportRules, adopt_import_rules, import_rules
 
-__all__ = ["CallFailed", "ChildProcess", "ProcessDied", "answer_bytes", "call_bytes", "result_of", "run_call"]
+__all__ = [
+    "CallFailed",
+    "ChildProcess",
+    "Function",
+    "ProcessDied",
+    "answer_bytes",
+    "call_bytes",
+    "result_of",
+    "run_call",
+]
 
+Function: TypeAlias = Callable[..., Any]
+"""What runs the calls in a child process; arguments and results are pickled."""
 MARKS: Final = "TURNWISE_CHILDREN"
 """Environment variable with the marks of the child processes that started a process, directly or not."""
 _ROUNDS: Final = 5  # looks for processes that were started while others were killed
@@ -239,7 +250,7 @@ def call_bytes(args: tuple[object, ...], kwargs: dict[str, object]) -> bytes:
         raise CallFailed(f"the arguments cannot be sent to another process: {message_of(error)}") from error
 
 
-def run_call(function: Callable[..., object], arguments: bytes) -> Any:
+def run_call(function: Function, arguments: bytes) -> Any:
     """Return the result of a function for the arguments of `call_bytes`."""
     args, kwargs = pickle.loads(arguments)
     return function(*args, **kwargs)

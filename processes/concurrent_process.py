@@ -30,12 +30,13 @@ from multiprocessing.connection import Connection
 from multiprocessing.sharedctypes import RawValue
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from weakref import WeakSet
 
 from turnwise.processes.child_process import (
     CallFailed,
     ChildProcess,
+    Function,
     ProcessDied,
     answer_bytes,
     call_bytes,
@@ -56,6 +57,8 @@ _OUTPUT: Final = 400  # characters of output that are told after a death
 _SLOW: Final = 60.0  # seconds after which a call without a deadline is told
 _LONGEST: Final = 3600.0  # seconds after which it is given up, and its process killed
 
+Answer: TypeAlias = Future[Any]
+"""The future of a result of the function."""
 _Message = list[tuple[int, int, bytes | None]]  # number, lane, arguments (None: the lane ends)
 
 
@@ -65,7 +68,7 @@ class _Call:
     lane: int
     arguments: bytes | None
     seconds: float | None
-    future: Future[Any]
+    future: Answer
     late_at: float = float("inf")
     sent_at: float = float("inf")
     told: bool = False
@@ -80,7 +83,7 @@ class ConcurrentProcess:
 
     def __init__(
         self,
-        make: Callable[[], Callable[..., Any]],
+        make: Callable[[], Function],
         *,
         threads: bool = False,
         most: int = _MOST,
@@ -130,7 +133,7 @@ class ConcurrentProcess:
         self._reader.start()
         _open.add(self)
 
-    def submit(self, lane: int, seconds: float | None, *args: Any, **kwargs: Any) -> Future[Any]:
+    def submit(self, lane: int, seconds: float | None, *args: Any, **kwargs: Any) -> Answer:
         """Call the function and return the future of its result. It may complete on another thread.
 
         Args:
@@ -146,7 +149,7 @@ class ConcurrentProcess:
             ProcessDied: the process ended first; `during` says whether in this call, if that is known.
             CallFailed: the arguments, the result or the exception cannot be pickled.
         """
-        future: Future[Any] = Future()
+        future: Answer = Future()
         future.set_running_or_notify_cancel()  # nobody can cancel it, since the child could not stop
         try:
             self._queue(lane, call_bytes(args, kwargs), seconds, future)
@@ -171,7 +174,7 @@ class ConcurrentProcess:
         if threading.current_thread() is not self._reader:
             self._reader.join(timeout=10.0)
 
-    def _queue(self, lane: int, arguments: bytes | None, seconds: float | None, future: Future[Any]) -> None:
+    def _queue(self, lane: int, arguments: bytes | None, seconds: float | None, future: Answer) -> None:
         with self._changed:
             if self.error is None:
                 self._numbers += 1
@@ -333,7 +336,7 @@ def _kill_all() -> None:
 atexit.register(_kill_all)  # runs before multiprocessing's own hook, which would wait for the processes
 
 
-def _complete(future: Future[Any], answer: bytes) -> None:
+def _complete(future: Answer, answer: bytes) -> None:
     try:
         _, error, value = pickle.loads(answer)
     except BaseException as problem:  # what reading runs is the value's own code
@@ -347,7 +350,7 @@ def _complete(future: Future[Any], answer: bytes) -> None:
 # in the child
 
 
-def _serve(pipe: Connection, output: Connection, recipe: bytes, threads: bool, running: Any) -> None:
+def _serve(pipe: Connection, output: Connection, recipe: bytes, threads: bool, running: c_longlong) -> None:
     """Run in the child: answer calls until the parent closes the pipe."""
     _use_output(output)
     answers, function = _Answers(pipe), pickle.loads(recipe)()
@@ -392,7 +395,7 @@ class _Answers:
 class _InOrder:
     """Runs all calls on the main thread. Answers are gathered for a moment, since every message has its cost."""
 
-    def __init__(self, function: Callable[..., Any], answers: _Answers, running: Any) -> None:
+    def __init__(self, function: Function, answers: _Answers, running: c_longlong) -> None:
         self._function, self._answers, self._running = function, answers, running
         self._calls: SimpleQueue[tuple[int, bytes] | None] = SimpleQueue()
 
@@ -421,7 +424,7 @@ class _InOrder:
 class _OnThreads:
     """Runs the calls of each lane on a thread of its own."""
 
-    def __init__(self, function: Callable[..., Any], answers: _Answers) -> None:
+    def __init__(self, function: Function, answers: _Answers) -> None:
         self._function, self._answers = function, answers
         self._lanes: dict[int, WorkerThread] = {}
         self._over = threading.Event()
@@ -446,7 +449,7 @@ class _OnThreads:
             self._answers.send([(number, _answer(self._function, number, arguments))])
 
 
-def _answer(function: Callable[..., Any], number: int, arguments: bytes) -> bytes:
+def _answer(function: Function, number: int, arguments: bytes) -> bytes:
     """Return the answer to a call; an environment that exits does not take the others with it."""
     try:
         error, value = result_of(partial(run_call, function, arguments))

@@ -1,4 +1,4 @@
-"""Exceptions of code that is not ours, on their way to whoever waits: what they say, and in a form that arrives.
+"""Exceptions of foreign code: their message, and a form in which they reach the caller.
 
 Code of an environment may raise anything. `asyncio` refuses `StopIteration`, takes a `CancelledError` of a library for
 the end of the task that waits, and `except Exception` lets others pass; an exception's own `__str__` may raise. Each

@@ -1,4 +1,4 @@
-"""Work that copies of this process do beside it: they begin with everything that it has in memory.
+"""Copies of this process that work beside it and begin with everything that it has in memory.
 
 Nothing has to be sent to a fork, which suits work on a model and environments that are already loaded. Forking is safe
 where no other thread holds a lock that the work needs: on a CPU, with one thread of torch, and never once CUDA is used.
@@ -27,7 +27,7 @@ class ForkPipe:
         """Keep the fork's end of the pipe."""
         self._pipe = pipe
 
-    def send(self, message: Any) -> None:
+    def send(self, message: object) -> None:
         """Send a message to the parent, which may have to make room for it first."""
         self._pipe.send_bytes(pickle.dumps((_MESSAGE, None, message)))
 
@@ -50,7 +50,7 @@ class Fork(Generic[T]):
         self._child = ChildProcess(_run, work, name=name, start_method="fork", daemon=daemon)
         self._answer: tuple[Exception | None, Any] | None = None
 
-    def send(self, message: Any) -> None:
+    def send(self, message: object) -> None:
         """Send the work a message.
 
         Raises:

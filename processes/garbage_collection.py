@@ -1,4 +1,4 @@
-"""How often Python's cyclic garbage collector runs in the processes of turnwise."""
+"""Frequency of Python's cyclic garbage collector in the processes of turnwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The most memory that this process has taken so far, in main memory and on its GPU.
+"""Peak memory of this process so far, in main memory and on its GPU.
 
 Not included: child processes, such as workers for environments, and engines that are servers or processes of their own.
 """

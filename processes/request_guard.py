@@ -1,4 +1,4 @@
-"""Which requests a server of this machine answers, so that no web page of another site can use it.
+"""A guard of servers on this machine: requests that web pages of other sites could have caused are refused.
 
 A browser on this machine sends requests to a loopback address for any page that asks it to. Such a page can act without
 reading the answer (a form, an image), and read it if the name of its own site is made to mean 127.0.0.1. Therefore a

@@ -1,4 +1,4 @@
-"""Serve web applications on a port of this machine, in the foreground or in a thread.
+"""Web applications on a port of this machine, in the foreground or in a thread.
 
     ServingError
     ├── PortInUse      the port is taken, reserved or invalid, or the host is not this machine

@@ -1,4 +1,4 @@
-"""Serve a web application with several processes on one port.
+"""A web application in several processes on one port.
 
 The processes are forked after the application was made, so that what it read is in memory once. Each has a socket of
 its own for the same port (SO_REUSEPORT), among which the kernel distributes connections. A process that dies is

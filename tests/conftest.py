@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import signal
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from turnwise import registry
 from turnwise.training.learner.threads import AVX2
 
 # No test measures time, so Hypothesis does not either: a busy machine makes any example slow, and so any drawing of it.
@@ -30,19 +33,37 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 if Path("/proc/cpuinfo").is_file() and "avx2" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace"):
     for variable, value in AVX2.items():
         os.environ.setdefault(variable, value)
+# Every training looks through the installed packages eight times, and none is installed while the tests run.
+registry.entry_points = cache(registry.entry_points)
 # A job that a shell starts in the background ignores Ctrl-C, and so would what the tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+BROWSERS = {"browser", "tab"}
+"""Fixtures that start Chromium."""
 TESTS = Path(__file__).resolve().parent
 if str(TESTS) not in sys.path:
     sys.path.insert(0, str(TESTS))
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import a module of tests that all have a mark which the command line leaves out."""
+    if collection_path.name.startswith("test_") and collection_path.suffix == ".py":
+        marks = re.findall(r"^pytestmark = pytest\.mark\.(\w+)$", collection_path.read_text(encoding="utf-8"), re.M)
+        if any(re.search(rf"\bnot {mark}\b", config.option.markexpr) for mark in marks):
+            return True
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests of packages that live in environments of their own, where they are not installed."""
-    if importlib.util.find_spec("vllm") is None:
-        for item in items:
-            if item.get_closest_marker("vllm") is not None:
-                item.add_marker(pytest.mark.skip(reason="vLLM is not installed here: make test-vllm"))
+    """Mark what waits by what it uses, and skip tests whose packages live in an environment that this one is not."""
+    without_vllm = importlib.util.find_spec("vllm") is None
+    for item in items:
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        containers = any(isinstance(value, str) and value == "docker" for value in parameters)
+        if containers or BROWSERS & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.waits)
+        if without_vllm and item.get_closest_marker("vllm") is not None:
+            item.add_marker(pytest.mark.skip(reason="vLLM is not installed here: make test-vllm"))
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -39,14 +39,18 @@ def assigned(tree: ast.Module) -> set[str]:
     return names
 
 
-def with_public_names() -> Iterator[str]:
+@cache
+def modules() -> list[str]:
     """The modules that say which names are public."""
+    found = []
     files = [ROOT / "package" / "__init__.py", *(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py"))]
     for file in sorted(files):
-        if {"__all__", "__getattr__"} & assigned(ast.parse(file.read_text(encoding="utf-8"))):
+        text = file.read_text(encoding="utf-8")
+        if ("__all__" in text or "__getattr__" in text) and {"__all__", "__getattr__"} & assigned(ast.parse(text)):
             parts = file.relative_to(ROOT).with_suffix("").parts
             name = ".".join(part for part in parts if part not in ("__init__", "package"))
-            yield f"turnwise.{name}".rstrip(".")
+            found.append(f"turnwise.{name}".rstrip("."))
+    return found
 
 
 def lazy_names(module: ModuleType) -> set[str]:
@@ -55,9 +59,6 @@ def lazy_names(module: ModuleType) -> set[str]:
     read = () if function is None else function.__code__.co_names
     tables = [vars(module)[name] for name in read if isinstance(vars(module).get(name), dict | tuple | list | set)]
     return {name for table in tables for name in table}
-
-
-MODULES = list(with_public_names())
 
 
 def load(name: str) -> ModuleType:
@@ -72,24 +73,25 @@ def load(name: str) -> ModuleType:
 
 
 def test_there_is_something_to_judge() -> None:
-    assert {"turnwise", "turnwise.training", "turnwise.agents.samplers", "turnwise.envs.household"} <= set(MODULES)
+    assert {"turnwise", "turnwise.training", "turnwise.agents.samplers", "turnwise.envs.household"} <= set(modules())
     assert {"train", "gspo"} <= lazy_names(load("turnwise.training"))
     assert {"HouseholdEnv", "World"} <= lazy_names(load("turnwise.envs.household"))
     assert "credit" in lazy_names(load("turnwise"))
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_every_public_name_can_be_had(name: str) -> None:
-    module = load(name)
-    listed = list(getattr(module, "__all__", ()))
-    assert len(listed) == len(set(listed))
-    missing = []
-    for public in {*listed, *lazy_names(module)}:
-        try:
-            getattr(module, public)
-        except (AttributeError, ImportError) as error:
-            missing.append(f"{public}: {type(error).__name__}: {error}")
-    assert not missing
+def test_every_public_name_can_be_had(subtests: pytest.Subtests) -> None:
+    for name in modules():
+        with subtests.test(module=name):
+            module = load(name)
+            listed = list(getattr(module, "__all__", ()))
+            assert len(listed) == len(set(listed))
+            missing = []
+            for public in {*listed, *lazy_names(module)}:
+                try:
+                    getattr(module, public)
+                except (AttributeError, ImportError) as error:
+                    missing.append(f"{public}: {type(error).__name__}: {error}")
+            assert not missing
 
 
 def test_a_star_imports_what_training_offers() -> None:

@@ -7,7 +7,6 @@ objective can be imported from here, as in `from turnwise.training import gspo`.
 from importlib import import_module
 from typing import Any
 
-from turnwise.agents.steps import steps_of
 from turnwise.training.config.run import Run
 from turnwise.training.errors import (
     CheckpointError,
@@ -34,6 +33,7 @@ _LAZY = {
     "imitate": "imitation.imitation",
     "load_agent": "loaded_agent",
     "pack": "batch.batch",
+    "steps_of": "turnwise.agents.steps",
     "train": "loop",
 }
 
@@ -65,8 +65,9 @@ def __getattr__(name: str) -> Any:
     """Import the module of a public name when the name is first used."""
     if name not in (*_LAZY, "objectives"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    path = _LAZY.get(name, name)
     try:
-        module = import_module(f"turnwise.training.{_LAZY.get(name, name)}")
+        module = import_module(path if path.startswith("turnwise.") else f"turnwise.training.{path}")
     except ModuleNotFoundError as error:
         if error.name in {"torch", "transformers", "tokenizers", "safetensors"}:
             raise TrainingError(f"training needs {error.name}: pip install 'turnwise[train]'") from error

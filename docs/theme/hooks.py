@@ -23,7 +23,9 @@ EXAMPLES = sorted(
 MOVED = {  # page of the site -> file of the repository
     "index.md": "README.md",
     "map.md": "docs/index.md",
+    "recorded_runs.md": "docs/recorded_runs/README.md",  # an index page would be that of a whole section
     **{name: name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")},
+    **{f"folders/{folder}.md": f"{folder}/README.md" for folder in FOLDERS if (ROOT / folder / "README.md").exists()},
     **{f"examples/{path.stem}.md": f"examples/{path.name}" for path in EXAMPLES},
 }
 CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
@@ -40,7 +42,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that do not lie in docs/, and those of the API reference."""
-    files.remove(files.src_uris["index.md"])
+    for file in MOVED.values():
+        if file.startswith("docs/"):
+            files.remove(files.src_uris[file.removeprefix("docs/")])
     for page, file in MOVED.items():
         files.append(File.generated(config, page, content=page_text(ROOT / file)))
     for name in (name for folder in FOLDERS for name in packages(folder)):

@@ -1,1 +1,1 @@
-"""Android: a simulated phone, its apps, and the environment that plays on it or on a real device."""
+"""Android: tasks on a phone, their judge, and the environment that plays them on a simulated phone or a real device."""

@@ -296,9 +296,15 @@ class AndroidWorldEnv(TextEnv):
         return {"text": text, "image": self._picture()} if self._images else text
 
     def _picture(self) -> NDArray[np.uint8]:
-        """Return the screen at the size of the observation."""
-        from PIL import Image
+        """Return the screen at the size of the observation.
 
+        Raises:
+            ModuleNotFoundError: the extra `android` is not installed.
+        """
+        try:
+            from PIL import Image
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError("screenshots need Pillow: pip install 'turnwise[android]'") from None
         pixels = self._screen.pixels
         if pixels is None:
             with DeviceFailures():

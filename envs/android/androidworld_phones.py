@@ -23,7 +23,7 @@ from turnwise.envs.android.tasks.template import SPLITS, all_templates, make_tas
 from turnwise.envs.android.values import JsonObject, Options
 from turnwise.envs.errors import EnvError
 from turnwise.envs.validation import choice, integer, number
-from turnwise.phone.adb.direct import DirectDevice
+from turnwise.phone.adb.direct_device import DirectDevice
 from turnwise.tools.android.node import write_xml
 
 __all__ = ["ANDROID_WORLD", "AndroidWorldPhone", "AndroidWorldPhones", "Refused"]

@@ -7,16 +7,14 @@ An action is one line of the short grammar or one JSON object of AndroidWorld (s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 import gymnasium
 import numpy as np
 
 from turnwise.envs.android.actions import Action, BadAction, parse, perform
-from turnwise.envs.android.elements import ScreenElement
 from turnwise.envs.android.failures import DeviceFailures
-from turnwise.envs.android.screen_text import FORMATS, admissible, scrolls
+from turnwise.envs.android.screen_text import FORMATS, ScreenView, view_of
 from turnwise.envs.android.stock.source import StockTasks
 from turnwise.envs.android.task_source import DeviceTask, SimulatedTasks, TaskSource
 from turnwise.envs.android.tasks.judge import Verdict
@@ -26,9 +24,7 @@ from turnwise.envs.snapshot import Fields
 from turnwise.envs.spaces import Text
 from turnwise.envs.text import SavableEnv
 from turnwise.envs.validation import choice, flag, integer
-from turnwise.phone.screen.frames import KEPT
 from turnwise.tools.android.device import DeviceError, DeviceLost
-from turnwise.tools.android.node import Node
 
 __all__ = ["AndroidEnv"]
 
@@ -40,22 +36,6 @@ _INSTRUCTIONS: Final = (
     "open APP | back | home | wait | answer TEXT (for questions, before done) | done | infeasible (the task cannot be "
     "done)\n"
 )
-
-
-class _View(NamedTuple):
-    """The screen as the agent sees it."""
-
-    elements: list[ScreenElement]
-    text: str
-    admissible: list[str]
-
-
-@lru_cache(maxsize=KEPT)
-def _view_of(root: Node, size: tuple[int, int], format: str, apps: tuple[str, ...]) -> _View:
-    """Return a screen of this width and height; one that a phone shows again is read once."""
-    reader = FORMATS[format]
-    elements, more = reader.elements(root, size), scrolls(root)
-    return _View(elements, reader.text(elements, more), admissible(elements, more, apps))
 
 
 class AndroidEnv(SavableEnv):
@@ -113,7 +93,7 @@ class AndroidEnv(SavableEnv):
         self._answer = ""
         self._verdict: Verdict | None = None
         self._harm: bool | None = None
-        self._now: _View | None = None  # the screen after the last action, and the key of its state
+        self._now: ScreenView | None = None  # the screen after the last action, and the key of its state
         self._key = ""
         if self._images:
             image = gymnasium.spaces.Box(0, 255, (self._size[1], self._size[0], 3), np.uint8)
@@ -230,13 +210,13 @@ class AndroidEnv(SavableEnv):
         if self._harm is False:  # harm that was done stays done
             self._harm = self.episode.harm(self._answer)
 
-    def _view(self) -> _View:
+    def _view(self) -> ScreenView:
         """Return the screen as text."""
         if self._now is None:
             episode = self.episode
             self._key = episode.state()
             device = episode.device
-            self._now = _view_of(device.dump(), device.size(), self._format.name, tuple(episode.apps))
+            self._now = view_of(device.dump(), device.size(), self._format.name, tuple(episode.apps))
         return self._now
 
     def _observe(self, head: str) -> Observation:

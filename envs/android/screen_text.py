@@ -12,13 +12,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from turnwise.envs.android.elements import ScreenElement, folded, leaves
 from turnwise.envs.android.tasks.expert import Writer, as_read, by_leaves
+from turnwise.phone.screen.frames import KEPT
 from turnwise.tools.android.node import Node
 
-__all__ = ["FORMATS", "Format", "admissible", "compact", "scrolls"]
+__all__ = ["FORMATS", "Format", "ScreenView", "admissible", "compact", "scrolls", "view_of"]
 
 _STATES: Final = {"switch": ("off", "on"), "checkbox": ("not checked", "checked"), "radio": ("not chosen", "chosen")}
 
@@ -149,3 +151,19 @@ def admissible(elements: Sequence[ScreenElement], scrollable: bool, apps: Sequen
     if scrollable:
         actions += ["scroll down", "scroll up"]
     return [*actions, "back", "home", *(f"open {app}" for app in apps), "wait", "done", "infeasible"]
+
+
+class ScreenView(NamedTuple):
+    """The screen as the agent sees it."""
+
+    elements: list[ScreenElement]
+    text: str
+    admissible: list[str]
+
+
+@lru_cache(maxsize=KEPT)
+def view_of(root: Node, size: tuple[int, int], format: str, apps: tuple[str, ...]) -> ScreenView:
+    """Return a screen of this width and height; one that a phone shows again is read once."""
+    reader = FORMATS[format]
+    elements, more = reader.elements(root, size), scrolls(root)
+    return ScreenView(elements, reader.text(elements, more), admissible(elements, more, apps))

@@ -1,4 +1,4 @@
-"""Where the tasks of the environment come from, and what an episode needs of them.
+"""Sources of the tasks of the environment, and what an episode needs of a task.
 
 `TaskSource` and `DeviceTask` are all that `AndroidEnv` knows of a task: any device may stand behind them.
 `SimulatedTasks` draws the templates of `tasks` on phones in this process; `stock.source` has tasks for a device of adb.
@@ -23,7 +23,7 @@ from turnwise.envs.android.tasks.template import SPLITS, PhoneTask, TaskTemplate
 from turnwise.envs.android.values import Options
 from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.validation import choice, number
-from turnwise.phone.adb.direct import DirectDevice
+from turnwise.phone.adb.direct_device import DirectDevice
 from turnwise.phone.screen.layout import NAVIGATION
 from turnwise.phone.toolkit.state import State
 from turnwise.registry import suggest

@@ -33,7 +33,6 @@ from turnwise.envs.search.snapshots import record_from_json, record_to_json, tit
 from turnwise.envs.search.sources import SOURCES, GeneratedQuestions, QuestionFiles
 from turnwise.envs.search.task_sources import SearchTask, SearchTaskSource
 from turnwise.envs.snapshot import Fields
-from turnwise.envs.sources import PlainKeys
 from turnwise.envs.text import SavableEnv
 from turnwise.envs.validation import choice, integer
 from turnwise.tools.retrieval import Passage
@@ -70,8 +69,6 @@ class SearchEnv(SavableEnv):
         reward_options: constants of the rule, such as {"structure": 0.2}.
         max_searches: searches per episode, after which only an answer is valid; None for no limit.
         observation_limit: maximum length of search results in characters; Search-R1's 500 tokens are about 2,000.
-        retries, backoff, timeout: how often a failed search is repeated, and waiting time and time limit in seconds
-            (see `SearchEngine`). With timeout=None, services have 30 seconds and other retrievers no limit.
         on_failure: after the last failed attempt, "tell" reports the failure in the observation and "raise" raises
             SearchFailed.
         render_mode: None or "ansi".
@@ -97,9 +94,6 @@ class SearchEnv(SavableEnv):
         reward_options: Mapping[str, object] | None = None,
         max_searches: int | None = None,
         observation_limit: int = 2000,
-        retries: int = 2,
-        backoff: float = 0.5,
-        timeout: float | None = None,
         on_failure: str = "tell",
         render_mode: str | None = None,
         **keys: object,
@@ -117,10 +111,9 @@ class SearchEnv(SavableEnv):
         self._topk = integer("topk", topk, 1)
         self._limit = integer("observation_limit", observation_limit, 1)
         self._budget = None if max_searches is None else integer("max_searches", max_searches)
-        self._patience = retries, backoff, timeout
-        self._patient(_nothing)  # raises for invalid values now instead of at the first search
         opened = SOURCES.of_arguments(type(self), source, paths, keys)
-        self._source: SearchTaskSource = opened.open(timeout)
+        self._patience = opened.retries, opened.backoff, opened.timeout
+        self._source: SearchTaskSource = opened.open()
         self._task: SearchTask | None = None
         self._engine: SearchEngine | None = None
         self._record = EpisodeRecord(_NO_QUESTION)
@@ -328,9 +321,5 @@ class SearchEnv(SavableEnv):
         return [action for action in written if (move := self._format.read(action)) is not None and move.words]
 
 
-def _nothing(query: str, k: int) -> Sequence[Passage]:
-    return ()
-
-
-from_keys = PlainKeys(SearchEnv, SOURCES)
+from_keys = SOURCES.constructor(SearchEnv)
 """The constructor in Gymnasium's registry."""

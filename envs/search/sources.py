@@ -12,7 +12,7 @@ from typing import Final
 
 from turnwise.envs.errors import UnknownOption
 from turnwise.envs.search.generator import SearchLevel
-from turnwise.envs.search.search_engine import RetrieverOptions
+from turnwise.envs.search.search_engine import RetrieverOptions, SearchEngine
 from turnwise.envs.search.task_sources import FileSearchTasks, GeneratedSearchTasks, SearchTaskSource
 from turnwise.envs.sources import SourceKinds
 from turnwise.envs.validation import flag
@@ -31,6 +31,8 @@ class GeneratedQuestions:
             `search(query, k)` (see `search_engine`), given a corpus.
         model: folder of the sentence encoder of "dense" and "hybrid"; None for the one of the extra `dense`.
         keep: folder in which indexes of "bm25", "dense" and "hybrid" are stored; None to build them in each process.
+        retries, backoff, timeout: how often a failed search is repeated, and waiting time and time limit in seconds
+            (see `SearchEngine`). With timeout=None, services have 30 seconds and other retrievers no limit.
 
     Raises:
         UnknownOption: a field is invalid.
@@ -41,23 +43,23 @@ class GeneratedQuestions:
     retriever: object = "bm25"
     model: str | os.PathLike[str] | None = None
     keep: str | os.PathLike[str] | None = None
+    retries: int = 2
+    backoff: float = 0.5
+    timeout: float | None = None
 
     def __post_init__(self) -> None:
         """Check the fields."""
         _check_split(self.split)
         SearchLevel.of(self.level)
-        _options(self, None)
+        _check_retriever(self)
 
-    def open(self, timeout: float | None) -> SearchTaskSource:
+    def open(self) -> SearchTaskSource:
         """Return the tasks.
-
-        Args:
-            timeout: time limit of a search in seconds; None for the retriever's own.
 
         Raises:
             UnknownOption: invalid split or retriever.
         """
-        return GeneratedSearchTasks(self.split, SearchLevel.of(self.level), self.retriever, _options(self, timeout))
+        return GeneratedSearchTasks(self.split, SearchLevel.of(self.level), self.retriever, _options(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class QuestionFiles:
         split: "all", "train" or "held_out", which is a fifth of the questions; None for "all".
         retriever: a name as for generated questions, the URL of a service such as `turnwise serve search`, an object
             with `find(query, k)` or `search(query, k)`, or a function that returns one, given the corpus.
-        model, keep: see `GeneratedQuestions`.
+        model, keep, retries, backoff, timeout: see `GeneratedQuestions`.
         strict: raise for an invalid record in a file; False skips it.
 
     Raises:
@@ -84,6 +86,9 @@ class QuestionFiles:
     model: str | os.PathLike[str] | None = None
     keep: str | os.PathLike[str] | None = None
     strict: bool = True
+    retries: int = 2
+    backoff: float = 0.5
+    timeout: float | None = None
 
     def __post_init__(self) -> None:
         """Check the fields; files are looked at when they are opened."""
@@ -91,16 +96,16 @@ class QuestionFiles:
         flag("strict", self.strict)
         _path("questions", self.questions)
         _optional_path("corpus", self.corpus)
-        _options(self, None)
+        _check_retriever(self)
 
-    def open(self, timeout: float | None) -> SearchTaskSource:
-        """Return the tasks (see `GeneratedQuestions.open`).
+    def open(self) -> SearchTaskSource:
+        """Return the tasks.
 
         Raises:
             EnvError: a file is missing or invalid, or the split does not exist.
         """
         questions, corpus = _path("questions", self.questions), _optional_path("corpus", self.corpus)
-        return FileSearchTasks(questions, corpus, self.split, self.retriever, self.strict, _options(self, timeout))
+        return FileSearchTasks(questions, corpus, self.split, self.retriever, self.strict, _options(self))
 
 
 SOURCES: Final = SourceKinds(
@@ -111,14 +116,20 @@ SOURCES: Final = SourceKinds(
 """The kinds of sources, and their plain keys."""
 
 
-def _options(source: GeneratedQuestions | QuestionFiles, timeout: float | None) -> RetrieverOptions:
+def _check_retriever(source: GeneratedQuestions | QuestionFiles) -> None:
+    """Raise UnknownOption for invalid options of the retriever now, not at the first search."""
+    SearchEngine(lambda query, k: (), retries=source.retries, backoff=source.backoff, timeout=source.timeout)
+    _options(source)
+
+
+def _options(source: GeneratedQuestions | QuestionFiles) -> RetrieverOptions:
     """Return the retriever's options.
 
     Raises:
         UnknownOption: they do not fit the retriever.
     """
     encoder, folder = _optional_path("model", source.model, "folder"), _optional_path("keep", source.keep, "folder")
-    return RetrieverOptions.of(source.retriever, encoder, folder, timeout)
+    return RetrieverOptions.of(source.retriever, encoder, folder, source.timeout)
 
 
 def _check_split(split: object) -> None:

@@ -27,7 +27,6 @@ from turnwise.envs.shop.goal_sources import GoalSource
 from turnwise.envs.shop.session import Page, Shop, parse
 from turnwise.envs.shop.sources import SOURCES, GeneratedProducts, ProductFiles
 from turnwise.envs.shop.tagger import Tagger
-from turnwise.envs.sources import PlainKeys
 from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, check_deadline
 
 if TYPE_CHECKING:
@@ -214,7 +213,7 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
         return f"{key} held={blake2b(repr((held, view.position[0])).encode(), digest_size=8).hexdigest()}"
 
 
-from_keys = PlainKeys(WebShopBrowserEnv, SOURCES)
+from_keys = SOURCES.constructor(WebShopBrowserEnv)
 """The constructor in Gymnasium's registry."""
 
 

@@ -24,7 +24,6 @@ from turnwise.envs.shop.session_snapshots import GIVEN, saved_session, session_o
 from turnwise.envs.shop.sources import SOURCES, GeneratedProducts, ProductFiles
 from turnwise.envs.shop.tagger import Tagger
 from turnwise.envs.snapshot import Fields
-from turnwise.envs.sources import PlainKeys
 from turnwise.envs.spaces import LONGEST, Text
 from turnwise.envs.text import SavableEnv
 from turnwise.envs.validation import choice, flag, integer
@@ -281,5 +280,5 @@ _PAGES: Final[dict[str, Callable[[ShopSession], str]]] = {
     "html": _html,
     "url": ShopSession.url,
 }
-from_keys = PlainKeys(WebShopEnv, SOURCES)
+from_keys = SOURCES.constructor(WebShopEnv)
 """The constructor in Gymnasium's registry."""

@@ -1,4 +1,4 @@
-"""What a stream can be opened to, by the names that adb uses."""
+"""The services that a stream can be opened to, by the names that adb uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What uiautomator2 speaks with its server on the device: HTTP on tcp:9008, with JSON-RPC under /jsonrpc/0.
+"""The server on the device with which uiautomator2 speaks: HTTP on tcp:9008, with JSON-RPC under /jsonrpc/0.
 
 The methods that clients use most are there; the others are refused by name, as JSON-RPC does.
 """
@@ -239,7 +239,7 @@ def _clipboard(phone: Phone) -> str:
     return phone.state.clipboard
 
 
-def _set_clipboard(phone: Phone, label: Any, text: Any) -> None:
+def _set_clipboard(phone: Phone, label: object, text: object) -> None:
     phone.change(clipboard=str(text))
 
 

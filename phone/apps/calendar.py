@@ -75,7 +75,7 @@ def fill(ctx: Context) -> None:
     """Write appointments with people of Contacts, and events of everyday life before and after today."""
     random, today = ctx.random, ctx.today
     rows = [
-        event_row(plan.title, plan.start, plan.minutes, plan.place, "Work" if plan.channel == "mail" else "Personal")
+        event_row(plan.title, plan.start, plan.minutes, plan.location, "Work" if plan.channel == "mail" else "Personal")
         | {"notes": f"Phone {plan.who.phone}" if random.chance(0.4) else "", "reminder": random.pick((10, 30, 60))}
         for plan in plans(ctx)
     ]

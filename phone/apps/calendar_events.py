@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.content.event_times import (
     BadTimes,
@@ -15,8 +16,8 @@ from turnwise.phone.content.event_times import (
 )
 from turnwise.phone.screen.parts import format_date
 from turnwise.phone.toolkit.app import Context, to_clock
-from turnwise.phone.toolkit.handlers import Arguments, do, opens
-from turnwise.phone.toolkit.tables import Columns
+from turnwise.phone.toolkit.handlers import Arguments, Do, do, opens
+from turnwise.phone.toolkit.tables import Columns, Value
 from turnwise.phone.toolkit.tables import Row as Record
 from turnwise.phone.toolkit.widgets import (
     Button,
@@ -64,7 +65,7 @@ def event_row(title: str, start: datetime, minutes: int, location: str, calendar
     return {"title": title, **times, "location": location, "calendar": calendar, "reminder": -1}
 
 
-def open_occurrence(occurrence: Occurrence) -> Any:
+def open_occurrence(occurrence: Occurrence) -> Do:
     """Return the handler that shows an event at this time."""
     return opens(event, id=occurrence.row["_id"], day=occurrence.start.date().isoformat())
 
@@ -106,7 +107,7 @@ def event(ctx: Context, id: int, day: str = "") -> Screen:
     )
 
 
-def _name(choices: Columns, value: Any) -> str:
+def _name(choices: Mapping[str, Value], value: Value) -> str:
     return next((name for name, option in choices.items() if option == value), str(value))
 
 

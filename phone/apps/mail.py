@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
-from turnwise.phone.apps.mail_compose import choose_file, compose, forward, full_name, keep, reply, write
+from turnwise.phone.apps.mail_writing import choose_file, compose, forward, full_name, keep, reply, write
 from turnwise.phone.content.letters import COLLEAGUES, COMPANIES
 from turnwise.phone.content.people import TOWNS
 from turnwise.phone.content.plans import owner, people, plans
 from turnwise.phone.screen.parts import format_date
 from turnwise.phone.toolkit.app import App, Context, to_clock, to_datetime
 from turnwise.phone.toolkit.handlers import do, keeps, opens
-from turnwise.phone.toolkit.tables import Columns
+from turnwise.phone.toolkit.tables import Columns, Value
 from turnwise.phone.toolkit.tables import Row as Record
 from turnwise.phone.toolkit.widgets import (
     Avatar,
@@ -52,7 +52,7 @@ def fill(ctx: Context) -> None:
     random, me = ctx.random, owner(ctx)
     rows: list[Columns] = []
 
-    def add(when: datetime, folder: str, name: str, address: str, subject: str, body: str, **more: Any) -> None:
+    def add(when: datetime, folder: str, name: str, address: str, subject: str, body: str, **more: Value) -> None:
         row = {"folder": folder, "name": name, "address": address, "recipient": me.email, "subject": subject}
         rows.append({**row, "body": body, "date": to_clock(when) * 1000, **more})
 

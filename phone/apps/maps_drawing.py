@@ -1,4 +1,4 @@
-"""How the town of Maps looks: the ground, the marks of places, a route. Units are metres times the scale of a zoom."""
+"""Drawings of the town of Maps: the ground, the marks of places, a route. Units: metres times the scale of a zoom."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from turnwise.phone.apps.maps_places import GROUPS, KINDS
 from turnwise.phone.apps.maps_town import HEIGHT, WIDTH, Edge, Park, Point, Town, between, town
 from turnwise.phone.screen.fonts import text_width
 from turnwise.phone.toolkit.handlers import do
+from turnwise.phone.toolkit.tables import Row
 from turnwise.phone.toolkit.widgets import Shape, Spot
 from turnwise.tools.keyed_random import KeyedRandom
 
@@ -231,7 +232,7 @@ class Mark(NamedTuple):
     y: float
 
 
-def marks(view: MapView, rows: Iterable[Any], taken: Sequence[Spot]) -> tuple[Mark, ...]:
+def marks(view: MapView, rows: Iterable[Row], taken: Sequence[Spot]) -> tuple[Mark, ...]:
     """Return the places that are seen; where there is no room for a mark, later places have none.
 
     Args:

@@ -1,4 +1,4 @@
-"""What Maps knows of its places: names, points, distances, and what a search finds. A place without a row is here."""
+"""Places of Maps as its screens ask for them: names, points, distances, and a search. A place without a row is here."""
 
 from __future__ import annotations
 

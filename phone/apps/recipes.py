@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.toolkit.app import App, Context
 from turnwise.phone.toolkit.handlers import do, keeps, opens
@@ -28,6 +28,7 @@ from turnwise.phone.toolkit.widgets import (
     Widget,
     cancel_or,
 )
+from turnwise.tools.keyed_random import KeyedRandom
 
 CATEGORIES: Final = ("Breakfast", "Soup", "Main", "Salad", "Dessert")
 TIMES: Final = ("10 min", "20 min", "30 min", "45 min", "60 min", "90 min")
@@ -73,7 +74,7 @@ _STEPS: Final = (
 _FIELDS: Final = ("title", "category", "time", "servings", "ingredients", "steps")
 
 
-def draw(random: Any) -> Columns:
+def draw(random: KeyedRandom) -> Columns:
     """Draw a recipe."""
     category = random.pick(CATEGORIES)
     main = random.pick(MAIN[category])

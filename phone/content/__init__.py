@@ -1,1 +1,1 @@
-"""What is on a phone: people, chats, letters, plans and events."""
+"""Content of a phone: people, chats, letters, plans and events."""

@@ -1,4 +1,4 @@
-"""When events of a calendar take place: times as text, and the days of those that repeat.
+"""Times of the events of a calendar: times as text, and the days of those that repeat.
 
 A rule is "" for an event that takes place once, or every day, every weekday, every week, every month, every year.
 """

@@ -1,4 +1,4 @@
-"""What the people of a phone have agreed on: appointments that stand in the calendar and are spoken of in messages.
+"""Plans with the people of a phone: appointments that stand in the calendar and are spoken of in messages.
 
 Apps read them while they are filled, so that messages, mails and calendar tell the same story.
 """
@@ -25,7 +25,7 @@ class Plan(NamedTuple):
     title: str
     start: datetime
     minutes: int
-    place: str
+    location: str
     who: Person
     channel: str  # sms or mail
     ask: str

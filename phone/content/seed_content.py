@@ -1,4 +1,4 @@
-"""What apps are filled with from a seed: phones of one seed share it, such as those that a group of agents plays on."""
+"""Content that a seed determines: phones of one seed share it, such as those that a group of agents plays on."""
 
 from __future__ import annotations
 

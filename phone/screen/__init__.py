@@ -1,1 +1,1 @@
-"""What a person sees and touches: layout, painting, fonts, the keyboard, taps and typing."""
+"""The screen that a person sees and touches: layout, painting, fonts, the keyboard, taps and typing."""

@@ -84,7 +84,7 @@ def _row(pen: Pen, w: Row, x: int, y: int, width: int) -> UiBox:
     box = pen.box("android.widget.LinearLayout", x, y, width, 0)
     at = x + pad
     for child, wide in zip(w.children, widths, strict=True):
-        room = max(1, min(share if wide is None else wide, x + width - at))
+        room = max(1, min(share if wide is None else wide, x + width - at))  # none reaches out of its row
         if not isinstance(child, Spacer):
             box.children.append(place(pen, child, at, y, room))
         at += room + gap
@@ -149,6 +149,7 @@ def scrolled(pen: Pen, widgets: Sequence[Widget], viewport: UiBox, scroll: int |
     start = y = viewport.top - (scroll or 0)  # boxes are placed here, and moved if this proves to be too far
     for widget in widgets:
         if isinstance(widget, List):
+            # All rows of a list are as high as its first: a thousand of them cost as much as those that are seen.
             row = place(pen, widget.row(widget.items[0]), left, 0, width) if widget.items else None
             pieces.append((row.bottom * len(widget.items) if row else 0, widget))
         elif isinstance(widget, Picture) and widget.fill:
@@ -164,6 +165,7 @@ def scrolled(pen: Pen, widgets: Sequence[Widget], viewport: UiBox, scroll: int |
     limit = max(0, sum(height for height, _ in pieces) + edge - room)
     at = min(limit, scroll if scroll is not None else limit if from_end else 0)
     focus = _focus(pieces, start) if pen.page.focus else None
+    # Where the stack stands follows from its height, which is known only now: what was built too far up or down moves.
     y = viewport.top - at
     off = y - start
     for height, piece in pieces:
@@ -189,7 +191,7 @@ def _visible(pen: Pen, piece: UiBox | List, height: int, y: int, viewport: UiBox
         return [piece] if clip(piece, viewport.top, viewport.bottom) else []
     each = height // len(piece.items)
     first = max(0, (viewport.top - y) // each)
-    last = min(len(piece.items), -(-(viewport.bottom - y) // each))
+    last = min(len(piece.items), -(-(viewport.bottom - y) // each))  # rounded up: a row that begins is seen
     width = viewport.right - viewport.left
     boxes = stack_rows(pen, piece, first, last, viewport.left, y, width, each)
     return [box for box in boxes if clip(box, viewport.top, viewport.bottom)]

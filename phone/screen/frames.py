@@ -12,12 +12,12 @@ from collections.abc import Callable, Hashable
 from typing import Any, Final, NamedTuple
 
 from turnwise.phone.screen.layout import Frame
+from turnwise.phone.screen.screen_phone import ScreenPhone
 from turnwise.phone.toolkit.state import State
 from turnwise.phone.toolkit.tables import Table
 
 __all__ = ["KEPT", "frame_for"]
 
-Phone = Any  # the class of that name in `phone`, which imports this module
 
 KEPT: Final = 48
 """How many pages are kept, of all phones together: more would keep the garbage collector busy."""
@@ -68,7 +68,7 @@ class WatchedState:
         self.watched.open_tables(package, tables)
 
 
-def frame_for(phone: Phone, about: Hashable, build: Callable[[], Frame]) -> Frame:
+def frame_for(phone: ScreenPhone, about: Hashable, build: Callable[[], Frame]) -> Frame:
     """Return the frame that `build()` returns now, or the same one built before.
 
     Args:
@@ -89,10 +89,11 @@ def frame_for(phone: Phone, about: Hashable, build: Callable[[], Frame]) -> Fram
     return version.frame
 
 
-def _built(phone: Phone, build: Callable[[], Frame]) -> _Kept:
+def _built(phone: ScreenPhone, build: Callable[[], Frame]) -> _Kept:
     """Build a frame, and note what it reads of the phone."""
     state = phone.state
-    phone.state = watched = WatchedState(state)
+    watched = WatchedState(state)
+    phone.state = watched  # type: ignore[assignment]  # it stands in for a state
     try:
         frame = build()
     finally:
@@ -101,7 +102,7 @@ def _built(phone: Phone, build: Callable[[], Frame]) -> _Kept:
     return _Kept(frame, names, _values(phone, names))
 
 
-def _values(phone: Phone, names: tuple[Read, ...]) -> list[object]:
+def _values(phone: ScreenPhone, names: tuple[Read, ...]) -> list[object]:
     """Return what was read, as it is now."""
     values: list[object] = []
     for name, *arguments in names:

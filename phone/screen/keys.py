@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.screen import text_input
+from turnwise.phone.screen.screen_phone import ScreenPhone
 
 __all__ = ["KEY_CODES", "press"]
 
-Phone = Any  # the class of that name in `phone`, which imports this module
 
 _SYMBOLS: Final = {"COMMA": ",", "PERIOD": ".", "SPACE": " ", "MINUS": "-", "EQUALS": "=", "SLASH": "/", "AT": "@"}
 _SYMBOLS_MORE: Final = {"PLUS": "+", "STAR": "*", "POUND": "#", "APOSTROPHE": "'", "SEMICOLON": ";"}
@@ -70,7 +70,7 @@ _TYPED: Final = {**_SYMBOLS, **_SYMBOLS_MORE}
 _FAR: Final = 1_000_000
 
 
-def press(phone: Phone, codes: tuple[int, ...]) -> None:
+def press(phone: ScreenPhone, codes: tuple[int, ...]) -> None:
     """Press keys together, modifiers first; a code that is not known does nothing."""
     names = [_NAMES.get(code, "") for code in codes]
     if not names:
@@ -88,7 +88,7 @@ def press(phone: Phone, codes: tuple[int, ...]) -> None:
     _press(phone, name, any(modifier.startswith("SHIFT") for modifier in held))
 
 
-def _press(phone: Phone, name: str, shift: bool) -> None:
+def _press(phone: ScreenPhone, name: str, shift: bool) -> None:
     if name in ("BACK", "ESCAPE"):
         _back(phone)
     elif name in ("HOME", "APP_SWITCH"):
@@ -107,7 +107,7 @@ def _press(phone: Phone, name: str, shift: bool) -> None:
         _edit(phone, name, shift)
 
 
-def _back(phone: Phone) -> None:
+def _back(phone: ScreenPhone) -> None:
     phone.state.snackbar = None
     page, shown = phone.page, phone.frame.page  # not the same where the app of the page has stopped
     if shown.keyboard or shown.toolbar:
@@ -117,7 +117,7 @@ def _back(phone: Phone) -> None:
         phone.leave()
 
 
-def _edit(phone: Phone, name: str, shift: bool) -> None:
+def _edit(phone: ScreenPhone, name: str, shift: bool) -> None:
     if name in ("DEL", "FORWARD_DEL"):
         text_input.delete(phone, forward=name == "FORWARD_DEL")
     elif name in ("ENTER", "DPAD_CENTER"):

@@ -55,6 +55,7 @@ class Frame:
 
 
 def _path(box: UiBox, x: int, y: int) -> list[UiBox]:
+    # Later children are painted over earlier ones, so the last one that contains the pixel is the one that is seen.
     for child in reversed(box.children):
         if child.contains(x, y):
             return [*_path(child, x, y), box]  # type: ignore[arg-type]
@@ -85,6 +86,8 @@ def lay_out(
     pen = Pen(page, page.package, width, scale)
     root = pen.box("android.widget.FrameLayout", 0, 0, width, height)
     frame = Frame(page, window, root, [_navigation(width, height)])
+    # `low` is the lowest pixel that is free: what stands at the bottom takes its height first, and all that follows is
+    # laid out in what is left. So a window gets lower, and never lies behind the keyboard.
     low = height - NAVIGATION
     if page.keyboard:
         tall = keyboard_height(size)
@@ -119,7 +122,7 @@ def _screen(pen: Pen, frame: Frame, w: Screen, low: int, first: bool) -> None:
         below.append(_tabs(pen, w.bar, low - dp(76), dp(76), "bar"))
         low -= dp(76)
     if w.bottom:
-        part = _fixed(pen, w.bottom, 0)
+        part = _fixed(pen, w.bottom, 0)  # its height is known once it is laid out: at 0 first, then moved
         low -= part.bottom
         shift(part, low)
         below.append(part)
@@ -133,6 +136,7 @@ def _screen(pen: Pen, frame: Frame, w: Screen, low: int, first: bool) -> None:
             y = part.bottom
     viewport = pen.box("android.widget.ScrollView", 0, y, pen.width, max(1, low - y), "content")
     _fill(pen, frame, body, viewport, w.from_end)
+    # The snackbar was laid out first, because it takes height, and has to come last, because it is in front.
     snackbars = root.children
     root.children = [*above, viewport, *below, *snackbars]
     for part in (*above, *below):
@@ -211,6 +215,8 @@ def _float(pen: Pen, root: UiBox, viewport: UiBox, fab: Fab, low: int) -> None:
 
 def uncover(box: UiBox, front: UiBox) -> None:
     """Take out of `box` what cannot be tapped in its middle, because `front` is there."""
+    # Agents and uiautomator tap the middle of a node. One whose middle is covered would hand its tap to what is in
+    # front, so it is not in the dump; one that is covered elsewhere stays, as on a device.
     visible = []
     for child in box.children:
         covered = (child.clickable or child.long_clickable) and front.contains(*child.center)
@@ -246,6 +252,7 @@ def _snackbar(pen: Pen, root: UiBox, snackbar: Snackbar, low: int) -> int:
 def _panel(pen: Pen, frame: Frame, left: int, top: int, right: int, bottom: int, kind: str) -> UiBox:
     panel = pen.box("android.widget.FrameLayout", left, top, right - left, bottom - top, "parentPanel")
     panel.paint = (("panel", kind),)
+    # A dialog is a window of its own: its dump begins with the panel, and a touch outside of the root closes it.
     root = frame.root
     root.left, root.top, root.right, root.bottom = left, top, right, bottom
     root.children.append(panel)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from turnwise.phone.screen.box import UiBox, dp
 from turnwise.phone.screen.brush import Brush
 from turnwise.phone.screen.canvas import Canvas
 from turnwise.phone.screen.layout import STATUS, Frame
 from turnwise.phone.screen.painter import PAINTERS
+from turnwise.phone.screen.screen_phone import ScreenPhone
 from turnwise.phone.toolkit.state import HOME, AppPage
 from turnwise.phone.toolkit.widgets import Screen
 
@@ -17,11 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["paint"]
 
-Phone = Any  # the class of that name in `phone`, which imports this module
 Colour = tuple[int, int, int]
 
 
-def paint(phone: Phone, size: tuple[int, int]) -> Image:
+def paint(phone: ScreenPhone, size: tuple[int, int]) -> Image:
     """Return the screen of a phone, drawn at a size in pixels."""
     width, _ = phone.size
     canvas = Canvas(size, size[0] / width, (0, 0, 0))
@@ -38,12 +38,12 @@ def paint(phone: Phone, size: tuple[int, int]) -> Image:
     return canvas.image
 
 
-def _stretched(phone: Phone, size: tuple[int, int], height: int, canvas: Canvas) -> Image:
+def _stretched(phone: ScreenPhone, size: tuple[int, int], height: int, canvas: Canvas) -> Image:
     """Return the screen in another shape than its own."""
     return paint(phone, (size[0], height)).resize(size)
 
 
-def _visible(phone: Phone) -> list[Frame]:
+def _visible(phone: ScreenPhone) -> list[Frame]:
     """Return the windows from the last whole screen to the one in front."""
     pages: list[AppPage] = [*phone.state.tasks[0].pages, *phone.state.windows]
     frames: list[Frame] = []
@@ -55,7 +55,7 @@ def _visible(phone: Phone) -> list[Frame]:
     return [phone.frame_of(AppPage(HOME, "home")), *frames]  # an app that has stopped
 
 
-def _window(phone: Phone, canvas: Canvas, frame: Frame) -> None:
+def _window(phone: ScreenPhone, canvas: Canvas, frame: Frame) -> None:
     package = frame.page.package
     accent = phone.apps[package].colour
     if package == "android":
@@ -94,7 +94,7 @@ def _box(brush: Brush, box: UiBox, viewport: UiBox | None) -> None:
         _box(brush, child, viewport)  # type: ignore[arg-type]
 
 
-def _status_bar(phone: Phone, canvas: Canvas, front: Frame) -> None:
+def _status_bar(phone: ScreenPhone, canvas: Canvas, front: Frame) -> None:
     brush = Brush(canvas, "#5f6368", phone.setting("ui_night_mode", "secure") == "2")
     base = _visible(phone)[0].window if not isinstance(front.window, Screen) else front.window
     bright = isinstance(base, Screen) and base.style == "wallpaper"

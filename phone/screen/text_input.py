@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.screen.box import UiBox
 from turnwise.phone.screen.fonts import text_width
 from turnwise.phone.screen.keyboard import KEYBOARD_MODE
 from turnwise.phone.screen.parts import field_text
+from turnwise.phone.screen.screen_phone import ScreenPhone
 from turnwise.phone.toolkit.forms import keep_value, text_fields
 from turnwise.phone.toolkit.widgets import Text, TextField
 
@@ -25,14 +26,13 @@ __all__ = [
     "select_word",
 ]
 
-Phone = Any  # the class of that name in `phone`, which imports this module
 
 _MARGIN: Final = 40  # pixels around a field that is scrolled into view
 _NEXT, _PREVIOUS = 5, 7  # of EditorInfo.IME_ACTION_*
 _ALLOWED: Final = {"number": frozenset("0123456789.,-"), "phone": frozenset("0123456789+-*#() ,;")}
 
 
-def focused(phone: Phone) -> TextField | None:
+def focused(phone: ScreenPhone) -> TextField | None:
     """Return the field with the focus, or None."""
     page = phone.page
     if not page.focus:
@@ -40,7 +40,7 @@ def focused(phone: Phone) -> TextField | None:
     return next((field for field in text_fields(phone.frame.window) if field.key == page.focus), None)
 
 
-def insert(phone: Phone, text: str) -> None:
+def insert(phone: ScreenPhone, text: str) -> None:
     """Put a text in place of the selection. A field keeps out what its keyboard does not have."""
     field = focused(phone)
     if field is None or not phone.state.screen_on:
@@ -54,14 +54,14 @@ def insert(phone: Phone, text: str) -> None:
     _splice(phone, field, text, *_selection(phone, field))
 
 
-def _selection(phone: Phone, field: TextField) -> tuple[int, int]:
+def _selection(phone: ScreenPhone, field: TextField) -> tuple[int, int]:
     page = phone.page
     length = len(field_text(page.values, field))
     start, end = sorted(page.selection)
     return min(start, length), min(end, length)
 
 
-def _splice(phone: Phone, field: TextField, text: str, start: int, end: int) -> None:
+def _splice(phone: ScreenPhone, field: TextField, text: str, start: int, end: int) -> None:
     """Replace a range of the field's text, put the cursor behind, and tell the app."""
     page, frame = phone.page, phone.frame
     old = field_text(page.values, field)
@@ -73,7 +73,7 @@ def _splice(phone: Phone, field: TextField, text: str, start: int, end: int) -> 
         phone.run(field.on_change, page.package, new, frame)
 
 
-def delete(phone: Phone, forward: bool = False) -> None:
+def delete(phone: ScreenPhone, forward: bool = False) -> None:
     """Remove the selection, or the character before (or after) the cursor."""
     field = focused(phone)
     if field is None:
@@ -85,7 +85,7 @@ def delete(phone: Phone, forward: bool = False) -> None:
         _splice(phone, field, "", start, end)
 
 
-def enter(phone: Phone) -> None:
+def enter(phone: ScreenPhone) -> None:
     """Break the line, or submit the field, or go to the next one, or close the keyboard."""
     field = focused(phone)
     if field is None:
@@ -99,7 +99,7 @@ def enter(phone: Phone) -> None:
         next_field(phone, field)
 
 
-def next_field(phone: Phone, field: TextField | None = None) -> None:
+def next_field(phone: ScreenPhone, field: TextField | None = None) -> None:
     """Move the focus to the text field below; from the last one, close the keyboard."""
     fields = text_fields(phone.frame.window)
     keys = [other.key for other in fields]
@@ -110,7 +110,7 @@ def next_field(phone: Phone, field: TextField | None = None) -> None:
     _focus(phone, fields[after])
 
 
-def editor_action(phone: Phone, code: int) -> None:
+def editor_action(phone: ScreenPhone, code: int) -> None:
     """Do what the key of a keyboard at the lower right does, by Android's number: go, search, send, next, done, ..."""
     field = focused(phone)
     if field is None:
@@ -125,7 +125,7 @@ def editor_action(phone: Phone, code: int) -> None:
         phone.change_page(replace(phone.page, keyboard=False))
 
 
-def previous_field(phone: Phone, field: TextField) -> None:
+def previous_field(phone: ScreenPhone, field: TextField) -> None:
     """Move the focus to the text field above; from the first one, nowhere."""
     keys = [other.key for other in text_fields(phone.frame.window)]
     before = keys.index(field.key) - 1
@@ -133,14 +133,14 @@ def previous_field(phone: Phone, field: TextField) -> None:
         _focus(phone, text_fields(phone.frame.window)[before])
 
 
-def _focus(phone: Phone, field: TextField) -> None:
+def _focus(phone: ScreenPhone, field: TextField) -> None:
     end = len(field_text(phone.page.values, field))
     page = replace(phone.page, focus=field.key, selection=(end, end), keyboard=True, toolbar=False)
     phone.change_page(page)
     reveal(phone)
 
 
-def reveal(phone: Phone) -> None:
+def reveal(phone: ScreenPhone) -> None:
     """Scroll the field with the focus out from under the keyboard."""
     frame = phone.frame
     if frame.focus is None or frame.viewport is None:
@@ -152,7 +152,7 @@ def reveal(phone: Phone) -> None:
         phone.change_page(replace(phone.page, scroll=frame.kept_scroll(min(at, frame.scroll_limit))))
 
 
-def move(phone: Phone, by: int, select: bool = False) -> None:
+def move(phone: ScreenPhone, by: int, select: bool = False) -> None:
     """Move the cursor by characters; `select` moves the end of the selection alone."""
     field = focused(phone)
     if field is None:
@@ -162,7 +162,7 @@ def move(phone: Phone, by: int, select: bool = False) -> None:
     phone.change_page(replace(phone.page, selection=(start if select else at, at), toolbar=False))
 
 
-def edit(phone: Phone, command: str) -> None:
+def edit(phone: ScreenPhone, command: str) -> None:
     """Cut, copy, paste or select all ('cut', 'copy', 'paste', 'select_all')."""
     page, field = phone.page, focused(phone)
     text = field_text(page.values, field) if field else page.focus.removeprefix("text:")
@@ -182,7 +182,7 @@ def edit(phone: Phone, command: str) -> None:
         phone.change_page(replace(page, toolbar=False, focus=focus, selection=(end, end)))
 
 
-def press_soft_key(phone: Phone, name: str) -> None:
+def press_soft_key(phone: ScreenPhone, name: str) -> None:
     """Press a key of the soft keyboard."""
     page = phone.page
     mode = str(page.values.get(KEYBOARD_MODE, ""))
@@ -214,7 +214,7 @@ def index_at(box: UiBox, x: int, y: int) -> int:
     return min(len(shown), before + at)
 
 
-def select_word(phone: Phone, box: UiBox, x: int, y: int) -> None:
+def select_word(phone: ScreenPhone, box: UiBox, x: int, y: int) -> None:
     """Select the word at a pixel and offer cut, copy and paste."""
     widget: TextField | Text = box.widget
     page = phone.page

@@ -1,16 +1,17 @@
-"""What a finger does: a tap, a long press or a swipe at a pixel becomes an action of what is there."""
+"""Touches of a finger: a tap, a long press or a swipe at a pixel becomes an action of what is there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.screen import text_input
 from turnwise.phone.screen.box import UiBox
 from turnwise.phone.screen.keyboard import Key
 from turnwise.phone.screen.layout import STATUS, Frame, Keys
 from turnwise.phone.screen.parts import Toggle, field_text
+from turnwise.phone.screen.screen_phone import ScreenPhone
 from turnwise.phone.toolkit.forms import keep_value
 from turnwise.phone.toolkit.handlers import Do
 from turnwise.phone.toolkit.state import AppPage, Snackbar
@@ -33,13 +34,12 @@ from turnwise.phone.toolkit.widgets import (
 
 __all__ = ["long_press", "swipe", "tap"]
 
-Phone = Any  # the class of that name in `phone`, which imports this module
 
 _STILL: Final = 24  # pixels that a finger may move in a tap
 _HOLD: Final = 400  # milliseconds from which it is a long press
 
 
-def tap(phone: Phone, x: int, y: int) -> None:
+def tap(phone: ScreenPhone, x: int, y: int) -> None:
     """Tap a pixel."""
     if not phone.state.screen_on:
         return
@@ -55,18 +55,18 @@ def tap(phone: Phone, x: int, y: int) -> None:
         _outside(phone, frame)
 
 
-def _drop_toolbar(phone: Phone, page: AppPage) -> None:
+def _drop_toolbar(phone: ScreenPhone, page: AppPage) -> None:
     focus = "" if page.focus.startswith("text:") else page.focus
     phone.change_page(replace(page, toolbar=False, focus=focus, selection=(page.selection[1],) * 2))
 
 
-def _outside(phone: Phone, frame: Frame) -> None:
+def _outside(phone: ScreenPhone, frame: Frame) -> None:
     """Close what is in front of the screen, after a touch beside it."""
     if not (isinstance(frame.window, Dialog) and frame.window.modal):
         phone.pop()
 
 
-def _act(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
+def _act(phone: ScreenPhone, frame: Frame, box: UiBox, x: int, y: int) -> None:
     widget = box.widget
     handler = _HANDLERS.get(type(widget))
     if handler is not None:
@@ -77,11 +77,11 @@ def _act(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
     phone.run(widget.on_tap, frame.page.package, frame=frame)
 
 
-def _key(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
+def _key(phone: ScreenPhone, frame: Frame, box: UiBox, x: int, y: int) -> None:
     text_input.press_soft_key(phone, box.widget.name)
 
 
-def _navigate(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
+def _navigate(phone: ScreenPhone, frame: Frame, box: UiBox, x: int, y: int) -> None:
     name = box.widget.name
     if name in ("cut", "copy", "paste", "select_all"):
         text_input.edit(phone, name)
@@ -92,16 +92,16 @@ def _navigate(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
         phone.go_home(name)
 
 
-def _entry(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
+def _entry(phone: ScreenPhone, frame: Frame, box: UiBox, x: int, y: int) -> None:
     phone.pop()
     phone.run(box.widget[1], frame.page.package, frame=frame)
 
 
-def _undo(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
+def _undo(phone: ScreenPhone, frame: Frame, box: UiBox, x: int, y: int) -> None:
     phone.run(box.widget.on_tap, box.widget.package, frame=frame)
 
 
-def _focus(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
+def _focus(phone: ScreenPhone, frame: Frame, box: UiBox, x: int, y: int) -> None:
     field: TextField = box.widget
     at = text_input.index_at(box, x, y)
     whole = field.select_all and phone.page.focus != field.key
@@ -110,14 +110,14 @@ def _focus(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
     text_input.reveal(phone)
 
 
-def _change(phone: Phone, frame: Frame, key: str, value: Value, action: Do | None) -> None:
+def _change(phone: ScreenPhone, frame: Frame, key: str, value: Value, action: Do | None) -> None:
     """Store the new value of a widget and tell the app."""
     if key:
         keep_value(phone, key, value)
     phone.run(action, frame.page.package, value, frame)
 
 
-def _flip(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
+def _flip(phone: ScreenPhone, frame: Frame, box: UiBox, x: int, y: int) -> None:
     widget: Switch | Checkbox = box.widget.checkbox if isinstance(box.widget, Toggle) else box.widget
     if isinstance(widget, Checkbox) and widget.on_tap and not isinstance(box.widget, Toggle):
         phone.run(widget.on_tap, frame.page.package, frame=frame)
@@ -126,11 +126,11 @@ def _flip(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
     _change(phone, frame, widget.key, not current, widget.on_change)
 
 
-def _choose(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
+def _choose(phone: ScreenPhone, frame: Frame, box: UiBox, x: int, y: int) -> None:
     _change(phone, frame, box.widget.key, box.widget.choice, box.widget.on_change)
 
 
-def _slide(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
+def _slide(phone: ScreenPhone, frame: Frame, box: UiBox, x: int, y: int) -> None:
     widget: Slider = box.widget
     inner = max(1, box.right - box.left - 2 * _EDGE)
     share = min(1.0, max(0.0, (x - box.left - _EDGE) / inner))
@@ -141,7 +141,7 @@ def _slide(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
 _EDGE: Final = 26  # pixels of a slider beyond its ends
 
 
-def _pick(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
+def _pick(phone: ScreenPhone, frame: Frame, box: UiBox, x: int, y: int) -> None:
     """Open the picker of a field."""
     widget: Choice | DateField | TimeField = box.widget
     value = frame.page.values.get(widget.key, widget.value) if widget.key else widget.value
@@ -153,7 +153,7 @@ def _pick(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
     phone.push(AppPage("android", screen, tuple(params.items())))
 
 
-_HANDLERS: Final[dict[type, Callable[[Any, Frame, UiBox, int, int], None]]] = {
+_HANDLERS: Final[dict[type, Callable[[ScreenPhone, Frame, UiBox, int, int], None]]] = {
     Key: _key,
     Keys: _navigate,
     tuple: _entry,
@@ -170,7 +170,7 @@ _HANDLERS: Final[dict[type, Callable[[Any, Frame, UiBox, int, int], None]]] = {
 }
 
 
-def long_press(phone: Phone, x: int, y: int) -> None:
+def long_press(phone: ScreenPhone, x: int, y: int) -> None:
     """Hold a pixel."""
     if not phone.state.screen_on:
         return
@@ -186,7 +186,7 @@ def long_press(phone: Phone, x: int, y: int) -> None:
         phone.run(widget.on_long_press, frame.page.package, frame=frame)
 
 
-def swipe(phone: Phone, start: tuple[int, int], end: tuple[int, int], milliseconds: int) -> None:
+def swipe(phone: ScreenPhone, start: tuple[int, int], end: tuple[int, int], milliseconds: int) -> None:
     """Draw a finger from one pixel to another."""
     right, down = end[0] - start[0], end[1] - start[1]
     if max(abs(right), abs(down)) < _STILL:
@@ -214,7 +214,7 @@ def swipe(phone: Phone, start: tuple[int, int], end: tuple[int, int], millisecon
         _scroll(phone, frame, -down)
 
 
-def _drag(phone: Phone, frame: Frame, box: UiBox, right: int, down: int) -> None:
+def _drag(phone: ScreenPhone, frame: Frame, box: UiBox, right: int, down: int) -> None:
     """Tell the app how far a finger has moved on a picture, in the picture's units."""
     unit = (box.right - box.left) / box.widget.width
     drag: Do = box.widget.on_drag
@@ -222,7 +222,7 @@ def _drag(phone: Phone, frame: Frame, box: UiBox, right: int, down: int) -> None
     phone.run(Do(drag.function, (*drag.arguments, *moved)), frame.page.package, frame=frame)
 
 
-def _scroll(phone: Phone, frame: Frame, by: int) -> None:
+def _scroll(phone: ScreenPhone, frame: Frame, by: int) -> None:
     """Scroll the page by pixels, or do what it does beyond its end."""
     at = min(frame.scroll_limit, max(0, frame.scroll + by))
     if at != frame.scroll:

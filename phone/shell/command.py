@@ -1,4 +1,4 @@
-"""What a command of the shell gets, and how it answers."""
+"""The call of a command of the shell: what it gets, and how it answers."""
 
 from __future__ import annotations
 

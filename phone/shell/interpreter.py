@@ -1,4 +1,4 @@
-"""Runs command lines: expands words, connects pipes and files, and calls the commands of the table."""
+"""The interpreter of command lines: it expands words, connects pipes and files, and calls the commands of the table."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the system shows in front of and around apps: home screen, notifications, pickers. Each is written as an app."""
+"""The screens in front of and around apps: home screen, notifications, pickers. Each is written as an app."""

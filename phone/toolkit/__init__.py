@@ -1,1 +1,1 @@
-"""What an app is made of: its state, tables, handlers, widgets, forms and icons."""
+"""The parts of an app: its state, tables, handlers, widgets, forms and icons."""

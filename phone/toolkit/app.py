@@ -1,4 +1,4 @@
-"""What an app is, and the context that its screens and actions get.
+"""Apps, and the context that their screens and actions get.
 
 An app is one file that ends with its declaration:
 
@@ -22,20 +22,20 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from turnwise.phone.toolkit.forms import form_values, keep_value
 from turnwise.phone.toolkit.handlers import Arguments, Do
 from turnwise.phone.toolkit.icons import ICONS
+from turnwise.phone.toolkit.phone_interface import PhoneParts
 from turnwise.phone.toolkit.state import AppPage, Event, Notification, Snackbar
 from turnwise.phone.toolkit.tables import KINDS, Columns, Database, Row, Schema, Value
 from turnwise.phone.toolkit.widgets import Window
 from turnwise.tools.keyed_random import KeyedRandom
 
-__all__ = ["App", "BrokenApp", "Context", "Converted", "Provider", "call", "to_clock", "to_datetime"]
+__all__ = ["App", "AppPhone", "BrokenApp", "Context", "Converted", "Provider", "call", "to_clock", "to_datetime"]
 
 T = TypeVar("T")
-Phone = Any  # the class of that name in `phone`, which imports this module
 
 _EPOCH: Final = datetime(1970, 1, 1)
 _PACKAGE: Final = re.compile(r"[A-Za-z]\w*(\.[A-Za-z]\w*)*", re.ASCII)
@@ -162,12 +162,23 @@ class App:
         raise BrokenApp(f"{self.package} has no screen {name!r}; its screens: {names}")
 
 
+class AppPhone(PhoneParts, Protocol):
+    """The phone of an app."""
+
+    @property
+    def apps(self) -> Mapping[str, App]:
+        """The apps that it has, by package."""
+        ...
+
+
 class Context:
     """The phone as an app sees it, for one call of a screen or an action."""
 
     __slots__ = ("_form", "_page", "_window", "asked", "package", "phone", "value")
 
-    def __init__(self, phone: Phone, package: str, page: AppPage | None = None, window: Window | None = None) -> None:
+    def __init__(
+        self, phone: AppPhone, package: str, page: AppPage | None = None, window: Window | None = None
+    ) -> None:
         """Show `phone` to the app `package`, whose page was touched, if any."""
         self.phone = phone
         self.package = package
@@ -182,11 +193,11 @@ class Context:
     @property
     def db(self) -> Database:
         """The tables of this app."""
-        return self.phone.tables(self.package)  # type: ignore[no-any-return]
+        return self.phone.tables(self.package)
 
     def of(self, package: str) -> Database:
         """Return the tables of another app, as a content provider would show them."""
-        return self.phone.tables(package)  # type: ignore[no-any-return]
+        return self.phone.tables(package)
 
     @property
     def random(self) -> KeyedRandom:
@@ -205,7 +216,7 @@ class Context:
 
     def setting(self, name: str, namespace: str = "system") -> str:
         """Return a setting, "" if it is not set."""
-        return self.phone.setting(name, namespace)  # type: ignore[no-any-return]
+        return self.phone.setting(name, namespace)
 
     def set_setting(self, name: str, value: str, namespace: str = "system") -> None:
         """Change a setting."""
@@ -286,7 +297,7 @@ class Context:
     @property
     def clipboard(self) -> str:
         """The clipboard's text."""
-        return self.phone.state.clipboard  # type: ignore[no-any-return]
+        return self.phone.state.clipboard
 
     def copy(self, text: str) -> None:
         """Put a text on the clipboard."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import posixpath
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
+
+from turnwise.phone.toolkit.phone_interface import PhoneParts
 
 __all__ = ["STANDARD", "copy", "folders", "make_folder", "move", "names", "remove"]
 
-Phone = Any  # the class of that name in `phone`, which apps do not import
 _SDCARD: Final = ("DCIM", "Documents", "Download", "Movies", "Music", "Pictures")
 STANDARD: Final = (*(f"/sdcard/{name}" for name in _SDCARD), "/data/app", "/data/local/tmp", "/tmp")
 
 
-def folders(phone: Phone, root: str = "/sdcard") -> list[str]:
+def folders(phone: PhoneParts, root: str = "/sdcard") -> list[str]:
     """Return the paths of all folders below `root`, in order."""
     result: set[str] = set()
     paths = [*STANDARD, *phone.state.directories, *map(posixpath.dirname, phone.files)]
@@ -24,7 +25,7 @@ def folders(phone: Phone, root: str = "/sdcard") -> list[str]:
     return sorted(result)
 
 
-def names(phone: Phone, folder: str) -> tuple[list[str], list[str]]:
+def names(phone: PhoneParts, folder: str) -> tuple[list[str], list[str]]:
     """Return the paths of the folders and of the files that lie directly in a folder, in order."""
     inside, paths = _by_folder(tuple(phone.files), phone.state.directories).get(folder, ((), ()))
     return list(inside), list(paths)
@@ -49,12 +50,12 @@ def _by_folder(paths: tuple[str, ...], made: frozenset[str]) -> dict[str, tuple[
     return contents
 
 
-def make_folder(phone: Phone, path: str) -> None:
+def make_folder(phone: PhoneParts, path: str) -> None:
     """Make a folder."""
     _keep(phone, phone.state.directories | {path})
 
 
-def remove(phone: Phone, path: str) -> None:
+def remove(phone: PhoneParts, path: str) -> None:
     """Remove a file, or a folder and everything in it. The folder around it stays, even if it is empty then."""
     made = {folder for folder in phone.state.directories if not _lies_in(folder, path)}
     for name in [name for name in phone.files if _lies_in(name, path)]:
@@ -62,7 +63,7 @@ def remove(phone: Phone, path: str) -> None:
     _keep(phone, made | {posixpath.dirname(path)})
 
 
-def copy(phone: Phone, source: str, target: str) -> None:
+def copy(phone: PhoneParts, source: str, target: str) -> None:
     """Copy a file, or a folder with everything in it."""
     for name, file in list(phone.files.items()):
         if _lies_in(name, source):
@@ -71,7 +72,7 @@ def copy(phone: Phone, source: str, target: str) -> None:
     _keep(phone, phone.state.directories | made)
 
 
-def move(phone: Phone, source: str, target: str) -> None:
+def move(phone: PhoneParts, source: str, target: str) -> None:
     """Move or rename a file, or a folder with everything in it."""
     copy(phone, source, target)
     remove(phone, source)
@@ -81,7 +82,7 @@ def _lies_in(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder + "/")
 
 
-def _keep(phone: Phone, made: frozenset[str] | set[str]) -> None:
+def _keep(phone: PhoneParts, made: frozenset[str] | set[str]) -> None:
     """Keep the folders that would not be there anyway, so that equal contents are equal states."""
     held = {posixpath.dirname(name) for name in (*phone.files, *made)} | set(STANDARD) | {"/sdcard"}
     extra = {path for path in made if not any(_lies_in(other, path) for other in held)}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
+from turnwise.phone.toolkit.phone_interface import PhoneParts
 from turnwise.phone.toolkit.tables import Value
 from turnwise.phone.toolkit.widgets import (
     Card,
@@ -27,8 +27,6 @@ from turnwise.phone.toolkit.widgets import (
 )
 
 __all__ = ["fields", "form_values", "keep_value", "text_fields"]
-
-Phone = Any  # the class of that name in `phone`, which needs this module
 
 
 def fields(window: Window | None) -> Iterator[Widget]:
@@ -65,7 +63,7 @@ def form_values(window: Window | None, values: Mapping[str, Value]) -> dict[str,
     return form
 
 
-def keep_value(phone: Phone, key: str, value: Value) -> None:
+def keep_value(phone: PhoneParts, key: str, value: Value) -> None:
     """Keep a value in the page in front; one that its screen takes anyway is dropped, so that it is one state."""
     frame, page = phone.frame, phone.page
     shown = frame.asked if key in frame.asked else form_values(frame.window, {})

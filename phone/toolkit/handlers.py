@@ -1,4 +1,4 @@
-"""What a touch does: a function of an app with its arguments, or one of the two things that most touches do.
+"""Handlers of touches: a function of an app with its arguments, or one of the two things that most touches do.
 
 `do(function, id=3)` calls a function of the app. `opens(screen, id=3)` shows a screen, dialog, menu or sheet, and
 `keeps("tab", "Favourites")` keeps a value in the page.

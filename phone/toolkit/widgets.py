@@ -1,4 +1,4 @@
-"""What a screen may contain. Dataclasses that say what is shown and what a touch does; none of them has a state.
+"""Widgets of a screen: dataclasses that say what is shown and what a touch does; none of them has a state.
 
 They are values: nobody changes one after it is built. Yet they are not frozen, since that would triple the time that
 building one takes, and a phone builds thousands a second.

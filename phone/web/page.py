@@ -1,4 +1,4 @@
-"""What a web page is: a title and widgets. A site answers for one host name.
+"""Web pages and sites: a page is a title and widgets, and a site answers for one host name.
 
 Rows that visitors write (orders, bookings, posts) are in the browser app's database; everything else follows from the
 phone's seed.

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Final
 
-from turnwise.phone.content.catalogue import StoreProduct
 from turnwise.phone.toolkit.app import Context
 from turnwise.phone.toolkit.handlers import do
+from turnwise.phone.toolkit.store import StoreProduct
 from turnwise.phone.toolkit.tables import Row as Record
 from turnwise.phone.toolkit.widgets import (
     Button,

@@ -27,6 +27,8 @@ from turnwise.agents.prompts.prompt import View  # noqa: E402
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings  # noqa: E402
 from turnwise.cli import doctor  # noqa: E402
 
+pytestmark = pytest.mark.waits
+
 NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
 TOY = "toys.cluster_engine:Engine"
 

@@ -7,7 +7,6 @@ import copy
 import dataclasses
 import os
 import signal
-import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 from toys.corridor import Corridor
+from toys.ports import reserved_port
 from toys.ray_cluster import small_cluster
 from toys.waiting import eventually
 
@@ -34,6 +34,8 @@ from turnwise.agents.prompts.prompt import View  # noqa: E402
 from turnwise.agents.rollouts.rollout import rollout  # noqa: E402
 from turnwise.agents.samplers.base import SAMPLERS, Completion, Request, SamplerSettings  # noqa: E402
 from turnwise.agents.trajectory import Trajectory, token_versions  # noqa: E402
+
+pytestmark = pytest.mark.waits
 
 TOY = "toys.cluster_engine:Engine"
 
@@ -353,11 +355,10 @@ def test_an_address_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, add
 
 def test_an_address_where_nothing_answers_is_refused_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    with pytest.raises(SamplerError, match=f"no Ray cluster can be reached at {address}"):
-        Cluster(ClusterSettings(address=address))
+    with reserved_port() as port:
+        address = f"127.0.0.1:{port}"
+        with pytest.raises(SamplerError, match=f"no Ray cluster can be reached at {address}"):
+            Cluster(ClusterSettings(address=address))
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,8 @@ from turnwise.agents.trajectory import Trajectory  # noqa: E402
 from turnwise.envs import maker  # noqa: E402
 from turnwise.processes.deadlines import ProcessDied  # noqa: E402
 
+pytestmark = pytest.mark.waits
+
 TASKS = ["open-4-2", "fetch-3-2", "open-5-3"]
 CORRIDOR = partial(toys.corridor.Corridor)
 BAD = "open-5-3"

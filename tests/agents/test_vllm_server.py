@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from typing import Any
 
 import pytest
 from test_vllm_sampler import CONTEXT, ask, gap, make_model, request, scale
+from toys.ports import reserved_port
 
 from turnwise.agents.errors import ContextOverflow, EngineFailed
 from turnwise.agents.samplers.base import SAMPLERS, SamplerSettings
@@ -40,9 +40,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]
     tokenizer.chat_template = "{% for message in messages %}{{ message.content }}{{ eos_token }}{% endfor %}"
     folder = tmp_path_factory.mktemp("served")
     save_policy(model, tokenizer, folder)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    with reserved_port() as port:
+        yield from _sampler_of_a_server(folder, port, tokenizer, model)
+
+
+def _sampler_of_a_server(folder: Path, port: int, tokenizer: Any, model: Any) -> Iterator[tuple[Any, Any]]:
     command = [sys.executable, "-c", "from turnwise.cli.main import main; main()", "serve", "model", str(folder)]
     command += ["--port", str(port), "--dtype", "float32", "--memory", "0.125", "--batch-size", "8"]
     command += ["enable_lora=true", "max_lora_rank=8"]

@@ -26,6 +26,8 @@ from turnwise.report.ablation_tables import (
     training_curves,
 )
 
+pytestmark = pytest.mark.waits
+
 TESTS = Path(__file__).parent.parent
 ARMS = ("credit=grpo,gigpo:w=0.5", "train.iterations=3")
 

@@ -133,6 +133,7 @@ def wait_for_lines(process: subprocess.Popen[str], file: Path, least: int) -> in
     raise AssertionError(f"{file} did not get {least} lines in two minutes")
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_benchmark_that_was_stopped_goes_on(suite: Path, tmp_path: Path, how: signal.Signals) -> None:
     place, whole = tmp_path / "out", tmp_path / "whole"

@@ -17,6 +17,8 @@ from turnwise.agents.samplers.openai import failures as openai_failures
 from turnwise.evaluation.benchmark_card import Card
 from turnwise.training.learner.policy import build_policy
 
+pytestmark = pytest.mark.waits
+
 KEY = "sk-this-is-secret-4711"
 REFUSAL = {"message": {"role": "assistant", "content": None, "refusal": "I cannot help."}, "finish_reason": "stop"}
 FIRST = ["take key", "go east", "unlock door", "go east"]

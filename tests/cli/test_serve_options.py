@@ -12,6 +12,8 @@ import pytest
 
 from turnwise.cli.main import app
 
+pytestmark = pytest.mark.waits
+
 for package in ("fastapi", "jinja2", "uvicorn"):
     pytest.importorskip(package, reason="needs turnwise[serve]")
 

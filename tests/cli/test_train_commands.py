@@ -228,6 +228,7 @@ def test_ctrl_c_in_an_evaluation_keeps_what_is_finished_and_says_so(tmp_path: Pa
         assert "--trajectories FILE would keep them" in err
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, "closed pipe"])
 def test_ctrl_c_ends_a_run_in_good_order(run_file: Path, tmp_path: Path, how: signal.Signals | str) -> None:
     pytest.importorskip("torch")

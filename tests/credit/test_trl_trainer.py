@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -184,22 +183,22 @@ print("found", json.dumps(found[:, 0].tolist()))
 
 def test_two_processes_exchange_their_rows() -> None:
     pytest.importorskip("accelerate")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    shared = {**os.environ, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
-              "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}  # fmt: skip
+    from toys.ports import reserved_port  # the processes below import this module without the path to toys
+
     code = REAL.format(tests=os.path.dirname(__file__))
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", code],
-            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    said = [rank.communicate(timeout=240) for rank in ranks]
+    with reserved_port() as port:
+        shared = {**os.environ, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+                  "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}  # fmt: skip
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, "-c", code],
+                env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for rank in range(2)
+        ]
+        said = [rank.communicate(timeout=240) for rank in ranks]
     found = [json.loads(out.partition("found ")[2] or json.dumps(error[-2000:])) for out, error in said]
     assert found == [[0.75, -0.25, -0.25, -0.25, 0.5, 0.5], [-0.5, -0.5, 0.0, 0.0, 0.0, 0.0]]

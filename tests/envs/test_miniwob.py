@@ -18,6 +18,8 @@ from turnwise.envs import EnvironmentDied, UnknownOption, UnknownTask, check_env
 from turnwise.envs.check import Effort
 from turnwise.envs.miniwob.catalogue import task_names
 
+pytestmark = pytest.mark.waits
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _chromium() -> None:

@@ -19,6 +19,8 @@ from turnwise.phone.toolkit.widgets import Screen
 from turnwise.processes.serving import PortInUse
 from turnwise.tools.android import parse_xml
 
+pytestmark = pytest.mark.waits
+
 
 @pytest.fixture(scope="module")
 def server():

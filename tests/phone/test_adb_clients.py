@@ -12,6 +12,8 @@ from turnwise.phone import Phone
 from turnwise.phone.adb import AdbServer
 from turnwise.tools.android import parse_xml
 
+pytestmark = pytest.mark.waits
+
 adbutils = pytest.importorskip("adbutils", reason="adbutils is not installed: pip install 'turnwise[dev]'")
 
 

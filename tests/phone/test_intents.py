@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from turnwise.phone import Phone
-from turnwise.phone.adb.direct import DirectDevice
+from turnwise.phone.adb.direct_device import DirectDevice
 from turnwise.phone.installed_apps import all_apps
 from turnwise.phone.shell import run_text
 from turnwise.tools.android.device import DeviceError

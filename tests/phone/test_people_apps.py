@@ -45,7 +45,7 @@ def test_appointments_stand_in_the_calendar_and_in_what_was_written(seed):
     agreed = plans(Context(phone, CALENDAR))
     assert {plan.channel for plan in agreed} == {"sms", "mail"}
     for plan in agreed:
-        assert (plan.title, f"{plan.start:%Y-%m-%d %H:%M}", plan.place) in events
+        assert (plan.title, f"{plan.start:%Y-%m-%d %H:%M}", plan.location) in events
         if plan.channel == "sms":
             assert (plan.who.phone, plan.ask) in texts
             assert name_of_number(Context(phone, MESSAGES), plan.who.phone).startswith(plan.who.first)

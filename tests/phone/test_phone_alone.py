@@ -25,7 +25,7 @@ sys.meta_path.insert(0, Blocked())
 
 import socket
 from turnwise.phone import Phone
-from turnwise.phone.adb.direct import DirectDevice
+from turnwise.phone.adb.direct_device import DirectDevice
 from turnwise.phone.adb.server import AdbServer
 from turnwise.phone.shell import run
 from turnwise.tools.android import AdbServerClient, parse_xml

@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from turnwise.phone import Phone
-from turnwise.phone.adb.direct import DirectDevice
+from turnwise.phone.adb.direct_device import DirectDevice
 from turnwise.tools.android import BadDump, Device, DeviceError, Node, parse_xml, write_xml
 
 CONTACTS = "org.turnwise.contacts"

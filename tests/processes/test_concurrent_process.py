@@ -23,6 +23,8 @@ from turnwise.processes.concurrent_process import ConcurrentProcess, SlowCall
 from turnwise.processes.deadlines import CallFailed, DeadlinePassed, ProcessDied
 from turnwise.processes.failures import message_of
 
+pytestmark = pytest.mark.waits
+
 LONG = 60.0
 
 

@@ -73,7 +73,10 @@ def answers(where: str) -> bool:
     return ask(where) == "Tea"
 
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+pytestmark = [
+    pytest.mark.waits,
+    pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc"),
+]
 
 
 def test_both_processes_answer_and_end_with_ctrl_c(corpus: Path) -> None:

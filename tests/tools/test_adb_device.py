@@ -14,12 +14,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from toys.adb_phones import adb, adb_program, adb_server, free_port
+from toys.adb_phones import adb, adb_program, adb_server
+from toys.ports import reserved_port
 
 from turnwise.phone import Phone
 from turnwise.phone.adb import AdbServer
-from turnwise.phone.adb.direct import DirectDevice
+from turnwise.phone.adb.direct_device import DirectDevice
 from turnwise.tools.android import AdbDevice, AdbServerClient, Device, DeviceError, DeviceLost, smart_socket, write_xml
+
+pytestmark = pytest.mark.waits
 
 
 @pytest.fixture(scope="module")
@@ -187,14 +190,15 @@ def test_an_input_that_may_have_been_taken_is_not_sent_twice(server):
 def test_a_device_that_is_absent_is_named_with_what_to_do(server):
     with pytest.raises(DeviceLost, match=r"device 'emulator-9999' is not found: `adb devices` lists what is there"):
         AdbDevice("emulator-9999", recovery=0.0)
-    with pytest.raises(DeviceLost, match=r"is not found: .*(failed|cannot|unable)"):
-        AdbDevice(f"127.0.0.1:{free_port()}", recovery=0.0)
+    with reserved_port() as port, pytest.raises(DeviceLost, match=r"is not found: .*(failed|cannot|unable)"):
+        AdbDevice(f"127.0.0.1:{port}", recovery=0.0)
 
 
 def test_without_the_program_the_server_cannot_be_started(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(DeviceLost, match="the adb program is missing: install the package adb"):
-        AdbDevice("emulator-5554", AdbServerClient(port=free_port()))
+    missing = "the adb program is missing: install the package adb"
+    with reserved_port() as port, pytest.raises(DeviceLost, match=missing):
+        AdbDevice("emulator-5554", AdbServerClient(port=port))
 
 
 @pytest.mark.parametrize(
@@ -210,13 +214,13 @@ def test_the_server_is_the_one_that_the_environment_names(monkeypatch, variable,
 
 
 def test_clients_that_start_at_once_start_one_server(monkeypatch, tmp_path):
-    port = free_port()
     monkeypatch.delenv("ADB_SERVER_SOCKET", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     program = adb_program()
-    try:
-        with ThreadPoolExecutor(16) as pool:
-            found = [pool.submit(AdbServerClient(port=port).devices) for _ in range(16)]
-            assert all(isinstance(one.result(), dict) for one in found)
-    finally:
-        subprocess.run([program, "-P", str(port), "kill-server"], capture_output=True, timeout=120, check=False)
+    with reserved_port() as port:
+        try:
+            with ThreadPoolExecutor(16) as pool:
+                found = [pool.submit(AdbServerClient(port=port).devices) for _ in range(16)]
+                assert all(isinstance(one.result(), dict) for one in found)
+        finally:
+            subprocess.run([program, "-P", str(port), "kill-server"], capture_output=True, timeout=120, check=False)

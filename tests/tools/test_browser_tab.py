@@ -34,6 +34,8 @@ from turnwise.tools.browser import (
     open_tab,
 )
 
+pytestmark = pytest.mark.waits
+
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:

@@ -11,6 +11,8 @@ from toys.waiting import gone
 
 from turnwise.tools.functions import Call, McpServer, ServerFailed, Toolbox
 
+pytestmark = pytest.mark.waits
+
 pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
 TOY = str(Path(__file__).resolve().parent.parent / "toys" / "mcp_server.py")

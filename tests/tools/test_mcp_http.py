@@ -10,8 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from toys.ports import reserved_port
 
 from turnwise.tools.functions import Call, McpServer, ServerFailed, Toolbox
+
+pytestmark = pytest.mark.waits
 
 pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
@@ -19,26 +22,20 @@ TOY = str(Path(__file__).resolve().parent.parent / "toys" / "mcp_server.py")
 PATIENT = 120.0
 
 
-def free_port() -> int:
-    with socket.socket() as opened:
-        opened.bind(("127.0.0.1", 0))
-        return int(opened.getsockname()[1])
-
-
 @pytest.fixture
 def url() -> Iterator[str]:
-    port = free_port()
-    server = subprocess.Popen([sys.executable, TOY, "--http", str(port)], stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + PATIENT
-        while not accepts(port):
-            assert server.poll() is None, "the server ended"
-            assert time.monotonic() < deadline, "the server did not start"
-            time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        server.kill()
-        server.wait()
+    with reserved_port() as port:
+        server = subprocess.Popen([sys.executable, TOY, "--http", str(port)], stderr=subprocess.DEVNULL)
+        try:
+            deadline = time.monotonic() + PATIENT
+            while not accepts(port):
+                assert server.poll() is None, "the server ended"
+                assert time.monotonic() < deadline, "the server did not start"
+                time.sleep(0.05)
+            yield f"http://127.0.0.1:{port}/mcp"
+        finally:
+            server.kill()
+            server.wait()
 
 
 def accepts(port: int) -> bool:
@@ -85,9 +82,10 @@ def test_every_call_reports_a_server_that_is_gone(url: str) -> None:
 def test_a_server_that_does_not_answer_is_explained(url: str) -> None:
     with pytest.raises(ServerFailed, match=f"the MCP server '{url}x' did not start: .*Not Found"):
         McpServer(f"{url}x", start_seconds=PATIENT)
-    nobody = f"http://127.0.0.1:{free_port()}/mcp"
-    with pytest.raises(ServerFailed, match=f"the MCP server '{nobody}' did not start: ConnectError"):
-        McpServer(nobody, start_seconds=PATIENT)
+    with reserved_port() as port:
+        nobody = f"http://127.0.0.1:{port}/mcp"
+        with pytest.raises(ServerFailed, match=f"the MCP server '{nobody}' did not start: ConnectError"):
+            McpServer(nobody, start_seconds=PATIENT)
 
 
 def test_headers_reach_the_server() -> None:

@@ -22,6 +22,8 @@ pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
 from turnwise.tools.functions.mcp_transports import MOST_BYTES
 
+pytestmark = pytest.mark.waits
+
 TOY = str(Path(__file__).resolve().parent.parent / "toys" / "scripted_mcp_server.py")
 PATIENT = 120.0
 KEY = "sk-mcp-secret-0815"

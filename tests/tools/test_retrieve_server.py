@@ -20,6 +20,8 @@ from turnwise.processes.serving import PortInUse, listen, serve_in_thread, url_o
 from turnwise.tools.retrieval import BadQuery, Hits, Library, Passage, Passages, RemoteRetriever, RetrieverDown
 from turnwise.tools.retrieval.server import RequestLimits, create_app
 
+pytestmark = pytest.mark.waits
+
 httpx = pytest.importorskip("httpx", reason="needs httpx")
 for package in ("fastapi", "uvicorn"):
     pytest.importorskip(package, reason="needs turnwise[serve]")

@@ -13,6 +13,8 @@ from toys.sandboxes import ALL, MB, box_of
 
 from turnwise.tools.sandbox import Box
 
+pytestmark = pytest.mark.waits
+
 # Each tries one thing and prints "BROKEN" (and what) if it could; how it ends otherwise is its own affair.
 ESCAPES = {
     "read the host's accounts": """

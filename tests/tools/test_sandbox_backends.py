@@ -35,6 +35,8 @@ from turnwise.tools.sandbox import (
     start,
 )
 
+pytestmark = pytest.mark.waits
+
 
 def test_every_back_end_has_a_status() -> None:
     statuses = probe()

@@ -17,6 +17,8 @@ from turnwise.tools.sandbox import (
     start,
 )
 
+pytestmark = pytest.mark.waits
+
 
 @pytest.fixture(scope="module", params=ALL)
 def box(request: pytest.FixtureRequest) -> Iterator[Box]:

@@ -12,6 +12,8 @@ from toys.sandboxes import ALL, LOCAL, box_of
 
 from turnwise.tools.sandbox import Box, seccomp
 
+pytestmark = pytest.mark.waits
+
 x86_64 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of x86-64")
 _HELP = """
 import contextlib, ctypes, fcntl, os, struct

@@ -15,6 +15,8 @@ from turnwise.tools.sandbox import probe
 from turnwise.tools.sandbox.disk_watch import unnamed_usage
 from turnwise.tools.sandbox.local import LocalBox
 
+pytestmark = pytest.mark.waits
+
 SMALL = LIMITS.but(disk=2 * MB, file_size=1 * MB, wall=60)
 UNNAMED = "import os\nfd = os.open('.', os.O_TMPFILE | os.O_RDWR, 0o600); print('OPEN', os.write(fd, b'x'))"
 REMOVED = """

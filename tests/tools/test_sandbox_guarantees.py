@@ -10,6 +10,8 @@ from turnwise.cli.main import app
 from turnwise.tools.sandbox import Limits, probe
 from turnwise.tools.sandbox.guarantees import DOCKER, describe, local_guarantees
 
+pytestmark = pytest.mark.waits
+
 
 @pytest.mark.parametrize("backend", LOCAL)
 @pytest.mark.parametrize("strong", [True, False])

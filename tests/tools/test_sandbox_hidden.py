@@ -18,6 +18,8 @@ from toys.sandboxes import LIMITS, LOCAL, needed
 from turnwise.tools.sandbox import BadPath, containers, start
 from turnwise.tools.sandbox.hidden import FOLDERS, hidden_paths, is_own, own_folder, piecewise
 
+pytestmark = pytest.mark.waits
+
 ROOT = Path(__file__).parents[2]
 SITE = "lib/python3.11/site-packages"
 # Prints every file below a directory that can be read and is not empty.

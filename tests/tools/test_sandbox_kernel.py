@@ -16,6 +16,8 @@ from toys.sandboxes import ALL, LOCAL, box_of, needs_modes
 from turnwise.tools.sandbox import Box, seccomp
 from turnwise.tools.sandbox.seccomp import CallPolicy
 
+pytestmark = pytest.mark.waits
+
 x86_64 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of x86-64")
 _HELP = """
 import ctypes, os, socket

@@ -17,6 +17,8 @@ from toys.waiting import eventually
 from turnwise.tools.sandbox import BoxLost, SandboxError, start
 from turnwise.tools.sandbox.fork_client import ForkServerClient
 
+pytestmark = pytest.mark.waits
+
 
 def box_processes() -> set[int]:
     """The processes below our fork_server: what runs in boxes, and what lost its parent there."""

@@ -9,6 +9,8 @@ from toys.waiting import eventually
 
 from turnwise.tools.sandbox import Limits, containers
 
+pytestmark = pytest.mark.waits
+
 WARM = LIMITS.but(wall=90)
 
 

@@ -15,6 +15,8 @@ from turnwise.tools.sandbox import Box, BoxLost, Limits, PythonSession, SessionR
 from turnwise.tools.sandbox.channel import Channel
 from turnwise.tools.sandbox.limits import STOPS, Stop
 
+pytestmark = pytest.mark.waits
+
 
 def frame(data: bytes) -> bytes:
     return struct.pack("!I", len(data)) + data

@@ -18,6 +18,8 @@ from turnwise.envs.bash.shell import Shell
 from turnwise.tools.sandbox import Box, SnapshotError, probe
 from turnwise.tools.sandbox.local import LocalBox
 
+pytestmark = pytest.mark.waits
+
 # The first argument is a word that marks the processes.
 LOOP = """
 import os, signal, sys, time

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from toys.sandboxes import ALL, LIMITS, LOCAL, box_of
 
-from turnwise.tools.sandbox import BadPath, Box, BoxFull, BoxLost, SandboxError, files
+from turnwise.tools.sandbox import BadPath, Box, BoxFull, BoxLost, SandboxError, container_init, containers, files
 from turnwise.tools.sandbox.untrusted_archives import TreeLimits, read_archive
 from turnwise.tools.sandbox.untrusted_trees import TreeChanged, clear, read_tree, replace_tree
+
+pytestmark = pytest.mark.waits
 
 TREE = TreeLimits(LIMITS.disk, LIMITS.files, LIMITS.file_size)
 FORK = """
@@ -75,6 +77,14 @@ def wake():
     if libc.timer_create(1, ctypes.byref(event), ctypes.byref(timer)) == 0:
         libc.timer_settime(timer, 0, (ctypes.c_long * 4)(0, 3_000_000, 0, 3_000_000), None)
 """
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine is no attack: a container has twelve times as long as usual for its answers."""
+    for name in ("_FILE_TIMEOUT", "_OWN_TIMEOUT", "_END"):
+        monkeypatch.setattr(containers, name, 12 * getattr(containers, name))
+    monkeypatch.setattr(container_init, "_TIMEOUT", 12 * container_init._TIMEOUT)
 
 
 @pytest.fixture(params=ALL)

@@ -17,6 +17,8 @@ from turnwise.tools.sandbox import BadPath, Box, BoxFull, SnapshotError, files
 from turnwise.tools.sandbox.untrusted_archives import TreeLimits, disk_space, read_archive, write_archive
 from turnwise.tools.sandbox.untrusted_trees import TreeChanged, clear, read_tree, replace_tree, usage
 
+pytestmark = pytest.mark.waits
+
 
 @pytest.fixture(scope="module", params=ALL)
 def box(request: pytest.FixtureRequest) -> Iterator[Box]:

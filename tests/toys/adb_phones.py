@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from toys.ports import reserved_port
 
 from turnwise.phone import Phone
 from turnwise.phone.adb import AdbServer
@@ -29,27 +29,17 @@ def adb_program() -> str:
     return found
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 @contextmanager
 def adb_server(patch: pytest.MonkeyPatch) -> Iterator[int]:
     """Run an adb server that only this test sees, and return its port."""
     program = adb_program()
-    with tempfile.TemporaryDirectory() as home:
+    with tempfile.TemporaryDirectory() as home, reserved_port() as port:
         patch.delenv("ADB_SERVER_SOCKET", raising=False)
         patch.delenv("ANDROID_SERIAL", raising=False)
         patch.setenv("HOME", home)
         patch.setenv("ADB_MDNS", "0")
-        for last in (False, False, True):  # another process may take the port before adb does
-            port = free_port()
-            patch.setenv("ANDROID_ADB_SERVER_PORT", str(port))
-            started = subprocess.run([program, "start-server"], capture_output=True, timeout=120, check=last)
-            if started.returncode == 0:
-                break
+        patch.setenv("ANDROID_ADB_SERVER_PORT", str(port))
+        subprocess.run([program, "start-server"], capture_output=True, timeout=120, check=True)
         try:
             yield port
         finally:

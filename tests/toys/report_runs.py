@@ -12,7 +12,10 @@ from turnwise.agents.trajectory import Trajectory, Turn
 from turnwise.evaluation.panels import Panel
 from turnwise.evaluation.results import EpisodeRow, EvaluationResult
 
-TOML = 'name = "made"\n[env]\nid = "turnwise/Household-v0"\n[credit]\nmethod = "gigpo"\n[train]\niterations = 5\nlr = 0.001\n'
+TOML = (
+    'name = "made"\n[env]\nid = "turnwise/Household-v0"\n[credit]\nmethod = "gigpo"\n'
+    "[train]\niterations = 5\nlr = 0.001\n"
+)
 
 
 def turn(number: int, action: str | None, *, text: str | None = None, state: str = "", **values: Any) -> Turn:

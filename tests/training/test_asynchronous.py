@@ -233,6 +233,7 @@ def test_ratios_by_hand():
     assert ratio_metrics(recomputed, 5) == pytest.approx({"ratio_0": 1.0, "ratio_1": 2.0})
 
 
+@pytest.mark.waits
 def test_kill_minus_nine_loses_no_finished_group(tmp_path):
     """A process is killed in its fourth iteration, two after its checkpoint; the finished groups are used again."""
     folder, file = tmp_path / "killed", tmp_path / "run.toml"

@@ -109,6 +109,7 @@ def test_the_seed_decides_the_weights_and_nothing_else_does(policy):
     assert not torch.equal(model.lm_head.weight, other.lm_head.weight)
 
 
+@pytest.mark.waits
 def test_the_tokenizer_does_not_depend_on_the_process():
     code = (
         f"from turnwise.training.learner.policy import build_tokenizer, vocabulary_fingerprint as v\n"

@@ -226,6 +226,7 @@ train(run, on_event=tell)
 """
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize(
     "moment",
     [

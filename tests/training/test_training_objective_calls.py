@@ -1,6 +1,7 @@
 """Every objective called as a user calls it, on [B, L] tensors: dtypes, empty rows, extreme and infinite numbers."""
 
 import math
+from itertools import product
 
 import pytest
 import torch
@@ -43,10 +44,14 @@ def _checked(name, new, old, advantages, mask, more, **options):
     return loss.item(), gradient
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("terms", [{}, TERMS], ids=["alone", "with terms"])
 @pytest.mark.parametrize("name", objectives())
-def test_the_one_signature(name, terms, dtype):
+def test_the_one_signature(name, subtests):
+    for terms, dtype in product([{}, TERMS], DTYPES):
+        with subtests.test(terms=terms, dtype=dtype):
+            _obeys_the_signature(name, terms, dtype)
+
+
+def _obeys_the_signature(name, terms, dtype):
     new, old, advantages, mask, more = _batch(dtype)
     loss, gradient = _checked(name, new, old, advantages, mask, more, **terms)
     assert loss != 0.0
@@ -79,11 +84,14 @@ def test_columns_of_other_kinds_count_as_their_numbers(name):
     assert (one, slope.tolist()) == (other, same.tolist())
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("drift", [HUGE, -HUGE, "mixed"])
-@pytest.mark.parametrize("terms", [{}, TERMS, {"correction": "tis_sequence"}], ids=["alone", "with terms", "corrected"])
 @pytest.mark.parametrize("name", objectives())
-def test_extreme_ratios_stay_numbers(name, terms, drift, dtype):
+def test_extreme_ratios_stay_numbers(name, subtests):
+    for terms, drift, dtype in product([{}, TERMS, {"correction": "tis_sequence"}], [HUGE, -HUGE, "mixed"], DTYPES):
+        with subtests.test(terms=terms, drift=drift, dtype=dtype):
+            _stays_a_number_with_extreme_ratios(name, terms, drift, dtype)
+
+
+def _stays_a_number_with_extreme_ratios(name, terms, drift, dtype):
     new, old, advantages, mask, more = _batch(dtype)
     sign = torch.where(torch.arange(new.numel()).reshape(new.shape) % 2 == 0, 1.0, -1.0)
     moved = old + (HUGE * sign if drift == "mixed" else drift)
@@ -93,10 +101,15 @@ def test_extreme_ratios_stay_numbers(name, terms, drift, dtype):
     _checked(name, moved.to(dtype).requires_grad_(), old, advantages, mask, more, **terms)
 
 
-@pytest.mark.parametrize("where", ["logprobs", "old", "ref", "rollout", "logprobs and old", "everywhere"])
-@pytest.mark.parametrize("terms", [{}, TERMS], ids=["alone", "with terms"])
 @pytest.mark.parametrize("name", objectives())
-def test_a_probability_of_zero_stays_a_number(name, terms, where):
+def test_a_probability_of_zero_stays_a_number(name, subtests):
+    columns = ("logprobs", "old", "ref", "rollout", "logprobs and old", "everywhere")
+    for terms, where in product([{}, TERMS], columns):
+        with subtests.test(terms=terms, where=where):
+            _stays_a_number_with_probabilities_of_zero(name, terms, where)
+
+
+def _stays_a_number_with_probabilities_of_zero(name, terms, where):
     new, old, advantages, mask, more = _batch(torch.float32)
     never = torch.zeros_like(mask)
     never[0, 1], never[2, 0] = True, True

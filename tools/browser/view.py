@@ -21,13 +21,15 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from turnwise.tools.browser.snapshot import FIELDS, Rectangle, SnapshotNode
 from turnwise.tools.visible_text import shortened
 
 __all__ = ["Element", "PageView", "boxes_of", "build_view"]
 
+Facts: TypeAlias = Mapping[str, Any]
+"""What the page says about an element beyond its snapshot; JSON values."""
 _CONTROLS: Final = frozenset(
     (
         *("button", "link", "textbox", "searchbox", "checkbox", "radio", "combobox", "listbox", "option", "switch"),
@@ -181,7 +183,7 @@ def boxes_of(nodes: Sequence[SnapshotNode]) -> list[Rectangle]:
 
 
 def build_view(
-    nodes: Sequence[SnapshotNode], facts: Mapping[str, Any], *, all_elements: bool = False, notes: Sequence[str] = ()
+    nodes: Sequence[SnapshotNode], facts: Facts, *, all_elements: bool = False, notes: Sequence[str] = ()
 ) -> PageView:
     """Return the view of a page.
 
@@ -243,7 +245,7 @@ class _TreeWriter:
         plain = node.role in _SILENT and not node.children and not (self._all_elements and node.ref)
         return plain and _same(node.text, label) and _same(node.name, label)
 
-    def _line(self, node: SnapshotNode, ref: str, fact: Mapping[str, Any], options: Sequence[str]) -> str:
+    def _line(self, node: SnapshotNode, ref: str, fact: Facts, options: Sequence[str]) -> str:
         parts = [f"[{ref}]"] if ref else []
         if node.role not in _SILENT or (not node.text and not node.name):
             parts.append(node.role)
@@ -265,7 +267,7 @@ class _TreeWriter:
         return " ".join([*parts, *([f"({', '.join(states)})"] if states else [])])
 
 
-def _element(ref: str, node: SnapshotNode, fact: Mapping[str, Any], options: tuple[str, ...], within: str) -> Element:
+def _element(ref: str, node: SnapshotNode, fact: Facts, options: tuple[str, ...], within: str) -> Element:
     field_in_frame = node.framed and node.role in FIELDS
     top, most = fact.get("scroll") or (0, 0)
     return Element(

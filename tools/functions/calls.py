@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 __all__ = ["PROBLEMS", "Call", "ParsedCalls", "Problem", "ToolResult", "is_json", "parse_json", "to_json", "visible"]
 
@@ -15,12 +15,18 @@ PROBLEMS: Final[tuple[Problem, ...]] = ("unknown", "arguments", "raised", "unser
 data; it exceeded its time limit; the process or server that runs it has ended."""
 
 
+Arguments: TypeAlias = Mapping[str, Any]
+"""Arguments of a call by name; JSON values."""
+Schema: TypeAlias = Mapping[str, Any]
+"""A JSON schema."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """Name and arguments (JSON values) of a tool call. The id is ignored by comparison."""
 
     name: str
-    arguments: Mapping[str, Any]
+    arguments: Arguments
     id: str = field(default="", compare=False)
 
 

@@ -20,10 +20,10 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from turnwise.processes.deadlines import CallFailed, DeadlinePassed, ProcessDied, WorkerProcess, call_in_thread, wait
-from turnwise.tools.functions.calls import Problem
+from turnwise.tools.functions.calls import Arguments, Problem
 from turnwise.tools.functions.errors import BadTool
 from turnwise.tools.functions.render import Unserialisable, describe_error, to_text, truncate
 
@@ -91,7 +91,7 @@ class ThreadRunner:
         self.function, self.seconds, self.budget = function, seconds, budget
         self._abandoned: list[Future[CallOutcome]] = []
 
-    def __call__(self, values: Mapping[str, Any]) -> CallOutcome:
+    def __call__(self, values: Arguments) -> CallOutcome:
         """Call the function and return the outcome, at the latest when the time is up."""
         is_async = inspect.iscoroutinefunction(self.function)
         if self.seconds is None and not is_async:
@@ -138,7 +138,7 @@ class ProcessRunner:
         self._lock = threading.Lock()
         self._worker: WorkerProcess | None = None
 
-    def __call__(self, values: Mapping[str, Any]) -> CallOutcome:
+    def __call__(self, values: Arguments) -> CallOutcome:
         """Call the function and return the outcome; at the time limit its process is killed."""
         with self._lock:
             if self._worker is None:

@@ -17,7 +17,7 @@ import pydantic
 from pydantic.json_schema import PydanticJsonSchemaWarning
 
 from turnwise.registry import suggest
-from turnwise.tools.functions.calls import to_json
+from turnwise.tools.functions.calls import Arguments, Schema, to_json
 from turnwise.tools.functions.docstring import read_docstring
 from turnwise.tools.functions.errors import BadArguments, BadTool
 from turnwise.tools.visible_text import shortened
@@ -88,7 +88,7 @@ class Signature:
             raise BadArguments("the arguments are nested too deeply") from error
         return {self._names[key]: getattr(model, key) for key in self._names if key in model.model_fields_set}
 
-    def _read(self, text: str, arguments: Mapping[str, Any]) -> pydantic.BaseModel:
+    def _read(self, text: str, arguments: Arguments) -> pydantic.BaseModel:
         """Return the validated arguments.
 
         In JSON, 5.0 is an integer, and the schema that models read allows it; pydantic's strict mode does not. So
@@ -118,7 +118,7 @@ class Signature:
         return f"{where[:_SHOWN]!r}{colon} {message}, got {_short(error['input'])}"
 
 
-def check_names(arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+def check_names(arguments: Arguments, parameters: Schema) -> None:
     """Check only the names of arguments against a JSON schema, for tools that check the values themselves.
 
     A name that the schema does not list is refused where the schema says so (`additionalProperties: false`, and nothing
@@ -127,7 +127,7 @@ def check_names(arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> 
     Raises:
         BadArguments: an argument is unknown, or a required one is missing.
     """
-    properties: Mapping[str, Any] = parameters.get("properties") or {}
+    properties: Schema = parameters.get("properties") or {}
     problems = [f"{name!r} is missing" for name in parameters.get("required") or () if name not in arguments]
     closed = parameters.get("additionalProperties") is False and not any(map(parameters.get, _NAMING))
     if closed or problems:
@@ -136,7 +136,7 @@ def check_names(arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> 
         raise BadArguments("; ".join(problems[:5]))
 
 
-def without_nulls(schema: Mapping[str, Any]) -> dict[str, Any]:
+def without_nulls(schema: Schema) -> dict[str, Any]:
     """Return a JSON schema without keywords that are null, which some servers write for absent ones.
 
     >>> without_nulls({"required": None, "properties": {"a": {"enum": None, "default": None}}})
@@ -226,5 +226,5 @@ def _with_integers(value: object) -> object:
     return [_with_integers(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return shortened(repr(value), _SHOWN)

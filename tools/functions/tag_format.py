@@ -13,10 +13,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from turnwise.registry import suggest
-from turnwise.tools.functions.calls import Call, ParsedCalls, ToolResult, is_json, parse_json, to_json, visible
+from turnwise.tools.functions.calls import Call, ParsedCalls, Schema, ToolResult, is_json, parse_json, to_json, visible
 from turnwise.tools.functions.errors import BadCall
 from turnwise.tools.functions.tool import NAME, Tool
 
@@ -216,7 +216,7 @@ def _described(tool: Tool) -> str:
     return "\n".join(lines)
 
 
-def _type_name(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: int = 0) -> str:
+def _type_name(schema: Schema, definitions: Schema, depth: int = 0) -> str:
     """Return the type of a schema in words."""
     if "$ref" in schema and depth < 4:
         return _type_name(definitions.get(str(schema["$ref"]).rpartition("/")[2], {}), definitions, depth + 1)

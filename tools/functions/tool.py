@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
-from turnwise.tools.functions.calls import Call, ToolResult
+from turnwise.tools.functions.calls import Arguments, Call, Schema, ToolResult
 from turnwise.tools.functions.errors import BadArguments, BadTool
 from turnwise.tools.functions.runners import CallOutcome, ProcessRunner, ThreadRunner
 from turnwise.tools.functions.signature import Signature
@@ -45,9 +45,9 @@ class Tool:
 
     name: str
     description: str
-    parameters: Mapping[str, Any]
-    validate: Callable[[Mapping[str, Any]], Mapping[str, Any]] = field(repr=False)
-    run: Callable[[Mapping[str, Any]], CallOutcome] = field(repr=False)
+    parameters: Schema
+    validate: Callable[[Arguments], Arguments] = field(repr=False)
+    run: Callable[[Arguments], CallOutcome] = field(repr=False)
     close: Callable[[], None] = field(repr=False, default=_do_nothing)
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ class Tool:
         return cls(used_name, used_description, signature.parameters, signature.validate, runner, runner.close)
 
     @property
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> dict[str, object]:
         """The tool as an entry of OpenAI's "tools"."""
         function = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
         return {"type": "function", "function": function}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Self
+from typing import Self
 
 from turnwise.registry import suggest
 from turnwise.tools.functions.calls import Call, ToolResult
@@ -67,7 +67,7 @@ class Toolbox:
         """The names of the tools."""
         return list(self._tools)
 
-    def schemas(self) -> list[dict[str, Any]]:
+    def schemas(self) -> list[dict[str, object]]:
         """Return the tools as a list for OpenAI's "tools" or for a chat template."""
         return [tool.schema for tool in self]
 

@@ -12,7 +12,7 @@ import zlib
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,11 +48,14 @@ _PLAIN = {
     "norms": ("uint8",),
     "ranks": ("int32",),
 }
+Arrays: TypeAlias = dict[str, NDArray[Any]]
+Notes: TypeAlias = dict[str, Any]
+"""What the manifest of an index says beside its arrays; JSON values."""
 _STRINGS = {"words": ("uint8",), "word_ends": ("int64",), "ids": ("uint8",), "id_ends": ("int64",)}
 _BM25 = IndexFormat("turnwise BM25 index", 1, "BM25.save", {**_STRINGS, **_PLAIN})
 
 
-def save_postings(path: str | PathLike[str], postings: Postings, options: dict[str, Any]) -> None:
+def save_postings(path: str | PathLike[str], postings: Postings, options: Notes) -> None:
     """Save the postings of BM25 atomically.
 
     Args:
@@ -64,12 +67,12 @@ def save_postings(path: str | PathLike[str], postings: Postings, options: dict[s
         BadIndex: the directory contains something other than an index.
     """
     words, ids = postings.words, postings.ids
-    arrays: dict[str, NDArray[Any]] = {name: getattr(postings, name) for name in _PLAIN}
+    arrays: Arrays = {name: getattr(postings, name) for name in _PLAIN}
     arrays |= {"words": words.text, "word_ends": words.ends, "ids": ids.text, "id_ends": ids.ends}
     save_arrays(path, _BM25, arrays, {"options": options, "total": postings.total, "filled": postings.filled})
 
 
-def load_postings(path: str | PathLike[str], *, check: bool = False) -> tuple[Postings, dict[str, Any]]:
+def load_postings(path: str | PathLike[str], *, check: bool = False) -> tuple[Postings, Notes]:
     """Return the memory-mapped postings of BM25 and its options.
 
     Args:
@@ -93,9 +96,7 @@ def load_postings(path: str | PathLike[str], *, check: bool = False) -> tuple[Po
     return postings, options
 
 
-def save_arrays(
-    path: str | PathLike[str], format: IndexFormat, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]
-) -> None:
+def save_arrays(path: str | PathLike[str], format: IndexFormat, arrays: Arrays, notes: Notes) -> None:
     """Save arrays and notes atomically.
 
     Args:
@@ -125,9 +126,7 @@ def save_arrays(
             raise
 
 
-def load_arrays(
-    path: str | PathLike[str], format: IndexFormat, *, check: bool = False
-) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def load_arrays(path: str | PathLike[str], format: IndexFormat, *, check: bool = False) -> tuple[Arrays, Notes]:
     """Return the memory-mapped arrays of an index and its manifest.
 
     Args:
@@ -152,7 +151,7 @@ def load_arrays(
     return arrays, manifest
 
 
-def _write_files(target: Path, format: IndexFormat, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
+def _write_files(target: Path, format: IndexFormat, arrays: Arrays, notes: Notes) -> None:
     """Write the files of an index, the manifest last."""
     files = {}
     for name, values in arrays.items():
@@ -185,7 +184,7 @@ def _damaged_manifest(source: Path, error: Exception) -> BadIndex:
     return BadIndex(f"{source / MANIFEST} is damaged: {type(error).__name__} {error}")
 
 
-def _read_manifest(source: Path, format: IndexFormat) -> dict[str, Any]:
+def _read_manifest(source: Path, format: IndexFormat) -> Notes:
     if not source.is_dir():
         raise BadIndex(f"{source} is not a directory; an index is a directory written by {format.writer}")
     try:

@@ -20,7 +20,7 @@ import logging
 import math
 from collections.abc import Iterator, Sized
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from turnwise.tools.retrieval.errors import BadQuery, RetrievalError, RetrieverDown
 from turnwise.tools.retrieval.library import PassageSearch
@@ -162,7 +162,7 @@ class _SearchService:
         self.library, self.topk, self.limits, self.about = library, topk, limits, about
         self._answered = 0
 
-    def health(self) -> dict[str, Any]:
+    def health(self) -> dict[str, object]:
         size = len(self.library) if isinstance(self.library, Sized) else None
         return {
             "status": "ok",
@@ -225,15 +225,20 @@ class _SearchService:
         except RetrievalError as error:
             raise _HttpError(500, str(error)) from error
 
-    def result(self, answers: list[list[Passage]], scores: bool) -> dict[str, Any]:
+    def result(self, answers: list[list[Passage]], scores: bool) -> dict[str, object]:
         """Return the response with passages for each query."""
         self._answered += len(answers)
         return {"result": [[_result(passage, scores) for passage in passages] for passages in answers]}
 
 
-def _result(passage: Passage, scores: bool) -> dict[str, Any]:
+def _result(passage: Passage, scores: bool) -> dict[str, object]:
     """Return a passage as it appears in the response."""
-    document = {"id": passage.id, "title": passage.name, "text": passage.text, "contents": passage.contents}
+    document: dict[str, object] = {
+        "id": passage.id,
+        "title": passage.name,
+        "text": passage.text,
+        "contents": passage.contents,
+    }
     if not scores:
         return document
     return {"document": document, "score": passage.score if math.isfinite(passage.score) else 0.0}

@@ -9,10 +9,12 @@ import resource
 import signal
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from turnwise.tools.sandbox import bwrap, cgroups, hidden, kernel, landlock, mounts, seccomp, user_ids
 
+Request: TypeAlias = dict[str, Any]
+"""A request to the fork server; JSON values."""
 READABLE: Final = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32"),
     *("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime"),
@@ -56,7 +58,7 @@ class ServedBox:
         return self.granted
 
 
-def exec_program(box: ServedBox, request: dict[str, Any], fds: list[int], info: int, status: int) -> None:
+def exec_program(box: ServedBox, request: Request, fds: list[int], info: int, status: int) -> None:
     """Turn this forked child into the program. Never returns."""
     try:
         signal.set_wakeup_fd(-1)
@@ -83,7 +85,7 @@ def _set_descriptors(targets: list[int]) -> None:
         os.dup2(fd, number, inheritable=True)
 
 
-def _confine_bwrap(box: ServedBox, request: dict[str, Any], fds: list[int], info: int) -> list[str]:
+def _confine_bwrap(box: ServedBox, request: Request, fds: list[int], info: int) -> list[str]:
     """Return the command line of bubblewrap."""
     parent = os.getppid()
     network = request["network"]
@@ -106,7 +108,7 @@ def _confine_bwrap(box: ServedBox, request: dict[str, Any], fds: list[int], info
     return [*argv, *request["argv"]]
 
 
-def _confine_landlock(box: ServedBox, request: dict[str, Any], fds: list[int], info: int) -> list[str]:
+def _confine_landlock(box: ServedBox, request: Request, fds: list[int], info: int) -> list[str]:
     """Restrict this process by landlock and seccomp; return the program's own command line."""
     parent = os.getppid()
     path, limits = box.storage.path, request["limits"]

@@ -10,11 +10,13 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from turnwise.tools.sandbox.errors import BoxLost, SandboxError
 
 _START = "import sys; sys.path[:] = {path!r}; from turnwise.tools.sandbox.fork_server import main; main()"
+Reply: TypeAlias = dict[str, Any]
+"""A reply of the fork server; JSON values."""
 _TIMEOUT = 30.0  # seconds for a reply; creating a box takes milliseconds
 
 
@@ -71,7 +73,7 @@ class ForkServerClient:
             theirs.close()
         return ours
 
-    def ask(self, do: str, **request: Any) -> tuple[dict[str, Any], list[int]]:
+    def ask(self, do: str, **request: Any) -> tuple[Reply, list[int]]:
         """Send a request; return the reply and the descriptors that came with it."""
         with self.send(do, [], **request) as status:
             status.settimeout(_TIMEOUT)
@@ -89,7 +91,7 @@ class ForkServerClient:
             self.process.wait(10)
 
 
-def parse_reply(message: bytes, fds: list[int]) -> tuple[dict[str, Any], list[int]]:
+def parse_reply(message: bytes, fds: list[int]) -> tuple[Reply, list[int]]:
     """Decode a reply of the fork server.
 
     Raises:

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from turnwise.tools.sandbox import cgroups, hidden, kernel, mounts, processes, seccomp, user_ids
-from turnwise.tools.sandbox.confinement import READABLE, ServedBox, exec_program
+from turnwise.tools.sandbox.confinement import READABLE, Request, ServedBox, exec_program
 
 _MAX_FDS: Final = 8  # descriptors of one request
 _PATIENCE: Final = 5.0  # seconds for killed processes to end, before everything in the box is killed
@@ -77,8 +77,10 @@ class ForkServer:
         self.opened = 0
         self.poll = select.poll()
         self.wake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        # Python writes to the wake-up descriptor only for signals that have a handler.
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        # Unlike an id, a descriptor can be polled, and never comes to mean another process.
         self.supervisor = os.pidfd_open(supervisor)
         for fd in (self.wake, self.supervisor, requests.fileno()):
             self.poll.register(fd, select.POLLIN)
@@ -86,6 +88,7 @@ class ForkServer:
     def run(self) -> None:
         """Serve requests until the supervisor is gone."""
         while True:
+            # The end of what a program left behind is no event here, so it is looked for every millisecond.
             waiting = self.closing or any(program.code is not None for program in self.programs.values())
             for fd, _ in self.poll.poll(1 if waiting else None):
                 if fd == self.supervisor:
@@ -124,7 +127,7 @@ class ForkServer:
         message, fds, _, _ = socket.recv_fds(self.requests, 16, _MAX_FDS)
         if not message:
             return False
-        for fd in fds:
+        for fd in fds:  # programs that start later must not hold descriptors of this request
             os.set_inheritable(fd, False)
         with open(fds[0], "rb") as file:
             file.seek(0)
@@ -147,7 +150,7 @@ class ForkServer:
         status: socket.socket,
         fds: list[int],
         kind: str,
-        limits: dict[str, Any],
+        limits: Request,
         readable: list[str],
         bind: bool,
     ) -> None:
@@ -175,7 +178,7 @@ class ForkServer:
         socket.send_fds(status, [json.dumps(reply).encode()], [storage.work])
         status.close()
 
-    def do_spawn(self, *, status: socket.socket, fds: list[int], box: str, **request: Any) -> dict[str, Any] | None:
+    def do_spawn(self, *, status: socket.socket, fds: list[int], box: str, **request: Any) -> Request | None:
         """Start a program in a box; the reply is sent when it has ended."""
         served = self.boxes[box]
         seccomp.program(served.policy(request["backend"], network=request["network"]))  # made once, not in each child
@@ -193,16 +196,16 @@ class ForkServer:
         self.poll.register(status.fileno(), select.POLLIN)
         return None
 
-    def do_cpu(self, *, status: socket.socket, fds: list[int], box: str) -> dict[str, Any]:
+    def do_cpu(self, *, status: socket.socket, fds: list[int], box: str) -> Request:
         """Return the CPU seconds of all processes that run in a box now, and of their children that have ended."""
         return {"cpu": processes.cpu_of(user_ids.descendants(self.boxes[box].programs))}
 
-    def do_pause(self, *, status: socket.socket, fds: list[int], box: str) -> dict[str, Any]:
+    def do_pause(self, *, status: socket.socket, fds: list[int], box: str) -> Request:
         """Stop all programs of a box."""
         self._signal(self.boxes[box], signal.SIGSTOP)
         return {}
 
-    def do_resume(self, *, status: socket.socket, fds: list[int], box: str) -> dict[str, Any]:
+    def do_resume(self, *, status: socket.socket, fds: list[int], box: str) -> Request:
         """Let the programs of a box go on."""
         if box in self.boxes:
             self._signal(self.boxes[box], signal.SIGCONT)
@@ -249,6 +252,7 @@ class ForkServer:
         if box.group and not box.group.remove() and not late:
             return False
         self.strikes.forget(box.uid)
+        # An id under which something may still run is not given to another box.
         if box.lease and closing.clean:
             box.lease.release()
         _send(closing.status, {"clean": closing.clean})
@@ -276,6 +280,7 @@ class ForkServer:
             if program is None:
                 continue
             program.cpu += usage.ru_utime + usage.ru_stime
+            # Under bubblewrap, the program runs below the first process; bubblewrap's own peak says nothing about it.
             if pid != program.pid or not program.peak:
                 program.peak = usage.ru_maxrss * 1024
             if pid == program.pid:
@@ -333,6 +338,8 @@ class ForkServer:
                 left = True
         if left:
             return False
+        # One signal to all of a user id reaches what is forked at this moment too. Without an id of its own, the box
+        # shares it with others, and only orphans, which are children of this process, are known to be its remains.
         if alone and box.lease:
             return self.strikes.kill_all(box.uid)
         if any(not program.first for program in programs) or alone:
@@ -356,7 +363,7 @@ class ForkServer:
         _send(program.status, reply)
 
 
-def _send(status: socket.socket | None, reply: dict[str, Any]) -> None:
+def _send(status: socket.socket | None, reply: Request) -> None:
     if status is None:
         return
     with suppress(OSError):
@@ -365,7 +372,7 @@ def _send(status: socket.socket | None, reply: dict[str, Any]) -> None:
 
 
 def _create_storage(
-    kind: str, uid: int, limits: dict[str, Any], readable: list[str], *, bind: bool
+    kind: str, uid: int, limits: Request, readable: list[str], *, bind: bool
 ) -> tuple[mounts.BoxStorage, list[tuple[str, str]]]:
     """Return the storage, and the readable directories as pairs (current path, path that programs see)."""
     plain = [(path, path) for path in readable]
@@ -393,9 +400,10 @@ def _remove_in_child(storage: mounts.BoxStorage) -> int:
 
 def main() -> None:
     """Run the fork server of the process whose id is the first argument; requests arrive on descriptor 0."""
+    # Programs inherit descriptor 0, so it becomes /dev/null, and the requests get another one.
     requests = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC), 0)
-    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # orphans of programs become children of this process
     os.umask(0o022)
     cgroups.sweep()
     user_ids.sweep()

@@ -9,11 +9,11 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, suppress
-from typing import Any, Final
+from typing import Final
 
 from turnwise.tools.sandbox.channel import Channel, write_all
 from turnwise.tools.sandbox.errors import BoxLost
-from turnwise.tools.sandbox.fork_client import parse_reply
+from turnwise.tools.sandbox.fork_client import Reply, parse_reply
 from turnwise.tools.sandbox.limits import Stop
 
 KILL_GRACE: Final = 15.0  # seconds that a killed program may take to die; the fork server gives up before
@@ -45,7 +45,7 @@ class ProgramPipes:
             os.set_blocking(fd, False)
             self.poll.register(fd, select.POLLIN if stream else select.POLLOUT)
 
-    def run(self, deadline: float) -> dict[str, Any]:
+    def run(self, deadline: float) -> Reply:
         """Return the fork server's reply once the program has ended, with everything that it started.
 
         Args:

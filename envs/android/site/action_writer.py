@@ -1,4 +1,4 @@
-"""Writes what a person did as an action of the environment: the first one that leads to the same state.
+"""The writer of actions: what a person did becomes the first action of the environment that leads to the same state.
 
 A tap becomes the tap on an element where that does the same, typing becomes `type N TEXT` with all that the field
 holds, and several turns of the wheel become one swipe. What no action does (the Overview key) is not written.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from turnwise.envs.android.actions import BadAction, parse, perform
 from turnwise.envs.android.elements import ScreenElement, folded
 from turnwise.envs.android.site.inputs import Input
-from turnwise.phone.adb.direct import DirectDevice
+from turnwise.phone.adb.direct_device import DirectDevice
 from turnwise.phone.screen.keyboard import KEYBOARD_MODE
 from turnwise.phone.toolkit.forms import keep_value
 from turnwise.phone.toolkit.state import State
@@ -29,7 +29,7 @@ class Written:
     words: str
     before: State
     after: str
-    given: Input | None = None
+    user_input: Input | None = None
 
 
 def write(
@@ -75,12 +75,12 @@ def _on_the_keyboard(user_input: Input, elements: Sequence[ScreenElement], value
 
 def _together(last: Written, user_input: Input, edits: bool) -> Input | None:
     """Return both inputs as one, or None if they do not belong together."""
-    if last.action is None or last.given is None:
+    if last.action is None or last.user_input is None:
         return None
     if edits and last.action.startswith(("type ", "tap ")):
         return Input("key")
-    if last.given.kind == user_input.kind == "scroll":
-        old = last.given
+    if last.user_input.kind == user_input.kind == "scroll":
+        old = last.user_input
         return Input("scroll", old.x, old.y, old.x2, old.y2 + user_input.vertical)
     return None
 

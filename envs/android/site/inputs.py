@@ -1,4 +1,4 @@
-"""What a person does to the phone in the browser, as it comes over HTTP."""
+"""Inputs of a person to the phone in the browser, as they come over HTTP."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from turnwise.envs.android.tasks.judge import Verdict
 from turnwise.envs.android.tasks.template import SPLITS, all_templates, split_of
 from turnwise.envs.android.values import JsonObject
 from turnwise.envs.errors import EnvError, UnknownOption
-from turnwise.phone.adb.direct import DirectDevice
+from turnwise.phone.adb.direct_device import DirectDevice
 from turnwise.phone.adb.server import AdbServer
 from turnwise.phone.phone import Phone
 

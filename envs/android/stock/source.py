@@ -16,7 +16,7 @@ from typing import IO, Any, Final
 
 import numpy as np
 
-from turnwise.envs.android.stock.observed import observe, readable, restore, watched_settings
+from turnwise.envs.android.stock.observation import observe, readable, restore, watched_settings
 from turnwise.envs.android.stock.screen import SteadyDevice
 from turnwise.envs.android.stock.stage import Stage, StockTemplate
 from turnwise.envs.android.stock.templates import STOCK_TEMPLATES

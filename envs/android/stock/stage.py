@@ -1,4 +1,4 @@
-"""What a template of stock apps draws from: the device as adb shows it, which it may prepare through adb."""
+"""The stage of a template of stock apps: the device as adb shows it, which the template may prepare through adb."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from turnwise.envs.android.stock.observed import (
+from turnwise.envs.android.stock.observation import (
     ADB,
     FOLDERS,
     add_contact,

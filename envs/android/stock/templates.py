@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from turnwise.envs.android.stock.observed import ADB, FOLDERS
+from turnwise.envs.android.stock.observation import ADB, FOLDERS
 from turnwise.envs.android.stock.stage import Stage, StockTemplate
 from turnwise.envs.android.tasks.effects import (
     Answer,

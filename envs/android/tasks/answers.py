@@ -1,4 +1,4 @@
-"""Whether an answer is right: texts, numbers, dates, times, choices and lists as people write them."""
+"""The check of answers: texts, numbers, dates, times, choices and lists as people write them."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.android.tasks.contacts import open_contact
 from turnwise.envs.android.tasks.draw import Draw
@@ -59,7 +59,7 @@ def message_from(d: Draw, number: str, body: str) -> None:
     d.insert(MESSAGES, "sms", address=number, body=body, date=to_clock(d.phone.now) * 1000, type=_INBOX)
 
 
-def plain_event(d: Draw, **needs: bool) -> Any:
+def plain_event(d: Draw, **needs: bool) -> Row | None:
     """Draw an event with a time that does not repeat and whose title no other has; None if there is none.
 
     Args:

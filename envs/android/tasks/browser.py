@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final, Unpack
+from typing import Final, Unpack
 
 from turnwise.envs.android.elements import ScreenElement
 from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, InsertRow, UpdateRow
@@ -20,6 +20,7 @@ from turnwise.envs.android.tasks.template import (
 )
 from turnwise.phone.apps.browser import FOLDERS, SWITCHES
 from turnwise.phone.content.people import TOWNS
+from turnwise.phone.toolkit.tables import Row
 from turnwise.phone.web import encyclopedia, news, railway, town_hall, weather
 from turnwise.phone.web.sites import SITES
 
@@ -266,7 +267,7 @@ def _open_settings(hand: Hand) -> Script:
     yield from hand.tap("Settings", scroll=False)
 
 
-def _preference(d: Draw, name: str) -> Any:
+def _preference(d: Draw, name: str) -> Row:
     return d.rows(PACKAGE, "preferences", name=name)[0]
 
 

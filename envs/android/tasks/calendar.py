@@ -168,7 +168,7 @@ def _place_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 def _skip_draw(d: Draw) -> Params | None:
     rows = [row for row in d.rows(PACKAGE, "events") if row["repeat"] == "every week"]
-    row = d.pick(rows)
+    row = d.random.pick(rows)
     start, _ = read_times(row)
     today = d.phone.now.date()
     ahead = (start.weekday() - today.weekday() - 1) % 7 + 1 + 7 * d.random.between(0, 2)

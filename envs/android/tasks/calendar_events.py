@@ -1,4 +1,4 @@
-"""What tasks of Calendar share: texts for events, the events that they may use, and steps of the solutions."""
+"""Shared parts of the tasks of Calendar: texts for events, the events that they may use, and steps of the solutions."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, Shown, UpdateRow
 from turnwise.envs.android.tasks.hand import Hand, Script
@@ -17,7 +17,7 @@ from turnwise.envs.android.tasks.template import (
 )
 from turnwise.phone.apps.contacts import LABELS
 from turnwise.phone.content.people import COMPANIES, STREETS, TOWNS, Person, person
-from turnwise.phone.toolkit.tables import Row, Value
+from turnwise.phone.toolkit.tables import Row
 
 PACKAGE: Final = "org.turnwise.contacts"
 _APPS: Final = ("Contacts",)
@@ -29,9 +29,9 @@ def name_of(row: Row) -> str:
     return f"{row['first']} {row['last']}".strip()
 
 
-def known(d: Draw, **equal: Value) -> Any:
-    """Draw a contact, or None."""
-    return d.pick(d.rows(PACKAGE, "contacts", **equal))
+def known(d: Draw) -> Row:
+    """Draw a contact."""
+    return d.random.pick(d.rows(PACKAGE, "contacts"))
 
 
 def stranger(d: Draw) -> Person:
@@ -135,7 +135,7 @@ def _set(column: str) -> EffectsFunction:
 
 def _star_draw(starred: int) -> DrawFunction:
     def draw(d: Draw) -> Params | None:
-        row = known(d, starred=starred)
+        row = d.pick(d.rows(PACKAGE, "contacts", starred=starred))
         return {"id": row["_id"], "name": name_of(row)} if row else None
 
     return draw

@@ -130,7 +130,7 @@ def _block_contact_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 
 def _unblock_draw(d: Draw) -> Params | None:
-    row = d.pick(d.rows(PACKAGE, "blocked"))
+    row = d.random.pick(d.rows(PACKAGE, "blocked"))
     return {"number": row["number"], "id": row["_id"]}
 
 
@@ -165,7 +165,7 @@ def _history_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 
 def _response_draw(d: Draw) -> Params | None:
-    row = d.pick(d.rows(PACKAGE, "responses"))
+    row = d.random.pick(d.rows(PACKAGE, "responses"))
     return {"id": row["_id"], "old": row["text"], "text": d.random.pick(_ANSWERS)}
 
 

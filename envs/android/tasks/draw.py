@@ -1,4 +1,4 @@
-"""What a template draws from: a phone before the start of its task, and a random generator."""
+"""The source of the parameters of a task: a phone before the start of its task, and a random generator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Draw:
         """Return the rows of a table whose columns equal the given values."""
         return self.phone.tables(package).rows(table, "", **equal)
 
-    def pick(self, items: Sequence[object]) -> Any:
+    def pick(self, items: Sequence[T]) -> T | None:
         """Return one of the items, or None if there are none."""
         return self.random.pick(items) if items else None
 

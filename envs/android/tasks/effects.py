@@ -1,4 +1,4 @@
-"""What success changes, as data: the complete difference between the phone before and after a task.
+"""Effects: what success changes, as data; the complete difference between the phone before and after a task.
 
     InsertRow(CONTACTS, "contacts", {"first": "Ana", "phone": "+1 555 0100", "label": "Mobile"}, free=("starred",))
     UpdateRow(CONTACTS, "contacts", 7, {"phone": "+1 555 0100"})
@@ -100,12 +100,12 @@ class Setting:
 class FileIs:
     """A new or changed file with this content. A path that ends with / is a new folder without files.
 
-    `kept`: the text of a file that moves, is copied or goes on: its lines must be the same, case and white space too.
+    `original`: the text of a file that moves, is copied or goes on; its lines must be the same to the letter.
     """
 
     path: str
     content: str | bytes
-    kept: str = ""
+    original: str = ""
 
 
 @dataclass(frozen=True, slots=True)

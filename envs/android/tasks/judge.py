@@ -330,7 +330,7 @@ def _file_is(effect: FileIs, difference: Difference) -> str:
     if isinstance(effect.content, bytes):
         same = data == effect.content
     else:
-        same = _keeps_lines(data.decode("utf-8", "replace"), effect.content, effect.kept)
+        same = _keeps_lines(data.decode("utf-8", "replace"), effect.content, effect.original)
     if not same:
         return f"the file {effect.path} has another content"
     difference.files.pop(effect.path, None)

@@ -160,8 +160,8 @@ def _variants(phone: Phone, effect: Effect) -> Iterator[tuple[str, Effect]]:
     elif isinstance(effect, FileIs):
         more: str | bytes = effect.content + (" x" if isinstance(effect.content, str) else b"x")  # type: ignore[operator]
         yield "content", replace(effect, content=more)
-        if effect.kept and isinstance(effect.content, str):
-            shouted = effect.content.replace(effect.kept, effect.kept.upper())
+        if effect.original and isinstance(effect.content, str):
+            shouted = effect.content.replace(effect.original, effect.original.upper())
             yield "case", replace(effect, content=shouted)
 
 

@@ -15,6 +15,8 @@ from turnwise.envs.android.tasks.template import all_templates, split_of
 from turnwise.phone.adb import AdbServer
 from turnwise.tools.android import AdbDevice
 
+pytestmark = pytest.mark.waits
+
 TEMPLATES = all_templates()
 APPS = sorted({app for template in TEMPLATES.values() for app in template.apps})
 

@@ -19,6 +19,8 @@ from turnwise.envs.android.site.app import create_app
 from turnwise.envs.android.site.player import Choice, PhonePlayer
 from turnwise.processes.serving import serve_in_thread
 
+pytestmark = pytest.mark.waits
+
 httpx = pytest.importorskip("httpx")
 TASK = Choice(template="ClockAddAlarm", seed=1)  # Set an alarm for 23:05.
 

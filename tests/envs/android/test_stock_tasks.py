@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from toys.adb_phones import Plugged, adb, adb_server, free_port
+from toys.adb_phones import Plugged, adb, adb_server
+from toys.ports import reserved_port
 from toys.stock_scripts import SCRIPTS, actions
 
 from turnwise.agents.agent import Agent
@@ -18,14 +19,16 @@ from turnwise.agents.samplers.scripted import Random
 from turnwise.agents.trajectory import Trajectory
 from turnwise.envs import EnvError, EnvironmentDied, UnknownOption, UnknownTask, make
 from turnwise.envs.android.env import AndroidEnv
-from turnwise.envs.android.stock.observed import PARTS, SETTINGS, add_contact, change_setting, observe, shown_rows
+from turnwise.envs.android.stock.observation import PARTS, SETTINGS, add_contact, change_setting, observe, shown_rows
 from turnwise.envs.android.stock.source import StockTasks
 from turnwise.envs.android.stock.templates import STOCK_TEMPLATES
 from turnwise.envs.android.tasks.effects import Answer, Infeasible
 from turnwise.envs.android.tasks.template import split_of
 from turnwise.phone import Phone
 from turnwise.phone.adb import AdbServer
-from turnwise.phone.adb.direct import DirectDevice
+from turnwise.phone.adb.direct_device import DirectDevice
+
+pytestmark = pytest.mark.waits
 
 Params = dict[str, Any]
 QUICK = {"recovery": 0.0, "settle_pause": 0.0}
@@ -283,14 +286,15 @@ def test_one_environment_at_a_time_drives_a_device(plugged):
 
 
 def test_a_device_that_is_absent_offline_or_unauthorised_is_named(server):
-    for serial, words in (
-        ("emulator-9998", "device 'emulator-9998' is not found: `adb devices` lists what is there"),
-        (f"127.0.0.1:{free_port()}", "is not found"),
-    ):
-        env = make("turnwise/Android-v0", device=serial, connection=QUICK)
-        with pytest.raises(EnvironmentDied, match=words):
-            env.reset(seed=0)
-        env.close()
+    with reserved_port() as port:
+        for serial, words in (
+            ("emulator-9998", "device 'emulator-9998' is not found: `adb devices` lists what is there"),
+            (f"127.0.0.1:{port}", "is not found"),
+        ):
+            env = make("turnwise/Android-v0", device=serial, connection=QUICK)
+            with pytest.raises(EnvironmentDied, match=words):
+                env.reset(seed=0)
+            env.close()
 
 
 @pytest.mark.parametrize(("state", "hint"), [("unauthorized", "accept the question"), ("offline", "reconnect it")])
@@ -314,10 +318,11 @@ def test_a_server_that_says_nothing_is_given_up_after_the_timeout(monkeypatch):
 
 def test_without_adb_the_error_names_the_package(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", str(free_port()))
     env = make("turnwise/Android-v0", device="emulator-5554", connection=QUICK)
-    with pytest.raises(EnvironmentDied, match="install the package adb"):
-        env.reset(seed=0)
+    with reserved_port() as port:
+        monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", str(port))
+        with pytest.raises(EnvironmentDied, match="install the package adb"):
+            env.reset(seed=0)
 
 
 def test_an_episode_on_a_lost_device_ends_and_others_go_on(server):

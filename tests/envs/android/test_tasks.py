@@ -14,7 +14,7 @@ from turnwise.envs.android.tasks.judge import Verdict, content, judge
 from turnwise.envs.android.tasks.near_misses import Outcome, apply, near_misses, right_outcome
 from turnwise.envs.android.tasks.template import HELD_OUT_APPS, PhoneTask, all_templates, make_task
 from turnwise.phone import Phone
-from turnwise.phone.adb.direct import DirectDevice
+from turnwise.phone.adb.direct_device import DirectDevice
 
 SEEDS = range(3)
 ALL = pytest.mark.parametrize("name", sorted(all_templates()))

@@ -16,6 +16,8 @@ from turnwise.envs.check import Effort, check_env
 from turnwise.envs.errors import BadSnapshot, EnvError, StepAfterEnd
 from turnwise.tools.sandbox import Limits
 
+pytestmark = pytest.mark.waits
+
 COUNT = "train/tiny/000004"
 MERGE = "train/tiny/000007"
 

@@ -11,6 +11,8 @@ from turnwise.envs.bash import BashEnv, shell
 from turnwise.envs.bash.grading import _archive_contents
 from turnwise.envs.errors import EnvError
 
+pytestmark = pytest.mark.waits
+
 FORGE = """n=$(tr '\\0' '\\n' < /proc/$$/cmdline | grep -aE '^[0-9a-f]{16}$'); trap - EXIT; """
 COMMANDS = {
     "holes": "for n in $(seq 60); do truncate -s 8M hole$n; done",

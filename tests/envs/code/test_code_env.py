@@ -14,6 +14,8 @@ from turnwise.envs.code import CodeEnv
 from turnwise.envs.errors import BadSnapshot, EnvError, StepAfterEnd
 from turnwise.envs.snapshot import pack, unpack
 
+pytestmark = pytest.mark.waits
+
 TASK = "train/tiny/000001"
 
 

@@ -13,6 +13,8 @@ from turnwise.envs.code.task import CallTest, ScriptTest
 from turnwise.envs.code.task_files import read_tasks
 from turnwise.envs.errors import GameFileError, NoGames, UnknownOption
 
+pytestmark = pytest.mark.waits
+
 DATA = Path(os.environ.get("TURNWISE_DATA", "")) / "code"
 HUMAN, MBPP = DATA / "HumanEval.jsonl", DATA / "mbpp_release_v1.mxeval.jsonl"
 needs_data = pytest.mark.skipif(

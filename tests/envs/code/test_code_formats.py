@@ -16,6 +16,8 @@ from turnwise.envs.code.task import CallTest, StdioTest, fingerprint, names_of
 from turnwise.envs.code.task_files import read_tasks
 from turnwise.envs.errors import GameFileError
 
+pytestmark = pytest.mark.waits
+
 HUMANEVAL_PLUS = {
     "task_id": "HumanEval/0",
     "prompt": 'def square(n):\n    """Return the square.\n    >>> square(2)\n    4\n    """\n',

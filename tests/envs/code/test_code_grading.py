@@ -12,6 +12,8 @@ from turnwise.envs.code.grading import GRADES
 from turnwise.envs.code.serialization import NotPlain, decode, encode, refuse
 from turnwise.envs.code.task import BadTask, CallTest, ScriptTest, StdioTest, call_of
 
+pytestmark = pytest.mark.waits
+
 CALLS = (call_of("f(1, 2)", "3", ""), call_of("f(2, b=5)", "7", ""), call_of("f([1], [2])", "[1, 2]", ""))
 RIGHT = "def f(a, b):\n    return a + b\n"
 CHECK = ScriptTest(

@@ -7,6 +7,8 @@ from toys.sandboxes import LOCAL, needed
 
 from turnwise.envs.code import CodeEnv
 
+pytestmark = pytest.mark.waits
+
 PROGRAMS = {
     "holes": "for n in range(60): open(f'h{n}', 'wb').truncate(8 << 20)",
     "names": "import os\nopen('a', 'wb').write(bytes(1 << 20))\nfor n in range(200): os.link('a', f'b{n}')",

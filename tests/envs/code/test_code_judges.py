@@ -13,6 +13,8 @@ from turnwise.envs.code import CodeEnv
 from turnwise.envs.code.grading import GRADES
 from turnwise.envs.code.task import BadTask, CodeTest, ScriptTest, StdioTest, call_of
 
+pytestmark = pytest.mark.waits
+
 TEST = ScriptTest("from solution import f\ndef test_sum():\n    assert f(1, 2) == 3\n", "functions")
 RAISES = ScriptTest(
     "import pytest\nfrom solution import f\ndef test_text():\n    with pytest.raises({}):\n        f('a', 2)\n",

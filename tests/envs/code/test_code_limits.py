@@ -20,6 +20,8 @@ from turnwise.envs.code.serialization import COLLISIONS, DEEPEST, MOST, NotPlain
 from turnwise.envs.code.task import call_of
 from turnwise.envs.truncation import escape_unprintable
 
+pytestmark = pytest.mark.waits
+
 PRIME = sys.hash_info.modulus
 CALL = call_of("f(1, 2)", "3", "")
 

@@ -12,6 +12,8 @@ from turnwise.envs.code.task import ScriptTest
 from turnwise.envs.code.task_files import read_tasks
 from turnwise.envs.errors import GameFileError
 
+pytestmark = pytest.mark.waits
+
 ADD = "from solution import add\n"
 BASE = {
     "statement.md": "Write add(a, b).",

@@ -9,6 +9,8 @@ from turnwise.envs.code.grading import CodeGrader
 from turnwise.envs.code.task import CodeTest, ScriptTest, StdioTest, call_of
 from turnwise.tools.sandbox import start
 
+pytestmark = pytest.mark.waits
+
 SECONDS = 0.5
 # Each runs in the candidate's process before its slow part.
 ESCAPES = {

@@ -12,6 +12,8 @@ from turnwise.envs.code.workspace import LONGEST_FILE, MOST_FILES
 from turnwise.envs.errors import EnvError
 from turnwise.tools.sandbox import BadPath, Box, BoxFull, BoxLost, Limits, SandboxError, start
 
+pytestmark = pytest.mark.waits
+
 MANY = {f"f{number:03}.txt": "a\n" for number in range(MOST_FILES + 16)}
 ODD = {"data.txt": "x" * (LONGEST_FILE + 50_000), ".hidden/cfg.txt": "a\n", "nul.txt": "\0"}
 SUM = "def add(a, b):\n    return a + b\n"

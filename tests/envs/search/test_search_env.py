@@ -149,7 +149,7 @@ class Flaky:
 
 def test_a_retriever_that_fails_is_asked_again(files):
     flaky = Flaky(2)
-    env = SearchEnv(QuestionFiles(files[0], retriever=flaky), retries=2, backoff=0.0, topk=2)
+    env = SearchEnv(QuestionFiles(files[0], retriever=flaky, retries=2, backoff=0.0), topk=2)
     env.reset(options=Q2)
     observation, *_, info = env.step("<search>x</search>")
     assert observation.count("By Ada.") == 2
@@ -157,7 +157,7 @@ def test_a_retriever_that_fails_is_asked_again(files):
 
 
 def test_a_retriever_that_is_down_is_told_and_the_episode_goes_on(files):
-    env = SearchEnv(QuestionFiles(files[0], retriever=Flaky(99)), retries=1, backoff=0.0)
+    env = SearchEnv(QuestionFiles(files[0], retriever=Flaky(99), retries=1, backoff=0.0))
     env.reset(options=Q2)
     observation, _, over, _, info = env.step("<search>x</search>")
     assert "The search failed: the retriever failed 2 times" in observation
@@ -167,14 +167,14 @@ def test_a_retriever_that_is_down_is_told_and_the_episode_goes_on(files):
 
 
 def test_a_retriever_that_is_down_is_an_error_where_that_is_wanted(files):
-    env = SearchEnv(QuestionFiles(files[0], retriever=Flaky(99)), retries=0, on_failure="raise")
+    env = SearchEnv(QuestionFiles(files[0], retriever=Flaky(99), retries=0), on_failure="raise")
     env.reset(options=Q2)
     with pytest.raises(SearchFailed, match="failed once, at last with ConnectionError: nobody answers"):
         env.step("<search>x</search>")
 
 
 def test_a_retriever_that_is_slow_has_failed(files):
-    env = SearchEnv(QuestionFiles(files[0], retriever=Flaky(0, seconds=30)), retries=0, timeout=0.05)
+    env = SearchEnv(QuestionFiles(files[0], retriever=Flaky(0, seconds=30), retries=0, timeout=0.05))
     env.reset(options=Q2)
     assert "no answer within 0.05 s" in env.step("<search>x</search>")[0]
 

@@ -44,7 +44,7 @@ def test_binary_and_missing_files_are_one_sentence(tmp_path):
 
 def test_a_corpus_that_changes_under_an_episode_is_told(tmp_path):
     questions, path = write_files(tmp_path)
-    env = SearchEnv(QuestionFiles(questions, path), backoff=0)
+    env = SearchEnv(QuestionFiles(questions, path, backoff=0))
     env.reset(options={"task": "q1"})
     with open(path, "r+b") as file:
         file.write(b"!" * 200)

@@ -34,7 +34,7 @@ def test_a_service_may_take_as_long_as_the_environment_says(tmp_path, monkeypatc
             return {"result": [[]]}
 
     monkeypatch.setattr(search_engine, "RemoteRetriever", Recorded)
-    env = SearchEnv(QuestionFiles(write_files(tmp_path)[0], retriever="http://search.invalid"), timeout=timeout)
+    env = SearchEnv(QuestionFiles(write_files(tmp_path)[0], retriever="http://search.invalid", timeout=timeout))
     env.reset(options=Q2)
     assert "No results." in env.step(SEARCH)[0]
     assert made == [timeout or 30.0]
@@ -51,7 +51,7 @@ def test_a_service_may_take_as_long_as_the_environment_says(tmp_path, monkeypatc
 )
 def test_what_a_service_refuses_is_asked_once_and_told_without_its_address(tmp_path, status, body, said):
     with serving(lambda _: (status, body)) as (address, asked):
-        env = SearchEnv(QuestionFiles(write_files(tmp_path)[0], retriever=address), backoff=3600)
+        env = SearchEnv(QuestionFiles(write_files(tmp_path)[0], retriever=address, backoff=3600))
         env.reset(options=Q2)
         observation, *_, info = env.step(SEARCH)
         assert len(asked) == 1
@@ -68,7 +68,7 @@ def test_what_a_service_refuses_is_asked_once_and_told_without_its_address(tmp_p
 
 def test_what_may_pass_is_asked_again_and_counted_once(tmp_path):
     with serving(lambda _: (503, b"busy")) as (address, asked):
-        env = SearchEnv(QuestionFiles(write_files(tmp_path)[0], retriever=address), retries=2, backoff=0)
+        env = SearchEnv(QuestionFiles(write_files(tmp_path)[0], retriever=address, retries=2, backoff=0))
         env.reset(options=Q2)
         observation = env.step(SEARCH)[0]
         failed = "the retriever failed 3 times, at last with RetrieverDown: status 503 busy."

@@ -172,7 +172,7 @@ def test_other_arguments_are_refused_by_name(other: dict[str, Any], what: str):
 def test_how_often_a_search_is_tried_may_differ():
     env, other = (
         SearchEnv(GeneratedQuestions(level="tiny")),
-        SearchEnv(GeneratedQuestions(level="tiny"), retries=0, timeout=60, on_failure="raise"),
+        SearchEnv(GeneratedQuestions(level="tiny", retries=0, timeout=60), on_failure="raise"),
     )
     _, info = standing(env, 2, 1)
     other.restore(env.snapshot())

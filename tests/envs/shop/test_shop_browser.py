@@ -25,6 +25,8 @@ from turnwise.evaluation import Panel, evaluate
 from turnwise.processes.serving import serve_in_thread
 from turnwise.tools.browser import open_tab
 
+pytestmark = pytest.mark.waits
+
 Env = gymnasium.Env[Any, str]
 
 

@@ -29,6 +29,8 @@ from turnwise.envs.shop.sources import GeneratedProducts
 from turnwise.processes.serving import PortInUse, listen, serve_in_thread
 from turnwise.tools.browser import find_browser
 
+pytestmark = pytest.mark.waits
+
 httpx = pytest.importorskip("httpx")
 for package in ("fastapi", "jinja2", "uvicorn"):
     pytest.importorskip(package, reason="needs turnwise[serve]")

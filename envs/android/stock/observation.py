@@ -1,4 +1,4 @@
-"""What adb shows of a device without root: settings, contacts, messages, calls, files, the next alarm.
+"""The content of a device that adb shows without root: settings, contacts, messages, calls, files, the next alarm.
 
 `observe` returns it as the `Content` that the judge compares. Only what people change is watched: other settings
 change by themselves on a real device. Databases of apps stay closed without root.

@@ -100,7 +100,8 @@ def attach(ctx: Context, path: str, attached: str) -> None:
 def detach(ctx: Context, name: str) -> None:
     """Take an attachment away."""
     window = ctx.phone.frame.window
-    shown = [item.title for item in window.body if isinstance(item, Item) and item.subtitle == "Attachment"]
+    body = window.body if isinstance(window, Screen) else ()
+    shown = [item.title for item in body if isinstance(item, Item) and item.subtitle == "Attachment"]
     ctx.set("attachments", ", ".join(other for other in shown if other != name))
 
 

@@ -1,4 +1,4 @@
-"""Tasks that cannot be done, in apps and between them: what they name is not on the phone. And opening an app."""
+"""Tasks that cannot be done, in apps and between them: what they name is not on the phone. Also opening an app."""
 
 from __future__ import annotations
 
