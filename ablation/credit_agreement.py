@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.ablation.variants import Ablation, Arm
+from turnwise.ablation.plan import Ablation, Arm
 from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import Group, grouped
@@ -31,15 +31,15 @@ def credit_agreement(ablation: Ablation, arm: Arm, seed: int, first: int) -> flo
     reference = ablation.arms[0]
     mine, other = ablation.run(reference, seed).credit, ablation.run(arm, seed).credit
     files = [_trajectories(ablation.place(reference.folder, seed), iteration) for iteration in range(1, first + 1)]
-    found = []
+    correlations = []
     for file in files:
         groups = grouped(read_trajectories(file)) if file else []
         try:
             value = _correlation(_advantages(groups, mine), _advantages(groups, other))
         except BadTable:
             return None
-        found += [value] if value is not None else []
-    return statistics.fmean(found) if found else None
+        correlations += [value] if value is not None else []
+    return statistics.fmean(correlations) if correlations else None
 
 
 def _trajectories(run: Path, iteration: int) -> Path | None:
@@ -52,7 +52,7 @@ def _advantages(groups: list[Group], section: CreditSection) -> NDArray[np.float
     return (rule(steps, rng=np.random.default_rng(0)) if rule.draws else rule(steps)).values
 
 
-def _correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | None:
-    if len(one) == 0 or np.ptp(one) == 0.0 or np.ptp(other) == 0.0:
+def _correlation(first: NDArray[np.float64], second: NDArray[np.float64]) -> float | None:
+    if len(first) == 0 or np.ptp(first) == 0.0 or np.ptp(second) == 0.0:
         return None
-    return float(np.corrcoef(one, other)[0, 1])
+    return float(np.corrcoef(first, second)[0, 1])

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from turnwise.ablation.process_worker import command, job
+from turnwise.ablation.process_worker import command, job_line
 from turnwise.training.config.run import Run
 
 State = Literal["waiting", "running", "finished", "stopped", "failed"]
@@ -82,32 +82,32 @@ def train_all(
         while True:
             try:
                 _begin(jobs, workers if running else 0, events, on_event)
-                if not any(one.state == "running" for one in jobs):
+                if not any(job.state == "running" for job in jobs):
                     return running
                 _dispatch(events, on_event)
                 idle()
             except KeyboardInterrupt:
-                for one in jobs:
-                    if one.state == "running" and one.process is not None:
-                        one.stopping = True
-                        one.process.send_signal(signal.SIGINT if running else signal.SIGKILL)
+                for job in jobs:
+                    if job.state == "running" and job.process is not None:
+                        job.stopping = True
+                        job.process.send_signal(signal.SIGINT if running else signal.SIGKILL)
                 running = False
 
 
 def _begin(jobs: Sequence[PooledRun], workers: int, events: "queue.Queue[RunEvent]", on_event: OnRunEvent) -> None:
     """Start the runs that can start; fail those that depend on a failed run."""
-    for one in jobs:
-        if one.state != "waiting":
+    for job in jobs:
+        if job.state != "waiting":
             continue
-        if one.after is not None and one.after.state == "failed":
-            one.state, one.text = "failed", f"the {one.after.name} of seed {one.after.seed} failed"
-            on_event(one, {"phase": "failed", "text": one.text})
+        if job.after is not None and job.after.state == "failed":
+            job.state, job.text = "failed", f"the {job.after.name} of seed {job.after.seed} failed"
+            on_event(job, {"phase": "failed", "text": job.text})
         elif sum(other.state == "running" for other in jobs) < workers and (
-            one.after is None or one.after.state == "finished"
+            job.after is None or job.after.state == "finished"
         ):
-            one.run.folder.mkdir(parents=True, exist_ok=True)
-            with one.log.open("a", encoding="utf-8", errors="backslashreplace") as log:
-                one.process = subprocess.Popen(
+            job.run.folder.mkdir(parents=True, exist_ok=True)
+            with job.log.open("a", encoding="utf-8", errors="backslashreplace") as log:
+                job.process = subprocess.Popen(
                     command(),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
@@ -117,20 +117,20 @@ def _begin(jobs: Sequence[PooledRun], workers: int, events: "queue.Queue[RunEven
                     process_group=0,  # so that Ctrl-C in the terminal does not reach it directly
                     env={**os.environ, "PYTHONUNBUFFERED": "1"},
                 )
-            one.state = "running"
-            threading.Thread(target=_read_events, args=(one, events), daemon=True).start()
-            on_event(one, {"phase": "begun"})
+            job.state = "running"
+            threading.Thread(target=_read_events, args=(job, events), daemon=True).start()
+            on_event(job, {"phase": "begun"})
 
 
-def _read_events(one: PooledRun, events: "queue.Queue[RunEvent]") -> None:
+def _read_events(job: PooledRun, events: "queue.Queue[RunEvent]") -> None:
     """Return a worker its job and hand on what it says, until it ends."""
-    process = one.process
+    process = job.process
     assert process is not None
     assert process.stdin is not None
     assert process.stdout is not None
     last: dict[str, Any] = {}
     try:
-        process.stdin.write(job(one.run.model_dump(exclude_unset=True)))
+        process.stdin.write(job_line(job.run.model_dump(exclude_unset=True)))
         process.stdin.flush()
         for line in process.stdout:
             try:
@@ -140,18 +140,18 @@ def _read_events(one: PooledRun, events: "queue.Queue[RunEvent]") -> None:
             if event["phase"] in {"ended", "failed"}:
                 last = event
             else:
-                events.put((one, event))
+                events.put((job, event))
     except OSError:
         pass  # the process died before it read the run
     code = process.wait()
-    if not last and one.stopping:
+    if not last and job.stopping:
         last = {"phase": "ended", "finished": False}
     elif not last:
         how = f"was killed ({signal.Signals(-code).name})" if code < 0 else f"ended with code {code}"
-        last = {"phase": "failed", "text": f"its process {how}; the same command resumes it (log: {one.log})"}
+        last = {"phase": "failed", "text": f"its process {how}; the same command resumes it (log: {job.log})"}
     process.stdin.close()
     process.stdout.close()
-    events.put((one, last))
+    events.put((job, last))
 
 
 def _dispatch(events: "queue.Queue[RunEvent]", on_event: OnRunEvent) -> None:
@@ -159,16 +159,16 @@ def _dispatch(events: "queue.Queue[RunEvent]", on_event: OnRunEvent) -> None:
     until = time.monotonic() + 0.25
     while (left := until - time.monotonic()) > 0:
         try:
-            one, event = events.get(timeout=left)
+            job, event = events.get(timeout=left)
         except queue.Empty:
             return
         if event["phase"] == "failed":
-            one.state, one.text = "failed", str(event["text"])
+            job.state, job.text = "failed", str(event["text"])
         elif event["phase"] == "ended":
-            one.state = "finished" if event["finished"] else "stopped"
-            if not one.log.stat().st_size:
-                one.log.unlink()
-        on_event(one, event)
+            job.state = "finished" if event["finished"] else "stopped"
+            if not job.log.stat().st_size:
+                job.log.unlink()
+        on_event(job, event)
         if event["phase"] in {"failed", "ended"}:
             return  # another run can start
 
@@ -179,7 +179,7 @@ def _killed_at_exit(jobs: Sequence[PooledRun]) -> Iterator[None]:
     try:
         yield
     finally:
-        for one in jobs:
-            if one.process is not None and one.process.poll() is None:
-                one.process.kill()
-                one.process.wait()
+        for job in jobs:
+            if job.process is not None and job.process.poll() is None:
+                job.process.kill()
+                job.process.wait()

@@ -93,10 +93,10 @@ def _throttled(send: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, An
 
     def listen(event: dict[str, Any]) -> None:
         if event["phase"] == "tick":
-            now, what = time.monotonic(), str(event["what"])
-            if now - last.get(what, 0.0) < TICK_INTERVAL and event["done"] != event["total"]:
+            current_time, activity = time.monotonic(), str(event["what"])
+            if current_time - last.get(activity, 0.0) < TICK_INTERVAL and event["done"] != event["total"]:
                 return
-            last[what] = now
+            last[activity] = current_time
         send(event)
 
     return listen
@@ -113,9 +113,9 @@ def _follow_parent() -> None:
 def _message(error: BaseException) -> str:
     """Return an error on one line; exceptions other than our own are preceded by their name."""
     roots = {"EnvError", "CreditError", "AgentError", "TrainingError"}
-    known = any(kind.__name__ in roots for kind in type(error).__mro__)
+    ours = any(kind.__name__ in roots for kind in type(error).__mro__)
     text = " ".join(str(error).split())
-    return text if known and text else f"{type(error).__name__}: {text}"
+    return text if ours and text else f"{type(error).__name__}: {text}"
 
 
 def command() -> list[str]:
@@ -123,7 +123,7 @@ def command() -> list[str]:
     return [sys.executable, "-P", "-m", "turnwise.ablation.process_worker"]
 
 
-def job(table: dict[str, Any]) -> str:
+def job_line(table: dict[str, Any]) -> str:
     """Return the line that a worker reads.
 
     Args:

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from turnwise.ablation.variants import CALLS, WARM_START, Ablation
-from turnwise.evaluation.evaluation import EvaluationResult, Rate
+from turnwise.ablation.plan import CALLS, WARM_START, Ablation
+from turnwise.evaluation.results import EvaluationResult, Rate
 from turnwise.evaluation.seed_statistics import Mean, compare_seeds, holm, verdict
 from turnwise.training.errors import TrainingError
 from turnwise.training.run_folder.folder import describe
@@ -38,10 +38,11 @@ FIRST = 5
 """Number of those iterations."""
 
 TIMED = frozenset({"train", "evaluation", "imitation"})
-Table = dict[str, Any]
+ResultTable = dict[str, Any]
+"""A part of the results as values that JSON has."""
 
 
-def ablation_results(ablation: Ablation, states: Mapping[tuple[str, int], str] | None = None) -> Table:
+def ablation_results(ablation: Ablation, states: Mapping[tuple[str, int], str] | None = None) -> ResultTable:
     """Return the results of an ablation so far.
 
     Args:
@@ -58,8 +59,8 @@ def ablation_results(ablation: Ablation, states: Mapping[tuple[str, int], str] |
     """
     results = {arm.name: _results(ablation, arm.folder) for arm in ablation.arms}
     warm = _results(ablation, WARM_START)
-    panel = _panel([*warm.values(), *(one for by_seed in results.values() for one in by_seed.values())])
-    arms: Table = {}
+    panel = _panel([*warm.values(), *(result for by_seed in results.values() for result in by_seed.values())])
+    arms: ResultTable = {}
     for arm in ablation.arms:
         seeds = {
             str(seed): _seed(ablation.place(arm.folder, seed), results[arm.name].get(seed), warm.get(seed))
@@ -100,7 +101,7 @@ def _results(ablation: Ablation, folder: str) -> dict[int, EvaluationResult]:
     return {seed: EvaluationResult.load(path) for seed, path in paths.items() if path.exists()}
 
 
-def _panel(results: Sequence[EvaluationResult]) -> Table:
+def _panel(results: Sequence[EvaluationResult]) -> ResultTable:
     if not results:
         return {}
     first = results[0].panel
@@ -109,13 +110,13 @@ def _panel(results: Sequence[EvaluationResult]) -> Table:
     return {"env": first.env, "kwargs": dict(first.kwargs), "seed": first.seed, "tasks": list(first.tasks)}
 
 
-def _seed(folder: Path, after: EvaluationResult | None, before: EvaluationResult | None) -> Table:
+def _seed(folder: Path, after: EvaluationResult | None, before: EvaluationResult | None) -> ResultTable:
     """One run: its state, its outcome by episode, its curves."""
     events = read_events(folder / "metrics.jsonl")
     train = [event for event in events if event.get("phase") == "train"]
     judged = [event for event in events if event.get("phase") == "evaluation"]
     state = "waiting" if not (folder / "run.toml").exists() else "unfinished" if after is None else "finished"
-    entry: Table = {
+    entry: ResultTable = {
         "state": state,
         "seconds": sum(float(event.get("seconds") or 0.0) for event in events if event.get("phase") in TIMED),
         "training": {key: [event.get(key) for event in train] for key in ("iteration", "success", "turns", "entropy")},
@@ -131,7 +132,7 @@ def _seed(folder: Path, after: EvaluationResult | None, before: EvaluationResult
     return entry
 
 
-def _with_later_turns(event: Table) -> Table:
+def _with_later_turns(event: ResultTable) -> ResultTable:
     """An event with the share of shared states among turns after the first, also of runs that did not record it.
 
     All first turns share their state. So of T turns per episode, of which a share S is in shared states, S T - 1 of the
@@ -143,19 +144,19 @@ def _with_later_turns(event: Table) -> Table:
     return {**event, "shared_later_turns": max(0.0, (shared * turns - 1) / (turns - 1))}
 
 
-def _rows(result: EvaluationResult) -> Table:
+def _rows(result: EvaluationResult) -> ResultTable:
     """The outcome of every episode, in the order of the panel's tasks."""
     rows = {row.task: row for row in result.rows}
     order = [rows[task] for task in result.panel.tasks]
     return {key: [getattr(row, key) for row in order] for key in ("won", "score", "turns", "stop")}
 
 
-def _over_seeds(results: Mapping[int, EvaluationResult], warm: Mapping[int, EvaluationResult]) -> Table:
+def _over_seeds(results: Mapping[int, EvaluationResult], warm: Mapping[int, EvaluationResult]) -> ResultTable:
     """Success over seeds: their mean with a t-interval, all episodes together with Wilson's; and what was gained."""
     rates = {seed: result.summary().success for seed, result in results.items()}
-    known = {seed: rate.value for seed, rate in rates.items() if rate.value is not None}
+    success = {seed: rate.value for seed, rate in rates.items() if rate.value is not None}
     first = {seed: result.summary().success.value for seed, result in warm.items()}
-    pairs = [(value, first.get(seed)) for seed, value in known.items()]
+    pairs = [(value, first.get(seed)) for seed, value in success.items()]
     gains = [value - before for value, before in pairs if before is not None]
     pooled = Rate.of(sum(rate.k for rate in rates.values()), sum(rate.n for rate in rates.values()))
     return {
@@ -165,7 +166,7 @@ def _over_seeds(results: Mapping[int, EvaluationResult], warm: Mapping[int, Eval
     }
 
 
-def _comparisons(reference: str, results: Mapping[str, Mapping[int, EvaluationResult]]) -> list[Table]:
+def _comparisons(reference: str, results: Mapping[str, Mapping[int, EvaluationResult]]) -> list[ResultTable]:
     """Every other arm against the reference, with p-values corrected for the number of arms."""
     others = [name for name in results if name != reference and results[name].keys() & results[reference].keys()]
     pairs = [compare_seeds(results[reference], results[name]) for name in others]
@@ -183,11 +184,11 @@ def _comparisons(reference: str, results: Mapping[str, Mapping[int, EvaluationRe
     ]
 
 
-def _diagnostics(seeds: Sequence[Table]) -> Table:
+def _diagnostics(seeds: Sequence[ResultTable]) -> ResultTable:
     done = [entry["diagnostics"] for entry in seeds if entry["state"] == "finished"]
     return {key: _mean([entry[key] for entry in done]) for key in DIAGNOSTICS}
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else None

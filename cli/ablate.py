@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Group, RenderableType
@@ -21,14 +21,16 @@ from turnwise.cli.ablation_summary import summarise
 from turnwise.cli.console import out, say, warn
 from turnwise.cli.errors import INTERRUPTED, UserError
 from turnwise.cli.options import Trust
+from turnwise.cli.progress import Event
 from turnwise.cli.train import load_run
 from turnwise.report.ablation_tables import markdown, save_figure, terminal_table
 from turnwise.report.errors import ReportError
 from turnwise.report.number_text import duration, percent
 
 if TYPE_CHECKING:
+    from turnwise.ablation.plan import Ablation
     from turnwise.ablation.process_pool import PooledRun
-    from turnwise.ablation.variants import Ablation
+    from turnwise.ablation.results import ResultTable
 
 FAILED = 1
 QUIET = 30.0
@@ -44,7 +46,7 @@ class AblationProgress:
     def __init__(self, jobs: Sequence[PooledRun], workers: int) -> None:
         """Watch jobs, whose state changes while they run."""
         self.jobs, self.workers, self.console = jobs, workers, out()
-        self.latest: dict[tuple[str, int], dict[str, Any]] = {}
+        self.latest: dict[tuple[str, int], Event] = {}
         self.success = {(job.name, job.seed): _success(job) for job in jobs if job.state == "finished"}
         self.at: dict[tuple[str, int], int] = {}
         self.begun: dict[tuple[str, int], float] = {}
@@ -68,7 +70,7 @@ class AblationProgress:
             self.live.stop()
             self.live = None
 
-    def __call__(self, job: PooledRun, event: dict[str, Any]) -> None:
+    def __call__(self, job: PooledRun, event: Event) -> None:
         """Record an event of a job."""
         key, phase = (job.name, job.seed), event["phase"]
         if phase == "begun":
@@ -87,9 +89,9 @@ class AblationProgress:
 
     def _say(self, job: PooledRun, phase: str) -> None:
         verb = {"begun": "started", "failed": f"failed: {job.text}"}.get(phase, job.state)
-        known = job.state == "finished" and (job.name, job.seed) in self.success
-        rest = f" {percent(self.success[job.name, job.seed])}" if known else ""
-        say(f"{job.name}, seed {job.seed}: {verb}{rest}{'' if phase == 'begun' else f'   ({self.status()})'}")
+        finished = job.state == "finished" and (job.name, job.seed) in self.success
+        share = f" {percent(self.success[job.name, job.seed])}" if finished else ""
+        say(f"{job.name}, seed {job.seed}: {verb}{share}{'' if phase == 'begun' else f'   ({self.status()})'}")
         self.spoke = time.monotonic()
 
     def idle(self) -> None:
@@ -108,15 +110,17 @@ class AblationProgress:
 
     def left(self) -> float | None:
         """Return the estimated seconds left, or None while no run has an estimate."""
-        now = time.monotonic()
+        current_time = time.monotonic()
         running = [(job.name, job.seed) for job in self.jobs if job.state == "running" and job.name != WARM]
-        rest = {key: max(0.0, self.until[key] - now) for key in running if key in self.until}
-        spans = self.took or [now - self.begun[key] + left for key, left in rest.items()]
+        remaining = {key: max(0.0, self.until[key] - current_time) for key in running if key in self.until}
+        spans = self.took or [current_time - self.begun[key] + left for key, left in remaining.items()]
         if not spans:
             return None
         mean = sum(spans) / len(spans)
         waiting = mean * sum(job.state == "waiting" and job.name != WARM for job in self.jobs)
-        return (waiting + sum(rest.get(key, max(0.0, mean - now + self.begun[key])) for key in running)) / self.workers
+        return (
+            waiting + sum(remaining.get(key, max(0.0, mean - current_time + self.begun[key])) for key in running)
+        ) / self.workers
 
     def cell(self, job: PooledRun) -> Text:
         """Return the state of a run in a few characters."""
@@ -142,15 +146,15 @@ class AblationProgress:
         for seed in seeds:
             table.add_column(f"seed {seed}", justify="right", no_wrap=True)
         for name in dict.fromkeys(job.name for job in self.jobs):
-            found = {job.seed: job for job in self.jobs if job.name == name}
-            table.add_row(name, *(self.cell(found[seed]) for seed in seeds))
+            jobs = {job.seed: job for job in self.jobs if job.name == name}
+            table.add_row(name, *(self.cell(jobs[seed]) for seed in seeds))
         failed = [Text(f"{job.name}, seed {job.seed}: {job.text}", style="red") for job in self.jobs if job.text]
         return Group(table, *failed[-4:], Text(self.status(), style="bold"))
 
 
 def _success(job: PooledRun) -> float:
     """Return the success rate of a finished run."""
-    from turnwise.evaluation.evaluation import EvaluationResult
+    from turnwise.evaluation.results import EvaluationResult
 
     return EvaluationResult.load(job.run.folder / "after.json").summary().success.value or 0.0
 
@@ -159,34 +163,34 @@ def jobs_of(ablation: Ablation) -> list[PooledRun]:
     """Return the runs in their starting order: seed by seed, the warm start first."""
     from turnwise.ablation.process_pool import PooledRun
 
-    found: list[PooledRun] = []
+    jobs: list[PooledRun] = []
     for seed in ablation.seeds:
         warm = PooledRun(WARM, seed, ablation.warm_start(seed))
-        found += [warm, *(PooledRun(arm.name, seed, ablation.run(arm, seed), after=warm) for arm in ablation.arms)]
-    return found
+        jobs += [warm, *(PooledRun(arm.name, seed, ablation.run(arm, seed), after=warm) for arm in ablation.arms)]
+    return jobs
 
 
-def write_results(ablation: Ablation, jobs: Sequence[PooledRun]) -> dict[str, Any]:
+def write_results(ablation: Ablation, jobs: Sequence[PooledRun]) -> ResultTable:
     """Write results.json, results.md and curves.png, and return the results."""
     from turnwise.ablation.results import ablation_results
     from turnwise.agents.files.json_files import write_json, write_text
 
     states = {(job.name, job.seed): job.state if not job.text else f"failed ({job.text})" for job in jobs}
-    found = ablation_results(ablation, states)
-    write_json(ablation.folder / "results.json", found)
+    results = ablation_results(ablation, states)
+    write_json(ablation.folder / "results.json", results)
     picture = "curves.png"
     try:
-        save_figure(found, ablation.folder / picture)
+        save_figure(results, ablation.folder / picture)
     except ReportError as error:
         warn(f"no figure: {error}")
         picture = ""
-    write_text(ablation.folder / "results.md", markdown(found, picture))
-    return found
+    write_text(ablation.folder / "results.md", markdown(results, picture))
+    return results
 
 
 def _planned(file: Path, words: Sequence[str], output: Path | None) -> Ablation:
     """Return the ablation of a run's file, or the one that a folder holds."""
-    from turnwise.ablation.variants import PLAN, SHORT, is_axis, plan, read_plan
+    from turnwise.ablation.plan import PLAN, SHORT, is_axis, plan, read_plan
     from turnwise.training.config.file_options import require_safe_run
 
     if file.is_dir():
@@ -230,8 +234,8 @@ def ablate(
     if summary:
         summarise([file, *map(Path, options or ())], output)
         return
+    from turnwise.ablation.plan import CALLS, check, open_folder
     from turnwise.ablation.process_pool import train_all
-    from turnwise.ablation.variants import CALLS, check, open_folder
     from turnwise.agents.files.folder_lock import locked
 
     ablation = _planned(file, list(options or ()), output)
@@ -247,9 +251,9 @@ def ablate(
             with (ablation.folder / CALLS).open("a", encoding="utf-8", errors="backslashreplace") as calls:
                 calls.write(json.dumps({"workers": workers, "seconds": time.monotonic() - overview.start}) + "\n")
         if any(job.state == "finished" and job.name != WARM for job in jobs):
-            found = write_results(ablation, jobs)
+            results = write_results(ablation, jobs)
             if whole:
-                _print_results(ablation, found)
+                _print_results(ablation, results)
     failed = [job for job in jobs if job.state == "failed"]
     for job in failed:
         warn(f"{job.name}, seed {job.seed} failed: {job.text}")
@@ -269,10 +273,10 @@ def _print_plan(ablation: Ablation, workers: int) -> None:
     say(f"  Results go to {ablation.folder}. Ctrl-C stops with checkpoints; the same command continues.\n")
 
 
-def _print_results(ablation: Ablation, found: dict[str, Any]) -> None:
-    tasks = len(found["panel"].get("tasks", ()))
+def _print_results(ablation: Ablation, results: ResultTable) -> None:
+    tasks = len(results["panel"].get("tasks", ()))
     say(f"\nSuccess on {tasks} tasks after training, in per cent, with 95 % intervals", "bold")
-    out().print(terminal_table(found))
+    out().print(terminal_table(results))
     say(
         "  (mean over seeds: t-interval; all episodes: Wilson's interval; verdict: paired over seeds, Holm-corrected)",
         "dim",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from turnwise.cli.console import err, out, say, warn
 from turnwise.cli.errors import UserError
 from turnwise.report.ablation_tables import grid, interval, per_cent, plain_table
 from turnwise.report.errors import ReportError
 from turnwise.report.figures import Points, save_scatters
+
+if TYPE_CHECKING:
+    from turnwise.ablation.results import ResultTable
 
 COLUMNS = {
     "shared_turns": "shared states",
@@ -52,9 +55,9 @@ def summarise(folders: Sequence[Path], output: Path | None) -> None:
         TrainingError: a folder holds no ablation.
     """
     from turnwise.ablation.credit_agreement import credit_agreement
+    from turnwise.ablation.plan import read_plan
     from turnwise.ablation.results import FIRST, ablation_results
     from turnwise.ablation.summary import summary
-    from turnwise.ablation.variants import read_plan
     from turnwise.agents.files.json_files import write_json, write_text
     from turnwise.credit import CreditError
     from turnwise.registry import is_untrusted
@@ -64,7 +67,9 @@ def summarise(folders: Sequence[Path], output: Path | None) -> None:
     def agreement(name: str, arm: str, seed: int) -> float | None:
         status.update(f"advantages of {name}, {arm}, seed {seed}")
         try:
-            return credit_agreement(plans[name], next(one for one in plans[name].arms if one.name == arm), seed, FIRST)
+            return credit_agreement(
+                plans[name], next(candidate for candidate in plans[name].arms if candidate.name == arm), seed, FIRST
+            )
         except CreditError as error:
             if not is_untrusted(error):
                 raise
@@ -72,21 +77,21 @@ def summarise(folders: Sequence[Path], output: Path | None) -> None:
             return None
 
     with err().status("reading") as status:
-        found = summary({name: ablation_results(plan) for name, plan in plans.items()}, agreement)
-    if not found["rows"]:
+        table = summary({name: ablation_results(plan) for name, plan in plans.items()}, agreement)
+    if not table["rows"]:
         raise UserError("no arm has finished a seed that the reference of its ablation finished too")
-    _print(found)
+    _print(table)
     if output is None:
         return
     output.mkdir(parents=True, exist_ok=True)
-    write_json(output / "summary.json", found)
+    write_json(output / "summary.json", table)
     picture = "summary.png"
     try:
-        save_figure(found, output / picture)
+        save_figure(table, output / picture)
     except ReportError as error:
         warn(f"no figure: {error}")
         picture = ""
-    write_text(output / "summary.md", markdown(found, picture))
+    write_text(output / "summary.md", markdown(table, picture))
     say(f"  {output / 'summary.md'}", "dim")
 
 
@@ -98,35 +103,35 @@ def _names(folders: Sequence[Path]) -> dict[str, Path]:
     return {name if last.count(name) == 1 else str(folder): folder for name, folder in zip(last, folders, strict=True)}
 
 
-def mean_rows(found: Mapping[str, Any]) -> list[list[str]]:
+def mean_rows(table: ResultTable) -> list[list[str]]:
     """Return the table's rows that are means over seeds."""
-    return [_row(row, str(row["n"])) for row in found["rows"] if row["seed"] is None]
+    return [_row(row, str(row["n"])) for row in table["rows"] if row["seed"] is None]
 
 
-def _row(row: Mapping[str, Any], seeds: str) -> list[str]:
+def _row(row: ResultTable, seeds: str) -> list[str]:
     cells = ["–" if row[key] is None else _FORMAT.get(key, per_cent)(row[key]) for key in COLUMNS]
     return [row["ablation"], row["arm"], seeds, *cells, interval(row["gain"], signed=True)]
 
 
-def correlation_rows(found: Mapping[str, Any]) -> list[list[str]]:
+def correlation_rows(table: ResultTable) -> list[list[str]]:
     """Return the table of correlations."""
     return [
         [line["ablation"], line["arm"], str(line["n"]), *(_correlation(line[key]) for key in COLUMNS)]
-        for line in found["correlations"]
+        for line in table["correlations"]
     ]
 
 
-def _correlation(one: Mapping[str, Any]) -> str:
-    if one["value"] is None:
+def _correlation(correlation: ResultTable) -> str:
+    if correlation["value"] is None:
         return "–"
-    return f"{one['value']:+.2f} [{one['low']:+.2f}, {one['high']:+.2f}]"
+    return f"{correlation['value']:+.2f} [{correlation['low']:+.2f}, {correlation['high']:+.2f}]"
 
 
-def markdown(found: Mapping[str, Any], picture: str = "") -> str:
+def markdown(table: ResultTable, picture: str = "") -> str:
     """Return the summary as Markdown: the means, the correlations, the figure, and every seed."""
-    single = [_row(row, str(row["seed"])) for row in found["rows"] if row["seed"] is not None]
-    parts = ["# What decides?\n", grid(HEAD, mean_rows(found)), LEGEND.format(first=found["first"])]
-    parts += ["## Rank correlation with the gain\n", grid(_correlation_head(), correlation_rows(found)), CORRELATED]
+    single = [_row(row, str(row["seed"])) for row in table["rows"] if row["seed"] is not None]
+    parts = ["# What decides?\n", grid(HEAD, mean_rows(table)), LEGEND.format(first=table["first"])]
+    parts += ["## Rank correlation with the gain\n", grid(_correlation_head(), correlation_rows(table)), CORRELATED]
     parts += [f"![gain against what there was to work with]({picture})\n"] if picture else []
     parts += ["## Seed by seed\n", grid([*HEAD[:2], "seed", *HEAD[3:]], single)]
     return "\n".join(parts)
@@ -136,14 +141,14 @@ def _correlation_head() -> list[str]:
     return ["ablation", "arm", "n", *COLUMNS.values()]
 
 
-def _print(found: Mapping[str, Any]) -> None:
-    say(f"The reference's first {found['first']} iterations, and the gain over it, in per cent", "bold")
-    out().print(plain_table(HEAD, mean_rows(found), left={0, 1}))
+def _print(table: ResultTable) -> None:
+    say(f"The reference's first {table['first']} iterations, and the gain over it, in per cent", "bold")
+    out().print(plain_table(HEAD, mean_rows(table), left={0, 1}))
     say("\nRank correlation with the gain over seeds, with 95 % bootstrap intervals (not corrected, no cause)", "bold")
-    out().print(plain_table(_correlation_head(), correlation_rows(found), left={0, 1}))
+    out().print(plain_table(_correlation_head(), correlation_rows(table), left={0, 1}))
 
 
-def save_figure(found: Mapping[str, Any], path: Path) -> None:
+def save_figure(table: ResultTable, path: Path) -> None:
     """Write a scatter plot of the gain against each quantity, one point for each ablation, arm and seed.
 
     An arm has one colour in all ablations, and an ablation one marker.
@@ -151,7 +156,7 @@ def save_figure(found: Mapping[str, Any], path: Path) -> None:
     Raises:
         UserError: matplotlib is not installed.
     """
-    single = [row for row in found["rows"] if row["seed"] is not None]
+    single = [row for row in table["rows"] if row["seed"] is not None]
     groups = dict.fromkeys((row["ablation"], row["arm"]) for row in single)
     names, arms = list(dict.fromkeys(name for name, _ in groups)), list(dict.fromkeys(arm for _, arm in groups))
     panels: dict[str, list[Points]] = {}

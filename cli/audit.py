@@ -27,10 +27,10 @@ def _check_table(report: AuditReport) -> Table:
     for name in ("check", "", "checked", "problems"):
         table.add_column(name, justify="right" if name in {"checked", "problems"} else "left", no_wrap=True)
     table.add_column("what is checked", overflow="fold", ratio=1)
-    for one in report.checks:
-        checked = f"{one.checked:,} {one.unit}" if one.checked else ""
-        problems = f"{one.count:,}" if one.checked else ""
-        table.add_row(one.name, one.state, checked, problems, one.asks, style=_COLOURS[one.state])
+    for result in report.checks:
+        checked = f"{result.checked:,} {result.unit}" if result.checked else ""
+        problems = f"{result.count:,}" if result.checked else ""
+        table.add_row(result.name, result.state, checked, problems, result.asks, style=_COLOURS[result.state])
     return table
 
 
@@ -51,9 +51,9 @@ def _gap_table(details: dict[str, Any]) -> Table:
         table.add_column(name, justify="left" if name.startswith("|") else "right")
     rows = [("all", details)]
     for key, label in (("by_version", "version"), ("by_position", "token"), ("by_turn", "turn")):
-        rows += [(f"  {label} {name}", one) for name, one in details[key].items()]
-    for label, one in rows:
-        table.add_row(label, f"{one['tokens']:,}", _nats(one["mean"]), _nats(one["max"]))
+        rows += [(f"  {label} {name}", gap) for name, gap in details[key].items()]
+    for label, gap in rows:
+        table.add_row(label, f"{gap['tokens']:,}", _nats(gap["mean"]), _nats(gap["max"]))
     return table
 
 
@@ -67,24 +67,24 @@ def print_report(report: AuditReport) -> None:
     if report.counts["episodes"]:
         say(_counts(report))
     out().print(_check_table(report))
-    gaps = next((one.details for one in report.checks if one.details), None)
+    gaps = next((result.details for result in report.checks if result.details), None)
     if gaps and gaps["tokens"]:
         say()
         out().print(_gap_table(gaps))
         say(f"the bound of the mean is {gaps['bound']:g}; the largest gap is in {gaps['worst']['place']}", "dim")
-    missing = [f"{one.name} not checked: {text}" for one in report.checks for text in one.not_done]
+    missing = [f"{result.name} not checked: {text}" for result in report.checks for text in result.not_done]
     for text in [*missing, *report.notes]:
         say(text, "yellow")
-    failed = [one for one in report.checks if one.count]
-    for one in failed:
-        _print_problems(one)
+    failed = [result for result in report.checks if result.count]
+    for result in failed:
+        _print_problems(result)
     if not failed:
         say("no problem was found", "bold green")
 
 
-def _print_problems(one: AuditResult) -> None:
-    more = f" (the first of {one.count:,})" if one.count > 1 else ""
-    say(f"{one.name}{more}: {one.problems[0]}", "bold red")
+def _print_problems(result: AuditResult) -> None:
+    more = f" (the first of {result.count:,})" if result.count > 1 else ""
+    say(f"{result.name}{more}: {result.problems[0]}", "bold red")
 
 
 def run_audit(folder: Path, options: AuditOptions) -> AuditReport:
@@ -92,7 +92,7 @@ def run_audit(folder: Path, options: AuditOptions) -> AuditReport:
     from turnwise.training.audit import audit as audit_run
 
     with err().status(f"reading {folder}") as status:
-        return audit_run(folder, options, lambda what, turns: status.update(f"{what}, {turns:,} turns"))
+        return audit_run(folder, options, lambda check, turns: status.update(f"{check}, {turns:,} turns"))
 
 
 def audit(

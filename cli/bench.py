@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,7 +27,7 @@ from turnwise.report.number_text import duration
 if TYPE_CHECKING:
     from turnwise.evaluation.benchmark import BenchmarkFolder
     from turnwise.evaluation.benchmark_card import Card, CardPanel
-    from turnwise.evaluation.evaluation import EvaluationResult
+    from turnwise.evaluation.results import EvaluationResult
     from turnwise.evaluation.suite import PinnedPanel, Suite, SuitePanel
     from turnwise.training.loaded_agent import LoadedAgent, ModelOptions
 
@@ -83,14 +83,14 @@ def bench(
     Agent.from_options(**agent)  # fails on a wrong option before anything is played
     chosen = load_suite(suite).only(panels or [])
     scale = [*baseline_cards(), *(Card.load(path) for path in against or ())]
-    place = output or Path("bench") / f"{_slug(who)}-{chosen.name}"
+    folder = output or Path("bench") / f"{_slug(who)}-{chosen.name}"
     model = ModelOptions(device, threads, dtype, batch_size, sampler)
-    benchmark = Benchmark(who, chosen, place, agent, model, concurrency)
+    benchmark = Benchmark(who, chosen, folder, agent, model, concurrency)
     card = benchmark.run()
-    write_card(card, scale, place)
+    write_card(card, scale, folder)
     print_card(card, scale)
-    say(f"card: {place / 'card.md'}, {place / 'card.json'}; episodes: {place}", "dim")
-    say(f"report: {shlex.join(['turnwise', 'report', str(place)])}", "dim")
+    say(f"card: {folder / 'card.md'}, {folder / 'card.json'}; episodes: {folder}", "dim")
+    say(f"report: {shlex.join(['turnwise', 'report', str(folder)])}", "dim")
 
 
 class Unplayable(Exception):
@@ -103,8 +103,8 @@ class Benchmark:
 
     who: str
     suite: Suite
-    place: Path
-    agent: Mapping[str, Any]
+    output: Path
+    agent: Mapping[str, object]
     model: ModelOptions
     concurrency: int | None = None
     _player: LoadedAgent | None = field(default=None, init=False)
@@ -208,13 +208,13 @@ class Benchmark:
 
         if self._folder is None:
             checkpoint = None if player.folder is None else str(player.folder)
-            identity: dict[str, Any] = {
+            identity: dict[str, object] = {
                 "player": without_password(self.who),
                 "checkpoint": checkpoint,
                 "suite": self.suite.name,
             }
             identity |= _model_options(self.model)
-            self._folder = BenchmarkFolder(self.place, identity)
+            self._folder = BenchmarkFolder(self.output, identity)
         stored = self._folder.episodes(pinned, agent_settings(self._folder.dated(pinned, player.agent)))
         total, won = len(pinned.panel.tasks), sum(row.won for row in stored.rows)
         with EpisodeCounter(total, f"{label}: ", (total - len(stored.missing), won)) as counter:
@@ -234,9 +234,9 @@ class Benchmark:
                 raise Unplayable(str(error)) from error
 
     def _continue(self) -> str:
-        return f"finished episodes are stored in {self.place}; to continue: {command()}"
+        return f"finished episodes are stored in {self.output}; to continue: {command()}"
 
-    def _about(self, started: str) -> dict[str, Any]:
+    def _about(self, started: str) -> dict[str, object]:
         from turnwise.cli.machine import machine, versions
 
         return {
@@ -273,16 +273,16 @@ def _demonstrators(*panels: SuitePanel) -> list[str]:
     """Return the names of the demonstrators of the panels' environments, of those that can be imported here."""
     from turnwise.envs import EnvError, demonstrators
 
-    found: list[str] = []
+    names: list[str] = []
     for env in {panel.env: None for panel in panels}:
         with suppress(EnvError, Untrusted):
-            found += [name for name in demonstrators(env) if name not in found]
-    return found
+            names += [name for name in demonstrators(env) if name not in names]
+    return names
 
 
-def _model_options(model: ModelOptions) -> dict[str, Any]:
-    given = {name: getattr(model, name) for name in ("device", "dtype")}
-    return {name: value for name, value in given.items() if value} | {
+def _model_options(model: ModelOptions) -> dict[str, object]:
+    fields = {name: getattr(model, name) for name in ("device", "dtype")}
+    return {name: value for name, value in fields.items() if value} | {
         f"sampler.{key}": value for key, value in model.options.items()
     }
 

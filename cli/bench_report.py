@@ -15,7 +15,7 @@ from turnwise.report.number_text import count, duration, percent
 
 if TYPE_CHECKING:
     from turnwise.evaluation.benchmark_card import Card, CardPanel
-    from turnwise.evaluation.evaluation import EvaluationResult, EvaluationSummary
+    from turnwise.evaluation.results import EvaluationResult, EvaluationSummary
 
 Rows = list[list[str]]
 NOTHING = "-"
@@ -25,7 +25,7 @@ WORDS = {"unavailable": "not available", "unplayable": "not playable by this pla
 
 def scale_of(card: Card, scale: Sequence[Card]) -> list[str]:
     """Return the names of the other players that played one of the card's panels, in order, without its own."""
-    names = dict.fromkeys(other.name for other in scale if any(other.result_of(one.digest) for one in card.panels))
+    names = dict.fromkeys(other.name for other in scale if any(other.result_of(panel.digest) for panel in card.panels))
     return [name for name in names if name != card.name]
 
 
@@ -59,15 +59,15 @@ def effort_rows(card: Card) -> Rows:
     for panel in card.panels:
         if panel.result is None:
             continue
-        one = panel.result.summary()
-        shares = [NOTHING if share is None else percent(share) for share in _shares(one)]
-        more = "" if one.counted is None or one.counted >= 1 else f" ({percent(one.counted)} known)"
-        numbers = (one.prompt_tokens, one.response_tokens)
+        summary = panel.result.summary()
+        shares = [NOTHING if share is None else percent(share) for share in _shares(summary)]
+        more = "" if summary.counted is None or summary.counted >= 1 else f" ({percent(summary.counted)} known)"
+        numbers = (summary.prompt_tokens, summary.response_tokens)
         tokens = [NOTHING if number is None else count(number) + more for number in numbers]
         seconds = panel.result.seconds / max(1, len(panel.result.rows))
-        priced = "" if one.priced is None or one.priced >= 1 else f" ({percent(one.priced)} known)"
-        cost = NOTHING if one.cost is None else _few_digits(one.cost) + priced
-        rows.append([panel.name, _number(one.turns, "{:.1f}"), *shares, *tokens, _few_digits(seconds), cost])
+        priced = "" if summary.priced is None or summary.priced >= 1 else f" ({percent(summary.priced)} known)"
+        cost = NOTHING if summary.cost is None else _few_digits(summary.cost) + priced
+        rows.append([panel.name, _number(summary.turns, "{:.1f}"), *shares, *tokens, _few_digits(seconds), cost])
     return rows
 
 
@@ -92,8 +92,8 @@ def _number(value: float | None, form: str) -> str:
 
 
 def _result_of(scale: Sequence[Card], name: str, panel: CardPanel) -> EvaluationResult | None:
-    found = (other.result_of(panel.digest) for other in scale if other.name == name)
-    return next((result for result in found if result is not None), None)
+    results = (other.result_of(panel.digest) for other in scale if other.name == name)
+    return next((result for result in results if result is not None), None)
 
 
 def _value(result: EvaluationResult | None) -> float | None:
@@ -110,8 +110,8 @@ def _mean(card: Card, scale: Sequence[Card], name: str) -> str:
     played = [panel for panel in card.panels if panel.result in card.played]
     results = [_result_of(scale, name, panel) for panel in played]
     values = [_value(result) for result in results]
-    known = [value for value in values if value is not None]
-    return percent(sum(known) / len(known)) if len(known) == len(played) else NOTHING
+    rates = [value for value in values if value is not None]
+    return percent(sum(rates) / len(rates)) if len(rates) == len(played) else NOTHING
 
 
 def notes(card: Card) -> list[str]:
@@ -123,8 +123,8 @@ def notes(card: Card) -> list[str]:
         for kind in ("refused", "empty"):
             rows = () if panel.result is None else panel.result.rows
             if number := sum(getattr(row, kind) for row in rows):
-                said = f"{number} of {sum(row.turns for row in rows)} answers were {kind}"
-                panels.setdefault(said, []).append(panel.name)
+                note = f"{number} of {sum(row.turns for row in rows)} answers were {kind}"
+                panels.setdefault(note, []).append(panel.name)
     return [f"{', '.join(names)}: {reason}" for reason, names in panels.items()]
 
 
@@ -249,8 +249,8 @@ def _facts(card: Card) -> str:
         lines.append(f"- finished {about['finished']}, after {duration(seconds)} of play")
     for key in ("versions", "machine", "options"):
         if about.get(key):
-            said = ", ".join(f"{name} {value}" for name, value in about[key].items())
-            lines.append(f"- {key}: {said}")
+            text = ", ".join(f"{name} {value}" for name, value in about[key].items())
+            lines.append(f"- {key}: {text}")
     return "\n".join(lines)
 
 

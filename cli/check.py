@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.live import Live
@@ -15,12 +14,12 @@ from turnwise.cli.console import err, out, say
 from turnwise.cli.options import parse_options
 
 if TYPE_CHECKING:
-    from gymnasium import Env
+    from turnwise.agents.rollouts.env_pool import MakeEnv
 
 _COLOURS = {"ok": "green", "failed": "bold red", "skipped": "yellow"}
 
 
-def play_expert(make: Callable[[], Env[Any, Any]], task: str, seed: int) -> tuple[bool, list[str]]:
+def play_expert(make: MakeEnv, task: str, seed: int) -> tuple[bool, list[str]]:
     """Return whether the player of `turnwise eval expert` wins a task, and the actions that it took."""
     from turnwise.agents.rollouts.rollout import rollout
     from turnwise.cli.players import load_player

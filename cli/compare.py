@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -18,7 +18,7 @@ from turnwise.tools.bounded_input import InputError, read_json
 if TYPE_CHECKING:
     from turnwise.evaluation.benchmark_card import Card, CardComparison
     from turnwise.evaluation.comparison import Comparison
-    from turnwise.evaluation.evaluation import EvaluationResult
+    from turnwise.evaluation.results import EvaluationResult
 
 
 def compare(
@@ -46,9 +46,9 @@ def _is_card(path: Path) -> bool:
     return isinstance(content, dict) and "cards" in content
 
 
-def _compare_results(first: Path, second: Path, as_json: bool) -> dict[str, Any]:
+def _compare_results(first: Path, second: Path, as_json: bool) -> dict[str, object]:
     from turnwise.evaluation.comparison import compare as compare_results
-    from turnwise.evaluation.evaluation import EvaluationResult
+    from turnwise.evaluation.results import EvaluationResult
 
     a, b = EvaluationResult.load(first), EvaluationResult.load(second)
     comparison = compare_results(a, b)
@@ -57,7 +57,7 @@ def _compare_results(first: Path, second: Path, as_json: bool) -> dict[str, Any]
     return _content(comparison)
 
 
-def _compare_cards(first: Path, second: Path, as_json: bool) -> dict[str, Any]:
+def _compare_cards(first: Path, second: Path, as_json: bool) -> dict[str, object]:
     from turnwise.evaluation.benchmark_card import Card, compare_cards
 
     a, b = Card.load(first), Card.load(second)
@@ -66,12 +66,14 @@ def _compare_cards(first: Path, second: Path, as_json: bool) -> dict[str, Any]:
         print_card_comparison(a, b, comparison)
     return {
         "overall": _content(comparison.overall),
-        "panels": {name: {**_content(one), "p_holm": comparison.holm[name]} for name, one in comparison.panels.items()},
+        "panels": {
+            name: {**_content(result), "p_holm": comparison.holm[name]} for name, result in comparison.panels.items()
+        },
         "left_out": dict(comparison.left_out),
     }
 
 
-def _content(comparison: Comparison) -> dict[str, Any]:
+def _content(comparison: Comparison) -> dict[str, object]:
     return {**asdict(comparison), "verdict": comparison.verdict}
 
 
@@ -108,8 +110,8 @@ def print_card_comparison(first: Card, second: Card, comparison: CardComparison)
     table.add_column("", no_wrap=True)
     for title in ("tasks", *names, "points", "only first", "only second", "p", "Holm"):
         table.add_column(title, justify="right")
-    for name, one in comparison.panels.items():
-        table.add_row(name, *_cells(one), _p(comparison.holm[name]))
+    for name, result in comparison.panels.items():
+        table.add_row(name, *_cells(result), _p(comparison.holm[name]))
     table.add_row("all tasks", *_cells(comparison.overall), "", style="bold")
     out().print(table)
     say("  p: exact McNemar test of success. Holm: corrected for the number of panels.", "dim")
@@ -118,11 +120,11 @@ def print_card_comparison(first: Card, second: Card, comparison: CardComparison)
     _say_verdict(comparison.overall)
 
 
-def _cells(one: Comparison) -> tuple[str, ...]:
-    values = [rate.value or 0.0 for rate in (one.first, one.second)]
+def _cells(comparison: Comparison) -> tuple[str, ...]:
+    values = [rate.value or 0.0 for rate in (comparison.first, comparison.second)]
     points = f"{100 * (values[1] - values[0]):+.1f}"
-    counts = (str(one.only_first), str(one.only_second))
-    return str(one.pairs), *(percent(value) for value in values), points, *counts, _p(one.p_success)
+    counts = (str(comparison.only_first), str(comparison.only_second))
+    return str(comparison.pairs), *(percent(value) for value in values), points, *counts, _p(comparison.p_success)
 
 
 def _p(value: float) -> str:

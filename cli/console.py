@@ -77,7 +77,7 @@ def warn(text: str) -> None:
     err().print(text, style="yellow", soft_wrap=True)
 
 
-def say_json(value: Any, *, indent: int = 1) -> None:
+def say_json(value: object, *, indent: int = 1) -> None:
     """Print a value as JSON in ASCII on standard output."""
     text = json.dumps(value, indent=indent).replace("\x7f", "\\u007f")  # the one control character that JSON leaves
     out().print(text, soft_wrap=True)

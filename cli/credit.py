@@ -160,6 +160,6 @@ def _statistics_table(numbers: Mapping[str, RuleStatistics]) -> Table:
 
 def _correlation_table(comparison: RuleComparison, columns: Sequence[str]) -> Table:
     table = _table_of(columns)
-    for one, row in comparison.correlation.items():
-        table.add_row(one, *("-" if row[two] is None else f"{row[two]:+.3f}" for two in columns))
+    for rule, row in comparison.correlation.items():
+        table.add_row(rule, *("-" if row[two] is None else f"{row[two]:+.3f}" for two in columns))
     return table

@@ -26,14 +26,14 @@ def print_rules() -> None:
     """Print every credit rule, ours and those of installed packages."""
     from turnwise.credit import rules
 
-    found = list(rules().values())
+    listed = list(rules().values())
     if piped():
-        for line in plain(found):
+        for line in plain(listed):
             say(line)
         return
     width = out().width
-    out().print(wide(found) if width >= _WIDE else narrow(found))
-    for line in explanation(found):
+    out().print(wide(listed) if width >= _WIDE else narrow(listed))
+    for line in explanation(listed):
         out().print(line, style="dim")
 
 
@@ -68,8 +68,8 @@ def wide(rules: Iterable[CreditRule]) -> Table:
     for name, ratio in zip(_COLUMNS, (None, None, None, 2, 4, 7), strict=True):
         table.add_column(name, no_wrap=ratio is None, ratio=ratio, overflow="fold")
     for rule in rules:
-        name, arxiv, evidence, *rest = _cells(rule)
-        table.add_row(Text(name, "bold"), arxiv, Text(evidence, _COLOURS.get(evidence, "")), *rest)
+        name, arxiv, evidence, *others = _cells(rule)
+        table.add_row(Text(name, "bold"), arxiv, Text(evidence, _COLOURS.get(evidence, "")), *others)
     table.expand = True
     return table
 

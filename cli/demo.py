@@ -25,13 +25,13 @@ from turnwise.report.number_text import duration
 from turnwise.report.plots import terminal_plot
 
 if TYPE_CHECKING:
-    from turnwise.evaluation.evaluation import EvaluationResult
+    from turnwise.evaluation.results import EvaluationResult
 
 CONFIGURATION = Path(__file__).resolve().parent.parent / "examples" / "demo.toml"
 """The same relative path in a clone and in an installed wheel."""
 
 
-def choose_folder(wanted: Path | None, method: str, seed: int) -> tuple[Path, bool]:
+def choose_folder(output: Path | None, method: str, seed: int) -> tuple[Path, bool]:
     """Return the folder of a demo, and whether it holds an interrupted demo to continue.
 
     Without a wanted folder, a finished demo is left alone and the next free name is used.
@@ -39,8 +39,8 @@ def choose_folder(wanted: Path | None, method: str, seed: int) -> tuple[Path, bo
 
     from turnwise.training.run_folder.paths import RUN_FILE
 
-    if wanted is not None:
-        return wanted, resumable(wanted)
+    if output is not None:
+        return output, resumable(output)
     for number in range(1, 1000):
         folder = Path("runs") / f"demo-{method}-{seed}{'' if number == 1 else f'-{number}'}"
         if resumable(folder) or not (folder / RUN_FILE).exists():
@@ -82,15 +82,21 @@ def before_and_after(before: EvaluationResult, after: EvaluationResult) -> Table
     rows += [
         (f"  {kind}", rate, second.by_type[kind]) for kind, rate in first.by_type.items() if kind in second.by_type
     ]
-    for name, one, two in rows:
-        table.add_row(name, *rate_cells(one), *rate_cells(two), str(two.n), style="" if name[0] == " " else "bold")
+    for name, before_rate, after_rate in rows:
+        table.add_row(
+            name,
+            *rate_cells(before_rate),
+            *rate_cells(after_rate),
+            str(after_rate.n),
+            style="" if name[0] == " " else "bold",
+        )
     return table
 
 
 def report(folder: Path, title: str, seconds: float) -> None:
     """Print both evaluations, their comparison, the curve, and what the run folder contains."""
     from turnwise.evaluation.comparison import compare
-    from turnwise.evaluation.evaluation import EvaluationResult
+    from turnwise.evaluation.results import EvaluationResult
 
     before, after = EvaluationResult.load(folder / "before.json"), EvaluationResult.load(folder / "after.json")
     say(f"\nSuccess on {len(before.panel.tasks)} held-out games, with 95 % intervals", "bold")
@@ -101,7 +107,7 @@ def report(folder: Path, title: str, seconds: float) -> None:
     say()
     picture = draw(folder, title)
     say(f"\n{duration(seconds)} in total. Results in {folder}:", "bold")
-    for file, what in (
+    for file, content in (
         ("run.toml", "every setting"),
         ("metrics.jsonl", "every number"),
         ("before.json, after.json", "the evaluations, episode by episode"),
@@ -110,7 +116,7 @@ def report(folder: Path, title: str, seconds: float) -> None:
         ("checkpoints/", "the policy, a Hugging Face folder"),
     ):
         if file:
-            say(f"  {file:<24} {what}")
+            say(f"  {file:<24} {content}")
     _next_steps(folder)
 
 

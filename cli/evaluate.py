@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,7 +25,8 @@ INTERVAL = 10.0
 if TYPE_CHECKING:
     from turnwise.agents.trajectory import Trajectory
     from turnwise.cli.players import EnvChoice
-    from turnwise.evaluation.evaluation import EpisodeRow, EvaluationResult, Panel, Rate
+    from turnwise.evaluation.panels import Panel
+    from turnwise.evaluation.results import EpisodeRow, EvaluationResult, Rate
     from turnwise.training.loaded_agent import LoadedAgent
 
 
@@ -32,25 +34,25 @@ def _panel_of(
     file: Path | None,
     chosen: Callable[[], EnvChoice],
     env_id: str | None,
-    given: Mapping[str, object],
+    options: Mapping[str, object],
     episodes: int,
     seed: int,
 ) -> Panel:
     """Return the panel of the file if it exists, else a new one, which is written to the file if one is named."""
-    from turnwise.evaluation.evaluation import Panel, make_panel
+    from turnwise.evaluation.panels import Panel, make_panel
     from turnwise.training.config.file_options import require_safe_env
 
     if file is not None and file.exists():
         panel = Panel.load(file)
         if env_id is not None and env_id != panel.env:
             raise UserError(f"{file} is a panel of {panel.env}, not of {env_id}")
-        other = [name for name, value in given.items() if name not in panel.kwargs or panel.kwargs[name] != value]
+        other = [name for name, value in options.items() if name not in panel.kwargs or panel.kwargs[name] != value]
         if other:
             has = ", ".join(f"{name}={value}" for name, value in panel.kwargs.items()) or "no arguments"
             raise UserError(
                 f"{file} is a panel with {has}; leave out {', '.join(other)}, or name another file for a new panel"
             )
-        require_safe_env(panel.env, panel.kwargs, given)
+        require_safe_env(panel.env, panel.kwargs, options)
         return panel
     choice = chosen()
     panel = make_panel(choice.env_id, choice.kwargs, episodes, seed)
@@ -107,8 +109,8 @@ class EpisodeCounter:
         """Return the line."""
         finished = self.before + self.done
         left = (time.monotonic() - self.begun) / self.done * (self.total - finished) if self.done else None
-        rest = "" if left is None else f", {duration(max(0.0, left))} left"
-        return Text(f"{self.label}{finished}/{self.total} episodes, {self.won} won{rest}")
+        remaining = "" if left is None else f", {duration(max(0.0, left))} left"
+        return Text(f"{self.label}{finished}/{self.total} episodes, {self.won} won{remaining}")
 
 
 def play_panel(
@@ -201,11 +203,11 @@ def usage(result: EvaluationResult) -> Iterator[str]:
     answers = [f"{kind} {number}" for kind in kinds if (number := sum(getattr(row, kind) for row in rows))]
     if answers:
         yield f"answers: {', '.join(answers)} of {sum(row.turns for row in rows)}"
-    given, sampled = sum(row.prompt_tokens for row in rows), sum(row.response_tokens for row in rows)
-    if given or sampled:
+    prompted, sampled = sum(row.prompt_tokens for row in rows), sum(row.response_tokens for row in rows)
+    if prompted or sampled:
         costs = [row.cost for row in rows if row.cost is not None]
-        words = f"tokens: {given:,} of prompts, {sampled:,} of answers"
-        words += f" ({given / len(rows):,.0f} and {sampled / len(rows):,.0f} a task)"
+        words = f"tokens: {prompted:,} of prompts, {sampled:,} of answers"
+        words += f" ({prompted / len(rows):,.0f} and {sampled / len(rows):,.0f} a task)"
         words += _known([row.counted for row in rows], rows)
         cost = f"; cost: {sum(costs):.4f} ({sum(costs) / len(rows):.6f} a task)" if costs else ""
         yield words + cost + (_known([row.priced for row in rows], rows) if costs else "")
@@ -213,8 +215,8 @@ def usage(result: EvaluationResult) -> Iterator[str]:
 
 def _known(counts: Sequence[int | None], rows: Sequence[EpisodeRow]) -> str:
     """Return for how many answers a total is known, "" if for all."""
-    turns, known = sum(row.turns for row in rows), sum(number or 0 for number in counts)
-    return "" if None in counts or known >= turns else f", known for {known:,} of {turns:,} answers"
+    turns, counted = sum(row.turns for row in rows), sum(number or 0 for number in counts)
+    return "" if None in counts or counted >= turns else f", known for {counted:,} of {turns:,} answers"
 
 
 def effort(result: EvaluationResult) -> Iterator[str]:
@@ -225,7 +227,7 @@ def effort(result: EvaluationResult) -> Iterator[str]:
         rates = f"{count(prompts / result.seconds)} prompt and {count(answers / result.seconds)} sampled tokens"
         words.append(f"speed: {rates} per second")
     if result.memory:
-        words.append("memory: " + ", ".join(f"{place} {memory(size)}" for place, size in result.memory.items()))
+        words.append("memory: " + ", ".join(f"{device} {memory(size)}" for device, size in result.memory.items()))
     if words:
         yield "; ".join(words)
 
@@ -305,70 +307,110 @@ def evaluate(
     trust: Trust = False,
 ) -> None:
     """Play a fixed panel of tasks, and print the success rate with its interval."""
-    from turnwise.agents.errors import EngineFailed
-    from turnwise.agents.files.json_files import require_writable
     from turnwise.cli.players import AGENT_PREFIX, SAMPLER_PREFIX, choose_env, load_player, split_words, take_options
     from turnwise.training.loaded_agent import ModelOptions
 
     env_id, words = split_words(env_id, options)
-    rest, agent_options = take_options(parse_options(words), AGENT_PREFIX)
-    env_options, sampler_options = take_options(rest, SAMPLER_PREFIX)
+    others, agent_options = take_options(parse_options(words), AGENT_PREFIX)
+    env_options, sampler_options = take_options(others, SAMPLER_PREFIX)
     if split is not None:
         env_options["split"] = split
-    named = [file for file in (output, panel, trajectories) if file is not None]
-    if len({file.resolve() for file in named}) < len(named):
-        raise UserError("--output, --panel and --trajectories must name different files")
-    for file in named:
-        if not (file is panel and file.is_file()):
-            require_writable(file)
+    files = _OutputFiles(output, trajectories, panel)
+    files.check()
     fixed = _panel_of(panel, lambda: choose_env(env_id, env_options, who), env_id, env_options, episodes, seed)
     model = ModelOptions(device, threads, dtype, batch_size, sampler_options)
     if not err().is_terminal:  # a large model takes minutes to load
         say(f"loading {who} for {len(fixed.tasks)} tasks of {fixed.env}", "dim")
     player = load_player(who, agent_options, env_id=fixed.env, seed=seed, model=model)
-    try:
-        limit = player.deadline if deadline is None else deadline
-        result = play_panel(
-            player,
-            fixed,
-            concurrency=concurrency,
-            deadline=limit or None,
-            workers=player.workers if workers is None else workers,
-            keep=trajectories,
-        )
-    except (KeyboardInterrupt, EngineFailed) as error:
-        finished = sum(len(group.trajectories) for group in getattr(error, "groups", None) or ())
-        if finished or isinstance(error, KeyboardInterrupt):
-            kept = _what_is_kept(finished, output, trajectories, panel)
-            warn(f"{finished} of {len(fixed.tasks)} episodes were finished; {kept}")
-        raise
-    finally:
-        player.sampler.close()
-    if all(row.stop == "error" for row in result.rows):
-        raise UserError(f"every episode failed; the first error: {result.rows[0].error}")
-    if all(row.stop == "tokens" and not row.turns for row in result.rows):
-        raise UserError(f"no episode had a single turn: {result.rows[0].error}")
+    limit = player.deadline if deadline is None else deadline
+    processes = player.workers if workers is None else workers
+    result = _play(player, fixed, files, concurrency=concurrency, deadline=limit or None, workers=processes)
     if output is not None:  # before printing, so that `| head` does not prevent it
         result.save(output)
     print_result(result)
     if len(fixed.tasks) != episodes:
         say(f"  ({len(fixed.tasks)} tasks: {'the panel of the file' if panel else 'all there are'})", "dim")
-    for place, kind in ((output, "result"), (trajectories, "trajectories"), (panel, "panel")):
-        if place is not None:
-            say(f"  {kind}: {place}", "dim")
+    for kind, file in files.named().items():
+        say(f"  {kind}: {file}", "dim")
 
 
-def _what_is_kept(finished: int, output: Path | None, trajectories: Path | None, panel: Path | None) -> str:
-    """Return a clause that says what an interrupted evaluation leaves behind."""
-    if trajectories is None:
-        kept = "they are not kept (--trajectories FILE would keep them)" if finished else "there is nothing to keep"
-    elif finished:
-        kept = f"they are in {trajectories}"
-    else:
-        kept = f"{trajectories} {'is as it was before' if trajectories.exists() else 'was not written'}"
-    if panel is not None:
-        kept += f"; the panel is in {panel}"
-    if output is not None:
-        reason = ", since the episodes that finish first are not a fair sample" if finished else ""
-        kept += f"; {output} was not written{reason}"
-    return kept
+@dataclass(frozen=True, slots=True)
+class _OutputFiles:
+    """The files of an evaluation that were named."""
+
+    result: Path | None
+    trajectories: Path | None
+    panel: Path | None
+
+    def named(self) -> dict[str, Path]:
+        """Return the files by what they hold."""
+        files = {"result": self.result, "trajectories": self.trajectories, "panel": self.panel}
+        return {kind: file for kind, file in files.items() if file is not None}
+
+    def check(self) -> None:
+        """Check that the files are different, and that those which are no panel yet can be written.
+
+        Raises:
+            UserError: two names mean the same file.
+            StoreError: a file cannot be written.
+        """
+        from turnwise.agents.files.json_files import require_writable
+
+        files = [file for file in (self.result, self.panel, self.trajectories) if file is not None]
+        if len({file.resolve() for file in files}) < len(files):
+            raise UserError("--output, --panel and --trajectories must name different files")
+        for file in files:
+            if not (file is self.panel and file.is_file()):
+                require_writable(file)
+
+    def after_interruption(self, finished: int) -> str:
+        """Return a clause that says what an interrupted evaluation leaves behind."""
+        if self.trajectories is None:
+            clause = (
+                "they are not kept (--trajectories FILE would keep them)" if finished else "there is nothing to keep"
+            )
+        elif finished:
+            clause = f"they are in {self.trajectories}"
+        else:
+            clause = f"{self.trajectories} {'is as it was before' if self.trajectories.exists() else 'was not written'}"
+        if self.panel is not None:
+            clause += f"; the panel is in {self.panel}"
+        if self.result is not None:
+            reason = ", since the episodes that finish first are not a fair sample" if finished else ""
+            clause += f"; {self.result} was not written{reason}"
+        return clause
+
+
+def _play(
+    player: LoadedAgent,
+    panel: Panel,
+    files: _OutputFiles,
+    *,
+    concurrency: int,
+    deadline: float | None,
+    workers: int,
+) -> EvaluationResult:
+    """Return the result of a player, which is closed; an interruption says what is kept.
+
+    Raises:
+        UserError: no episode says anything about the player.
+    """
+    from turnwise.agents.errors import EngineFailed
+
+    try:
+        result = play_panel(
+            player, panel, concurrency=concurrency, deadline=deadline, workers=workers, keep=files.trajectories
+        )
+    except (KeyboardInterrupt, EngineFailed) as error:
+        finished = sum(len(group.trajectories) for group in getattr(error, "groups", None) or ())
+        if finished or isinstance(error, KeyboardInterrupt):
+            clause = files.after_interruption(finished)
+            warn(f"{finished} of {len(panel.tasks)} episodes were finished; {clause}")
+        raise
+    finally:
+        player.close()
+    if all(row.stop == "error" for row in result.rows):
+        raise UserError(f"every episode failed; the first error: {result.rows[0].error}")
+    if all(row.stop == "tokens" and not row.turns for row in result.rows):
+        raise UserError(f"no episode had a single turn: {result.rows[0].error}")
+    return result

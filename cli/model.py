@@ -67,18 +67,18 @@ def info(
     from turnwise.agents.models.model_folder import find_model
 
     choose("dtype", dtype, BYTES)
-    found = find_model(name, weights=False)
-    facts = model_facts(found)
+    model = find_model(name, weights=False)
+    facts = model_facts(model)
     length = context or min(USUAL_CONTEXT, facts.context or USUAL_CONTEXT)
     if facts.context is not None and length > facts.context:
         raise UserError(f"the context of {name} is {facts.context:,} tokens, got --context {length:,}")
-    _print(f"{name} {found.revision}".strip(), _sizes(facts))
+    _print(f"{name} {model.revision}".strip(), _sizes(facts))
     _print("chat template", _template(facts))
     _print("an answer ends with", _ends(facts))
     sampling = _sampling(facts, dtype, concurrency, length)
     _print(f"sampling in {dtype}, {concurrency} episodes of {length:,} tokens", sampling)
     options = {"lora": {"rank": lora} if lora else {}, "optimizer": optimizer, "checkpointing": checkpointing}
-    rows = _training(found.path, dtype, options, tokens=tokens, length=length)
+    rows = _training(model.path, dtype, options, tokens=tokens, length=length)
     _print(f"training, micro-batches of {tokens:,} tokens in sequences of at most {length:,}", rows)
 
 
@@ -120,11 +120,11 @@ def _ends(facts: ModelFacts) -> dict[str, str]:
 
 
 def _sampling(facts: ModelFacts, dtype: str, concurrency: int, tokens: int) -> dict[str, str]:
-    weights, one = facts.weight_bytes(dtype), facts.cache_bytes(1, dtype)
+    weights, token = facts.weight_bytes(dtype), facts.cache_bytes(1, dtype)
     cache = facts.cache_bytes(concurrency * tokens, dtype)
     return {
         "weights": _gib(weights),
-        "KV cache": f"at most {_gib(cache)} ({one / 1024:.4g} KiB a token); sampler.kv_cache_gib limits it",
+        "KV cache": f"at most {_gib(cache)} ({token / 1024:.4g} KiB a token); sampler.kv_cache_gib limits it",
         "together": f"at most {_gib(weights + cache)}",
     }
 
@@ -137,8 +137,8 @@ def _training(folder: Path, dtype: str, options: dict[str, Any], *, tokens: int,
     choose("optimizer", str(options["optimizer"]), OPTIMIZER_BYTES)
     config = transformers_library().AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     computed = "float32" if dtype == "float32" else "bfloat16"
-    found = estimate(config, MemoryNeeds(tokens=tokens, length=length, dtype=computed, **options))
-    return {**{name: _gib(size) for name, size in found.parts.items() if size}, "together": _gib(found.total)}
+    needs = estimate(config, MemoryNeeds(tokens=tokens, length=length, dtype=computed, **options))
+    return {**{name: _gib(size) for name, size in needs.parts.items() if size}, "together": _gib(needs.total)}
 
 
 def _gib(size: int) -> str:

@@ -10,9 +10,12 @@ import typer
 from turnwise.cli.errors import UserError
 from turnwise.registry import trust_names
 
+Options = dict[str, Any]
+"""Options as they were typed, by name."""
 
-def _trust(wanted: bool) -> None:
-    if wanted:
+
+def _trust(requested: bool) -> None:
+    if requested:
         trust_names()
 
 
@@ -35,7 +38,7 @@ Names = Annotated[
 """Further names of this machine, for `turnwise.processes.request_guard`."""
 
 
-def parse_options(words: Sequence[str] | None) -> dict[str, Any]:
+def parse_options(words: Sequence[str] | None) -> Options:
     """Return the options of `key=value ...` in the order given; values are parsed as in a run's file.
 
     Raises:
@@ -43,7 +46,7 @@ def parse_options(words: Sequence[str] | None) -> dict[str, Any]:
     """
     from turnwise.training.config.run import parse_value
 
-    options: dict[str, Any] = {}
+    options: Options = {}
     for word in words or ():
         key, equals, text = word.partition("=")
         key = key.strip()

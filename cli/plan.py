@@ -80,7 +80,7 @@ def _episodes(run: Run, like: Path | None) -> EpisodeLengths:
     files = sorted((like / "trajectories").glob("[0-9]*"))[-3:]
     ratios = []
     for file in files:
-        tokens = [one.response_tokens for one in read_trajectories(file)]
+        tokens = [trajectory.response_tokens for trajectory in read_trajectories(file)]
         ratios.append(max(tokens, default=1) * len(tokens) / max(1, sum(tokens)))
     return EpisodeLengths.of_events(
         run, read_events(like / "metrics.jsonl"), sum(ratios) / len(ratios) if ratios else 1.0

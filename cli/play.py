@@ -110,7 +110,7 @@ class PlayConsole:
             say(str(error), "yellow")
 
     def _command(self, line: str) -> None:
-        word, _, rest = line.partition(" ")
+        word, _, argument = line.partition(" ")
         word = ":help" if word == "?" else word
         matches = [name for name in self.commands if name.startswith(word)]
         if word in self.commands:
@@ -119,7 +119,7 @@ class PlayConsole:
             raise UserError(f"unknown command {word!r}{suggest(word, self.commands)}")
         if len(matches) > 1:
             raise UserError(f"{word!r} can mean: {', '.join(matches)}")
-        self.commands[matches[0]](rest.strip())
+        self.commands[matches[0]](argument.strip())
 
     def _move(self, action: str) -> None:
         turn = self.session.act(action)
@@ -186,8 +186,8 @@ class PlayConsole:
             say(f"{number:>4}  > {turn.action}{reward}{'' if turn.valid else '   (not possible)'}", "bold")
             say("\n".join(f"      {part}" for part in observation.splitlines()))
 
-    def _undo(self, rest: str) -> None:
-        undone = self.session.undo(_count(rest, 1))
+    def _undo(self, argument: str) -> None:
+        undone = self.session.undo(_count(argument, 1))
         say(f"({undone} taken back)" if undone else "(nothing to take back)", "dim")
         say(self.session.observation)
         self._before_turn()
@@ -207,8 +207,8 @@ class PlayConsole:
             share = "" if advice.probability is None else f"   (p = {advice.probability:.2f})"
             say(f"agent: {advice.action}{share}", "magenta")
 
-    def _watch(self, rest: str) -> None:
-        turns = _count(rest, 1_000_000)
+    def _watch(self, argument: str) -> None:
+        turns = _count(argument, 1_000_000)
         while turns > 0 and not self.session.ended:
             advice = self._agent().ask(self.session)
             if advice.action is None:
@@ -265,8 +265,8 @@ def _use_readline(console: PlayConsole) -> None:
     def completer(text: str, state: int) -> str | None:
         admissible = [action for action in console.session.admissible if action == escaped(action, keep="")]
         words = list(console.commands) if text.startswith(":") else complete(text, admissible)
-        found = [word for word in words if word.lower().startswith(text.lower())]
-        return found[state] if state < len(found) else None
+        matches = [word for word in words if word.lower().startswith(text.lower())]
+        return matches[state] if state < len(matches) else None
 
     readline.set_completer(completer)
     readline.set_completer_delims("")
@@ -314,8 +314,8 @@ def play(
     from turnwise.training.loaded_agent import ModelOptions
 
     env_id, words = split_words(env_id, options)
-    rest, agent_options = take_options(parse_options(words), AGENT_PREFIX)
-    env_options, sampler_options = take_options(rest, SAMPLER_PREFIX)
+    others, agent_options = take_options(parse_options(words), AGENT_PREFIX)
+    env_options, sampler_options = take_options(others, SAMPLER_PREFIX)
     if env_id is None and (policy is None or (not Path(policy).exists() and run_of_player(policy) is None)):
         env_id, env_options = DEFAULT_ENV[0], {**DEFAULT_ENV[1], **env_options}
     if save is not None:

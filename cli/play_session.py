@@ -56,10 +56,10 @@ class PlaySession:
 
     def undo(self, turns: int = 1) -> int:
         """Take the last actions back, and return how many there were."""
-        kept = [str(turn.action) for turn in self.turns[: max(len(self.turns) - turns, 0)]]
-        undone = len(self.turns) - len(kept)
+        actions = [str(turn.action) for turn in self.turns[: max(len(self.turns) - turns, 0)]]
+        undone = len(self.turns) - len(actions)
         self.restart()
-        for action in kept:
+        for action in actions:
             self.act(action)
         return undone
 
@@ -140,8 +140,8 @@ def complete(typed: str, admissible: list[str]) -> list[str]:
 
 
 def _words_begin(typed: list[str], words: list[str]) -> bool:
-    rest = iter(words)
-    return all(any(word == part if part.isdigit() else word.startswith(part) for word in rest) for part in typed)
+    remaining = iter(words)
+    return all(any(word == part if part.isdigit() else word.startswith(part) for word in remaining) for part in typed)
 
 
 def meaning(typed: str, admissible: list[str], free: Sequence[str] = ()) -> str:
@@ -159,11 +159,11 @@ def meaning(typed: str, admissible: list[str], free: Sequence[str] = ()) -> str:
 
     if not admissible or fits(typed, free):
         return typed
-    found = complete(typed, admissible)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise UserError(f"{typed!r} can mean: {', '.join(found[:8])}{' ...' if len(found) > 8 else ''}")
+    matches = complete(typed, admissible)
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise UserError(f"{typed!r} can mean: {', '.join(matches[:8])}{' ...' if len(matches) > 8 else ''}")
     also = f"; or in your own words: {', '.join(form.splitlines()[0] for form in free)}" if free else ""
     raise UserError(
         f"{typed!r} is not possible here{suggest(typed, admissible)}{also} (!{typed} sends it anyway and costs a turn)"

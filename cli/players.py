@@ -11,9 +11,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from turnwise.cli.errors import UserError
+from turnwise.cli.options import Options
 from turnwise.cli.play_session import PlaySession
 from turnwise.registry import suggest
 
@@ -35,24 +36,24 @@ class EnvChoice:
     """An environment: its id, its arguments, and the run that they come from, if any."""
 
     env_id: str
-    kwargs: dict[str, Any]
+    kwargs: Options
     run: Run | None = None
 
 
 def split_words(env_id: str | None, words: Sequence[str] | None) -> tuple[str | None, list[str]]:
     """Return the environment's id and the `key=value` words; a first word with "=" is no id."""
-    rest = list(words or ())
-    return (None, [env_id, *rest]) if env_id is not None and "=" in env_id else (env_id, rest)
+    others = list(words or ())
+    return (None, [env_id, *others]) if env_id is not None and "=" in env_id else (env_id, others)
 
 
-def take_options(options: Mapping[str, Any], prefix: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def take_options(options: Options, prefix: str) -> tuple[Options, Options]:
     """Split options into those without a prefix, and those with it, such as `agent.temperature=0.5` with "agent."."""
     others = {key: value for key, value in options.items() if not key.startswith(prefix)}
     own = {key.removeprefix(prefix): value for key, value in options.items() if key.startswith(prefix)}
     return others, own
 
 
-def choose_env(env_id: str | None, options: Mapping[str, Any], policy: str | None) -> EnvChoice:
+def choose_env(env_id: str | None, options: Options, policy: str | None) -> EnvChoice:
     """Return the environment that a command uses.
 
     With an id, the options are all of its arguments. Without one, it is the environment on which the run of the
@@ -95,12 +96,12 @@ def run_of_player(name: str) -> Run | None:
 
 def load_player(
     name: str,
-    options: Mapping[str, Any] | None = None,
+    options: Options | None = None,
     *,
     env_id: str | None = None,
     seed: int = 0,
     model: ModelOptions | None = None,
-    defaults: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, object] | None = None,
     sampler: Sampler | None = None,
 ) -> LoadedAgent:
     """Return the player that a name means: a sampler, a demonstrator, or the path of a checkpoint or run.
@@ -135,7 +136,7 @@ def load_player(
         defaults = INSTRUCTED if instructed else {}
     if name in experts:
         _refuse_model_options(name, model)
-        agent = Agent.from_options(**{**defaults, **options})
+        agent = Agent.from_options(**dict(defaults, **options))
         return LoadedAgent(name, agent, DemonstratorSampler(experts[name], parser=agent.parser))
     if engine in MODEL_FREE and (path or url):
         raise UserError(f"{engine} is not a model: {name} has no meaning, say {engine}")
@@ -218,8 +219,8 @@ class Advisor:
         for past in session.turns:
             view = dialogue.view(past.observation, past.admissible, free=past.free, results=past.results)
             dialogue.add(view, agent.format(str(past.action)), past.action)
-        now = session.recorder.last
-        view = dialogue.view(session.observation, now.admissible, free=tuple(session.free), results=now.results)
+        latest = session.recorder.last
+        view = dialogue.view(session.observation, latest.admissible, free=tuple(session.free), results=latest.results)
         prompt = dialogue.prompt(view)
         if sampler.context is not None and len(prompt.ids) + agent.max_tokens > sampler.context:
             size = f"{'' if prompt.whole else 'more than '}{len(prompt.ids)}"
@@ -254,6 +255,6 @@ class Advisor:
         self.player.sampler.close()
 
 
-def load_advisor(name: str, options: Mapping[str, Any] | None = None, *, model: ModelOptions | None = None) -> Advisor:
+def load_advisor(name: str, options: Options | None = None, *, model: ModelOptions | None = None) -> Advisor:
     """Return the advisor that a name means, as `load_player` does."""
     return Advisor(load_player(name, options, model=model))

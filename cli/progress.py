@@ -6,7 +6,7 @@ Only the events that the run writes to its metrics are shown. A line leaves out 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from turnwise.training.config.run import Run
 
 Format = Callable[[float], str]
+Event = Mapping[str, Any]
+"""What happened in a run, as its metrics have it."""
 
 
 def _decimals(digits: int) -> Format:
@@ -70,17 +72,17 @@ INTERVAL = 10.0
 """Seconds between progress lines without a terminal."""
 
 
-def numbers(event: Mapping[str, Any]) -> list[tuple[str, str]]:
+def numbers(event: Event) -> list[tuple[str, str]]:
     """Return the numbers of an event that are shown, as (label, text), in the order of `SHOWN`."""
-    found = []
+    values = []
     for key, label, form in SHOWN:
         value = event.get(key)
         if isinstance(value, int | float) and not (key in PROBLEMS and value == 0):
-            found.append((label, form(value)))
-    return found
+            values.append((label, form(value)))
+    return values
 
 
-def line(event: Mapping[str, Any], total: int) -> str:
+def line(event: Event, total: int) -> str:
     """Return an event as one line, empty if it has nothing to show.
 
     Args:
@@ -149,8 +151,8 @@ class Progress:
         """
         self.title, self.total, self.start = title, total, start
         self.console = console or out()
-        self.history: list[dict[str, Any]] = []
-        self.tick: Mapping[str, Any] = {}
+        self.history: list[Event] = []
+        self.tick: Event = {}
         self._begun = self._printed = self._work_begun = time.monotonic()
         self._live: Live | None = None
 
@@ -169,7 +171,7 @@ class Progress:
             self._live.stop()
             self._live = None
 
-    def __call__(self, event: Mapping[str, Any]) -> None:
+    def __call__(self, event: Event) -> None:
         """Show one event."""
         if self.start:
             self.console.print(self.start, style="dim", soft_wrap=True)
@@ -186,13 +188,13 @@ class Progress:
             self._printed = time.monotonic()
             self.console.print(text + self._tick_left(event), soft_wrap=True)
 
-    def _due(self, event: Mapping[str, Any]) -> bool:
+    def _due(self, event: Event) -> bool:
         if event.get("phase") == "train" and event.get("iteration") in (1, self.total):
             return True
         regular = event.get("phase") in ("train", "tick")
         return not regular or time.monotonic() - self._printed >= INTERVAL
 
-    def _tick_left(self, event: Mapping[str, Any]) -> str:
+    def _tick_left(self, event: Event) -> str:
         """Return how long the work that an event counts will still take, at the speed so far."""
         if event.get("phase") != "tick" or event["what"] not in WORK or not event["done"]:
             return ""
@@ -206,7 +208,7 @@ class Progress:
     def render(self) -> RenderableType:
         """Return the live table."""
         shown = [event for event in self.history if event.get("phase") in ("train", "imitation")]
-        latest: Mapping[str, Any] = shown[-1] if shown else {}
+        latest: Event = shown[-1] if shown else {}
         done = int(latest.get("iteration") or 0)
         left = latest.get("seconds_left")
         head = Table.grid(padding=(0, 2))
@@ -237,13 +239,13 @@ class Progress:
         return Group(*parts)
 
 
-def curves_of(events: list[dict[str, Any]]) -> list[Curve]:
+def curves_of(events: Sequence[Event]) -> list[Curve]:
     """Return success over iterations: while training as a line, on the panel as points with intervals."""
     train = [e for e in events if e.get("phase") == "train" and e.get("success") is not None]
     panel = [e for e in events if e.get("phase") == "evaluation" and e.get("success") is not None]
-    found = []
+    curves = []
     if train:
-        found.append(
+        curves.append(
             Curve(
                 "success while training (new tasks, sampled)",
                 tuple(float(event["iteration"]) for event in train),
@@ -252,7 +254,7 @@ def curves_of(events: list[dict[str, Any]]) -> list[Curve]:
         )
     if panel:
         ends = [(event.get("low", event["success"]), event.get("high", event["success"])) for event in panel]
-        found.append(
+        curves.append(
             Curve(
                 "success on the panel of held-out tasks",
                 tuple(float(event["iteration"]) for event in panel),
@@ -262,4 +264,4 @@ def curves_of(events: list[dict[str, Any]]) -> list[Curve]:
                 points=True,
             )
         )
-    return found
+    return curves

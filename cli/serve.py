@@ -69,14 +69,14 @@ def shop(
 
     require_packages()
     files = products, attributes, human
-    given = {"level": level, "split": split, "goals": goals}
-    _refuse_idle(given, files=products is not None)
+    choices = {"level": level, "split": split, "goals": goals}
+    _refuse_idle(choices, files=products is not None)
     if save is not None:
         check_suffix(save)
         require_writable(save)
     opened = listen(host, port)
     try:
-        env = _environment(files, given, reward=reward, seed=seed, observation=observation)
+        env = _environment(files, choices, reward=reward, seed=seed, observation=observation)
         source = env.source
         site = create_app(source.shop, source, on_purchase=None if save is None else _saver(env, save))
         _announce(url_of(opened), source)
@@ -86,16 +86,18 @@ def shop(
     say("closed")
 
 
-def _refuse_idle(given: dict[str, str | None], *, files: bool) -> None:
+def _refuse_idle(choices: dict[str, str | None], *, files: bool) -> None:
     """Refuse options that do not apply to the served catalogue."""
     for name in ("level", "split") if files else ("goals",):
-        if given[name] is not None:
-            what = "a generated catalogue" if files else "product files"
-            raise UserError(f"--{name} applies to {what}, but product files are {'given' if files else 'not given'}")
+        if choices[name] is not None:
+            catalogue = "a generated catalogue" if files else "product files"
+            raise UserError(
+                f"--{name} applies to {catalogue}, but product files are {'given' if files else 'not given'}"
+            )
 
 
 def _environment(
-    files: tuple[Path | None, ...], given: dict[str, str | None], *, reward: str, seed: int, observation: str
+    files: tuple[Path | None, ...], choices: dict[str, str | None], *, reward: str, seed: int, observation: str
 ) -> WebShopEnv:
     """Return the environment whose goals visitors get: all those of the files, or a split of a generated catalogue."""
     from turnwise.envs.shop.env import WebShopEnv
@@ -104,9 +106,9 @@ def _environment(
     products, attributes, human = files
     source: GeneratedProducts | ProductFiles
     if products is None:
-        source = GeneratedProducts(given["level"] or "small", given["split"] or "held_out", seed)
+        source = GeneratedProducts(choices["level"] or "small", choices["split"] or "held_out", seed)
     else:
-        goals = given["goals"] or "auto"
+        goals = choices["goals"] or "auto"
         source = ProductFiles(products, attributes, human, "test", "all", goals, catalogue_seed=seed)
     return WebShopEnv(source, reward=reward, observation=observation)
 
@@ -135,8 +137,8 @@ def _saver(env: WebShopEnv, path: Path) -> OnPurchase:
 def _announce(where: str, source: GoalSource) -> None:
     tasks = source.ids(3)
     shop = source.shop
-    what = f"{len(shop.catalogue):,} products; tagger of the reward: {shop.reward_function.tagger_name}"
-    lines = [Text(where, style="bold underline"), Text(what, style="dim")]
+    facts = f"{len(shop.catalogue):,} products; tagger of the reward: {shop.reward_function.tagger_name}"
+    lines = [Text(where, style="bold underline"), Text(facts, style="dim")]
     if tasks:
         lines.append(Text(f"a task of your choice: {where}/{tasks[0].replace('/', '-')}", style="dim"))
     lines.append(Text("Ctrl-C ends", style="dim"))
@@ -193,12 +195,12 @@ def search(
 
 def _open_for_queries(where: str, library: Library, index: str) -> None:
     left_out = library.passages.skipped
-    what = f"{len(library):,} passages, {index}" + (f"; {left_out:,} lines left out" if left_out else "")
+    facts = f"{len(library):,} passages, {index}" + (f"; {left_out:,} lines left out" if left_out else "")
     if left_out:
         warn(library.passages.complaints[0])
     lines = [
         Text(f"{where}/retrieve", style="bold underline"),
-        Text(what, style="dim"),
+        Text(facts, style="dim"),
         Text(f"{where}/health reports the state; Ctrl-C ends", style="dim"),
     ]
     out().print(Panel(Text("\n").join(lines), title="The search service is running", expand=False, padding=(0, 2)))

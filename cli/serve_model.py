@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 from ipaddress import ip_address
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -60,7 +60,7 @@ def serve_model(
     os.execve(sys.executable, [sys.executable, "-m", MODULE, *flags({**arguments, **own})], environment)
 
 
-def flags(arguments: Mapping[str, Any]) -> list[str]:
+def flags(arguments: Mapping[str, object]) -> list[str]:
     """Return arguments of vLLM's engine as flags of its command line.
 
     >>> flags({"block_size": 32, "enable_chunked_prefill": False, "enforce_eager": True, "max_model_len": None})

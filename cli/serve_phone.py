@@ -57,27 +57,27 @@ def phone(
     ] = None,
 ) -> None:
     """Serve a simulated phone on this machine only, until Ctrl-C: a page to play it, and its adb port."""
-    given = locals()
+    typed = locals()
     if androidworld:
-        _refuse(given, _OF_THE_PAGE, "the page, which --androidworld does not serve")
+        _refuse(typed, _OF_THE_PAGE, "the page, which --androidworld does not serve")
         options = {"instances": instances, "seed": seed, "injections": injections, "sessions": sessions}
         chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         _serve_androidworld(5000 if port is None else port, split=split, **chosen)
         return
-    _refuse(given, _OF_ANDROIDWORLD, "AndroidWorld's interface: add --androidworld")
+    _refuse(typed, _OF_ANDROIDWORLD, "AndroidWorld's interface: add --androidworld")
     if free:
-        _refuse(given, ("template", "app"), "a task, but --free asks for a phone without one")
+        _refuse(typed, ("template", "app"), "a task, but --free asks for a phone without one")
     from turnwise.envs.android.site.player import Choice
 
     choice = Choice(split, template or "", seed, tuple(app or ()), free)
     _serve_page(4000 if port is None else port, adb_port or 0, choice, save)
 
 
-def _refuse(given: Mapping[str, Any], names: Sequence[str], what: str) -> None:
+def _refuse(values: Mapping[str, object], names: Sequence[str], scope: str) -> None:
     """Refuse options that have no effect."""
     for name in names:
-        if given[name] not in (None, False, []):
-            raise UserError(f"--{name.replace('_', '-')} applies to {what}")
+        if values[name] not in (None, False, []):
+            raise UserError(f"--{name.replace('_', '-')} applies to {scope}")
 
 
 def _serve_page(port: int, adb_port: int, choice: Choice, save: Path | None) -> None:

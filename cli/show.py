@@ -36,7 +36,7 @@ _TEXT_WIDTH = 46
 class CreditedTurn:
     """One turn with its advantage.
 
-    `anchor` is what it is compared by; `parts` are the terms of the advantage; `kept` is False if the rule drops the
+    `anchor` is what it is compared by; `parts` are the terms of the advantage; `in_loss` is False if the rule drops the
     turn from the loss.
     """
 
@@ -46,20 +46,22 @@ class CreditedTurn:
     anchor: str
     value: float
     parts: Mapping[str, float]
-    kept: bool
+    in_loss: bool
 
 
 def credited_turns(group: Group, settings: CreditSettings, rule: str) -> list[CreditedTurn]:
     """Return every turn of a group's finished trajectories with its advantage, in the order of play."""
     from turnwise.agents.steps import anchors_of, steps_of
 
-    turns = [(one, number, turn) for one in group.finished for number, turn in enumerate(one.turns, start=1)]
+    turns = [
+        (episode, number, turn) for episode in group.finished for number, turn in enumerate(episode.turns, start=1)
+    ]
     if not turns:
         return []
     result = settings.advantages(rule, steps_of([group], anchor=settings.anchor)).aligned(
         [trajectory.id for trajectory, _, _ in turns], [number - 1 for _, number, _ in turns]
     )
-    anchors = [key for one in group.finished for key in anchors_of(one, settings.anchor)[:-1]]
+    anchors = [key for episode in group.finished for key in anchors_of(episode, settings.anchor)[:-1]]
     return [
         CreditedTurn(
             trajectory,
@@ -102,9 +104,11 @@ def _identical(rows: Sequence[CreditedTurn]) -> list[list[list[CreditedTurn]]]:
     """Return the turns of each trajectory, with trajectories of equal turns and advantages gathered."""
     gathered: dict[tuple[object, ...], list[list[CreditedTurn]]] = {}
     for _, members in itertools.groupby(rows, key=lambda row: row.trajectory.id):
-        one = list(members)
-        key = tuple((row.turn.action, row.turn.text, _next_text(row), round(row.value, 3), row.kept) for row in one)
-        gathered.setdefault(key, []).append(one)
+        turns = list(members)
+        key = tuple(
+            (row.turn.action, row.turn.text, _next_text(row), round(row.value, 3), row.in_loss) for row in turns
+        )
+        gathered.setdefault(key, []).append(turns)
     return list(gathered.values())
 
 
@@ -134,7 +138,7 @@ def _print_identical(console: Console, copies: Sequence[Sequence[CreditedTurn]],
         line.append(f"{_short(action, 34):<34}", style="" if row.turn.valid else "yellow")
         room = max(_TEXT_WIDTH, console.width - line.cell_len - 2)
         line.append(f"  {_short(_next_text(row), room)}", style="dim")
-        if not row.kept:
+        if not row.in_loss:
             line.append("  (dropped)", style="yellow")
         console.print(line, soft_wrap=True)
     console.print()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +13,7 @@ from turnwise.cli.command_line import command, resume_command
 from turnwise.cli.console import discard_output, say, warn
 from turnwise.cli.errors import INTERRUPTED, UserError
 from turnwise.cli.options import Trust
-from turnwise.cli.progress import Progress, start_line
+from turnwise.cli.progress import Event, Progress, start_line
 from turnwise.cli.ranks import begun_here, note_begin, started_with_others, train_with_others
 from turnwise.registry import trust_names
 
@@ -90,7 +90,7 @@ def train_with_progress(run: Run, *, resume: bool, leader: Leader | None = None)
         raise
 
 
-def _recording_command(folder: Path, on_event: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+def _recording_command(folder: Path, on_event: Callable[[Event], None]) -> Callable[[Event], None]:
     """Return a listener that notes, with the first event, that the run has begun: the command line in its folder.
 
     If the pipe that shows the progress is closed (`turnwise train ... | head`), it stops the run as Ctrl-C does.
@@ -100,7 +100,7 @@ def _recording_command(folder: Path, on_event: Callable[[dict[str, Any]], None])
 
     recorded = False
 
-    def listen(event: dict[str, Any]) -> None:
+    def listen(event: Event) -> None:
         nonlocal recorded
         if not recorded:
             recorded = True

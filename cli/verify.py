@@ -18,7 +18,7 @@ from turnwise.cli.errors import USER_ERROR, UserError, sentence_of
 from turnwise.registry import CannotLoad, load, suggest
 
 if TYPE_CHECKING:
-    from turnwise.cli.reference_cases import ReferenceCase, ReferenceResult
+    from turnwise.cli.reference.cases import ReferenceCase, ReferenceResult
 
 _SHOWN = 5
 
@@ -38,29 +38,29 @@ def verify(
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Check reference cases: how many agree, and the largest difference, function by function."""
-    from turnwise.cli.reference_cases import check_case
+    from turnwise.cli.reference.cases import check_case
 
     paths = files or sorted((Path(__file__).parent / "reference").glob("*.json"))
     cases, unread = _read(paths)
     checked = _chosen(cases, method, needs_one=function is not None)
-    given = None if function is None else imported(function)
+    replacement = None if function is None else imported(function)
     results: dict[Path, list[ReferenceResult]] = {}
     for path, chosen in checked.items():
         try:
-            results[path] = [check_case(case, given) for case in chosen]
+            results[path] = [check_case(case, replacement) for case in chosen]
         except ImportError as error:
             if len(paths) == 1 or sentence_of(error) is None:
                 raise
             unread[path] = f"{path.name} is not checked: {sentence_of(error)}"
     if as_json:
         errors = [{"file": str(path), "error": text} for path, text in unread.items()]
-        say_json([_as_json(path, found) for path, found in results.items()] + errors)
+        say_json([_as_json(path, file_results) for path, file_results in results.items()] + errors)
     else:
-        for path, found in results.items():
-            _print(path, found)
+        for path, file_results in results.items():
+            _print(path, file_results)
     for text in unread.values():
         warn(text)
-    outcomes = {result.outcome for found in results.values() for result in found}
+    outcomes = {result.outcome for file_results in results.values() for result in file_results}
     if outcomes & {"differs", "refused", "unimplemented"}:
         raise typer.Exit(1)
     if "malformed" in outcomes or unread:
@@ -73,7 +73,7 @@ def _read(files: Sequence[Path]) -> tuple[dict[Path, list[ReferenceCase]], dict[
     Raises:
         UserError, OSError: there is only one file, and it cannot be read.
     """
-    from turnwise.cli.reference_cases import read_cases
+    from turnwise.cli.reference.cases import read_cases
 
     cases, unread = {}, {}
     for path in files:
@@ -90,16 +90,16 @@ def _chosen(
     cases: dict[Path, list[ReferenceCase]], method: str | None, *, needs_one: bool
 ) -> dict[Path, list[ReferenceCase]]:
     """Return the cases of one method, given as "gigpo" or "credit/gigpo"; without a method, all cases."""
-    known = list(dict.fromkeys(case.function for found in cases.values() for case in found))
+    functions = list(dict.fromkeys(case.function for file_cases in cases.values() for case in file_cases))
     if method is not None:
-        names = [name for name in known if method in (name, name.partition("/")[2])]
+        names = [name for name in functions if method in (name, name.partition("/")[2])]
         if not names:
-            raise UserError(f"these files have no cases of {method!r}{suggest(method, known)}")
-        known = names
-    if needs_one and len(known) > 1:
-        raise UserError(f"--function replaces one function, which --method must name{suggest('', known)}")
-    chosen = {path: [case for case in found if case.function in known] for path, found in cases.items()}
-    return {path: found for path, found in chosen.items() if found}
+            raise UserError(f"these files have no cases of {method!r}{suggest(method, functions)}")
+        functions = names
+    if needs_one and len(functions) > 1:
+        raise UserError(f"--function replaces one function, which --method must name{suggest('', functions)}")
+    chosen = {path: [case for case in file_cases if case.function in functions] for path, file_cases in cases.items()}
+    return {path: file_cases for path, file_cases in chosen.items() if file_cases}
 
 
 def imported(path: str) -> Callable[..., Any]:
@@ -109,12 +109,12 @@ def imported(path: str) -> Callable[..., Any]:
         UserError: it cannot be imported, or is not callable.
     """
     try:
-        found = load(path, "function")
+        loaded = load(path, "function")
     except (CannotLoad, ValueError, SystemExit) as error:  # a module may call sys.exit while it is imported
         raise UserError(f"--function must be an importable module:name, got {path!r}: {error!r}.") from error
-    if not callable(found):
-        raise UserError(f"--function {path} must be a function, got {type(found).__name__}.")
-    return found  # type: ignore[no-any-return]
+    if not callable(loaded):
+        raise UserError(f"--function {path} must be a function, got {type(loaded).__name__}.")
+    return loaded  # type: ignore[no-any-return]
 
 
 def _by_function(results: Sequence[ReferenceResult]) -> dict[str, list[ReferenceResult]]:
@@ -138,7 +138,7 @@ def _summary(results: Sequence[ReferenceResult]) -> dict[str, Any]:
 
 
 def _print(path: Path, results: Sequence[ReferenceResult]) -> None:
-    lines = {name: _summary(found) for name, found in _by_function(results).items()}
+    lines = {name: _summary(of_function) for name, of_function in _by_function(results).items()}
     width = max(map(len, lines))
     say(str(path), "bold")
     for name, line in lines.items():
@@ -157,16 +157,16 @@ def _print(path: Path, results: Sequence[ReferenceResult]) -> None:
     say(f"  {total['agree']} of {total['total']} agree{apart}\n")
 
 
-def _as_json(path: Path, results: Sequence[ReferenceResult]) -> dict[str, Any]:
+def _as_json(path: Path, results: Sequence[ReferenceResult]) -> dict[str, object]:
     functions = []
-    for name, found in _by_function(results).items():
-        line = _summary(found)
+    for name, of_function in _by_function(results).items():
+        line = _summary(of_function)
         cases = {key: [_case_json(result) for result in line[key]] for key in ("noise", "failed")}
         functions.append({"function": name, **line, **cases, "worst": _finite(line["worst"])})
     return {"file": str(path), "functions": functions}
 
 
-def _case_json(result: ReferenceResult) -> dict[str, Any]:
+def _case_json(result: ReferenceResult) -> dict[str, object]:
     size = _finite(result.difference)
     return {"case": result.case.name, "outcome": result.outcome, "detail": result.detail, "difference": size}
 

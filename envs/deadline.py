@@ -15,6 +15,7 @@ from turnwise.envs.branch import OPTIONAL_METHODS, find_method
 from turnwise.envs.errors import DeadlineExceeded
 from turnwise.envs.info import Environment, ResetOptions, ResetResult, StepResult
 from turnwise.processes.deadlines import DeadlinePassed, WorkerThread, wait
+from turnwise.tools.visible_text import shortened
 
 __all__ = ["Deadline"]
 
@@ -104,5 +105,4 @@ class Deadline(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def _short(action: Any, longest: int = 60) -> str:
-    text = repr(action)
-    return text if len(text) <= longest else text[: longest - 3] + "..."
+    return shortened(repr(action), longest, keep=longest - 3)

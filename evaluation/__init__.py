@@ -1,7 +1,9 @@
 """Evaluation: panels of tasks, intervals, paired comparison, suites and benchmark cards."""
 
 from turnwise.evaluation.comparison import Comparison, compare
-from turnwise.evaluation.evaluation import EvaluationResult, EvaluationSummary, Panel, Rate, evaluate
+from turnwise.evaluation.evaluation import evaluate
+from turnwise.evaluation.panels import Panel
+from turnwise.evaluation.results import EvaluationResult, EvaluationSummary, Rate
 from turnwise.evaluation.statistics import mcnemar_exact, paired_permutation, wilson
 
 __all__ = [

@@ -28,7 +28,9 @@ from turnwise.agents.files.trajectory_files import TornLine, TrajectoryWriter, r
 from turnwise.agents.prompts.chat_template import DATE, reads_clock
 from turnwise.agents.samplers.base import Samples
 from turnwise.agents.trajectory import Trajectory
-from turnwise.evaluation.evaluation import EpisodeRow, EvaluationResult, Panel, evaluate
+from turnwise.evaluation.evaluation import evaluate
+from turnwise.evaluation.panels import Panel
+from turnwise.evaluation.results import EpisodeRow, EvaluationResult
 from turnwise.evaluation.suite import PinnedPanel
 
 __all__ = ["BenchmarkFolder", "PanelEpisodes", "agent_settings", "play_panel"]
@@ -57,8 +59,8 @@ class PanelEpisodes:
 
     def add(self, trajectory: Trajectory) -> None:
         """Count an episode; one that finished replaces one that ended as an error."""
-        known = self._rows.get(trajectory.task)
-        if trajectory.task in self._tasks and (known is None or known.stop == "error"):
+        row = self._rows.get(trajectory.task)
+        if trajectory.task in self._tasks and (row is None or row.stop == "error"):
             self._rows[trajectory.task] = EpisodeRow.of(trajectory)
 
     @property
@@ -75,7 +77,7 @@ class PanelEpisodes:
 class BenchmarkFolder:
     """The folder of one player on one suite."""
 
-    def __init__(self, folder: Path, identity: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, identity: Mapping[str, object]) -> None:
         """Open or create the folder.
 
         Args:
@@ -100,7 +102,7 @@ class BenchmarkFolder:
         """Let other processes use the folder."""
         self._lock.close()
 
-    def _open(self, identity: Mapping[str, Any]) -> None:
+    def _open(self, identity: Mapping[str, object]) -> None:
         self._file = self.folder / "state.json"
         self._state: dict[str, Any] = {"version": VERSION, "identity": dict(identity), "panels": {}}
         if self._file.exists():
@@ -113,7 +115,7 @@ class BenchmarkFolder:
         else:
             self._save()
 
-    def episodes(self, pinned: PinnedPanel, settings: Mapping[str, Any]) -> PanelEpisodes:
+    def episodes(self, pinned: PinnedPanel, settings: Mapping[str, object]) -> PanelEpisodes:
         """Return the stored episodes of a panel, which must have been played with the same settings.
 
         Raises:
@@ -121,8 +123,8 @@ class BenchmarkFolder:
         """
         name = pinned.spec.name
         identity = {"digest": pinned.digest, "settings": dict(settings)}
-        known = self._state["panels"].setdefault(name, {"identity": identity, "seconds": 0.0})
-        self._require(known["identity"], identity, f"panel {name}: ")
+        panel = self._state["panels"].setdefault(name, {"identity": identity, "seconds": 0.0})
+        self._require(panel["identity"], identity, f"panel {name}: ")
         self._save()
         return PanelEpisodes(pinned.panel, self.folder / f"{name}.jsonl")
 
@@ -147,20 +149,21 @@ class BenchmarkFolder:
         check_lock(self.folder)
         write_json(self._file, self._state)
 
-    def _require(self, known: Mapping[str, Any], wanted: Mapping[str, Any], where: str = "") -> None:
-        for key in [*wanted, *known]:
-            if known.get(key) != wanted.get(key):
+    def _require(self, stored: Mapping[str, object], current: Mapping[str, object], where: str = "") -> None:
+        for key in [*current, *stored]:
+            if stored.get(key) != current.get(key):
+                difference = _difference(key, stored.get(key), current.get(key))
                 raise EvaluationError(
-                    f"{self.folder} holds another benchmark ({where}{_difference(key, known.get(key), wanted.get(key))}"
-                    "); choose another --output, or remove that folder"
+                    f"{self.folder} holds another benchmark ({where}{difference}); choose another --output, or remove "
+                    "that folder"
                 )
 
 
-def _difference(key: str, known: Any, wanted: Any) -> str:
-    if isinstance(known, Mapping) and isinstance(wanted, Mapping):
-        key = next(inner for inner in [*known, *wanted] if known.get(inner) != wanted.get(inner))
-        known, wanted = known.get(key), wanted.get(key)
-    return f"{key} was {known!r} and is {wanted!r}"
+def _difference(key: str, stored: object, current: object) -> str:
+    if isinstance(stored, Mapping) and isinstance(current, Mapping):
+        key = next(inner for inner in [*stored, *current] if stored.get(inner) != current.get(inner))
+        stored, current = stored.get(key), current.get(key)
+    return f"{key} was {stored!r} and is {current!r}"
 
 
 class _Clock:
@@ -170,10 +173,10 @@ class _Clock:
         self._folder, self._panel, self._last = folder, panel, time.monotonic()
 
     def record(self, least: float = 0.0) -> None:
-        now = time.monotonic()
-        if now - self._last >= least:
-            self._folder.add_seconds(self._panel, now - self._last)
-            self._last = now
+        current_time = time.monotonic()
+        if current_time - self._last >= least:
+            self._folder.add_seconds(self._panel, current_time - self._last)
+            self._last = current_time
 
 
 def play_panel(
@@ -219,8 +222,8 @@ def play_panel(
 
         try:
             if stored.missing:
-                rest = replace(pinned.panel, tasks=stored.missing)
-                evaluate(agent, sampler, rest, pinned.make, concurrency=most, deadline=spec.deadline or None,
+                remaining = replace(pinned.panel, tasks=stored.missing)
+                evaluate(agent, sampler, remaining, pinned.make, concurrency=most, deadline=spec.deadline or None,
                          on_finish=keep)  # fmt: skip
         finally:
             clock.record()
@@ -236,7 +239,7 @@ def _writer(path: Path) -> TrajectoryWriter:
         return TrajectoryWriter(path, append=True)
 
 
-def agent_settings(agent: Agent) -> dict[str, Any]:
+def agent_settings(agent: Agent) -> dict[str, object]:
     """Return everything about an agent that can change a result, as JSON-compatible values."""
     template, chat = agent.prompt.template, agent.chat_template
     return {

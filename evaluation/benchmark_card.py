@@ -11,7 +11,8 @@ from typing import Any, Literal, get_args
 from turnwise.agents.errors import EvaluationError
 from turnwise.agents.files.json_files import read_json, validated, write_json
 from turnwise.evaluation.comparison import Comparison, compare
-from turnwise.evaluation.evaluation import EpisodeRow, EvaluationResult, Panel, panel_json
+from turnwise.evaluation.panels import Panel, panel_json
+from turnwise.evaluation.results import EpisodeRow, EvaluationResult
 from turnwise.evaluation.seed_statistics import holm
 from turnwise.evaluation.statistics import mean_of_rates
 from turnwise.evaluation.suite import digest
@@ -99,8 +100,8 @@ class Card:
             raise EvaluationError(f"{complaint}: {type(error).__name__}: {error}") from error
 
 
-def _panel_content(panel: CardPanel) -> dict[str, Any]:
-    content: dict[str, Any] = {"name": panel.name, "env": panel.env, "status": panel.status, "reason": panel.reason}
+def _panel_content(panel: CardPanel) -> dict[str, object]:
+    content: dict[str, object] = {"name": panel.name, "env": panel.env, "status": panel.status, "reason": panel.reason}
     result = panel.result
     if result is not None:
         content |= {
@@ -114,7 +115,7 @@ def _panel_content(panel: CardPanel) -> dict[str, Any]:
     return content
 
 
-def _columns(result: EvaluationResult) -> dict[str, list[Any]]:
+def _columns(result: EvaluationResult) -> dict[str, list[object]]:
     """Return the episodes column by column; a column with nothing but defaults is left out."""
     columns = {}
     for entry in fields(EpisodeRow):
@@ -173,19 +174,21 @@ def compare_cards(first: Card, second: Card) -> CardComparison:
         else:
             pairs[panel.name] = (panel.result, other.result)
     left_out |= dict.fromkeys(others, "only in the second")
-    found: dict[str, Comparison] = {}
+    comparisons: dict[str, Comparison] = {}
     for name, (a, b) in pairs.items():
         try:
-            found[name] = compare(a, b)
+            comparisons[name] = compare(a, b)
         except EvaluationError as error:
             if digest(a.panel) != digest(b.panel):
                 raise EvaluationError(f"panel {name}: {error}") from error
             left_out[name] = str(error)
-    if not found:
+    if not comparisons:
         raise EvaluationError(f"the cards have no panel that both played: {_listed(left_out)}")
-    corrected = dict(zip(found, holm([one.p_success for one in found.values()]), strict=True))
-    overall = compare(_together([pairs[name][0] for name in found]), _together([pairs[name][1] for name in found]))
-    return CardComparison(found, corrected, overall, left_out)
+    corrected = dict(zip(comparisons, holm([comparison.p_success for comparison in comparisons.values()]), strict=True))
+    overall = compare(
+        _together([pairs[name][0] for name in comparisons]), _together([pairs[name][1] for name in comparisons])
+    )
+    return CardComparison(comparisons, corrected, overall, left_out)
 
 
 def _listed(reasons: Mapping[str, str]) -> str:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from turnwise.agents.errors import EvaluationError
-from turnwise.evaluation.evaluation import EvaluationResult, Panel, Rate
+from turnwise.evaluation.panels import Panel
+from turnwise.evaluation.results import EvaluationResult, Rate
 from turnwise.evaluation.statistics import mcnemar_exact, paired_permutation
 
 

@@ -27,8 +27,8 @@ def ranks(values: NDArray[Any]) -> NDArray[np.float64]:
     [1.0, 4.0, 2.5, 2.5]
     """
     column, row = values[..., :, None], values[..., None, :]
-    found = (row < column).sum(-1) + ((row == column).sum(-1) + 1) / 2
-    return np.asarray(found, dtype=np.float64)
+    positions = (row < column).sum(-1) + ((row == column).sum(-1) + 1) / 2
+    return np.asarray(positions, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from turnwise.agents.errors import EvaluationError
 from turnwise.evaluation.comparison import compare
-from turnwise.evaluation.evaluation import EvaluationResult, Rate
+from turnwise.evaluation.results import EvaluationResult, Rate
 from turnwise.evaluation.statistics import paired_permutation, wilson
 
 
@@ -111,11 +111,11 @@ class Mean:
         Equal rates have no spread, and their t-interval would be a point: a method that never won would seem certain
         never to win. The interval is then Wilson's, over the episodes of all seeds.
         """
-        known = [rate for rate in rates if rate.value is not None]
-        mean = cls.of([float(rate.value) for rate in known if rate.value is not None], confidence)
+        valid = [rate for rate in rates if rate.value is not None]
+        mean = cls.of([float(rate.value) for rate in valid if rate.value is not None], confidence)
         if mean.error is None or mean.error > 1e-12:
             return mean
-        low, high = wilson(sum(rate.k for rate in known), sum(rate.n for rate in known), confidence)
+        low, high = wilson(sum(rate.k for rate in valid), sum(rate.n for rate in valid), confidence)
         return cls(mean.value, low, high, mean.error, mean.n)
 
 
@@ -211,10 +211,12 @@ def compare_seeds(first: Mapping[int, EvaluationResult], second: Mapping[int, Ev
     pairs, left_out = [], 0
     by_task: dict[str, int] = {}
     for seed in seeds:
-        found = compare(first[seed], second[seed])
-        share = (found.only_second - found.only_first) / found.pairs
-        pairs.append(SeedPair(seed, found.pairs, found.only_first, found.only_second, share, found.p_success))
-        left_out += found.left_out
+        comparison = compare(first[seed], second[seed])
+        share = (comparison.only_second - comparison.only_first) / comparison.pairs
+        pairs.append(
+            SeedPair(seed, comparison.pairs, comparison.only_first, comparison.only_second, share, comparison.p_success)
+        )
+        left_out += comparison.left_out
         for task, difference in _differences(first[seed], second[seed]):
             by_task[task] = by_task.get(task, 0) + difference
     shares = [pair.difference for pair in pairs]

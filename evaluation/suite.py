@@ -26,15 +26,13 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-import gymnasium
-
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError, EvaluationError
 from turnwise.agents.files.json_files import validated
 from turnwise.envs import make as make_env
 from turnwise.envs.errors import UnknownEnv, UnknownOption
 from turnwise.envs.registration import find
-from turnwise.evaluation.evaluation import Panel, draw_tasks, panel_json
+from turnwise.evaluation.panels import Environment, Panel, draw_tasks, panel_json
 from turnwise.registry import Untrusted, suggest
 from turnwise.tools.bounded_input import InputError, read_toml
 
@@ -99,10 +97,10 @@ class Suite:
         if not isinstance(panels, list) or not panels:
             raise EvaluationError(f"{path} must have at least one table [[panels]]")
         tables = _with_copies(panels, path)
-        found = tuple(_panel(table, number, content, path) for number, table in enumerate(tables, start=1))
-        for panel in found:
-            _check_panel(panel, [other.name for other in found], path)
-        return cls(str(content.get("name", path.stem)), found, str(content.get("about", "")))
+        suite_panels = tuple(_panel(table, number, content, path) for number, table in enumerate(tables, start=1))
+        for panel in suite_panels:
+            _check_panel(panel, [other.name for other in suite_panels], path)
+        return cls(str(content.get("name", path.stem)), suite_panels, str(content.get("about", "")))
 
     def only(self, names: list[str]) -> Suite:
         """Return the suite with these panels alone; all of them if there are no names.
@@ -110,31 +108,31 @@ class Suite:
         Raises:
             EvaluationError: there is no panel of such a name.
         """
-        known = [panel.name for panel in self.panels]
+        available = [panel.name for panel in self.panels]
         for name in names:
-            if name not in known:
-                raise EvaluationError(f"the suite {self.name} has no panel {name!r}{suggest(name, known)}")
+            if name not in available:
+                raise EvaluationError(f"the suite {self.name} has no panel {name!r}{suggest(name, available)}")
         return replace(self, panels=tuple(panel for panel in self.panels if not names or panel.name in names))
 
 
 def _with_copies(tables: list[object], path: Path) -> list[dict[str, Any]]:
     """Return the tables of panels, in which `like = NAME` is replaced by the keys of an earlier panel."""
-    known: dict[str, dict[str, Any]] = {}
-    found = []
+    by_name: dict[str, dict[str, Any]] = {}
+    merged_tables = []
     for number, table in enumerate(tables, start=1):
         if not isinstance(table, dict):
             raise EvaluationError(f"{path}, panel {number}: a panel must be a table, got {table!r}")
         base: dict[str, Any] = {}
         if "like" in table:
-            if table["like"] not in known:
-                near = suggest(str(table["like"]), known)
+            if table["like"] not in by_name:
+                near = suggest(str(table["like"]), by_name)
                 raise EvaluationError(f"{path}, panel {number}: there is no earlier panel {table['like']!r}{near}")
-            base = known[table["like"]]
+            base = by_name[table["like"]]
         own = {key: value for key, value in table.items() if key != "like"}
         merged = {**base, **own, "agent": {**base.get("agent", {}), **own.get("agent", {})}}
-        known[str(merged.get("name"))] = merged
-        found.append(merged)
-    return found
+        by_name[str(merged.get("name"))] = merged
+        merged_tables.append(merged)
+    return merged_tables
 
 
 def _panel(table: dict[str, Any], number: int, content: Mapping[str, Any], path: Path) -> SuitePanel:
@@ -148,10 +146,10 @@ def _panel(table: dict[str, Any], number: int, content: Mapping[str, Any], path:
     return validated(SuitePanel, values, where)
 
 
-def _check_keys(table: Mapping[str, Any], known: list[str], where: str) -> None:
+def _check_keys(table: Mapping[str, object], keys: list[str], where: str) -> None:
     for key in table:
-        if key not in known:
-            raise EvaluationError(f"{where}: unknown key {key!r}{suggest(key, known)}")
+        if key not in keys:
+            raise EvaluationError(f"{where}: unknown key {key!r}{suggest(key, keys)}")
 
 
 def _check_panel(panel: SuitePanel, names: list[str], path: Path) -> None:
@@ -190,7 +188,7 @@ class PinnedPanel:
         """Identity of the panel."""
         return digest(self.panel)
 
-    def make(self) -> gymnasium.Env[Any, Any]:
+    def make(self) -> Environment:
         """Return a new environment."""
         return make_env(self.panel.env, **self.kwargs)
 
@@ -233,24 +231,24 @@ def _paths(spec: SuitePanel) -> dict[str, str]:
     Raises:
         Unavailable: none of the paths exists.
     """
-    found = {}
+    existing_paths = {}
     for name, choices in spec.files.items():
         paths = [os.path.expanduser(os.path.expandvars(choice)) for choice in choices]
         existing = [path for path in paths if Path(path).exists()]
         if not existing:
             raise Unavailable(f"{name}: none of {', '.join(choices)} exists")
-        found[name] = existing[0]
-    return found
+        existing_paths[name] = existing[0]
+    return existing_paths
 
 
-def _first_tasks(env: gymnasium.Env[Any, Any], count: int) -> tuple[str, ...]:
+def _first_tasks(env: Environment, count: int) -> tuple[str, ...]:
     listing = getattr(env.unwrapped, "task_ids", None)
     if listing is None:
         raise EvaluationError(f"{env.spec.id if env.spec else env} does not list its tasks: it has no task_ids()")
     return tuple(listing(count))
 
 
-def _try(env: gymnasium.Env[Any, Any], task: str, seed: int) -> None:
+def _try(env: Environment, task: str, seed: int) -> None:
     """Start an episode, and take a step where the environment names an action for it: it may need a sandbox."""
     env.reset(seed=seed, options={"task": task})
     action = getattr(env.unwrapped, "EXAMPLE_ACTION", "")

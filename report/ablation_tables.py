@@ -8,13 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from turnwise.report.figures import Estimate, save_curves_and_dots
 from turnwise.report.number_text import duration
 from turnwise.report.plots import Curve
+
+if TYPE_CHECKING:
+    from turnwise.ablation.results import ResultTable
 
 HEAD = ("arm", "mean over seeds", "seeds", "all episodes", "gain above the warm start", "against {}", "verdict")
 SMOOTH = 10
@@ -26,7 +29,7 @@ def per_cent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.1f}"
 
 
-def interval(mean: Mapping[str, Any], *, signed: bool = False, bounded: bool = False) -> str:
+def interval(mean: ResultTable, *, signed: bool = False, bounded: bool = False) -> str:
     """Return a mean with its interval in per cent, or in percentage points if it is `signed`."""
     if mean["value"] is None:
         return "–"
@@ -42,12 +45,12 @@ def p_value(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
-def rows(found: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def rows(results: ResultTable) -> list[tuple[str, ...]]:
     """Return the rows of the main table: the shared warm start, then the arms in their order."""
-    verdicts = {one["arm"]: one for one in found["comparisons"]}
+    verdicts = {comparison["arm"]: comparison for comparison in results["comparisons"]}
     lines: list[tuple[str, ...]] = []
-    for name, arm in [("(warm start)", found["warm_start"]), *found["arms"].items()]:
-        pooled, one = arm["pooled"], verdicts.get(name)
+    for name, arm in [("(warm start)", results["warm_start"]), *results["arms"].items()]:
+        pooled, comparison = arm["pooled"], verdicts.get(name)
         lines.append(
             (
                 name,
@@ -55,16 +58,16 @@ def rows(found: Mapping[str, Any]) -> list[tuple[str, ...]]:
                 str(arm["success"]["n"]),
                 f"{interval(pooled)} ({pooled['k']}/{pooled['n']})",
                 "" if name == "(warm start)" else interval(arm["gain"], signed=True),
-                "" if one is None else interval(one["difference"], signed=True),
-                "" if one is None else one["verdict"],
+                "" if comparison is None else interval(comparison["difference"], signed=True),
+                "" if comparison is None else comparison["verdict"],
             )
         )
     return lines
 
 
-def terminal_table(found: Mapping[str, Any]) -> Table:
+def terminal_table(results: ResultTable) -> Table:
     """Return the main table for the terminal."""
-    return plain_table(_head(found), rows(found), left={0, 6})
+    return plain_table(_head(results), rows(results), left={0, 6})
 
 
 def plain_table(head: Sequence[str], lines: Sequence[Sequence[str]], left: Collection[int]) -> Table:
@@ -83,8 +86,8 @@ def plain_table(head: Sequence[str], lines: Sequence[Sequence[str]], left: Colle
     return table
 
 
-def _head(found: Mapping[str, Any]) -> list[str]:
-    reference = next(iter(found["arms"]))
+def _head(results: ResultTable) -> list[str]:
+    reference = next(iter(results["arms"]))
     return [name.format(reference) for name in HEAD]
 
 
@@ -94,31 +97,31 @@ def grid(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in cells) + "\n"
 
 
-def markdown(found: Mapping[str, Any], picture: str = "") -> str:
+def markdown(results: ResultTable, picture: str = "") -> str:
     """Return the results as Markdown, with an explanation of each number."""
-    panel, packages = found["panel"], found["packages"]
+    panel, packages = results["panel"], results["packages"]
     tasks = len(panel.get("tasks", ()))
     parts = ["# Ablation\n"]
-    if found["command"]:
-        parts.append(f"```sh\n{found['command']}\n```\n")
+    if results["command"]:
+        parts.append(f"```sh\n{results['command']}\n```\n")
     parts.append(
-        f"{len(found['arms'])} arms, seeds {', '.join(map(str, found['seeds']))}. All arms of a seed start from the "
-        f"same warm start, and all are evaluated on the same {tasks} tasks of `{panel.get('env', '?')}`, one episode "
-        f"each. {_time(found)}\n"
+        f"{len(results['arms'])} arms, seeds {', '.join(map(str, results['seeds']))}. All arms of a seed start from "
+        f"the same warm start, and all are evaluated on the same {tasks} tasks of `{panel.get('env', '?')}`, one "
+        f"episode each. {_time(results)}\n"
     )
-    notes = [*found["remarks"], *_unfinished(found)]
+    notes = [*results["remarks"], *_unfinished(results)]
     parts += ["".join(f"- {note}\n" for note in notes)] if notes else []
     parts.append("## Success after training, in per cent\n")
-    parts.append(grid(_head(found), rows(found)))
-    parts.append(LEGEND.format(reference=next(iter(found["arms"]))))
-    if found["comparisons"]:
-        parts += ["## Tests\n", grid(TEST_HEAD, [_tests(one) for one in found["comparisons"]]), TESTS]
+    parts.append(grid(_head(results), rows(results)))
+    parts.append(LEGEND.format(reference=next(iter(results["arms"]))))
+    if results["comparisons"]:
+        parts += ["## Tests\n", grid(TEST_HEAD, [_tests(comparison) for comparison in results["comparisons"]]), TESTS]
     if picture:
         parts.append(f"![success while training and after it]({picture})\n")
-    parts += ["## Diagnostics, in per cent\n", _diagnostics(found), DIAGNOSED]
-    parts += ["## Seed by seed\n", _by_seed(found)]
+    parts += ["## Diagnostics, in per cent\n", _diagnostics(results), DIAGNOSED]
+    parts += ["## Seed by seed\n", _by_seed(results)]
     versions = ", ".join(f"{name} {version}" for name, version in packages.items() if version)
-    parts.append(f"Python {found['python']}, {versions}; {found['platform']}.\n")
+    parts.append(f"Python {results['python']}, {versions}; {results['platform']}.\n")
     return "\n".join(parts)
 
 
@@ -155,33 +158,43 @@ the same reward. *Won*: episodes while training. *Turns per episode*: a mean, no
 """
 
 
-def _time(found: Mapping[str, Any]) -> str:
-    calls = found["calls"]
-    text = f"{duration(found['seconds'])} of work, summed over runs"
+def _time(results: ResultTable) -> str:
+    calls = results["calls"]
+    text = f"{duration(results['seconds'])} of work, summed over runs"
     if not calls:
         return f"{text}."
-    clock, most = sum(one["seconds"] for one in calls), max(one["workers"] for one in calls)
+    clock, most = sum(call["seconds"] for call in calls), max(call["workers"] for call in calls)
     often = f" in {len(calls)} calls" if len(calls) > 1 else ""
     return f"{text}; {duration(clock)} of wall time{often}, {most} {'runs' if most > 1 else 'run'} at a time."
 
 
-def _unfinished(found: Mapping[str, Any]) -> list[str]:
+def _unfinished(results: ResultTable) -> list[str]:
     return [
         f"**{name}, seed {seed}: {entry['state']}**, excluded from all numbers below"
-        for name, arm in [("warm start", found["warm_start"]), *found["arms"].items()]
+        for name, arm in [("warm start", results["warm_start"]), *results["arms"].items()]
         for seed, entry in arm["seeds"].items()
         if entry["state"] != "finished"
     ]
 
 
-def _tests(one: Mapping[str, Any]) -> list[str]:
-    by_seed = "; ".join(f"{s['only_first']} / {s['only_second']} ({p_value(s['p'])})" for s in one["seeds"])
-    several = len(one["seeds"]) > 1
-    over = [p_value(one["p_seeds"]), p_value(one["p_seeds_holm"]), f"{p_value(one['p_flips'])} ({one['smallest']:.3g})"]
-    return [one["arm"], by_seed, p_value(one["p_tasks"]), p_value(one["p_tasks_holm"]), *(over if several else "–––")]
+def _tests(comparison: ResultTable) -> list[str]:
+    by_seed = "; ".join(f"{s['only_first']} / {s['only_second']} ({p_value(s['p'])})" for s in comparison["seeds"])
+    several = len(comparison["seeds"]) > 1
+    over = [
+        p_value(comparison["p_seeds"]),
+        p_value(comparison["p_seeds_holm"]),
+        f"{p_value(comparison['p_flips'])} ({comparison['smallest']:.3g})",
+    ]
+    return [
+        comparison["arm"],
+        by_seed,
+        p_value(comparison["p_tasks"]),
+        p_value(comparison["p_tasks_holm"]),
+        *(over if several else "–––"),
+    ]
 
 
-def _diagnostics(found: Mapping[str, Any]) -> str:
+def _diagnostics(results: ResultTable) -> str:
     columns = {
         "step_signal": "step-level signal",
         "turn_share": "within trajectories",
@@ -194,18 +207,18 @@ def _diagnostics(found: Mapping[str, Any]) -> str:
         "success": "won",
     }
     lines = []
-    for name, arm in found["arms"].items():
-        known, turns = arm["diagnostics"], arm["diagnostics"]["turns"]
+    for name, arm in results["arms"].items():
+        shares, turns = arm["diagnostics"], arm["diagnostics"]["turns"]
         length = "–" if turns is None else f"{turns:.1f}"
-        lines.append([name, *(per_cent(known[key]) for key in columns), length])
+        lines.append([name, *(per_cent(shares[key]) for key in columns), length])
     return grid(["arm", *columns.values(), "turns per episode"], lines)
 
 
-def _by_seed(found: Mapping[str, Any]) -> str:
-    head = ["seed", "warm start", *found["arms"]]
-    everyone = [found["warm_start"], *found["arms"].values()]
+def _by_seed(results: ResultTable) -> str:
+    head = ["seed", "warm start", *results["arms"]]
+    everyone = [results["warm_start"], *results["arms"].values()]
     lines = []
-    for seed in map(str, found["seeds"]):
+    for seed in map(str, results["seeds"]):
         entries = [arm["seeds"][seed] for arm in everyone]
         lines.append([seed, *(per_cent(e["success"]["value"]) if "success" in e else e["state"] for e in entries)])
     return grid(head, lines)
@@ -231,22 +244,22 @@ def _without_section(part: str) -> str:
     return f"{key.rpartition('.')[2]}{equals}{value}" if equals else part
 
 
-def training_curves(found: Mapping[str, Any]) -> tuple[str, list[Curve]]:
+def training_curves(results: ResultTable) -> tuple[str, list[Curve]]:
     """Return a title, and success while training: each arm's mean over its finished seeds, with a band of one error."""
-    labels, window, curves, count = short_labels(list(found["arms"])), 1, [], 0
-    for name, arm in found["arms"].items():
+    labels, window, curves, count = short_labels(list(results["arms"])), 1, [], 0
+    for name, arm in results["arms"].items():
         series = [_series(entry["training"]) for entry in _finished(arm)]
         if series and any(series):
             window, count = max(1, max(map(len, series)) // SMOOTH), max(count, len(series))
-            curves.append(_mean_curve(labels[name], [_smoothed(one, window) for one in series]))
+            curves.append(_mean_curve(labels[name], [_smoothed(values, window) for values in series]))
     smooth = f", mean of {window} iterations" if window > 1 else ""
     return f"while training{smooth} ({_seeds(count)}, ± standard error)", curves
 
 
-def estimates(found: Mapping[str, Any]) -> tuple[str, list[Estimate]]:
+def estimates(results: ResultTable) -> tuple[str, list[Estimate]]:
     """Return a title, and each arm's success after training with its interval and the success of every seed."""
-    labels, rows, count = short_labels(list(found["arms"])), [], 0
-    for name, arm in found["arms"].items():
+    labels, rows, count = short_labels(list(results["arms"])), [], 0
+    for name, arm in results["arms"].items():
         mean, done = arm["success"], _finished(arm)
         if mean["value"] is None or not done:
             continue
@@ -255,7 +268,7 @@ def estimates(found: Mapping[str, Any]) -> tuple[str, list[Estimate]]:
         low, high = ends["low"], ends["high"]
         seeds = tuple(entry["success"]["value"] for entry in done)
         rows.append(Estimate(labels[name], mean["value"], max(0.0, low), min(1.0, high), seeds))
-    tasks = len(found["panel"].get("tasks", ()))
+    tasks = len(results["panel"].get("tasks", ()))
     return f"after training ({tasks} tasks, {_seeds(count)}, 95 % interval)", rows
 
 
@@ -263,23 +276,23 @@ def _seeds(count: int) -> str:
     return f"{count} seed{'' if count == 1 else 's'}"
 
 
-def _finished(arm: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _finished(arm: ResultTable) -> list[ResultTable]:
     return [entry for entry in arm["seeds"].values() if entry["state"] == "finished"]
 
 
-def save_figure(found: Mapping[str, Any], path: Path) -> None:
+def save_figure(results: ResultTable, path: Path) -> None:
     """Write success while training and after it as a figure; a dotted line marks the warm start.
 
     Raises:
         ReportError: matplotlib is not installed.
         OSError: the file cannot be written.
     """
-    (left, curves), (right, rows) = training_curves(found), estimates(found)
-    start = found["warm_start"]["success"]["value"]
+    (left, curves), (right, rows) = training_curves(results), estimates(results)
+    start = results["warm_start"]["success"]["value"]
     save_curves_and_dots(curves, rows, path, titles=(left, right), x_label="iteration", reference=start)
 
 
-def _series(entry: Mapping[str, Sequence[Any]]) -> dict[int, float]:
+def _series(entry: ResultTable) -> dict[int, float]:
     return {int(x): y for x, y in zip(entry["iteration"], entry["success"], strict=True) if y is not None}
 
 
@@ -294,8 +307,8 @@ def _mean_curve(name: str, series: Sequence[Mapping[int, float]]) -> Curve:
     """Return the mean over seeds at the iterations that all of them have, plus and minus its standard error."""
     from turnwise.evaluation.seed_statistics import Mean
 
-    xs = sorted(set.intersection(*(set(one) for one in series)))
-    means = [Mean.of([one[x] for one in series]) for x in xs]
+    xs = sorted(set.intersection(*(set(values_of_seed) for values_of_seed in series)))
+    means = [Mean.of([values_of_seed[x] for values_of_seed in series]) for x in xs]
     at, values = tuple(map(float, xs)), tuple(mean.value or 0.0 for mean in means)
     if any(mean.error is None for mean in means):
         return Curve(name, at, values)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from turnwise.report.figures import COLOURS, new_figure, save_figure
+from turnwise.report.figures import COLOURS, Axes, new_figure, save_figure
 
 if TYPE_CHECKING:
-    from turnwise.evaluation.evaluation import Rate
+    from turnwise.evaluation.results import Rate
 
 _LOOKS = {"random": ("|", COLOURS[1]), "rule": ("o", COLOURS[4]), "expert": ("D", COLOURS[2])}
 """Marker and colour of the baselines, the same in every picture."""
@@ -54,7 +54,7 @@ def save_picture(name: str, rates: Mapping[str, Rate], marks: Mapping[str, Seque
     save_figure(figure, path)
 
 
-def _draw_bars(axes: Any, name: str, rates: Sequence[Rate]) -> None:
+def _draw_bars(axes: Axes, name: str, rates: Sequence[Rate]) -> None:
     values = [rate.value or 0.0 for rate in rates]
     below = [max(0.0, value - rate.low) for value, rate in zip(values, rates, strict=True)]
     above = [max(0.0, rate.high - value) for value, rate in zip(values, rates, strict=True)]

@@ -7,13 +7,16 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from turnwise.report.credit_settings import CreditSettings, credit_settings
 from turnwise.report.errors import ReportError
 from turnwise.report.stored_groups import read_groups, require_turns
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from turnwise.agents.trajectory import Group
     from turnwise.credit import Advantages, Steps
 
@@ -75,7 +78,7 @@ class RuleComparison:
     steps: Steps = field(repr=False)
     results: Mapping[str, Advantages] = field(repr=False)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the comparison as plain values for JSON."""
         return {
             "facts": asdict(self.facts),
@@ -89,7 +92,7 @@ def compare_credit(
     path: str | os.PathLike[str],
     credit: str | Sequence[str] | None = None,
     *,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     anchor: str | None = None,
     task: str | None = None,
     iteration: int | None = None,
@@ -159,7 +162,7 @@ def _statistics(steps: Steps, result: Advantages) -> RuleStatistics:
     )
 
 
-def _share(mask: Any) -> float:
+def _share(mask: NDArray[np.bool_]) -> float:
     return float(mask.mean()) if len(mask) else 0.0
 
 
@@ -192,11 +195,11 @@ def _correlation(results: Mapping[str, Advantages]) -> dict[str, dict[str, float
     centred = {name: result.values - result.values.mean() for name, result in results.items() if len(result)}
     length = {name: float(np.sqrt((x * x).sum())) for name, x in centred.items()}
     out: dict[str, dict[str, float | None]] = {name: {} for name in results}
-    for one in results:
-        for two in results:
-            scale = length.get(one, 0.0) * length.get(two, 0.0)
+    for first in results:
+        for second in results:
+            scale = length.get(first, 0.0) * length.get(second, 0.0)
             ok = scale > 0.0 and math.isfinite(scale)
-            out[one][two] = float((centred[one] * centred[two]).sum() / scale) if ok else None
+            out[first][second] = float((centred[first] * centred[second]).sum() / scale) if ok else None
     return out
 
 
@@ -226,16 +229,16 @@ def _facts(groups: Sequence[Group], steps: Steps) -> TrajectoryFacts:
 
 def shared_states(steps: Steps) -> dict[tuple[int, int], tuple[set[int], int]]:
     """Return the trajectories that were in each (task, state), and the number of turns that began there."""
-    found: dict[tuple[int, int], tuple[set[int], int]] = {}
+    visits: dict[tuple[int, int], tuple[set[int], int]] = {}
     if "state" not in steps:
-        return found
+        return visits
     for task, state, trajectory in zip(
         steps.task.tolist(), steps.column("state").tolist(), steps.trajectory.tolist(), strict=True
     ):
-        members, turns = found.get((task, state), (set(), 0))
+        members, turns = visits.get((task, state), (set(), 0))
         members.add(trajectory)
-        found[task, state] = (members, turns + 1)
-    return found
+        visits[task, state] = (members, turns + 1)
+    return visits
 
 
 def _ambiguous(groups: Sequence[Sequence[tuple[str, str]]]) -> tuple[int, int]:
@@ -244,10 +247,10 @@ def _ambiguous(groups: Sequence[Sequence[tuple[str, str]]]) -> tuple[int, int]:
     for pairs in groups:
         partners: dict[str, set[str]] = {}
         times: dict[str, int] = {}
-        for one, two in pairs:
-            partners.setdefault(one, set()).add(two)
-            times[one] = times.get(one, 0) + 1
-        several = [one for one, others in partners.items() if len(others) > 1]
+        for first, second in pairs:
+            partners.setdefault(first, set()).add(second)
+            times[first] = times.get(first, 0) + 1
+        several = [first for first, others in partners.items() if len(others) > 1]
         number += len(several)
-        turns += sum(times[one] for one in several)
+        turns += sum(times[first] for first in several)
     return number, turns

@@ -7,7 +7,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from turnwise.registry import choose
 from turnwise.report.credit_comparison import RULES, RuleComparison, compare_rules
@@ -16,6 +16,8 @@ from turnwise.report.errors import ReportError
 from turnwise.report.stored_groups import read_groups, require_turns
 
 if TYPE_CHECKING:
+    from networkx import MultiDiGraph
+
     from turnwise.agents.steps import Anchor
     from turnwise.agents.trajectory import Group
 
@@ -29,7 +31,7 @@ def write_credit_picture(
     file: str | os.PathLike[str],
     credit: str | Sequence[str] | None = None,
     *,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     anchor: str | None = None,
     task: str | None = None,
     iteration: int | None = None,
@@ -139,7 +141,7 @@ def save_picture(
         path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
-def _graph(groups: Sequence[Group], number: int, comparison: RuleComparison) -> Any:
+def _graph(groups: Sequence[Group], number: int, comparison: RuleComparison) -> MultiDiGraph:
     from turnwise.credit import trajectory_graph
 
     steps = comparison.steps

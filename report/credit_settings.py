@@ -25,7 +25,7 @@ class CreditSettings:
     """Credit rules with the options of each, and what makes two turns comparable."""
 
     rules: Mapping[str, CreditRule]
-    options: Mapping[str, Mapping[str, Any]]
+    options: Mapping[str, Mapping[str, object]]
     anchor: Anchor
     source: str
 
@@ -36,7 +36,7 @@ class CreditSettings:
         rule = self.rules[name]
         return rule(steps, rng=np.random.default_rng(0)) if rule.draws else rule(steps)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the settings as plain values for JSON."""
         options = {name: dict(options) for name, options in self.options.items()}
         return {"options": options, "anchor": self.anchor, "source": self.source}
@@ -54,7 +54,7 @@ class CreditSettings:
 def credit_settings(
     file: Path,
     rules: str | Sequence[str] | None = None,
-    words: Mapping[str, Any] | None = None,
+    words: Mapping[str, object] | None = None,
     anchor: str | None = None,
     default: str = "",
 ) -> CreditSettings:
@@ -89,9 +89,9 @@ def credit_settings(
     elif not (names := _names(rules)):
         raise ReportError("--credit needs at least one name; `turnwise list credit` shows them")
     chosen = anchor or ("state" if run is None else run.credit.anchor)
-    known = {name: get(name) for name in names}
-    _require_known(words, known)
-    bound = {name: _bound(rule, trained, words) for name, rule in known.items()}
+    registered = {name: get(name) for name in names}
+    _require_known(words, registered)
+    bound = {name: _bound(rule, trained, words) for name, rule in registered.items()}
     return CreditSettings(
         {name: rule for name, (rule, _) in bound.items()},
         {name: options for name, (_, options) in bound.items()},
@@ -120,8 +120,8 @@ def _permitted(name: str) -> list[str]:
 
 
 def _bound(
-    rule: CreditRule, trained: Mapping[str, Any], words: Mapping[str, Any]
-) -> tuple[CreditRule, Mapping[str, Any]]:
+    rule: CreditRule, trained: Mapping[str, object], words: Mapping[str, object]
+) -> tuple[CreditRule, Mapping[str, object]]:
     """Return a rule with those of the run's options, and of those typed, that it has; and these options."""
     from turnwise.credit import CreditError, get
     from turnwise.training.config.file_options import refused_credit_options
@@ -141,23 +141,23 @@ def _bound(
     return get(rule.name, **options), options
 
 
-def _require_known(words: Mapping[str, Any], rules: Mapping[str, CreditRule]) -> None:
-    known = {option for rule in rules.values() for option in (*rule.options, *_base_options(rule, words))}
+def _require_known(words: Mapping[str, object], rules: Mapping[str, CreditRule]) -> None:
+    names = {option for rule in rules.values() for option in (*rule.options, *_base_options(rule, words))}
     for option in words:
-        if option not in known:
-            raise ReportError(f"{', '.join(rules)} has no option {option!r}{suggest(option, known)}")
+        if option not in names:
+            raise ReportError(f"{', '.join(rules)} has no option {option!r}{suggest(option, names)}")
 
 
-def _options_for(rule: CreditRule, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    options = {key: value for key, value in wanted.items() if key in rule.options}
+def _options_for(rule: CreditRule, values: Mapping[str, Any]) -> dict[str, Any]:
+    options = {key: value for key, value in values.items() if key in rule.options}
     below = _base_options(rule, options)
-    handed = {key: value for key, value in wanted.items() if key in below and key not in rule.options}
+    handed = {key: value for key, value in values.items() if key in below and key not in rule.options}
     if handed:
         options["base_options"] = {**handed, **(options.get("base_options") or {})}
     return options
 
 
-def _base_options(rule: CreditRule, options: Mapping[str, Any]) -> Mapping[str, Any]:
+def _base_options(rule: CreditRule, options: Mapping[str, object]) -> Mapping[str, object]:
     """Return the options of the rule that a rule is built on; empty for one that stands alone."""
     from turnwise.credit import get
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from turnwise.report.errors import ReportError
 from turnwise.report.plots import Curve
 
+Figure = Any
+Axes = Any
+"""Figure and axes of matplotlib, which may be missing."""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Distinguishable with any colour vision (M. Okabe and K. Ito, 2008)."""
 _STYLES = ("-", "--", "-.", ":")
@@ -37,7 +40,7 @@ class Points:
     marker: int
 
 
-def new_figure(width: float, height: float, layout: Any = "constrained") -> Any:
+def new_figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> Figure:
     """Return an empty matplotlib figure of a size in inches; layout None is for axes with fixed positions.
 
     Raises:
@@ -50,7 +53,7 @@ def new_figure(width: float, height: float, layout: Any = "constrained") -> Any:
     return Figure(figsize=(width, height), dpi=150, layout=layout)
 
 
-def save_figure(figure: Any, path: Path) -> None:
+def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure in the format of the path's suffix, with text that stays text in PDF and SVG.
 
     The same figure gives the same SVG file: it has no date.
@@ -126,7 +129,7 @@ def save_curves_and_dots(
         ReportError: matplotlib is not installed.
         OSError: the file cannot be written.
     """
-    names = list(dict.fromkeys([*(one.name for one in estimates), *(curve.name for curve in curves)]))
+    names = list(dict.fromkeys([*(estimate.name for estimate in estimates), *(curve.name for curve in curves)]))
     figure = new_figure(10, max(4.2, 1.2 + 0.32 * len(estimates)))
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     for curve in curves:
@@ -136,15 +139,17 @@ def save_curves_and_dots(
         left.plot(curve.x, curve.y, linewidth=1.8, markevery=(0.02 * names.index(curve.name), 0.15), **look)
     left.set(xlabel=x_label, ylabel="success", ylim=(0, _top(curves)))
     left.xaxis.get_major_locator().set_params(integer=True)
-    for row, one in enumerate(estimates):
-        look = {**_look(names.index(one.name)), "linestyle": "none"}
-        interval = [[max(0.0, one.value - one.low)], [max(0.0, one.high - one.value)]]
-        right.errorbar([one.value], [row], xerr=interval, capsize=3, **{**look, "markersize": 7})
-        right.plot(one.single, [row + 0.25] * len(one.single), ".", color=look["color"], alpha=0.5, markersize=4)
+    for row, estimate in enumerate(estimates):
+        look = {**_look(names.index(estimate.name)), "linestyle": "none"}
+        interval = [[max(0.0, estimate.value - estimate.low)], [max(0.0, estimate.high - estimate.value)]]
+        right.errorbar([estimate.value], [row], xerr=interval, capsize=3, **{**look, "markersize": 7})
+        right.plot(
+            estimate.single, [row + 0.25] * len(estimate.single), ".", color=look["color"], alpha=0.5, markersize=4
+        )
     if reference is not None:
         right.axvline(reference, color="#666666", linestyle=":", linewidth=1, zorder=0)
         right.text(reference, len(estimates) - 0.55, " warm start", color="#666666", fontsize="small")
-    right.set_yticks(range(len(estimates)), [one.name for one in estimates])
+    right.set_yticks(range(len(estimates)), [estimate.name for estimate in estimates])
     for row, label in enumerate(right.get_yticklabels()):
         label.set_color(_look(row)["color"])
     right.set(xlabel="success", xlim=(-0.03, 1.03), ylim=(len(estimates) - 0.5, -0.5))

@@ -106,10 +106,10 @@ def terminal_plot(
     marks: dict[tuple[int, int], int] = {}
     for index, curve in enumerate(curves):
         for column, row in _dots_of(curve, frame):
-            place = (row // 4, column // 2)
-            cells[place] = (cells.get(place, (0, 0))[0] | _DOTS[row % 4][column % 2], index)
+            cell = (row // 4, column // 2)
+            cells[cell] = (cells.get(cell, (0, 0))[0] | _DOTS[row % 4][column % 2], index)
             if curve.points:
-                marks[place] = index
+                marks[cell] = index
     middle = frame.y0 / 2 + frame.y1 / 2
     labels = {0: _number(frame.y1), height // 2: _number(middle), height - 1: _number(frame.y0)}
     indent = max(7, *(len(label) for label in labels.values()))

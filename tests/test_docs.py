@@ -59,7 +59,7 @@ def test_what_the_readme_counts() -> None:
     import gymnasium
 
     import turnwise.envs  # noqa: F401
-    from turnwise.cli.reference_cases import read_cases
+    from turnwise.cli.reference.cases import read_cases
     from turnwise.credit import rules
     from turnwise.training.objectives import objectives
 

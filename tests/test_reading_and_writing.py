@@ -26,7 +26,6 @@ READ_ELSEWHERE = {
     "agents/samplers/openai": "answers of servers",
     "agents/samplers/transformers/decoder_choice.py": "limits of the system",
     "agents/samplers/vllm/engine.py": "its own log",
-    "cli/convert_reference_cases": "a program of its own, for files of developers",
     "cli/machine.py": "facts of the system",
     "envs/android/site/app.py": "requests to the phone's page",
     "envs/bash/grading.py": "archives out of a box, under the limits of the box",

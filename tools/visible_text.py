@@ -60,6 +60,20 @@ def escaped(text: str, *, keep: str = "\n\t") -> str:
     return text if text.isascii() and text.isprintable() else _INVISIBLE.sub(escape, text)
 
 
+def shortened(text: str, longest: int, *, keep: int | None = None) -> str:
+    """Return a text for a message: whole, or its beginning with "..." if it is long.
+
+    Args:
+        text: any text; for a value, its `repr`.
+        longest: maximum number of characters of a text that stays whole.
+        keep: number of characters that are kept of a longer one; None: `longest`.
+
+    >>> shortened("abcdef", 6), shortened("abcdefg", 6), shortened("abcdefg", 6, keep=3)
+    ('abcdef', 'abcdef...', 'abc...')
+    """
+    return text if len(text) <= longest else f"{text[: longest if keep is None else keep]}..."
+
+
 def encodable(text: str) -> str:
     r"""Return a text that UTF-8 can encode: half surrogate pairs are written as `\udc80`; nothing else changes.
 

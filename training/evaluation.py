@@ -8,7 +8,8 @@ from dataclasses import replace
 from turnwise.agents.agent import Agent
 from turnwise.agents.samplers.base import Sampler
 from turnwise.envs import maker
-from turnwise.evaluation.evaluation import draw, evaluate
+from turnwise.evaluation.evaluation import evaluate
+from turnwise.evaluation.panels import draw
 from turnwise.training.events import Reporter
 from turnwise.training.setup import PreparedRun
 

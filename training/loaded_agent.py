@@ -18,10 +18,9 @@ from turnwise.registry import choose
 from turnwise.training.errors import ConfigError
 
 if TYPE_CHECKING:
-    import gymnasium
-
     from turnwise.agents.agent import Agent
     from turnwise.agents.samplers import Sampler, SamplerSettings
+    from turnwise.evaluation.panels import Environment
     from turnwise.training.config.run import Run
 
 
@@ -72,7 +71,7 @@ class LoadedAgent:
         """Processes for environments in its run; 0 for none."""
         return self.run.env.workers if self.run else 0
 
-    def make(self) -> gymnasium.Env[Any, Any]:
+    def make(self) -> Environment:
         """Return a new environment, as its run is evaluated on.
 
         Raises:
@@ -110,7 +109,7 @@ def load_agent(
     device: str | None = None,
     dtype: str | None = None,
     threads: int = 0,
-    **options: Any,
+    **options: object,
 ) -> LoadedAgent:
     """Return a trained agent with its sampler, ready for `rollout` and `evaluate`.
 
@@ -139,8 +138,8 @@ def load_with_engine(
     model: str = "",
     *,
     url: str = "",
-    defaults: Mapping[str, Any] | None = None,
-    options: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, object] | None = None,
+    options: Mapping[str, object] | None = None,
     model_options: ModelOptions | None = None,
     seed: int = 0,
     sampler: Sampler | None = None,
@@ -172,7 +171,7 @@ def load_with_engine(
     path = Path(model).expanduser()
     folder = find_checkpoint(path) if model and not url and path.exists() else None
     run = run_of(folder) if folder is not None else None
-    fields = dict(defaults or {})
+    fields: dict[str, Any] = dict(defaults or {})
     if run is not None:
         fields |= {**run.agent.model_dump(), "temperature": run.evaluation.temperature}
     fields |= options or {}

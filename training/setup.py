@@ -29,7 +29,7 @@ from turnwise.credit.registry import CreditRule
 from turnwise.credit.registry import get as get_credit_rule
 from turnwise.envs import demonstrators, maker, takes
 from turnwise.envs.info import ADMISSIBLE, EXTRAS
-from turnwise.evaluation.evaluation import Panel, draw_tasks, make_panel
+from turnwise.evaluation.panels import Panel, draw_tasks, make_panel
 from turnwise.registry import suggest
 from turnwise.training.batch.sampled_distribution import check_distribution
 from turnwise.training.batch.token_advantages import AppliedTransform

@@ -22,6 +22,7 @@ from turnwise.agents.json_types import JsonObject
 from turnwise.agents.models.trusted_text import PromptText
 from turnwise.agents.prompts.templates import PLAIN, Template
 from turnwise.registry import Registry
+from turnwise.tools.visible_text import shortened
 
 __all__ = ["PROMPTS", "Conversation", "Exchange", "PromptBuilder", "View", "Window"]
 
@@ -142,7 +143,7 @@ def _shown(past: Exchange) -> str:
     if past.action is not None:
         return past.action
     line = " ".join(past.text[: 4 * MAX_SHOWN_CHARS].split())
-    return line if len(line) <= MAX_SHOWN_CHARS else line[:MAX_SHOWN_CHARS] + "..."
+    return shortened(line, MAX_SHOWN_CHARS)
 
 
 MakePrompt = Callable[..., PromptBuilder]

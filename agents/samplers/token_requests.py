@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from turnwise.agents.errors import ContextOverflow, RequestFailed, SamplerError
 from turnwise.agents.models.tokenization import Tokenizer
 from turnwise.agents.samplers.base import Request
+from turnwise.tools.visible_text import shortened
 
 ROUNDING = 1e-4
 """Largest log-probability that counts as 0, nats."""
@@ -113,7 +114,7 @@ def _number(value: object) -> float:
 
 def _shown(value: object) -> str:
     text = ascii(value) if isinstance(value, int | float | str | None) else f"of type {type(value).__name__}"
-    return text if len(text) <= 40 else f"{text[:40]}..."
+    return shortened(text, 40)
 
 
 def stop_strings(request: Request) -> tuple[str, ...]:

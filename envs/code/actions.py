@@ -28,6 +28,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from turnwise.tools.visible_text import shortened
+
 __all__ = ["FORMS", "ActionKind", "CodeAction", "apply_edit", "parse_action", "path_problem", "repair_actions"]
 
 ActionKind = Literal["run", "show", "write", "edit", "replace", "test", "submit"]
@@ -231,8 +233,7 @@ def _ended(text: str) -> str:
 
 
 def _short(text: str) -> str:
-    words = text[:1000].strip()
-    return repr(words if len(words) <= 40 else words[:40] + "...")
+    return repr(shortened(text[:1000].strip(), 40))
 
 
 def _listed() -> str:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from networkx import MultiDiGraph
 
 FATES = ("won", "open", "lost")
 KINDS = {
@@ -74,7 +77,7 @@ class Diagram:
 
 
 def diagram_of(
-    graph: Any, *, title: str, subtitle: str, texts: Mapping[str, str], rules: Sequence[str], fold: bool = True
+    graph: MultiDiGraph, *, title: str, subtitle: str, texts: Mapping[str, str], rules: Sequence[str], fold: bool = True
 ) -> Diagram:
     """Return the diagram of the graph of one task.
 
@@ -107,7 +110,7 @@ def fate(data: Mapping[str, Any]) -> str:
     return "open" if data["alive"] else "lost"
 
 
-def _folded(graph: Any) -> list[list[str]]:
+def _folded(graph: MultiDiGraph) -> list[list[str]]:
     """Return the states of each node: connected states that only one losing trajectory saw share a node."""
     heaps: list[list[str]] = []
     done: set[str] = set()
@@ -131,11 +134,11 @@ def _lone(data: Mapping[str, Any]) -> bool:
     return data["trajectories"] == 1 and fate(data) != "won" and data["first"] > 0
 
 
-def _alike(graph: Any, one: str, other: str) -> bool:
-    return fate(graph.nodes[one]) == fate(graph.nodes[other])
+def _alike(graph: MultiDiGraph, node: str, other: str) -> bool:
+    return fate(graph.nodes[node]) == fate(graph.nodes[other])
 
 
-def _node(graph: Any, nodes: Sequence[str], texts: Mapping[str, str]) -> DiagramNode:
+def _node(graph: MultiDiGraph, nodes: Sequence[str], texts: Mapping[str, str]) -> DiagramNode:
     all_data = [graph.nodes[node] for node in nodes]
     first = all_data[0]
     text = texts.get(nodes[0], first["state"])

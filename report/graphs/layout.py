@@ -114,22 +114,22 @@ def _untangle(diagram: Diagram, columns: list[list[int]], links: Links) -> None:
     for number, column in enumerate(columns):
         sides = [_rows(columns[other]) for other in (number - 1, number + 1) if 0 <= other < len(columns)]
         for row in range(len(column) - 1):
-            one, two = column[row], column[row + 1]
-            if _fate(diagram, one) == _fate(diagram, two) and _crossings(one, two, sides, links) > _crossings(
-                two, one, sides, links
+            upper, lower = column[row], column[row + 1]
+            if _fate(diagram, upper) == _fate(diagram, lower) and _crossings(upper, lower, sides, links) > _crossings(
+                lower, upper, sides, links
             ):
-                column[row], column[row + 1] = two, one
+                column[row], column[row + 1] = lower, upper
 
 
 def _crossings(above: int, below: int, sides: Sequence[dict[int, float]], links: Links) -> int:
     """Count the edge crossings of two nodes if one is placed above the other."""
     return sum(
-        side[one] > side[two]
+        side[first] > side[second]
         for side in sides
-        for one, _ in links.get(above, ())
-        if one in side
-        for two, _ in links.get(below, ())
-        if two in side
+        for first, _ in links.get(above, ())
+        if first in side
+        for second, _ in links.get(below, ())
+        if second in side
     )
 
 
@@ -184,8 +184,8 @@ def curve(layout: DiagramLayout, edge: DiagramEdge, bend: float = 0.0) -> tuple[
 
 def along(points: tuple[Point, Point, Point, Point], share: float) -> Point:
     """Return the point of a cubic curve at a share of its parameter, in [0, 1]."""
-    rest = 1.0 - share
-    weights = (rest**3, 3 * rest**2 * share, 3 * rest * share**2, share**3)
+    remainder = 1.0 - share
+    weights = (remainder**3, 3 * remainder**2 * share, 3 * remainder * share**2, share**3)
     return (
         sum(w * p[0] for w, p in zip(weights, points, strict=True)),
         sum(w * p[1] for w, p in zip(weights, points, strict=True)),

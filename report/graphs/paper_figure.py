@@ -7,10 +7,9 @@ that the figure is legible at its printed size. There is no title; a caption bel
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from turnwise.report.figures import new_figure, save_figure
-from turnwise.report.graphs.diagram import Diagram, DiagramEdge
+from turnwise.report.figures import Axes, Figure, new_figure, save_figure
+from turnwise.report.graphs.diagram import Diagram, DiagramEdge, DiagramNode
 from turnwise.report.graphs.layout import layout_of
 from turnwise.report.graphs.style import FILL, LOST_INK, WON_INK, colour, signed
 
@@ -68,11 +67,11 @@ _BADGE = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "#111
 
 def _decisive(diagram: Diagram, rule: str) -> list[DiagramEdge]:
     """Return the decisive edges that are numbered, those with the largest advantages first."""
-    found = [edge for edge in diagram.edges if edge.kind == "decisive" and edge.start != edge.end]
-    return sorted(found, key=lambda edge: -abs(edge.advantage.get(rule, 0.0)))[:_KEYS]
+    edges = [edge for edge in diagram.edges if edge.kind == "decisive" and edge.start != edge.end]
+    return sorted(edges, key=lambda edge: -abs(edge.advantage.get(rule, 0.0)))[:_KEYS]
 
 
-def _draw_edge(axes: Any, diagram: Diagram, edge: DiagramEdge, points: list[Point], rule: str) -> None:
+def _draw_edge(axes: Axes, diagram: Diagram, edge: DiagramEdge, points: list[Point], rule: str) -> None:
     paint = colour(edge.advantage.get(rule, 0.0), diagram.extent.get(rule, 0.0))
     (x0, y0), (x1, y1) = points[edge.start], points[edge.end]
     if edge.start == edge.end:  # a loop: a ring beside the node
@@ -92,7 +91,7 @@ def _draw_edge(axes: Any, diagram: Diagram, edge: DiagramEdge, points: list[Poin
     axes.annotate("", (x1, y1), (x0, y0), arrowprops=arrow, zorder=3 if edge.kind == "decisive" else 2)
 
 
-def _draw_node(axes: Any, node: Any, point: Point) -> None:
+def _draw_node(axes: Axes, node: DiagramNode, point: Point) -> None:
     fill, border = FILL[node.fate]
     look = {
         "markerfacecolor": fill,
@@ -104,11 +103,11 @@ def _draw_node(axes: Any, node: Any, point: Point) -> None:
         axes.text(point[0], point[1] + 0.28, "start", fontsize=_FONT, ha="center", va="bottom")
     marks = [(node.ends_won, "★", WON_INK), (node.ends - node.ends_won, "✕", LOST_INK)]
     shown = [(f"{sign}{count}", ink) for count, sign, ink in marks if count]
-    for place, (text, ink) in enumerate(shown):
-        axes.text(point[0] + 0.03, point[1] - 0.3 * place, text, fontsize=_FONT, color=ink, va="center", zorder=6)
+    for row, (text, ink) in enumerate(shown):
+        axes.text(point[0] + 0.03, point[1] - 0.3 * row, text, fontsize=_FONT, color=ink, va="center", zorder=6)
 
 
-def _draw_key(figure: Any, diagram: Diagram, rule: str, numbered: list[DiagramEdge], height: float) -> None:
+def _draw_key(figure: Figure, diagram: Diagram, rule: str, numbered: list[DiagramEdge], height: float) -> None:
     """Draw the colour scale and, below it, the actions of the numbered steps."""
     extent, line = diagram.extent.get(rule, 0.0), _KEY_LINE / height
     top = (_SCALE + _KEY_LINE * len(numbered) - 0.1) / height

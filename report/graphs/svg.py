@@ -92,8 +92,8 @@ def edge_tip(edge: DiagramEdge) -> str:
     )
 
 
-def _number(count: int, one: str, several: str) -> str:
-    return f"{count} {one if count == 1 else several}"
+def _number(count: int, singular: str, plural: str) -> str:
+    return f"{count} {singular if count == 1 else plural}"
 
 
 def _importance(edge: DiagramEdge, layout: DiagramLayout) -> tuple[bool, bool, int]:
@@ -166,8 +166,8 @@ def _node(node: DiagramNode, number: int, centre: Point, tips: bool) -> str:
     return "".join([*parts, "</g>"])
 
 
-def _bold(wanted: bool) -> str:
-    return ' font-weight="bold"' if wanted else ""
+def _bold(bold: bool) -> str:
+    return ' font-weight="bold"' if bold else ""
 
 
 def _bar(node: DiagramNode, x: float, y: float) -> str:

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from turnwise.report.errors import ReportError
-from turnwise.report.run_report.run_data import ChangedFiles, Parts, RunData, read_evaluation, rounded, stamp_of
+from turnwise.report.run_report.revisions import Parts
+from turnwise.report.run_report.run_data import ChangedFiles, RunData, Stamp, read_evaluation, rounded, stamp_of
 
 if TYPE_CHECKING:
-    from turnwise.ablation.variants import Ablation
+    from turnwise.ablation.plan import Ablation
 
 WARM = "warm start"
 
@@ -44,8 +45,8 @@ class AblationData:
         from turnwise.training.errors import TrainingError
 
         self.path, self._rules = path, rules
-        self._evaluations = ChangedFiles()
-        self._stamps: dict[Path, Any] = {}
+        self._evaluations = ChangedFiles[Parts]()
+        self._stamps: dict[Path, Stamp | None] = {}
         self._results: Parts = {}
         self._runs: dict[tuple[str, int], RunData] = {}
         try:
@@ -57,7 +58,7 @@ class AblationData:
         """Return no files: the runs have them."""
         return {}
 
-    def environment(self, number: int) -> tuple[str, Mapping[str, Any]]:
+    def environment(self, number: int) -> tuple[str, Mapping[str, object]]:
         """Return nothing: the runs have their environments."""
         raise KeyError(number)
 
@@ -65,14 +66,14 @@ class AblationData:
         """Return the runs that have begun, by their place in the plan: the warm starts, then arm by arm."""
         from turnwise.report.run_report.settings import settings_of
 
-        found = {}
-        for place, (name, seed, folder) in enumerate(self._places()):
+        runs = {}
+        for number, (name, seed, folder) in enumerate(self._places()):
             key = (name, seed)
             if key not in self._runs and (folder / "run.toml").is_file():
                 self._runs[key] = RunData(folder, settings_of(folder, self._rules))
             if key in self._runs:
-                found[str(place)] = self._runs[key]
-        return found
+                runs[str(number)] = self._runs[key]
+        return runs
 
     def collect(self) -> Parts:
         """Return all parts but those of the runs, as they are now."""
@@ -80,7 +81,7 @@ class AblationData:
         from turnwise.training.errors import TrainingError
 
         plan, notes = self._plan(), list[str]()
-        found: Parts = {}
+        parts: Parts = {}
         try:
             results = self._compute(plan)
         except (TrainingError, AgentError, ValueError, KeyError, TypeError, OSError) as error:
@@ -88,27 +89,27 @@ class AblationData:
             notes.append(f"the results cannot be computed: {error}")
         else:
             notes += results["remarks"]
-        found["results"] = results
-        for place, (name, seed, folder) in enumerate(self._places()):
+        parts["results"] = results
+        for number, (name, seed, folder) in enumerate(self._places()):
             part = self._after(folder / "after.json", notes)
             if part is not None:
-                about = {"name": f"{name}, seed {seed}", "iteration": place, "other": False, "arm": name, "seed": seed}
-                found[f"evaluation/{place}"] = about | part
-        found["run"] = {
+                about = {"name": f"{name}, seed {seed}", "iteration": number, "other": False, "arm": name, "seed": seed}
+                parts[f"evaluation/{number}"] = about | part
+        parts["run"] = {
             "kind": "ablation", "name": self.path.name, "settings": [], "steps": 0, "notes": notes, "credit": [],
             "creditText": [], "command": plan.command or f"turnwise ablate {self.path.name}",
             "recorded": bool(plan.command), "env": results.get("env", ""), "versions": results.get("versions", {}),
         }  # fmt: skip
-        return found
+        return parts
 
     def _plan(self) -> Ablation:
-        from turnwise.ablation.variants import read_plan
+        from turnwise.ablation.plan import read_plan
 
         return read_plan(self.path)
 
     def _places(self) -> list[tuple[str, int, Path]]:
         """Return name, seed and folder of every run: the warm starts, then arm by arm."""
-        from turnwise.ablation.variants import WARM_START
+        from turnwise.ablation.plan import WARM_START
 
         plan = self._plan()
         arms = [(WARM, WARM_START), *((arm.name, arm.folder) for arm in plan.arms)]
@@ -154,13 +155,13 @@ def _results(plan: Ablation) -> Parts:
     from turnwise.ablation.results import ablation_results
     from turnwise.report.ablation_tables import estimates, short_labels, training_curves
 
-    found = ablation_results(plan)
-    (after, rows), (while_training, curves) = estimates(found), training_curves(found)
-    labels = short_labels(list(found["arms"]))
-    known = {row.name: asdict(row) for row in rows}
-    everyone = {WARM: found["warm_start"], **found["arms"]}
+    results = ablation_results(plan)
+    (after, rows), (while_training, curves) = estimates(results), training_curves(results)
+    labels = short_labels(list(results["arms"]))
+    estimates_by_label = {row.name: asdict(row) for row in rows}
+    everyone = {WARM: results["warm_start"], **results["arms"]}
     arms = [
-        {"name": name, "label": labels.get(name, name), "estimate": known.get(labels.get(name, name)),
+        {"name": name, "label": labels.get(name, name), "estimate": estimates_by_label.get(labels.get(name, name)),
          **{key: arm[key] for key in ("success", "pooled", "gain")}, "diagnostics": arm.get("diagnostics", {})}
         for name, arm in everyone.items()
     ]  # fmt: skip
@@ -169,29 +170,29 @@ def _results(plan: Ablation) -> Parts:
          "seconds": rounded(entry["seconds"]), "iterations": len(entry["training"]["iteration"])}
         for name, arm in everyone.items() for seed, entry in ((seed, arm["seeds"][str(seed)]) for seed in plan.seeds)
     ]  # fmt: skip
-    versions = {"python": found["python"], "platform": found["platform"], **found["packages"]}
+    versions = {"python": results["python"], "platform": results["platform"], **results["packages"]}
     return {
         "arms": _plain(arms),
         "runs": _plain(runs),
         "reference": plan.arms[0].name,
-        "comparisons": _plain(found["comparisons"]),
+        "comparisons": _plain(results["comparisons"]),
         "after": after,
         "curves": {"title": while_training, "lines": [_plain(asdict(curve)) for curve in curves]},
-        "tasks": len(found["panel"].get("tasks", ())),
-        "env": str(found["panel"].get("env", "")),
+        "tasks": len(results["panel"].get("tasks", ())),
+        "env": str(results["panel"].get("env", "")),
         "seeds": list(plan.seeds),
-        "remarks": list(found["remarks"]),
-        "seconds": rounded(found["seconds"]),
+        "remarks": list(results["remarks"]),
+        "seconds": rounded(results["seconds"]),
         "versions": {name: str(value) for name, value in versions.items() if value is not None},
     }
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return a value with rounded numbers, lists for tuples, and None for numbers that JSON cannot hold."""
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return None
     return rounded(value)

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnwise.report.errors import ReportError
-from turnwise.report.run_report.run_data import ChangedFiles, Parts, evaluation, rounded, stamp_of, summary_of
+from turnwise.report.run_report.revisions import Parts
+from turnwise.report.run_report.run_data import ChangedFiles, evaluation, rounded, stamp_of, summary_of
 
 if TYPE_CHECKING:
     from turnwise.evaluation.benchmark_card import Card, CardPanel
-    from turnwise.evaluation.evaluation import EvaluationResult
+    from turnwise.evaluation.results import EpisodeRow, EvaluationResult
 
 CARD, STATE = "card.json", "state.json"
 _EFFORT = ("turns", "unparsable", "inadmissible", "truncated", "prompt_tokens", "response_tokens", "cost")
@@ -55,8 +56,8 @@ class BenchmarkData:
         from turnwise.evaluation.shipped_suites import baseline_cards
 
         self.path = path
-        self._summaries = ChangedFiles()
-        self._results = ChangedFiles()
+        self._summaries = ChangedFiles[Parts]()
+        self._results: ChangedFiles[dict[str, EpisodeRow]] = ChangedFiles()
         try:
             self._others = [Card.load(card_file(other)) for other in against]
         except (EvaluationError, OSError) as error:
@@ -70,24 +71,24 @@ class BenchmarkData:
     def collect(self) -> Parts:
         """Return all parts as they are now."""
         notes: list[str] = []
-        found: Parts = {}
+        parts: Parts = {}
         numbers = {}
         for number, (name, file) in enumerate(self._panel_files().items(), start=1):
-            found[f"iteration/{number}"] = summary = summary_of(self._summaries, file, number, name)
+            parts[f"iteration/{number}"] = summary = summary_of(self._summaries, file, number, name)
             notes += summary["notes"]
             numbers[name] = number
         card, finished = self._card(notes)
-        found["card"] = self._describe(card, numbers)
+        parts["card"] = self._describe(card, numbers)
         digests = {panel.digest for panel in card.panels if panel.result is not None}
         for other in [card, *self._all_others()]:
             name = f"{other.name} (other)" if other is not card and other.name == card.name else other.name
-            part = {"name": name, "iteration": 0, "other": other is not card, "rows": list[Any]()}
-            found.setdefault(f"evaluation/{name}", part)["rows"] += _rows(other, digests)
-        found = {key: part for key, part in found.items() if not key.startswith("evaluation/") or part["rows"]}
-        found["run"] = self._about(card, notes, finished)
-        return found
+            part: Parts = {"name": name, "iteration": 0, "other": other is not card, "rows": []}
+            parts.setdefault(f"evaluation/{name}", part)["rows"] += _rows(other, digests)
+        parts = {key: part for key, part in parts.items() if not key.startswith("evaluation/") or part["rows"]}
+        parts["run"] = self._about(card, notes, finished)
+        return parts
 
-    def environment(self, number: int) -> tuple[str, Mapping[str, Any]]:
+    def environment(self, number: int) -> tuple[str, Mapping[str, object]]:
         """Return id and arguments of the environment of a panel.
 
         Raises:
@@ -105,7 +106,7 @@ class BenchmarkData:
         names = list(dict.fromkeys([*self._state(), *(file.stem for file in sorted(self.path.glob("*.jsonl")))]))
         return {name: file for name in names if (file := self.path / f"{name}.jsonl").is_file()}
 
-    def _state(self) -> Mapping[str, Any]:
+    def _state(self) -> Mapping[str, object]:
         from turnwise.agents.errors import EvaluationError
         from turnwise.agents.files.json_files import read_json
         from turnwise.evaluation.benchmark import VERSION
@@ -121,7 +122,7 @@ class BenchmarkData:
         from turnwise.agents.errors import EvaluationError
         from turnwise.evaluation.benchmark_card import Card
 
-        known = {}
+        card_panels = {}
         name, suite, about, finished = self.path.name, "", dict[str, Any](), False
         if (self.path / CARD).is_file():
             try:
@@ -130,18 +131,23 @@ class BenchmarkData:
                 notes.append(f"the card is left out: {error}")
             else:
                 name, suite, about, finished = card.name, card.suite, dict(card.about), True
-                known = {panel.name: panel for panel in card.panels}
+                card_panels = {panel.name: panel for panel in card.panels}
         state = self._state()
-        fresh = {one: self._so_far(one, state) for one in self._panel_files() if one not in known}
+        fresh = {
+            panel_name: self._so_far(panel_name, state)
+            for panel_name in self._panel_files()
+            if panel_name not in card_panels
+        }
         if fresh:
             finished = False
-        panels = [*known.values(), *(panel for panel in fresh.values() if panel is not None)]
+        panels = [*card_panels.values(), *(panel for panel in fresh.values() if panel is not None)]
         return Card(name, suite, tuple(panels), about), finished
 
-    def _so_far(self, name: str, state: Mapping[str, Any]) -> CardPanel | None:
+    def _so_far(self, name: str, state: Mapping[str, object]) -> CardPanel | None:
         """Return what has been played of a panel that no card has."""
         from turnwise.evaluation.benchmark_card import CardPanel
-        from turnwise.evaluation.evaluation import EpisodeRow, EvaluationResult, Panel
+        from turnwise.evaluation.panels import Panel
+        from turnwise.evaluation.results import EpisodeRow, EvaluationResult
         from turnwise.report.run_report.iterations import read
 
         file = self.path / f"{name}.jsonl"
@@ -163,7 +169,7 @@ class BenchmarkData:
 
     def _describe(self, card: Card, numbers: Mapping[str, int]) -> Parts:
         names = dict.fromkeys(
-            other.name for other in self._all_others() if any(other.result_of(one.digest) for one in card.panels)
+            other.name for other in self._all_others() if any(other.result_of(own.digest) for own in card.panels)
         )
         others = [name for name in names if name != card.name]
         panels = [self._panel(panel, others, numbers.get(panel.name)) for panel in card.panels]
@@ -180,16 +186,16 @@ class BenchmarkData:
         return [*self._scale, *self._others]
 
     def _panel(self, panel: CardPanel, others: Sequence[str], number: int | None) -> Parts:
-        found: Parts = {"name": panel.name, "env": panel.env, "status": panel.status, "reason": panel.reason}
+        part: Parts = {"name": panel.name, "env": panel.env, "status": panel.status, "reason": panel.reason}
         if panel.result is None:
-            return found
+            return part
         summary = panel.result.summary()
         beside = {}
         for name in others:
-            result = _first(card.result_of(panel.digest) for card in self._all_others() if card.name == name)
-            if result is not None:
+            results = (card.result_of(panel.digest) for card in self._all_others() if card.name == name)
+            if (result := next((result for result in results if result is not None), None)) is not None:
                 beside[name] = _rate(result)
-        return found | {
+        return part | {
             "number": number,
             "tasks": len(panel.result.panel.tasks),
             "errors": summary.errors,
@@ -208,14 +214,14 @@ class BenchmarkData:
             **{str(key): str(value) for key, value in _table(about.get("versions")).items()},
             **{_UNITS.get(str(key), str(key)): str(value) for key, value in _table(about.get("machine")).items()},
         }
-        found: Parts = {"kind": "benchmark", "name": card.name, "settings": [], "versions": versions, "notes": notes}
-        found |= {"env": f"suite {card.suite}" if card.suite else "", "steps": 0, "credit": [], "creditText": []}
+        part: Parts = {"kind": "benchmark", "name": card.name, "settings": [], "versions": versions, "notes": notes}
+        part |= {"env": f"suite {card.suite}" if card.suite else "", "steps": 0, "credit": [], "creditText": []}
         if about.get("command"):
-            found |= {"command": str(about["command"]), "recorded": True}
-        return found | {"finished": finished}
+            part |= {"command": str(about["command"]), "recorded": True}
+        return part | {"finished": finished}
 
 
-def _table(value: Any) -> Mapping[str, Any]:
+def _table(value: object) -> Mapping[str, Any]:
     """Return a value that should be a table, or an empty one if it is none."""
     return value if isinstance(value, Mapping) else {}
 
@@ -224,15 +230,11 @@ def _rate(result: EvaluationResult) -> Parts:
     return {key: rounded(value) for key, value in asdict(result.summary().success).items()}
 
 
-def _first(found: Any) -> Any:
-    return next((one for one in found if one is not None), None)
-
-
-def _rows(card: Card, digests: set[str]) -> list[Any]:
+def _rows(card: Card, digests: set[str]) -> list[object]:
     """Return the episodes of a card on panels with these digests; the type of a row is the panel's name."""
-    from turnwise.evaluation.evaluation import panel_json
+    from turnwise.evaluation.panels import panel_json
 
-    rows: list[Any] = []
+    rows: list[object] = []
     for panel in card.panels:
         if panel.result is not None and panel.digest in digests:
             content = {"panel": panel_json(panel.result.panel), "rows": [asdict(row) for row in panel.result.rows]}

@@ -42,12 +42,12 @@ def ending(trajectory: Trajectory) -> str | None:
 def repeated(turns: tuple[Turn, ...]) -> list[bool]:
     """Return for each turn whether it repeats an earlier action in the same state."""
     seen: set[tuple[str, str]] = set()
-    found = []
+    repeats = []
     for turn in turns:
         key = (turn.state, turn.text if turn.action is None else turn.action)
-        found.append(key in seen)
+        repeats.append(key in seen)
         seen.add(key)
-    return found
+    return repeats
 
 
 def _general(text: str) -> str:

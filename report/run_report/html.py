@@ -10,11 +10,11 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from turnwise.report.errors import ReportError
 from turnwise.report.run_report import iterations
@@ -38,11 +38,12 @@ SCRIPTS = (
     "main.js",
 )
 """The page's scripts in the order in which they run."""
+Item = TypeVar("Item")
 LIMIT = 19_000_000
 """Bytes of a file; outcomes are kept even if they alone take more."""
 
 
-def page(data: dict[str, Any], chunks: dict[str, bytes], *, live: bool = False) -> str:
+def page(data: Mapping[str, object], chunks: dict[str, bytes], *, live: bool = False) -> str:
     """Return the HTML of a report.
 
     Args:
@@ -68,10 +69,10 @@ def page(data: dict[str, Any], chunks: dict[str, bytes], *, live: bool = False) 
         "SCRIPT": script,
     }
     parts = _read("page.html").split("%%")  # names and the text between them alternate
-    return "".join(values[part] if place % 2 else part for place, part in enumerate(parts))
+    return "".join(values[part] if number % 2 else part for number, part in enumerate(parts))
 
 
-def escaped(content: Any) -> str:
+def escaped(content: object) -> str:
     """Return JSON that cannot end or change the script element in which it stands; it is pure ASCII."""
     text = json.dumps(content, separators=(",", ":"), ensure_ascii=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -101,21 +102,21 @@ def complete_page(data: ReportData, limit: int = LIMIT, screens: int = 0) -> str
     later: dict[str, bytes] = {}
     for prefix, number in places:
         iteration, source = data.read(number, prefix), data.sources()[prefix]
-        found = iterations.packed(iterations.turns(iteration, source.settings))
-        if _stored(found) > left:
+        content = iterations.packed(iterations.turns(iteration, source.settings))
+        if _stored(content) > left:
             break
-        left -= _stored(found)
-        chunks[f"{prefix}turns/{number}"] = found
+        left -= _stored(content)
+        chunks[f"{prefix}turns/{number}"] = content
         more = iterations.packed(iterations.tokens(iteration, data.pieces(prefix)))
         if _stored(more) <= left:
             later[f"{prefix}tokens/{number}"] = more
-    for name, found in later.items():
-        if _stored(found) <= left:
-            left -= _stored(found)
-            chunks[name] = found
+    for name, content in later.items():
+        if _stored(content) <= left:
+            left -= _stored(content)
+            chunks[name] = content
     counts = {kind: sum(f"{kind}/" in name for name in chunks) for kind in ("turns", "tokens")}
-    kept = {**counts, "iterations": len(places), "limit": limit}
-    return page({**whole, "kept": kept}, {**drawn, **chunks})
+    counted = {**counts, "iterations": len(places), "limit": limit}
+    return page({**whole, "kept": counted}, {**drawn, **chunks})
 
 
 def report_page(
@@ -183,7 +184,7 @@ def _screens(data: ReportData, places: list[tuple[str, int]], most: int, left: i
     Raises:
         ReportError: the environment has no screens, or those of one iteration are larger than the file may be.
     """
-    found: dict[str, bytes] = {}
+    chunks: dict[str, bytes] = {}
     for prefix, number in places:
         if most <= 0:
             break
@@ -193,18 +194,18 @@ def _screens(data: ReportData, places: list[tuple[str, int]], most: int, left: i
         left -= _stored(packed)
         if left < 0:
             raise ReportError("the screens alone take more than --megabytes; ask for fewer with --screens")
-        found[f"{prefix}screens/{number}"] = packed
-    return found
+        chunks[f"{prefix}screens/{number}"] = packed
+    return chunks
 
 
-def in_turn(lists: list[list[Any]]) -> Iterator[Any]:
+def in_turn(lists: list[list[Item]]) -> Iterator[Item]:
     """Yield the first item of each list, then the second of each, and so on.
 
     >>> list(in_turn([[1, 2, 3], [4], [5, 6]]))
     [1, 4, 5, 2, 6, 3]
     """
-    for place in range(max(map(len, lists), default=0)):
-        yield from (one[place] for one in lists if place < len(one))
+    for index in range(max(map(len, lists), default=0)):
+        yield from (items[index] for items in lists if index < len(items))
 
 
 def by_halves(numbers: list[int]) -> Iterator[int]:

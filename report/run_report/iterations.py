@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from turnwise.report.run_report.endings import ending, repeated
+from turnwise.report.run_report.revisions import Parts
 
 if TYPE_CHECKING:
     from turnwise.agents.steps import Anchor
@@ -48,19 +49,19 @@ def read(file: Path, number: int) -> Iteration:
     from turnwise.agents.files.trajectory_files import read_trajectories
     from turnwise.agents.trajectory import grouped
 
-    found: list[Trajectory] = []
+    trajectories: list[Trajectory] = []
     notes: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            found.extend(read_trajectories(file))
+            trajectories.extend(read_trajectories(file))
         except (StoreError, OSError, EOFError) as error:
-            notes.append(f"{error}; the {len(found)} episodes before it are shown")
-    notes += [str(one.message) for one in caught]
-    return Iteration(number, grouped(found), notes)
+            notes.append(f"{error}; the {len(trajectories)} episodes before it are shown")
+    notes += [str(warning.message) for warning in caught]
+    return Iteration(number, grouped(trajectories), notes)
 
 
-def summary(iteration: Iteration) -> dict[str, Any]:
+def summary(iteration: Iteration) -> Parts:
     """Return counts and outcomes of every episode, by group, as lists in the order of the group's members."""
     strings = Strings()
     groups = [
@@ -78,7 +79,7 @@ def summary(iteration: Iteration) -> dict[str, Any]:
     return {"number": iteration.number, "strings": strings.all, "groups": groups, "notes": iteration.notes}
 
 
-def turns(iteration: Iteration, settings: CreditSettings | None, only: int | None = None) -> dict[str, Any]:
+def turns(iteration: Iteration, settings: CreditSettings | None, only: int | None = None) -> Parts:
     """Return texts, states, rewards and advantages of every turn.
 
     Args:
@@ -90,13 +91,13 @@ def turns(iteration: Iteration, settings: CreditSettings | None, only: int | Non
     credited = _credit(iteration.groups, settings, notes)
     anchor: Anchor = "state" if settings is None else settings.anchor
     groups = {
-        str(place): {"members": [_member(one, strings, credited, anchor) for one in group.trajectories]}
-        for place, group in _wanted(iteration, only)
+        str(index): {"members": [_member(trajectory, strings, credited, anchor) for trajectory in group.trajectories]}
+        for index, group in _wanted(iteration, only)
     }
     return {"strings": strings.all, "groups": groups, "rules": list(credited), "notes": notes}
 
 
-def tokens(iteration: Iteration, pieces: Pieces | None = None, only: int | None = None) -> dict[str, Any]:
+def tokens(iteration: Iteration, pieces: Pieces | None = None, only: int | None = None) -> Parts:
     """Return for every turn the tokens that it adds to its prompt, and the sampled ones with their log-probabilities.
 
     Args:
@@ -105,8 +106,8 @@ def tokens(iteration: Iteration, pieces: Pieces | None = None, only: int | None 
         only: as in `turns`.
     """
     groups = {
-        str(place): {"members": [_tokens_of(trajectory) for trajectory in group.trajectories]}
-        for place, group in _wanted(iteration, only)
+        str(index): {"members": [_tokens_of(trajectory) for trajectory in group.trajectories]}
+        for index, group in _wanted(iteration, only)
     }
     if pieces is None:
         return {"groups": groups, "pieces": None}
@@ -120,7 +121,7 @@ def _wanted(iteration: Iteration, only: int | None) -> list[tuple[int, Group]]:
     return numbered if only is None else numbered[only : only + 1]
 
 
-def packed(content: dict[str, Any]) -> bytes:
+def packed(content: Parts) -> bytes:
     """Return a content as compressed JSON; equal contents give equal bytes."""
     text = json.dumps(content, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return gzip.compress(text.encode("ascii"), 6, mtime=0)
@@ -135,16 +136,14 @@ class Strings:
 
     def number(self, text: str) -> int:
         """Return the position of a string, which is added if it is new."""
-        found = self._numbers.get(text)
-        if found is None:
-            found = self._numbers[text] = len(self.all)
+        position = self._numbers.get(text)
+        if position is None:
+            position = self._numbers[text] = len(self.all)
             self.all.append(text)
-        return found
+        return position
 
 
-def _member(
-    trajectory: Trajectory, strings: Strings, credited: dict[str, dict[str, Any]], anchor: Anchor
-) -> dict[str, Any]:
+def _member(trajectory: Trajectory, strings: Strings, credited: dict[str, Parts], anchor: Anchor) -> Parts:
     from turnwise.agents.steps import anchors_of
 
     played = trajectory.turns
@@ -169,7 +168,9 @@ def _member(
         "finish": {str(row): turn.finish for row, turn in enumerate(played) if turn.finish != "stop"},
         "extras": {str(row): _extras(turn) for row, turn in enumerate(played) if turn.extras},
         "version": [turn.version for turn in played],
-        "credit": {rule: found[trajectory.id] for rule, found in credited.items() if trajectory.id in found},
+        "credit": {
+            rule: advantages[trajectory.id] for rule, advantages in credited.items() if trajectory.id in advantages
+        },
     }
 
 
@@ -184,7 +185,7 @@ def _extras(turn: Turn) -> dict[str, str]:
     return {_clip(str(name), 80): _clip(str(value), 300) for name, value in turn.extras.items()}
 
 
-def _credit(groups: Sequence[Group], settings: CreditSettings | None, notes: list[str]) -> dict[str, dict[str, Any]]:
+def _credit(groups: Sequence[Group], settings: CreditSettings | None, notes: list[str]) -> dict[str, Parts]:
     """Return the advantages by rule and trajectory; a rule that cannot be applied leaves a note."""
     if settings is None:
         return {}
@@ -197,16 +198,16 @@ def _credit(groups: Sequence[Group], settings: CreditSettings | None, notes: lis
     except (StepsError, CreditError) as error:
         notes.append(f"no advantages: {error}")
         return {}
-    found: dict[str, dict[str, Any]] = {}
+    advantages: dict[str, Parts] = {}
     for rule in settings.rules:
         try:
-            found[rule] = _by_trajectory(steps, settings.advantages(rule, steps))
+            advantages[rule] = _by_trajectory(steps, settings.advantages(rule, steps))
         except CreditError as error:
             notes.append(f"{rule} is left out: {error}")
-    return found
+    return advantages
 
 
-def _by_trajectory(steps: Steps, result: Advantages) -> dict[str, Any]:
+def _by_trajectory(steps: Steps, result: Advantages) -> Parts:
     """Return values, parts and kept rows of every trajectory, in the order of its turns."""
     rows: dict[str, list[int]] = {}
     for row in steps.time_order.tolist():
@@ -215,13 +216,13 @@ def _by_trajectory(steps: Steps, result: Advantages) -> dict[str, Any]:
         trajectory: {
             "value": [_number(result.values[row]) for row in mine],
             "parts": {name: [_number(column[row]) for row in mine] for name, column in result.parts.items()},
-            "dropped": [place for place, row in enumerate(mine) if not result.keep[row]],
+            "dropped": [index for index, row in enumerate(mine) if not result.keep[row]],
         }
         for trajectory, mine in rows.items()
     }
 
 
-def _tokens_of(trajectory: Trajectory) -> dict[str, Any]:
+def _tokens_of(trajectory: Trajectory) -> Parts:
     same, added, before = list[int](), list[list[int]](), tuple[int, ...]()
     for turn in trajectory.turns:
         shared = _shared(before, turn.prompt)
@@ -241,7 +242,7 @@ def _shared(before: tuple[int, ...], prompt: tuple[int, ...]) -> int:
     """Return how many tokens a prompt has in common with the sequence before it, from the beginning."""
     if prompt[: len(before)] == before:
         return len(before)
-    return next(place for place, pair in enumerate(zip_longest(before, prompt)) if pair[0] != pair[1])
+    return next(index for index, pair in enumerate(zip_longest(before, prompt)) if pair[0] != pair[1])
 
 
 def _number(value: float, digits: int = 4) -> float | None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from turnwise.report.errors import ReportError
 from turnwise.report.run_report import iterations
 from turnwise.report.run_report.ablation_data import AblationData, is_ablation
 from turnwise.report.run_report.benchmark_data import BenchmarkData, card_file, is_benchmark
-from turnwise.report.run_report.revisions import Revisions
-from turnwise.report.run_report.run_data import ChangedFiles, Parts, RunData, stamp_of
+from turnwise.report.run_report.revisions import Parts, Revisions
+from turnwise.report.run_report.run_data import ChangedFiles, RunData, stamp_of
 from turnwise.report.run_report.screens import ScreenReplay
 from turnwise.report.run_report.settings import settings_of
 from turnwise.report.run_report.token_pieces import pieces_of
@@ -41,7 +41,7 @@ class Source(Protocol):
     def collect(self) -> Parts:
         """Return all parts as they are now."""
 
-    def environment(self, number: int) -> tuple[str, Mapping[str, Any]]:
+    def environment(self, number: int) -> tuple[str, Mapping[str, object]]:
         """Return id and arguments of the environment in which the episodes of a file were played."""
 
 
@@ -55,7 +55,7 @@ class ReportData:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.revisions = Revisions()
-        self._read = ChangedFiles()
+        self._read: ChangedFiles[Iteration] = ChangedFiles()
         self._pieces: dict[str, Pieces | None] = {}
 
     @property
@@ -65,10 +65,10 @@ class ReportData:
 
     def sources(self) -> dict[str, Source]:
         """Return what is reported, by the prefix of its names: the folder itself, then the runs of an ablation."""
-        found: dict[str, Source] = {"": self.source}
+        sources: dict[str, Source] = {"": self.source}
         if isinstance(self.source, AblationData):
-            found |= {f"{place}:": run for place, run in self.source.runs().items()}
-        return found
+            sources |= {f"{number}:": run for number, run in self.source.runs().items()}
+        return sources
 
     def refresh(self) -> None:
         """Read what has changed since the last call."""
@@ -77,13 +77,13 @@ class ReportData:
             parts |= {f"{prefix}{name}": value for name, value in source.collect().items()}
         self.revisions.store(parts)
 
-    def since(self, revision: int) -> dict[str, Any]:
+    def since(self, revision: int) -> Parts:
         """Return what changed after a revision; see `Revisions.since`."""
         return self.revisions.since(revision)
 
     def names(self) -> dict[str, list[int]]:
         """Return the numbers of the files of trajectories, by prefix."""
-        return {prefix: numbers for prefix, one in self.sources().items() if (numbers := list(one.files()))}
+        return {prefix: numbers for prefix, source in self.sources().items() if (numbers := list(source.files()))}
 
     def read(self, number: int, prefix: str = "") -> Iteration:
         """Return the episodes of one file; the last one that was read is kept.
@@ -92,12 +92,11 @@ class ReportData:
             KeyError: there is no such file.
         """
         file = self.sources()[prefix].files()[number]
-        stamp, known = stamp_of(file), self._read.get(file)
-        if known is None:
+        stamp, stored = stamp_of(file), self._read.get(file)
+        if stored is None:
             self._read = ChangedFiles()
-            known = self._read.keep(file, stamp, iterations.read(file, number))
-        found: Iteration = known
-        return found
+            stored = self._read.keep(file, stamp, iterations.read(file, number))
+        return stored
 
     def pieces(self, prefix: str = "") -> Pieces | None:
         """Return what gives the text of a token of a run; None if its tokenizer is not found."""
@@ -105,7 +104,7 @@ class ReportData:
             self._pieces[prefix] = pieces_of(self.sources()[prefix].path)
         return self._pieces[prefix]
 
-    def screens(self, prefix: str, number: int, most: int) -> tuple[dict[str, Any], int]:
+    def screens(self, prefix: str, number: int, most: int) -> tuple[Parts, int]:
         """Return the screens of the first episodes of a file, drawn again, and the number of these episodes.
 
         Raises:

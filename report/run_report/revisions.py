@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+Parts = dict[str, Any]
+"""What the page reads, as values that JSON has."""
 _LISTS = {"strings", "groups"}
 
 
@@ -18,7 +20,7 @@ class RevisedPart:
 
     revision: int
     value: Any
-    patches: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    patches: list[tuple[int, Parts]] = field(default_factory=list)
 
     @property
     def latest(self) -> int:
@@ -34,10 +36,10 @@ class Revisions:
         self.parts: dict[str, RevisedPart] = {}
         self._cut = 0  # the revision in which a part has last gone
 
-    def store(self, found: Mapping[str, Any]) -> None:
+    def store(self, parts: Mapping[str, object]) -> None:
         """Take over the parts as they are now; those that are not among them are gone."""
-        gone = self.parts.keys() - found.keys()
-        changed = [name for name, value in found.items() if name not in self.parts or self.parts[name].value != value]
+        gone = self.parts.keys() - parts.keys()
+        changed = [name for name, value in parts.items() if name not in self.parts or self.parts[name].value != value]
         if not changed and not gone:
             return
         self.revision += 1
@@ -45,25 +47,25 @@ class Revisions:
             del self.parts[name]
             self._cut = self.revision
         for name in changed:
-            self._change(name, found[name])
+            self._change(name, parts[name])
 
-    def _change(self, name: str, value: Any) -> None:
-        known = self.parts.get(name)
-        patch = None if known is None else _patch(known.value, value)
-        if known is None or patch is None:
+    def _change(self, name: str, value: object) -> None:
+        part = self.parts.get(name)
+        patch = None if part is None else _patch(part.value, value)
+        if part is None or patch is None:
             self.parts[name] = RevisedPart(self.revision, value)
         else:
-            known.patches.append((self.revision, patch))
-            known.value = value
+            part.patches.append((self.revision, patch))
+            part.value = value
 
-    def since(self, revision: int) -> dict[str, Any]:
+    def since(self, revision: int) -> Parts:
         """Return what changed after a revision: whole parts, and patches of the others; everything if a part has gone.
 
         Args:
             revision: what the reader has; 0, or a revision that this object never had: nothing.
         """
         start = revision if self._cut <= revision <= self.revision else 0
-        whole, patches = dict[str, Any](), dict[str, Any]()
+        whole, patches = Parts(), Parts()
         for name, part in self.parts.items():
             if part.revision > start:
                 whole[name] = part.value
@@ -72,7 +74,7 @@ class Revisions:
         return {"revision": self.revision, "from": start, "parts": whole, "patches": patches}
 
 
-def _patch(old: Any, new: Any) -> dict[str, Any] | None:
+def _patch(old: object, new: object) -> Parts | None:
     """Return what changed in the lists of a part; None if it has none, or if they did not only grow or change."""
     if not (isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys() and old.keys() >= _LISTS):
         return None
@@ -80,7 +82,7 @@ def _patch(old: Any, new: Any) -> dict[str, Any] | None:
     if new["strings"][:strings] != old["strings"] or len(new["groups"]) < len(groups):
         return None
     changed = {
-        str(place): group for place, group in enumerate(new["groups"]) if place >= len(groups) or group != groups[place]
+        str(index): group for index, group in enumerate(new["groups"]) if index >= len(groups) or group != groups[index]
     }
-    rest = {key: value for key, value in new.items() if key not in _LISTS and value != old[key]}
-    return {"strings": new["strings"][strings:], "groups": changed, **rest}
+    others = {key: value for key, value in new.items() if key not in _LISTS and value != old[key]}
+    return {"strings": new["strings"][strings:], "groups": changed, **others}

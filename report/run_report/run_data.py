@@ -15,38 +15,39 @@ import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from turnwise.report.errors import ReportError
 from turnwise.report.run_report import iterations
+from turnwise.report.run_report.revisions import Parts
 from turnwise.tools.bounded_input import MAX_SETTINGS, read_json, read_text
 from turnwise.training.run_folder.paths import COMMANDS, RUN_FILE, run_of
 
 if TYPE_CHECKING:
     from turnwise.report.credit_settings import CreditSettings
 
+Made = TypeVar("Made")
 Stamp = tuple[int, int]
 """Time of the last change and size of a file."""
-Parts = dict[str, Any]
 _QUIET = ("setup",)
 """Phases whose events the page does not show."""
 
 
-class ChangedFiles:
+class ChangedFiles(Generic[Made]):
     """Remembers when files changed, and what was made of them."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, tuple[Stamp, Any]] = {}
+        self._stored: dict[Path, tuple[Stamp, Made]] = {}
 
-    def get(self, file: Path) -> Any:
+    def get(self, file: Path) -> Made | None:
         """Return what was made of a file, or None if it has changed since."""
-        stamp, made = self._known.get(file, (None, None))
+        stamp, made = self._stored.get(file, (None, None))
         return made if stamp is not None and stamp == stamp_of(file) else None
 
-    def keep(self, file: Path, stamp: Stamp | None, made: Any) -> Any:
+    def keep(self, file: Path, stamp: Stamp | None, made: Made) -> Made:
         """Remember, and return, what was made of a file as it was at a stamp."""
         if stamp is not None:
-            self._known[file] = (stamp, made)
+            self._stored[file] = (stamp, made)
         return made
 
 
@@ -73,7 +74,7 @@ class RunData:
 
     def __init__(self, path: Path, settings: CreditSettings | None, against: tuple[Path, ...] = ()) -> None:
         self.path, self.settings, self.against = path, settings, against
-        self._summaries, self._evaluations = ChangedFiles(), ChangedFiles()
+        self._summaries, self._evaluations = ChangedFiles[Parts](), ChangedFiles[Parts]()
         if not path.exists():
             raise ReportError(f"{path} does not exist; expected the folder of a run, or a file of trajectories")
         if path.is_dir() and not any((path / name).exists() for name in (RUN_FILE, "metrics.jsonl", "trajectories")):
@@ -86,30 +87,30 @@ class RunData:
         """Return the files of trajectories by iteration."""
         if not self.path.is_dir():
             return {0: self.path}
-        found = {}
+        files = {}
         for file in sorted((self.path / "trajectories").glob("[0-9]*.jsonl*")):
             number = file.name.partition(".")[0]
             if number.isascii() and number.isdigit() and file.is_file():
-                found[int(number)] = file
-        return found
+                files[int(number)] = file
+        return files
 
     def collect(self) -> Parts:
         """Return all parts as they are now; files that have not changed are not read again."""
-        found: Parts = {}
+        parts: Parts = {}
         notes: list[str] = []
         files = self.files()
         for number, file in files.items():
-            found[f"iteration/{number}"] = summary = summary_of(self._summaries, file, number)
+            parts[f"iteration/{number}"] = summary = summary_of(self._summaries, file, number)
             notes += summary["notes"]
         if self.path.is_dir():
-            self._read_events(found)
-            self._read_evaluations(self.path, "", found, notes)
+            self._read_events(parts)
+            self._read_evaluations(self.path, "", parts, notes)
         for other in self.against:
-            self._read_evaluations(other, f"{other.name}: ", found, notes)
-        found["run"] = describe(self.path, self.settings, notes, bool(files))
-        return found
+            self._read_evaluations(other, f"{other.name}: ", parts, notes)
+        parts["run"] = describe(self.path, self.settings, notes, bool(files))
+        return parts
 
-    def environment(self, number: int) -> tuple[str, Mapping[str, Any]]:
+    def environment(self, number: int) -> tuple[str, Mapping[str, object]]:
         """Return id and arguments of the environment of the run.
 
         Raises:
@@ -120,14 +121,14 @@ class RunData:
             raise ReportError(f"--screens needs a run, which says in which environment {self.path} was played")
         return run.env.id, run.env.kwargs
 
-    def _read_events(self, found: Parts) -> None:
+    def _read_events(self, parts: Parts) -> None:
         from turnwise.training.run_folder.metrics import read_events
 
         for number, event in enumerate(read_events(self.path / "metrics.jsonl")):
             if event.get("phase") not in _QUIET:
-                found[f"event/{number}"] = {key: rounded(value) for key, value in event.items()}
+                parts[f"event/{number}"] = {key: rounded(value) for key, value in event.items()}
 
-    def _read_evaluations(self, folder: Path, prefix: str, found: Parts, notes: list[str]) -> None:
+    def _read_evaluations(self, folder: Path, prefix: str, parts: Parts, notes: list[str]) -> None:
         for file in sorted(file for file in (folder / "evaluations").glob("*.json") if file.stem.isdecimal()):
             step = int(file.stem)
             name = f"{prefix}iteration {step}" if step else f"{prefix}before training"
@@ -137,27 +138,27 @@ class RunData:
                 notes.append(f"{file.name} is left out of the evaluations: {error}")
             else:
                 about = {"name": name, "iteration": step, "other": bool(prefix)}
-                found[f"evaluation/{prefix}{file.stem}"] = about | part
+                parts[f"evaluation/{prefix}{file.stem}"] = about | part
 
 
-def summary_of(known: ChangedFiles, file: Path, number: int, label: str = "") -> Parts:
+def summary_of(summaries: ChangedFiles[Parts], file: Path, number: int, label: str = "") -> Parts:
     """Return the outcomes of the episodes of a file, read again only if it has changed."""
-    stamp, made = stamp_of(file), known.get(file)
+    stamp, made = stamp_of(file), summaries.get(file)
     if made is not None:
         return dict(made)
     made = iterations.summary(iterations.read(file, number)) | ({"label": label} if label else {})
-    return dict(known.keep(file, stamp, made))
+    return dict(summaries.keep(file, stamp, made))
 
 
-def read_evaluation(known: ChangedFiles, file: Path) -> Parts:
+def read_evaluation(evaluations: ChangedFiles[Parts], file: Path) -> Parts:
     """Return the rows of the file of an evaluation, read again only if it has changed.
 
     Raises:
         ValueError, KeyError, TypeError, OSError, RecursionError: it is torn, or no evaluation.
     """
-    stamp, made = stamp_of(file), known.get(file)
+    stamp, made = stamp_of(file), evaluations.get(file)
     if made is None:
-        made = known.keep(file, stamp, evaluation(read_json(file)))
+        made = evaluations.keep(file, stamp, evaluation(read_json(file)))
     return dict(made)
 
 
@@ -179,7 +180,7 @@ def evaluation(content: Mapping[str, Any], panel: str | None = None) -> Parts:
     return {"rows": rows}
 
 
-def panel_key(panel: Mapping[str, Any]) -> str:
+def panel_key(panel: Mapping[str, object]) -> str:
     """Return a few characters that are equal where environment, arguments and seed are."""
     import hashlib
 
@@ -189,70 +190,70 @@ def panel_key(panel: Mapping[str, Any]) -> str:
 
 def describe(path: Path, settings: CreditSettings | None, notes: list[str], episodes: bool) -> Parts:
     """Return the name of a run, its settings with those that are not the defaults first, versions and notes."""
-    found: Parts = {"kind": "run", "name": path.name, "settings": [], "versions": {}, "steps": 0, "notes": notes}
+    part: Parts = {"kind": "run", "name": path.name, "settings": [], "versions": {}, "steps": 0, "notes": notes}
     if not episodes:
         notes.append("the run has stored no trajectories, so there are no groups and no turns to show")
-    found["credit"] = [] if settings is None else list(settings.rules)
-    found["creditText"] = [] if settings is None else settings.describe()
+    part["credit"] = [] if settings is None else list(settings.rules)
+    part["creditText"] = [] if settings is None else settings.describe()
     if path.is_dir():
-        _describe_settings(path, found)
-        _describe_versions(path, found)
-        _describe_command(path, found)
-    return found
+        _describe_settings(path, part)
+        _describe_versions(path, part)
+        _describe_command(path, part)
+    return part
 
 
-def _describe_settings(path: Path, found: Parts) -> None:
+def _describe_settings(path: Path, part: Parts) -> None:
     from turnwise.training.config.run import Run
     from turnwise.training.errors import TrainingError
 
     try:
         run = Run.load(path / RUN_FILE)
     except (TrainingError, OSError) as error:
-        found["notes"].append(f"the settings cannot be read: {error}")
+        part["notes"].append(f"the settings cannot be read: {error}")
         return
     mine, usual = _flat(run.model_dump()), _flat(Run().model_dump())
     rows = [[key, _text(value), _text(usual[key]) if key in usual else None] for key, value in mine.items()]
     rows = [row for row in rows if row[0] != "output"]
-    found["settings"] = sorted(rows, key=lambda row: row[1] == row[2])
-    found |= {"name": run.name, "env": run.env.id, "steps": run.train.iterations, "method": run.credit.method}
+    part["settings"] = sorted(rows, key=lambda row: row[1] == row[2])
+    part |= {"name": run.name, "env": run.env.id, "steps": run.train.iterations, "method": run.credit.method}
 
 
-def _describe_versions(path: Path, found: Parts) -> None:
+def _describe_versions(path: Path, part: Parts) -> None:
     try:
         meta = read_json(path / "meta.json")
-        found["versions"] = {
+        part["versions"] = {
             "python": str(meta["python"]),
             "platform": str(meta["platform"]),
             **{name: str(value) for name, value in meta["packages"].items() if value is not None},
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        found["notes"].append(f"the versions cannot be read: meta.json ({type(error).__name__})")
+        part["notes"].append(f"the versions cannot be read: meta.json ({type(error).__name__})")
 
 
-def _describe_command(path: Path, found: Parts) -> None:
+def _describe_command(path: Path, part: Parts) -> None:
     """Add the command that started the run; one that has recorded none gets the one that is equivalent."""
     try:
         first = read_text(path / COMMANDS, max_bytes=MAX_SETTINGS).partition("\n")[0]
     except (OSError, ValueError):
         first = ""
     if first:
-        found |= {"command": first, "recorded": True}
+        part |= {"command": first, "recorded": True}
     elif (path / RUN_FILE).is_file():
-        found |= {"command": shlex.join(["turnwise", "train", f"{path.resolve().name}/{RUN_FILE}"]), "recorded": False}
+        part |= {"command": shlex.join(["turnwise", "train", f"{path.resolve().name}/{RUN_FILE}"]), "recorded": False}
 
 
-def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
+def _flat(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    flat: dict[str, object] = {}
     for key, value in table.items():
-        nested = isinstance(value, Mapping) and value
-        flat |= _flat(value, f"{prefix}{key}.") if nested else {f"{prefix}{key}": value}
+        nested = _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) and value else {f"{prefix}{key}": value}
+        flat |= nested
     return flat
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def rounded(value: Any) -> Any:
+def rounded(value: object) -> object:
     """Return a number with five digits; anything else as it is."""
     return float(f"{value:.5g}") if isinstance(value, float) and value == value else value

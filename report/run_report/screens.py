@@ -12,13 +12,18 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from turnwise.report.errors import ReportError
+from turnwise.report.run_report.revisions import Parts
 
 if TYPE_CHECKING:
     import gymnasium
+    import numpy as np
+    from numpy.typing import NDArray
 
     from turnwise.agents.trajectory import Trajectory
     from turnwise.report.run_report.iterations import Iteration
 
+Picture = Any
+"""What an environment draws: an array or a list of numbers, uint8 [H, W, 3]."""
 TALLEST = 640
 """Pixels of a stored picture, which is halved until it is not taller."""
 
@@ -42,7 +47,7 @@ class ScreenReplay:
         ReportError: the environment cannot be made, or has no pictures.
     """
 
-    def __init__(self, env_id: str, kwargs: Mapping[str, Any]) -> None:
+    def __init__(self, env_id: str, kwargs: Mapping[str, object]) -> None:
         from turnwise.envs import make
 
         try:
@@ -64,22 +69,22 @@ class ScreenReplay:
         """Close the environment."""
         self._env.close()
 
-    def pictures(self, iteration: Iteration, most: int) -> tuple[dict[str, Any], int]:
+    def pictures(self, iteration: Iteration, most: int) -> tuple[Parts, int]:
         """Return the pictures of the first episodes of an iteration, by group and member, and how many these are."""
         self.images, self._known = [], {}
-        groups: dict[str, Any] = {}
+        groups: dict[str, Parts] = {}
         numbered = [
-            (place, member, trajectory)
-            for place, group in enumerate(iteration.groups)
+            (number, member, trajectory)
+            for number, group in enumerate(iteration.groups)
             for member, trajectory in enumerate(group.trajectories)
         ]
-        for place, member, trajectory in numbered[:most]:
-            groups.setdefault(str(place), {})[str(member)] = asdict(self.replay(trajectory))
+        for number, member, trajectory in numbered[:most]:
+            groups.setdefault(str(number), {})[str(member)] = asdict(self.replay(trajectory))
         return {"groups": groups, "images": self.images}, min(most, len(numbered))
 
     def replay(self, trajectory: Trajectory) -> Replay:
         """Return the pictures of an episode, up to the first observation that is not the stored one."""
-        found = Replay()
+        replay = Replay()
         try:
             for turn, (text, picture) in enumerate(self._steps(trajectory)):
                 stored = (
@@ -87,17 +92,17 @@ class ScreenReplay:
                 )
                 corrected = turn > 0 and trajectory.turns[turn - 1].action is None
                 if text != stored and not corrected:
-                    found.note = (
+                    replay.note = (
                         f"From turn {turn + 1} on, replaying the episode shows another text than the stored one, so "
                         "its screens are left out."
                     )
-                    return found
-                found.places.append(self._place(picture))
+                    return replay
+                replay.places.append(self._place(picture))
         except Exception as error:  # an environment of a user may fail in any way
-            found.note = f"Replaying the episode failed after {len(found.places)} screens: {error}"
-        return found
+            replay.note = f"Replaying the episode failed after {len(replay.places)} screens: {error}"
+        return replay
 
-    def _steps(self, trajectory: Trajectory) -> Iterator[tuple[str, Any]]:
+    def _steps(self, trajectory: Trajectory) -> Iterator[tuple[str, Picture]]:
         """Yield text and picture before each turn, then after the last one."""
         observation, _ = self._env.reset(seed=trajectory.seed, options={"task": trajectory.task})
         yield self._look(observation)
@@ -106,13 +111,13 @@ class ScreenReplay:
                 observation, *_ = self._env.step(turn.action)
             yield self._look(observation)
 
-    def _look(self, observation: Any) -> tuple[str, Any]:
+    def _look(self, observation: object) -> tuple[str, Picture]:
         from turnwise.agents.content import read_observation
 
         text, images = read_observation(observation)
         return text, self._env.render() if self._renders else images[0].image
 
-    def _place(self, picture: Any) -> int:
+    def _place(self, picture: Picture) -> int:
         from turnwise.agents.samplers.openai.messages import data_url
 
         url = data_url(_small(picture))
@@ -128,7 +133,7 @@ def _has_images(env: gymnasium.Env[Any, Any]) -> bool:
     return has_images(env.observation_space)
 
 
-def _small(picture: Any) -> Any:
+def _small(picture: Picture) -> NDArray[np.uint8]:
     """Return a picture that is halved, by the mean of four pixels, until it is at most `TALLEST` pixels high."""
     import numpy as np
 

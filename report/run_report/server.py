@@ -11,7 +11,7 @@ import json
 import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from turnwise.processes.request_guard import refusal, rules_for
 from turnwise.report.run_report import iterations
@@ -48,13 +48,13 @@ class LiveServer:
             def do_GET(self) -> None:
                 live.answer(self)
 
-            def log_message(self, *_: Any) -> None:
+            def log_message(self, *_: object) -> None:
                 """Keep the terminal quiet."""
 
         class Server(ThreadingHTTPServer):
             daemon_threads = True
 
-            def handle_error(self, *_: Any) -> None:
+            def handle_error(self, *_: object) -> None:
                 """A reader who leaves early is no error."""
 
         self._server = Server((HOST, port), Handler)
@@ -78,11 +78,11 @@ class LiveServer:
             status, content = refused.status, f"{refused.sentence}\n".encode("utf-8", errors="backslashreplace")
         elif request.path == "/":
             status, kind, content = 200, "text/html; charset=utf-8", self._page()
-        elif found := _NEWS.fullmatch(request.path):
-            status, kind, content = 200, "application/json", self._news(int(found[1]))
-        elif found := _CHUNK.fullmatch(request.path):
-            only = None if found[4] is None else int(found[4])
-            chunk = self._chunk(found[1] or "", found[2], int(found[3]), only)
+        elif match := _NEWS.fullmatch(request.path):
+            status, kind, content = 200, "application/json", self._news(int(match[1]))
+        elif match := _CHUNK.fullmatch(request.path):
+            only = None if match[4] is None else int(match[4])
+            chunk = self._chunk(match[1] or "", match[2], int(match[3]), only)
             if chunk is not None:
                 status, kind, content = 200, "application/gzip", chunk
         _send(request, status, kind, content)

@@ -60,7 +60,7 @@ def _places(path: Path) -> list[Path]:
         run = None
     if run is not None and run.policy.model:
         places.append(Path(run.policy.model).expanduser())
-    return [one for one in places if (one / _FILE).is_file()]
+    return [folder_of_tokenizer for folder_of_tokenizer in places if (folder_of_tokenizer / _FILE).is_file()]
 
 
 def _tokenizer_in(folder: Path) -> Any:

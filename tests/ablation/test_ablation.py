@@ -14,14 +14,15 @@ from toys.training_helpers import trajectory, turn
 
 import turnwise.ablation.process_pool as crew_module
 from turnwise.ablation.credit_agreement import credit_agreement
+from turnwise.ablation.plan import Arm, check, is_axis, open_folder, plan, read_plan, split
 from turnwise.ablation.process_pool import PooledRun, train_all
 from turnwise.ablation.results import ablation_results
 from turnwise.ablation.summary import summary
-from turnwise.ablation.variants import Arm, check, is_axis, open_folder, plan, read_plan, split
 from turnwise.agents.files.json_files import write_text
 from turnwise.agents.files.trajectory_files import TrajectoryWriter
 from turnwise.credit import CreditError, UnknownRule
-from turnwise.evaluation.evaluation import EpisodeRow, EvaluationResult, Panel
+from turnwise.evaluation.panels import Panel
+from turnwise.evaluation.results import EpisodeRow, EvaluationResult
 from turnwise.evaluation.seed_statistics import student_quantile
 from turnwise.training import Run
 from turnwise.training.errors import ConfigError, RunExists, TrainingError

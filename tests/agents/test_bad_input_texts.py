@@ -20,7 +20,8 @@ from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers import Completion, Request
 from turnwise.agents.samplers.scripted import Scripted
 from turnwise.evaluation.comparison import compare
-from turnwise.evaluation.evaluation import EpisodeRow, EvaluationResult, Panel
+from turnwise.evaluation.panels import Panel
+from turnwise.evaluation.results import EpisodeRow, EvaluationResult
 
 TEXTS = st.lists(
     st.one_of(

@@ -25,7 +25,8 @@ from turnwise.envs.household.env import HouseholdEnv
 from turnwise.envs.household.expert import plan
 from turnwise.envs.household.searching_demonstrator import SearchingDemonstrator
 from turnwise.evaluation.comparison import compare
-from turnwise.evaluation.evaluation import Panel, evaluate
+from turnwise.evaluation.evaluation import evaluate
+from turnwise.evaluation.panels import Panel
 
 HOUSE = partial(make, "turnwise/Household-v0", level="tiny")
 

@@ -164,7 +164,7 @@ def test_every_arm_is_a_run_like_any_other(finished: tuple[Path, str, str], turn
 
 def test_what_is_written_says_what_was_found(finished: tuple[Path, str, str]) -> None:
     from turnwise.evaluation.comparison import compare
-    from turnwise.evaluation.evaluation import EvaluationResult
+    from turnwise.evaluation.results import EvaluationResult
 
     folder, _, said = finished
     found = json.loads((folder / "results.json").read_text())
@@ -246,7 +246,7 @@ def arm(*values: float) -> dict[str, Any]:
     """An arm with a finished seed for each success rate, of 20 episodes."""
     from dataclasses import asdict
 
-    from turnwise.evaluation.evaluation import Rate
+    from turnwise.evaluation.results import Rate
     from turnwise.evaluation.seed_statistics import Mean
 
     rates = [Rate.of(round(20 * value), 20) for value in values]
@@ -294,7 +294,7 @@ def test_labels_of_arms_are_short_and_different() -> None:
     assert list(short_labels(names).values()) == ["gigpo w=0.5", "grpo"]
     assert list(short_labels(["train.lr=1e-4", "train.lr=3e-4"]).values()) == ["lr=1e-4", "lr=3e-4"]
     crossed = ["grpo, train.group_size=4", "grpo, train.group_size=8"]
-    assert list(short_labels(crossed).values()) == ["group=4", "group=8"]
+    assert list(short_labels(crossed).values()) == ["group_size=4", "group_size=8"]
     same = ["a.x=1", "b.x=1"]
     assert list(short_labels(same)) == list(short_labels(same).values())
     assert short_labels(["grpo"]) == {"grpo": "grpo"}

@@ -107,8 +107,7 @@ def start(turnwise, run_file, tmp_path):
     """Start a run with a policy of its own, and return what it said."""
 
     def train(folder, *words):
-        sizes = ("vocab", "hidden", "layers", "heads")
-        text = "".join(line for line in run_file.read_text().splitlines(True) if not line.startswith(sizes))
+        text = "".join(line for line in run_file.read_text().splitlines(True) if not line.startswith("new = "))
         (tmp_path / "own.toml").write_text(text)
         return turnwise(
             "train", tmp_path / "own.toml", f'policy.model="{folder}"', "--output", tmp_path / "run", *words

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from toys.commands import one_sentence
 
-from turnwise.cli.reference_cases import FORMAT, check_case, difference, read_cases
+from turnwise.cli.reference.cases import FORMAT, check_case, difference, read_cases
 
 Call = Any
 File = dict[str, Any]
-REFERENCE = Path(sys.modules["turnwise.cli.reference_cases"].__file__ or "").parent / "reference"
+REFERENCE = Path(sys.modules["turnwise.cli.reference.cases"].__file__ or "").parent
 
 # Two episodes; the mean is 1/2. One token with ratio e^0.5, clipped at 1.2, and one at ratio 1: -(1.2 + 2) / 2.
 CASES: File = {
@@ -157,7 +157,7 @@ def test_rounding_noise_is_shown_and_not_counted(turnwise: Call, file: Path) -> 
     [
         ("{", "is not JSON"),
         ([], f'must be a JSON object with "format": "{FORMAT}"'),
-        ({"cases": [{"name": "grpo", "inputs": {}}]}, "python -m turnwise.cli.convert_reference_cases"),
+        ({"cases": [{"name": "grpo", "inputs": {}}]}, "python scripts/convert_reference_cases"),
         ({"format": FORMAT, "cases": []}, "has no cases"),
     ],
 )

@@ -17,7 +17,8 @@ from turnwise.evaluation import EvaluationResult, wilson
 from turnwise.evaluation.benchmark import BenchmarkFolder, PanelEpisodes, play_panel
 from turnwise.evaluation.benchmark_card import Card, CardPanel, compare_cards
 from turnwise.evaluation.comparison import compare
-from turnwise.evaluation.evaluation import EpisodeRow, Panel
+from turnwise.evaluation.panels import Panel
+from turnwise.evaluation.results import EpisodeRow
 from turnwise.evaluation.statistics import mean_of_rates
 from turnwise.evaluation.suite import PinnedPanel, SuitePanel, pin
 

@@ -18,7 +18,9 @@ from turnwise.agents.errors import AgentError, EvaluationError, Interrupted
 from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.samplers.scripted import Random, Scripted
 from turnwise.evaluation.comparison import compare
-from turnwise.evaluation.evaluation import EpisodeRow, EvaluationResult, Panel, Rate, evaluate
+from turnwise.evaluation.evaluation import evaluate
+from turnwise.evaluation.panels import Panel
+from turnwise.evaluation.results import EpisodeRow, EvaluationResult, Rate
 from turnwise.evaluation.statistics import mcnemar_exact, wilson
 
 PANEL = Panel("toys/Corridor-v0", tuple(Corridor().task_ids()))

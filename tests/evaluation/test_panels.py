@@ -8,7 +8,7 @@ from toys.corridor import ID, Corridor
 
 from turnwise.agents.errors import EvaluationError
 from turnwise.envs import register
-from turnwise.evaluation.evaluation import draw, draw_tasks, make_panel
+from turnwise.evaluation.panels import draw, draw_tasks, make_panel
 
 TASKS = st.lists(st.text(max_size=3), unique=True, max_size=20)
 

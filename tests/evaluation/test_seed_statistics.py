@@ -7,7 +7,8 @@ import math
 import pytest
 
 from turnwise.agents.errors import EvaluationError
-from turnwise.evaluation.evaluation import EpisodeRow, EvaluationResult, Panel, Rate
+from turnwise.evaluation.panels import Panel
+from turnwise.evaluation.results import EpisodeRow, EvaluationResult, Rate
 from turnwise.evaluation.seed_statistics import (
     Mean,
     compare_seeds,

@@ -13,8 +13,8 @@ from toys.benchmarks import SUITE, register_toys
 from toys.commands import one_sentence
 from toys.report_runs import evaluation, visit, write_iteration, write_run
 
+from turnwise.ablation.plan import open_folder, plan
 from turnwise.ablation.results import ablation_results
-from turnwise.ablation.variants import open_folder, plan
 from turnwise.evaluation.benchmark_card import Card
 from turnwise.report.run_report.html import complete_page
 from turnwise.report.run_report.report_data import open_report
@@ -149,7 +149,7 @@ def test_two_cards_are_compared_task_by_task(tab: Any, bench: Path) -> None:
 
 
 def test_the_numbers_of_an_ablation_are_those_of_its_results(ablation: Path) -> None:
-    from turnwise.ablation.variants import read_plan
+    from turnwise.ablation.plan import read_plan
 
     data = open_report(ablation)
     data.refresh()

@@ -9,10 +9,12 @@ from typing import Any
 
 from turnwise.agents.files.trajectory_files import TrajectoryWriter
 from turnwise.agents.trajectory import Trajectory, Turn
-from turnwise.evaluation.evaluation import EpisodeRow, EvaluationResult, Panel
+from turnwise.evaluation.panels import Panel
+from turnwise.evaluation.results import EpisodeRow, EvaluationResult
 
 TOML = (
-    'name = "made"\n[env]\nid = "turnwise/Household-v0"\n[credit]\nmethod = "gigpo"\n[train]\nsteps = 5\nlr = 0.001\n'
+    'name = "made"\n[env]\nid = "turnwise/Household-v0"\n[credit]\nmethod = "gigpo"\n'
+    "[train]\niterations = 5\nlr = 0.001\n"
 )
 
 

@@ -22,7 +22,7 @@ from test_training_loop import CHILD, TABLE, TESTS, assert_same_weights, lines, 
 from toys.training_helpers import conversation, random_advantages, trajectory
 from toys.waiting import eventually
 
-from turnwise.ablation.variants import check, plan
+from turnwise.ablation.plan import check, plan
 from turnwise.agents.errors import SamplerError
 from turnwise.agents.files.trajectory_files import read_trajectories, to_json
 from turnwise.agents.rollouts.rollout_stream import GroupStream

@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 import turnwise
 from turnwise.agents import AgentError, rollout
 from turnwise.agents.models.model_folder import load_model
-from turnwise.evaluation.evaluation import make_panel
+from turnwise.evaluation.panels import make_panel
 from turnwise.registry import UnknownName
 from turnwise.training import CheckpointError, ConfigError, Run, train
 

@@ -11,7 +11,7 @@ import toys.corridor
 from safetensors.torch import load_file
 from toys.training_helpers import play, random_advantages
 
-from turnwise.ablation.variants import plan
+from turnwise.ablation.plan import plan
 from turnwise.agents.errors import ModelError
 from turnwise.agents.models.lora_folders import adapter_tensors, attach, base_of, fingerprint
 from turnwise.agents.models.model_folder import load_model, load_tokenizer, model_config

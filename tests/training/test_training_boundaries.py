@@ -13,7 +13,7 @@ from toys.training_helpers import trajectory, turn
 import turnwise.training.imitation.warmstart as warmstart
 import turnwise.training.run_folder.checkpoint as checkpoint_module
 from turnwise.agents.trajectory import Group
-from turnwise.evaluation.evaluation import EvaluationResult
+from turnwise.evaluation.results import EvaluationResult
 from turnwise.training import ConfigError, Run, train
 from turnwise.training.batch.batch import pack
 from turnwise.training.errors import TrainingError

@@ -25,7 +25,8 @@ from turnwise.agents.samplers import Random
 from turnwise.credit import Advantages, BadOption, CreditRule
 from turnwise.credit.registry import RULES
 from turnwise.envs import register
-from turnwise.evaluation.evaluation import EvaluationResult, Panel
+from turnwise.evaluation.panels import Panel
+from turnwise.evaluation.results import EvaluationResult
 from turnwise.training import ConfigError, Run, RunExists, train
 from turnwise.training.config.effects import effective_toml
 from turnwise.training.errors import NoDemonstrations, TrainingError

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnwise.registry import suggest
+from turnwise.tools.visible_text import shortened
 
 __all__ = ["ACTION_KINDS", "MAX_LENGTH", "ActionKind", "BrowserAction", "InvalidAction", "parse"]
 
@@ -94,7 +95,7 @@ def parse(text: str) -> BrowserAction | InvalidAction:
 
 
 def _short(text: str) -> str:
-    return repr(text if len(text) <= 60 else f"{text[:50]}...")
+    return repr(shortened(text, 60, keep=50))
 
 
 def _element(text: str, form: str) -> str | InvalidAction:

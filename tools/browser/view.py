@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from turnwise.tools.browser.snapshot import FIELDS, Rectangle, SnapshotNode
+from turnwise.tools.visible_text import shortened
 
 __all__ = ["Element", "PageView", "boxes_of", "build_view"]
 
@@ -315,6 +316,5 @@ def _state(name: str, value: str) -> str:
 
 def _quoted(text: str, longest: int = _LONGEST) -> str:
     """Return a text in quotes on one line, truncated if it is long."""
-    text = " ".join(text.split())
-    text = text if len(text) <= longest else f"{text[: longest - 3]}..."
+    text = shortened(" ".join(text.split()), longest, keep=longest - 3)
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -20,6 +20,7 @@ from turnwise.registry import suggest
 from turnwise.tools.functions.calls import Arguments, Schema, to_json
 from turnwise.tools.functions.docstring import read_docstring
 from turnwise.tools.functions.errors import BadArguments, BadTool
+from turnwise.tools.visible_text import shortened
 
 __all__ = ["Signature", "check_names", "without_nulls"]
 
@@ -226,5 +227,4 @@ def _with_integers(value: object) -> object:
 
 
 def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return shortened(repr(value), _SHOWN)

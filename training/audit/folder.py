@@ -8,7 +8,8 @@ from typing import Any
 
 from turnwise.agents.errors import AgentError
 from turnwise.agents.models.weights import is_adapter
-from turnwise.evaluation.evaluation import EvaluationResult, Panel
+from turnwise.evaluation.panels import Panel
+from turnwise.evaluation.results import EvaluationResult
 from turnwise.tools.bounded_input import read_bytes, read_json
 from turnwise.training.audit.findings import Place
 from turnwise.training.config.run import Run

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from turnwise.registry import Untrusted, trusted
 
@@ -24,7 +24,7 @@ OUTWARD = frozenset({"cache", "connection", "device", "image", "keep", "url"})
 """Options of turnwise's environments that act on something outside of them, whatever their value."""
 
 
-def require_safe_env(env_id: str, kwargs: Mapping[str, Any], typed: Iterable[str] = ()) -> None:
+def require_safe_env(env_id: str, kwargs: Mapping[str, object], typed: Iterable[str] = ()) -> None:
     """Check the options that a file hands to an environment.
 
     Args:
@@ -78,7 +78,7 @@ def needs_trust(run: Run) -> bool:
     )
 
 
-def _refused_by(env_id: str, options: Mapping[str, Any]) -> list[str]:
+def _refused_by(env_id: str, options: Mapping[str, object]) -> list[str]:
     """Return the names of options that no file may set for an environment."""
     from turnwise.envs.registration import find
 
@@ -87,7 +87,7 @@ def _refused_by(env_id: str, options: Mapping[str, Any]) -> list[str]:
     return list(_refused(options, own=module.startswith("turnwise.")))
 
 
-def refused_credit_options(rules: Iterable[CreditRule], options: Mapping[str, Any]) -> list[str]:
+def refused_credit_options(rules: Iterable[CreditRule], options: Mapping[str, object]) -> list[str]:
     """Return the names of options that need `--trust` if a file hands them to a credit rule.
 
     Args:
@@ -99,14 +99,14 @@ def refused_credit_options(rules: Iterable[CreditRule], options: Mapping[str, An
     return [] if trusted() else list(_refused(options, own=own))
 
 
-def _refused(options: Mapping[str, Any], *, own: bool) -> Iterator[str]:
+def _refused(options: Mapping[str, object], *, own: bool) -> Iterator[str]:
     for key, value in options.items():
         outward = value not in (None, False, True) and (key in OUTWARD or any("://" in text for text in _texts(value)))
         if outward if own else any(_names_something(text) for text in _texts(value)):
             yield key
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts(value: object) -> Iterator[str]:
     """Yield every string in a value."""
     if isinstance(value, str):
         yield value

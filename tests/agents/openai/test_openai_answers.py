@@ -19,7 +19,8 @@ from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.openai import make_openai
 from turnwise.cli.evaluate import usage
-from turnwise.evaluation.evaluation import Panel, evaluate
+from turnwise.evaluation.evaluation import evaluate
+from turnwise.evaluation.panels import Panel
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

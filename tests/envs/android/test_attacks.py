@@ -15,7 +15,8 @@ from turnwise.envs.android.tasks.expert import as_read
 from turnwise.envs.android.tasks.judge import content
 from turnwise.envs.android.tasks.near_misses import Outcome, apply
 from turnwise.envs.android.tasks.template import Draw, all_templates, make_task, split_of
-from turnwise.evaluation.evaluation import evaluate, make_panel
+from turnwise.evaluation.evaluation import evaluate
+from turnwise.evaluation.panels import make_panel
 from turnwise.phone.adb.direct_device import DirectDevice
 from turnwise.phone.phone import Phone
 from turnwise.tools.keyed_random import KeyedRandom

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from turnwise.cli.convert_reference_cases import names
-from turnwise.cli.convert_reference_cases.common import (
+from convert_reference_cases import names
+from convert_reference_cases.common import (
     UnreadableCase,
     by_appearance,
     case_of,
@@ -16,7 +16,7 @@ from turnwise.cli.convert_reference_cases.common import (
     objects,
     take,
 )
-from turnwise.cli.convert_reference_cases.names import Values
+from convert_reference_cases.names import Values
 
 
 class NamedCase:
@@ -39,30 +39,30 @@ class NamedCase:
 
     def table(self, **columns: Any) -> Values:
         """Take the inputs as columns; without `traj` every row is an episode of one turn."""
-        found = {name: columns[name] if name in columns else self.column(name) for name in names.COLUMNS}
-        if found["reward"] is None:
-            found["reward"] = self.inputs.pop("correct", None)
-        if found["reward"] is None:
+        table = {name: columns[name] if name in columns else self.column(name) for name in names.COLUMNS}
+        if table["reward"] is None:
+            table["reward"] = self.inputs.pop("correct", None)
+        if table["reward"] is None:
             raise UnreadableCase("its inputs have no 'rewards'")
-        count = len(found["reward"])
-        if found["trajectory"] is None:  # texts whose order is that of the rows, which breaks ties
-            found |= {"trajectory": [f"{row:09d}" for row in range(count)], "turn": [0] * count}
-        if found["turn"] is None:
+        count = len(table["reward"])
+        if table["trajectory"] is None:  # texts whose order is that of the rows, which breaks ties
+            table |= {"trajectory": [f"{row:09d}" for row in range(count)], "turn": [0] * count}
+        if table["turn"] is None:
             raise UnreadableCase("its inputs have 'traj' but neither 'turn' nor 'step'")
-        found["task"] = found["task"] or self.groups(count)
-        if count and isinstance(found["reward"][0], list):
-            found |= {"multi": found["reward"], "reward": [0.0] * count}
-        if found["valid"] is not None:
+        table["task"] = table["task"] or self.groups(count)
+        if count and isinstance(table["reward"][0], list):
+            table |= {"multi": table["reward"], "reward": [0.0] * count}
+        if table["valid"] is not None:
             self.hyper.setdefault("invalid_penalty", 0.0)
-        return {name: column for name, column in found.items() if column is not None}
+        return {name: column for name, column in table.items() if column is not None}
 
     def options(self, **more: Any) -> Values:
         """Take the hyperparameters as our options; one with a value that we have no word for keeps its name."""
         out = {**names.DEFAULTS.get(self.method, {}), **more}
         for key, value in self.hyper.items():
             option, words = names.OPTIONS.get(key, (key, None))
-            known = words is None or (isinstance(value, str | bool) and value in words)
-            out[option if known else key] = words[value] if known and words is not None else value
+            admissible = words is None or (isinstance(value, str | bool) and value in words)
+            out[option if admissible else key] = words[value] if admissible and words is not None else value
         self.hyper = {}
         return out
 
@@ -106,11 +106,11 @@ def method_of(name: str) -> str:
     """
     from turnwise.credit import rules
 
-    known = {ours.replace("_", ""): ours for ours in (*rules(), *SPECIAL)}
-    known |= {other.replace("_", ""): ours for other, ours in names.ALIASES.items()}
+    methods = {ours.replace("_", ""): ours for ours in (*rules(), *SPECIAL)}
+    methods |= {other.replace("_", ""): ours for other, ours in names.ALIASES.items()}
     words = name.lower().split("_")
     beginnings = ("".join(words[:count]) for count in range(len(words), 0, -1))
-    return next((known[beginning] for beginning in beginnings if beginning in known), name)
+    return next((methods[beginning] for beginning in beginnings if beginning in methods), name)
 
 
 def by_columns(case: NamedCase) -> None:
@@ -187,15 +187,15 @@ def _psr_nsr(case: NamedCase) -> None:
         case.add("credit/psr_nsr", table, options)
 
 
-def _novelty_bonus(case: NamedCase, given: Any) -> None:
+def _novelty_bonus(case: NamedCase, values: Any) -> None:
     """The bonus on advantages that are given."""
-    columns = {"logprob": case.column("logprob"), "task": by_appearance(case.groups(len(given)))}
+    columns = {"logprob": case.column("logprob"), "task": by_appearance(case.groups(len(values)))}
     if "eta" in case.expected:
         case.add("helper/relative_likelihood", columns, {}, {"advantage": case.expected.pop("eta")})
     right = list(map(bool, case.inputs.pop("correct")))
-    for name, found in case.expected.items():
-        case.expected[name] = [value - before for value, before in zip(found, given, strict=True)]
-    case.add("helper/novelty_bonus", {"advantage": given, "right": right, **columns}, case.options())
+    for name, expected in case.expected.items():
+        case.expected[name] = [value - before for value, before in zip(expected, values, strict=True)]
+    case.add("helper/novelty_bonus", {"advantage": values, "right": right, **columns}, case.options())
 
 
 def _evol(case: NamedCase) -> None:
@@ -214,8 +214,8 @@ def _salt(case: NamedCase) -> None:
     columns: Values = {"trajectory": members, "turn": turn, "value": [0.0] * len(members)}
     base = _base(case)
     if "trajectory_advantage" in case.inputs:
-        given = dict(zip(dict.fromkeys(members), case.inputs.pop("trajectory_advantage"), strict=True))
-        columns["reward"] = [given[m] if members.index(m) == row else 0.0 for row, m in enumerate(members)]
+        advantages = dict(zip(dict.fromkeys(members), case.inputs.pop("trajectory_advantage"), strict=True))
+        columns["reward"] = [advantages[m] if members.index(m) == row else 0.0 for row, m in enumerate(members)]
         base = {"base": "remax"}
     if "transition_key" in case.inputs:
         columns |= dict.fromkeys(("state", "action", "next_state"), case.inputs.pop("transition_key"))
@@ -229,10 +229,10 @@ def _arpo_hard(case: NamedCase, paths: Any) -> None:
     ids, counts = [segment[0] for segment in _flat(paths)], [int(segment[1]) for segment in _flat(paths)]
     table = _final_rewards(case, [len(path) for path in paths], action=ids, tokens=counts)
     if "segments" in case.expected:
-        found = _flat(case.expected.pop("segments"))
-        if [[one[0], int(one[1])] for one in found] != list(map(list, zip(ids, counts, strict=True))):
+        segments = _flat(case.expected.pop("segments"))
+        if [[expected[0], int(expected[1])] for expected in segments] != list(map(list, zip(ids, counts, strict=True))):
             raise UnreadableCase("the expected segments are not those of the inputs")
-        case.expected["advantage"] = [one[2] for one in found]
+        case.expected["advantage"] = [expected[2] for expected in segments]
     if means := case.expected.pop("trajectory_advantage", None):
         case.expected["episode"] = [mean for mean, path in zip(means, paths, strict=True) for _ in path]
     base = _base(case)
@@ -300,7 +300,7 @@ def _archer(case: NamedCase, first: Any) -> None:
 def _sequences(case: NamedCase, rows: Any) -> None:
     """Token ids of sequences."""
     width = max(map(len, rows))
-    case.expected = {name: [_padded(row, width, 0.0) for row in found] for name, found in case.expected.items()}
+    case.expected = {name: [_padded(row, width, 0.0) for row in values] for name, values in case.expected.items()}
     columns = {"ids": [_padded(row, width, 0) for row in rows], "score": case.column("reward")}
     columns |= {"mask": [_padded([1] * len(row), width, 0) for row in rows], "group": case.groups(len(rows))}
     case.add("helper/tempo_tokens", columns, case.options())

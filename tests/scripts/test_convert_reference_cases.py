@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import copy
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from turnwise.cli.convert_reference_cases.__main__ import convert, main
 from turnwise.cli.errors import UserError
-from turnwise.cli.reference_cases import check_case, read_cases
+from turnwise.cli.reference.cases import check_case, read_cases
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from convert_reference_cases.program import convert, main  # noqa: E402
 
 Old = Any
 
@@ -252,4 +258,12 @@ def test_the_program_says_what_it_wants(tmp_path: Path, capsys: pytest.CaptureFi
     assert main([]) == 2
     (tmp_path / "old.json").write_text("{")
     assert main([str(tmp_path / "old.json"), str(tmp_path / "new.json")]) == 2
-    assert "usage: python -m turnwise.cli.convert_reference_cases" in capsys.readouterr().err
+    assert "usage: python scripts/convert_reference_cases" in capsys.readouterr().err
+
+
+def test_the_folder_is_the_program(tmp_path: Path) -> None:
+    (tmp_path / "old.json").write_text(json.dumps(GIGPO))
+    words = [sys.executable, ROOT / "scripts/convert_reference_cases", tmp_path / "old.json", tmp_path / "new.json"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
+    count = len(read_cases(tmp_path / "new.json"))
+    assert (done.returncode, done.stderr.strip()) == (0, f"{count} cases in {words[3]}")

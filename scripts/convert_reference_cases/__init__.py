@@ -1,4 +1,4 @@
-"""Convert files of reference cases of older formats: python -m turnwise.cli.convert_reference_cases OLD.json NEW.json
+"""Convert files of reference cases of older formats: python scripts/convert_reference_cases OLD.json NEW.json
 
 Three formats are understood: rows of turns with the parameters of GiGPO or HGPO, named cases with inputs and
 hyperparameters, and losses on batches of tokens. The tables in `names` map their inputs, hyperparameters and results to

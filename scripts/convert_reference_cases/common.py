@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from turnwise.cli.convert_reference_cases import names
-from turnwise.cli.convert_reference_cases.names import Values
+from convert_reference_cases import names
+from convert_reference_cases.names import Values
 
 
 class UnreadableCase(Exception):
@@ -51,10 +51,10 @@ def take(values: Values, renamed: Mapping[str, str]) -> Values:
     return {new: values.pop(old) for old, new in renamed.items() if old in values}
 
 
-def hyperparameters(method: str, given: Values) -> Values:
+def hyperparameters(method: str, values: Values) -> Values:
     """Return hyperparameters without those that say what our function does anyway; 1 is 1.0, but not true."""
-    fixed = {key: [(isinstance(v, bool), v) for v in names.FIXED.get((method, key), ())] for key in given}
-    return {key: value for key, value in given.items() if (isinstance(value, bool), value) not in fixed[key]}
+    fixed = {key: [(isinstance(v, bool), v) for v in names.FIXED.get((method, key), ())] for key in values}
+    return {key: value for key, value in values.items() if (isinstance(value, bool), value) not in fixed[key]}
 
 
 def by_appearance(groups: Sequence[Any]) -> list[int]:

@@ -1,7 +1,7 @@
 """Reference cases: recorded inputs of a function and the results that it must return, as docs/reference_cases.md says.
 
 A case names its function as "credit/gigpo" (a credit rule), "transform/hicra" (a token transform),
-"objective/ppo_clip" (a loss with its gradient) or "helper/whiten" (an item of `turnwise.cli.reference_helpers`).
+"objective/ppo_clip" (a loss with its gradient) or "helper/whiten" (an item of `turnwise.cli.reference.helpers`).
 Nothing in a case is ignored: a column, option or result that the function lacks is an error that names it.
 """
 
@@ -20,6 +20,8 @@ from turnwise.tools.bounded_input import InputError, read_json
 FORMAT = "turnwise reference cases 1"
 Outcome = Literal["agrees", "differs", "noise", "refused", "unimplemented", "malformed"]
 Function = Callable[..., Any]
+Values = Mapping[str, Any]
+"""Columns, options or results by name."""
 _KEYS = ("name", "function", "columns", "options", "expected", "tolerance", "source", "note", "status")
 _STATUS = ("recorded", "proposal", "noise")
 _TOLERANCE = {"relative": 1e-6, "absolute": 1e-6}
@@ -51,9 +53,9 @@ class ReferenceCase:
 
     name: str
     function: str
-    columns: Mapping[str, Any] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
-    expected: Mapping[str, Any] = field(default_factory=dict)
+    columns: Values = field(default_factory=dict)
+    options: Values = field(default_factory=dict)
+    expected: Values = field(default_factory=dict)
     relative: float = 1e-6
     absolute: float = 1e-6
     status: str = "recorded"
@@ -84,7 +86,7 @@ def read_cases(path: Path) -> list[ReferenceCase]:
     if not isinstance(content, Mapping) or content.get("format") != FORMAT:
         raise UserError(
             f'{path} must be a JSON object with "format": "{FORMAT}" (docs/reference_cases.md). To convert an older '
-            f"file, run python -m turnwise.cli.convert_reference_cases {path} NEW.json"
+            f"file, run python scripts/convert_reference_cases {path} NEW.json in a checkout of turnwise"
         )
     cases, tables = content.get("cases"), content.get("tables", {})
     if not isinstance(cases, list) or not cases or not isinstance(tables, Mapping):
@@ -92,17 +94,17 @@ def read_cases(path: Path) -> list[ReferenceCase]:
     return [_case(number, raw, tables, content.get("tolerance", _TOLERANCE)) for number, raw in enumerate(cases)]
 
 
-def _case(number: int, raw: Any, tables: Mapping[str, Any], tolerance: Any) -> ReferenceCase:
-    given = raw if isinstance(raw, Mapping) else {}
-    name, function = str(given.get("name", f"case {number}")), str(given.get("function", "unreadable"))
+def _case(number: int, raw: object, tables: Values, tolerance: object) -> ReferenceCase:
+    fields: Values = raw if isinstance(raw, Mapping) else {}
+    name, function = str(fields.get("name", f"case {number}")), str(fields.get("function", "unreadable"))
     columns: Any
     expected: Any
-    columns, options, expected = given.get("columns"), given.get("options", {}), given.get("expected")
+    columns, options, expected = fields.get("columns"), fields.get("options", {}), fields.get("expected")
     columns = tables.get(columns) if isinstance(columns, str) else columns
-    limits, status = given.get("tolerance", tolerance), given.get("status", "recorded")
+    limits, status = fields.get("tolerance", tolerance), fields.get("status", "recorded")
     problems = {
-        "it is not an object with 'name' and 'function'": not {"name", "function"} <= set(given),
-        f"unknown keys {sorted(set(given) - set(_KEYS))}": not set(given) <= set(_KEYS),
+        "it is not an object with 'name' and 'function'": not {"name", "function"} <= set(fields),
+        f"unknown keys {sorted(set(fields) - set(_KEYS))}": not set(fields) <= set(_KEYS),
         "'columns' is neither an object nor the name of a table of this file": not isinstance(columns, Mapping),
         "'options' is not an object": not isinstance(options, Mapping),
         "it has no expected results": not isinstance(expected, Mapping) or not expected,
@@ -140,15 +142,15 @@ def check_case(case: ReferenceCase, function: Function | None = None) -> Referen
     except BaseException as error:  # a user's function may raise anything, sys.exit included
         if function is None and isinstance(error, ImportError | SystemExit):
             raise
-        known = str(error) if isinstance(error, RefusedCase) else sentence_of(error)
-        return ReferenceResult(case, "refused", known or f"{type(error).__name__}: {error}")
+        sentence = str(error) if isinstance(error, RefusedCase) else sentence_of(error)
+        return ReferenceResult(case, "refused", sentence or f"{type(error).__name__}: {error}")
     compared = [name for name in case.expected if name not in unknown]
-    worst, text = max((_compare(case, name, results) for name in compared), key=lambda one: one[0])
+    worst, text = max((_compare(case, name, results) for name in compared), key=lambda pair: pair[0])
     outcome: Outcome = "noise" if case.status == "noise" else "agrees" if worst <= case.relative else "differs"
     return ReferenceResult(case, outcome, text, worst)
 
 
-def _results(case: ReferenceCase, function: Function | None) -> Mapping[str, Any]:
+def _results(case: ReferenceCase, function: Function | None) -> Values:
     """Return the results that the function gives for the columns and options of a case."""
     kind, _, name = case.function.partition("/")
     if kind == "objective":
@@ -158,15 +160,15 @@ def _results(case: ReferenceCase, function: Function | None) -> Mapping[str, Any
         _find(kind, name, objectives())
         loss, gradient = loss_and_gradient(function or get(name), case.columns, case.options)
         return {"loss": loss, "gradient": gradient}
-    from turnwise.cli.reference_helpers import HELPERS, results_of
+    from turnwise.cli.reference.helpers import HELPERS, results_of
     from turnwise.credit import Steps, rules
     from turnwise.credit.columns import COLUMNS
     from turnwise.credit.tokens import transforms
 
     if kind == "helper":
         return results_of((function or _find(kind, name, HELPERS))(**case.columns, **case.options))
-    known: Mapping[str, Any] = rules() if kind == "credit" else transforms() if kind == "transform" else {}
-    item = _find(kind, name, known)
+    items: Values = rules() if kind == "credit" else transforms() if kind == "transform" else {}
+    item = _find(kind, name, items)
     _check_names("option", case.options, {*item.options, "state"}, name)
     if kind == "credit":
         _check_names("column", case.columns, {*COLUMNS, *item.needs}, name)
@@ -174,30 +176,30 @@ def _results(case: ReferenceCase, function: Function | None) -> Mapping[str, Any
     return results_of((function or item.function)(**case.columns, **case.options))
 
 
-def _check_names(kind: str, names: Iterable[str], known: Set[str], function: str) -> None:
+def _check_names(kind: str, names: Iterable[str], choices: Set[str], function: str) -> None:
     for name in names:
-        if name not in known:
-            raise RefusedCase(f"{function} has no {kind} {name!r}{suggest(name, known)}")
+        if name not in choices:
+            raise RefusedCase(f"{function} has no {kind} {name!r}{suggest(name, choices)}")
 
 
-def _find(kind: str, name: str, known: Mapping[str, Any]) -> Any:
-    if name not in known:
-        raise UnimplementedCase(f"there is no {kind} function {name!r}{suggest(name, known)}")
-    return known[name]
+def _find(kind: str, name: str, items: Values) -> Any:
+    if name not in items:
+        raise UnimplementedCase(f"there is no {kind} function {name!r}{suggest(name, items)}")
+    return items[name]
 
 
-def _compare(case: ReferenceCase, result: str, results: Mapping[str, Any]) -> tuple[float, str]:
+def _compare(case: ReferenceCase, result: str, results: Values) -> tuple[float, str]:
     """Return the largest difference within a result, and where it is."""
     first, *others = (results[name] for name in result.split("+"))
-    found = [(0.0, f"{result}: nothing to compare")]
-    for place, ours, expected in _pairs(_plain(sum(others, first)), case.expected[result], result):
-        if all(isinstance(one, int | float) and not isinstance(one, bool) for one in (ours, expected)):
+    differences = [(0.0, f"{result}: nothing to compare")]
+    for label, ours, expected in _pairs(_plain(sum(others, first)), case.expected[result], result):
+        if all(isinstance(value, int | float) and not isinstance(value, bool) for value in (ours, expected)):
             size = difference(ours, expected, case.relative, case.absolute)
         else:
             size = 0.0 if type(ours) is type(expected) and ours == expected else math.inf
-        texts = (f"{one:.8g}" if isinstance(one, float) else one for one in (ours, expected))
-        found.append((size, f"{place}: ours {next(texts)}, expected {next(texts)}"))
-    return max(reversed(found), key=lambda one: one[0])
+        texts = (f"{value:.8g}" if isinstance(value, float) else value for value in (ours, expected))
+        differences.append((size, f"{label}: ours {next(texts)}, expected {next(texts)}"))
+    return max(reversed(differences), key=lambda value: value[0])
 
 
 def difference(ours: float, expected: float, relative: float, absolute: float) -> float:
@@ -210,19 +212,19 @@ def difference(ours: float, expected: float, relative: float, absolute: float) -
     return abs(ours - expected) / (abs(expected) + absolute / relative)
 
 
-def _pairs(ours: Any, expected: Any, place: str) -> Iterator[tuple[str, Any, Any]]:
+def _pairs(ours: object, expected: object, label: str) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(ours, Mapping) and isinstance(expected, Mapping) and set(ours) == set(expected):
         for key in expected:
-            yield from _pairs(ours[key], expected[key], f"{place}[{key!r}]")
+            yield from _pairs(ours[key], expected[key], f"{label}[{key!r}]")
     elif isinstance(ours, list) and isinstance(expected, list) and len(ours) == len(expected):
-        for number, (one, other) in enumerate(zip(ours, expected, strict=True)):
-            yield from _pairs(one, other, f"{place}[{number}]")
+        for number, (mine, other) in enumerate(zip(ours, expected, strict=True)):
+            yield from _pairs(mine, other, f"{label}[{number}]")
     elif expected is not None:
         sizes = [f"{len(x)} values" if isinstance(x, list | Mapping) else x for x in (ours, expected)]
-        yield place, sizes[0], sizes[1]
+        yield label, sizes[0], sizes[1]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return arrays and numpy numbers as lists and numbers, with texts as keys."""
     if hasattr(value, "tolist"):
         return value.tolist()

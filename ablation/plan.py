@@ -1,4 +1,4 @@
-"""An ablation: several variants ("arms") of one run that differ in named keys, each trained with several seeds.
+"""The plan of an ablation: variants ("arms") of one run that differ in named keys, each trained with several seeds.
 
     ABLATION/plan.json                the run, the arms and the seeds
     ABLATION/warm-start/seed-0/       a run without iterations; every arm of the seed starts from its checkpoint
@@ -85,46 +85,46 @@ class Ablation:
 
     def warm_start(self, seed: int) -> Run:
         """Return the run without iterations whose checkpoint every arm of a seed starts from."""
-        kept = {key: value for key, value in self.base.items() if key != "credit"}
-        kept["objective"] = {
+        table = {key: value for key, value in self.base.items() if key != "credit"}
+        table["objective"] = {
             key: value for key, value in self.base.get("objective", {}).items() if key == "old_logprobs"
         }
-        kept["train"] = {key: value for key, value in self.base.get("train", {}).items() if key not in ASYNCHRONOUS}
+        table["train"] = {key: value for key, value in self.base.get("train", {}).items() if key not in ASYNCHRONOUS}
         words = [*self._place(WARM_START, seed), "train.iterations=0"]
-        return Run.parse(kept, words, source="the warm start")
+        return Run.parse(table, words, source="the warm start")
 
     def run(self, arm: Arm, seed: int) -> Run:
         """Return the run of an arm, which starts from the weights of the warm start."""
-        kept = {key: value for key, value in self.base.items() if key != "imitation"}
+        table = {key: value for key, value in self.base.items() if key != "imitation"}
         own = {"model", "new"}
-        kept["policy"] = {key: value for key, value in self.base.get("policy", {}).items() if key not in own}
+        table["policy"] = {key: value for key, value in self.base.get("policy", {}).items() if key not in own}
         # the checkpoint of an adapter is no base for another one; "final" is the whole model
-        weights = "final" if kept["policy"].get("lora") else "checkpoints/000000"
-        kept["policy"]["model"] = str(self.place(WARM_START, seed).resolve() / weights)
+        weights = "final" if table["policy"].get("lora") else "checkpoints/000000"
+        table["policy"]["model"] = str(self.place(WARM_START, seed).resolve() / weights)
         words = [*self._place(arm.name, seed, arm.folder), *arm.words]
         if arm.left_out or arm.handed:
             options = self.base["credit"]["options"]
             left = {key: value for key, value in options.items() if key not in arm.left_out + arm.handed}
-            kept["credit"] = {**self.base["credit"], "options": left}
+            table["credit"] = {**self.base["credit"], "options": left}
             words += [f"credit.options.base_options.{name}={literal(options[name])}" for name in arm.handed]
-        return Run.parse(kept, words, source=f"arm {arm.name!r}")
+        return Run.parse(table, words, source=f"arm {arm.name!r}")
 
     def place(self, folder: str, seed: int) -> Path:
         """Return the folder of one run."""
         return self.folder / folder / f"seed-{seed}"
 
     def _place(self, name: str, seed: int, folder: str = "") -> list[str]:
-        place = str(self.place(folder or name, seed))
-        return [f"name={json.dumps(f'{name}, seed {seed}')}", f"seed={seed}", f"output={json.dumps(place)}"]
+        output = str(self.place(folder or name, seed))
+        return [f"name={json.dumps(f'{name}, seed {seed}')}", f"seed={seed}", f"output={json.dumps(output)}"]
 
     def remarks(self) -> list[str]:
         """Return sentences that readers of the results should know."""
-        found = [
+        sentences = [
             f"arm {arm.name}: its credit rule has no option {', '.join(arm.left_out)}, which is left out"
             for arm in self.arms
             if arm.left_out
         ]
-        found += [
+        sentences += [
             f"arm {arm.name}: {', '.join(arm.handed)} of the file are passed to its base rule"
             for arm in self.arms
             if arm.handed
@@ -137,8 +137,8 @@ class Ablation:
             for run in (self.run(arm, self.seeds[0]) for arm in self.arms)
         }
         if len(budgets) > 1:
-            found.append("the arms have different budgets of episodes or updates")
-        return found
+            sentences.append("the arms have different budgets of episodes or updates")
+        return sentences
 
 
 def plan(run: Run, words: Sequence[str], folder: Path) -> Ablation:
@@ -161,13 +161,13 @@ def plan(run: Run, words: Sequence[str], folder: Path) -> Ablation:
     base = run.model_dump(exclude_unset=True)
     seeds: tuple[int, ...] = (run.seed,)
     axes: list[list[Arm]] = []
-    given: set[str] = set()
+    keys: set[str] = set()
     for word in words:
         key, _, text = word.partition("=")
         name = SHORT.get(key.strip(), key.strip())
-        if name in given:
+        if name in keys:
             raise ConfigError(f"{name} is given twice: {word} and before")
-        given.add(name)
+        keys.add(name)
         if name == "seeds":
             seeds = _seeds(text.strip(), run.seed)
         else:
@@ -250,7 +250,7 @@ def _seeds(text: str, first: int) -> tuple[int, ...]:
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return tuple(range(first, first + value))
     many = value if isinstance(value, list) else [parse_value(part) for part in split(text, ",")]
-    whole = [one for one in many if isinstance(one, int) and not isinstance(one, bool) and one >= 0]
+    whole = [seed for seed in many if isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0]
     if len(whole) < len(many) or len(set(whole)) < len(many) or (not isinstance(value, list) and len(many) < 2):
         raise ConfigError(f"seeds must be a number of seeds or distinct seeds such as seeds=[0,1,2], got {text}")
     return tuple(whole)
@@ -266,8 +266,8 @@ def _with_suitable_options(base: dict[str, Any], arms: Sequence[Arm]) -> Iterato
         ConfigError: an option of the file belongs neither to the file's rule nor to that of any arm.
     """
     options = base.get("credit", {}).get("options", {})
-    known = set(credit_rule(Run.parse(base).credit.method).options)
-    found = []
+    options_of_rules = set(credit_rule(Run.parse(base).credit.method).options)
+    suited = []
     for arm in arms:
         words = [word for word in arm.words if word.startswith("credit.")]
         credit = Run.parse(base, words, source=f"arm {arm.name!r}").credit
@@ -275,14 +275,16 @@ def _with_suitable_options(base: dict[str, Any], arms: Sequence[Arm]) -> Iterato
             mine = credit_rule(credit.method).options
             below = _options_below(mine, credit.options)
         lacking = set(options) - set(mine)
-        said = credit.options.get("base_options")
-        handed = lacking & below - set(said if isinstance(said, dict) else ())
-        known |= set(mine) | below
-        found.append(replace(arm, left_out=tuple(sorted(lacking - handed)), handed=tuple(sorted(handed))))
+        base_options = credit.options.get("base_options")
+        handed = lacking & below - set(base_options if isinstance(base_options, dict) else ())
+        options_of_rules |= set(mine) | below
+        suited.append(replace(arm, left_out=tuple(sorted(lacking - handed)), handed=tuple(sorted(handed))))
     for option in options:
-        if option not in known:
-            raise ConfigError(f"no arm's credit rule has the option credit.options.{option}{suggest(option, known)}")
-    yield from found
+        if option not in options_of_rules:
+            raise ConfigError(
+                f"no arm's credit rule has the option credit.options.{option}{suggest(option, options_of_rules)}"
+            )
+    yield from suited
 
 
 def _options_below(mine: Mapping[str, Any], options: Mapping[str, Any]) -> set[str]:
@@ -304,9 +306,9 @@ def _naming(arm: Arm) -> Iterator[None]:
 def _distinct(ablation: Ablation) -> None:
     """Check that no two arms are the same run."""
     runs = [(arm, ablation.run(arm, ablation.seeds[0])) for arm in ablation.arms]
-    for (one, first), (other, second) in itertools.combinations(runs, 2):
+    for (arm, first), (other_arm, second) in itertools.combinations(runs, 2):
         if set(differences(first, second)) <= {"name", "output"}:
-            raise ConfigError(f"arms {one.name!r} and {other.name!r} are the same run")
+            raise ConfigError(f"arms {arm.name!r} and {other_arm.name!r} are the same run")
 
 
 def check(ablation: Ablation) -> None:
@@ -359,8 +361,8 @@ def read_plan(folder: Path) -> Ablation:
         if content["version"] != VERSION:
             raise TrainingError(f"{folder / PLAN} was written by another version of turnwise ({content['version']})")
         arms = tuple(
-            Arm(one["name"], tuple(one["words"]), tuple(one["left_out"]), tuple(one.get("handed", ())))
-            for one in content["arms"]
+            Arm(table["name"], tuple(table["words"]), tuple(table["left_out"]), tuple(table.get("handed", ())))
+            for table in content["arms"]
         )
         base, _ = with_new_names(content["base"])
         return Ablation(folder, base, arms, tuple(content["seeds"]), str(content.get("command", "")))

@@ -6,19 +6,18 @@ Exit code 1 if a case was left out, 2 if there is no result.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from convert_reference_cases.common import UnreadableCase
+from convert_reference_cases.losses import batch_of, loss_cases
+from convert_reference_cases.named import named_cases
+from convert_reference_cases.names import Values
+from convert_reference_cases.rows import rows_cases
 from turnwise.cli.console import warn
-from turnwise.cli.convert_reference_cases.common import UnreadableCase
-from turnwise.cli.convert_reference_cases.losses import batch_of, loss_cases
-from turnwise.cli.convert_reference_cases.named import named_cases
-from turnwise.cli.convert_reference_cases.names import Values
-from turnwise.cli.convert_reference_cases.rows import rows_cases
 from turnwise.cli.errors import UserError, sentence_of
-from turnwise.cli.reference_cases import FORMAT
+from turnwise.cli.reference.cases import FORMAT
 
 
 def convert(content: Any) -> tuple[Values, list[str]]:
@@ -46,10 +45,10 @@ def convert(content: Any) -> tuple[Values, list[str]]:
         try:
             if not isinstance(raw, Mapping) or not isinstance(raw.get("name"), str):
                 raise UnreadableCase("it is not an object with a name")
-            found = each(raw)
-            if not any(case["expected"] for case in found):
+            converted = each(raw)
+            if not any(case["expected"] for case in converted):
                 raise UnreadableCase("it has no expected results")
-            out += found
+            out += converted
         except (UnreadableCase, TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
             reason = error if isinstance(error, UnreadableCase) else f"{type(error).__name__}: {error}"
             left_out.append(f"case {number} ({raw.get('name') if isinstance(raw, Mapping) else raw!r}): {reason}")
@@ -73,7 +72,7 @@ def _compact(value: Any) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Convert a file and return the exit code."""
     if len(arguments) != 2:
-        warn("usage: python -m turnwise.cli.convert_reference_cases OLD.json NEW.json")
+        warn("usage: python scripts/convert_reference_cases OLD.json NEW.json")
         return 2
     old, new = map(Path, arguments)
     try:
@@ -86,7 +85,3 @@ def main(arguments: Sequence[str]) -> int:
         warn(f"left out: {line}")
     warn(f"{len(content['cases'])} cases in {new}")
     return 1 if left_out else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from turnwise.cli.convert_reference_cases import names
-from turnwise.cli.convert_reference_cases.common import UnreadableCase, by_appearance, case_of, objects, take
-from turnwise.cli.convert_reference_cases.names import Values
+from convert_reference_cases import names
+from convert_reference_cases.common import UnreadableCase, by_appearance, case_of, objects, take
+from convert_reference_cases.names import Values
 
 
 def rows_cases(raw: Mapping[str, Any], tables: Values) -> list[Values]:
@@ -96,11 +96,11 @@ def first_rows(table: Values, scores: Sequence[float], result: Sequence[Any]) ->
     """
     members = list(zip(table["task"], table["trajectory"], strict=True))
     first = [members.index(member) for member in members]
-    kept = [row for row, home in enumerate(first) if scores[row] == scores[home]]
-    columns = {name: [table[name][row] for row in kept] for name in ("task", "trajectory")}
-    copies = [-1 if first[row] == row else kept.index(first[row]) for row in kept]
-    rewards = {"turn": [0 for _ in kept], "reward": [scores[row] for row in kept], "duplicate_of_row": copies}
-    return {**columns, **rewards}, [result[row] for row in kept]
+    selected = [row for row, home in enumerate(first) if scores[row] == scores[home]]
+    columns = {name: [table[name][row] for row in selected] for name in ("task", "trajectory")}
+    copies = [-1 if first[row] == row else selected.index(first[row]) for row in selected]
+    rewards = {"turn": [0 for _ in selected], "reward": [scores[row] for row in selected], "duplicate_of_row": copies}
+    return {**columns, **rewards}, [result[row] for row in selected]
 
 
 def levels(theirs: Values) -> Values:
@@ -108,9 +108,9 @@ def levels(theirs: Values) -> Values:
     rows = theirs.pop("levels_own_formula", [])
     out: Values = {}
     for number, row in enumerate(rows):
-        for one in row:
-            name = f"history {one['level'] - 1}" if one["level"] else "episode"
-            out.setdefault(name, [None] * len(rows))[number] = one.get("advantage") or 0.0
+        for value in row:
+            name = f"history {value['level'] - 1}" if value["level"] else "episode"
+            out.setdefault(name, [None] * len(rows))[number] = value.get("advantage") or 0.0
     return out
 
 
@@ -119,6 +119,6 @@ def on_tokens(values: Any, table: Values, longest: int | None) -> Any:
     lengths = table.get("tokens", [])
     width = max(lengths, default=0) if longest is None else longest
     return [
-        [value * (place < length) for place in range(width)]
+        [value * (position < length) for position in range(width)]
         for value, length in zip(values or [], lengths, strict=False)
     ]

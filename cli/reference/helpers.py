@@ -23,17 +23,18 @@ from turnwise.credit.turn.gigpo import anchors
 from turnwise.credit.turn.hgpo import LevelMean, hgpo
 
 Array = Any
+Function = Callable[..., Any]
 
 
-def results_of(output: Any) -> Mapping[str, Any]:
+def results_of(output: object) -> Mapping[str, object]:
     """Return what a function returned as results by name; an array is the result "advantage".
 
     Raises:
         TypeError: it is neither numbers nor a output of turnwise.
     """
     if isinstance(output, Advantages):
-        found = {"advantage": output.values, "keep": output.keep, "weight": output.weight, "state": output.state}
-        return {**output.report, **output.parts, "rows_dropped": int((~output.keep).sum()), **found}
+        results = {"advantage": output.values, "keep": output.keep, "weight": output.weight, "state": output.state}
+        return {**output.report, **output.parts, "rows_dropped": int((~output.keep).sum()), **results}
     if isinstance(output, TransformedAdvantages):
         return {"advantage": output.values, "keep": output.keep}
     if isinstance(output, TokenAdvantages):
@@ -44,19 +45,21 @@ def results_of(output: Any) -> Mapping[str, Any]:
         raise TypeError(f"expected Advantages or numbers, got {type(output).__name__}") from error
 
 
-def _on_steps(function: Callable[..., Any]) -> Callable[..., Any]:
+def _on_steps(function: Function) -> Function:
     """Return a function that gets the columns of the table of turns as its first argument."""
 
-    def call(**given: Any) -> Any:
-        names = set(given) & set(COLUMNS)
-        return function(Steps.from_columns(**{name: given.pop(name) for name in names}), **given)
+    def call(**arguments: Any) -> Any:
+        names = set(arguments) & set(COLUMNS)
+        return function(Steps.from_columns(**{name: arguments.pop(name) for name in names}), **arguments)
 
     return call
 
 
-def _on_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
+def _on_arrays(function: Function) -> Function:
     """Return a function that gets lists as arrays."""
-    return lambda **given: function(**{k: np.asarray(v) if isinstance(v, list) else v for k, v in given.items()})
+    return lambda **arguments: function(
+        **{k: np.asarray(v) if isinstance(v, list) else v for k, v in arguments.items()}
+    )
 
 
 def _returns(steps: Steps, *, gamma: float, invalid_penalty: float = 0.0) -> Array:
@@ -92,7 +95,7 @@ def _spear_replay(steps: Steps, *, memory: object, **options: Any) -> Advantages
     return spear_replay(steps, state=memory, **options)
 
 
-HELPERS: dict[str, Callable[..., Any]] = {
+HELPERS: dict[str, Function] = {
     "returns": _on_steps(_returns),
     "episode_scores": _on_steps(_episode_scores),
     "state_groups": _on_steps(_state_groups),
