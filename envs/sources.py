@@ -31,10 +31,17 @@ class SourceKinds(Generic[G, F]):
         files: class of sources in files; its first field is a path, and has none.
         refusals: name of a field that only one kind has -> end of the sentence that refuses it for the other kind.
             Fields that are not listed are ignored there.
+        checks: name of a field that may be ignored -> check of its value, which is called with both.
     """
 
-    def __init__(self, generated: type[G], files: type[F], refusals: Mapping[str, str]) -> None:
-        self.generated, self.files, self._refusals = generated, files, refusals
+    def __init__(
+        self,
+        generated: type[G],
+        files: type[F],
+        refusals: Mapping[str, str],
+        checks: Mapping[str, Callable[[str, object], object]] | None = None,
+    ) -> None:
+        self.generated, self.files, self._refusals, self._checks = generated, files, refusals, checks or {}
         self._defaults: tuple[dict[str, object], ...] = tuple(
             {field.name: None if field.default is MISSING else field.default for field in fields(kind)}  # type: ignore[arg-type]
             for kind in (generated, files)
@@ -50,6 +57,8 @@ class SourceKinds(Generic[G, F]):
         generated = keys.get(self.names[0]) is None
         own, others = self._defaults if generated else reversed(self._defaults)
         for name, value in keys.items():
+            if name in self._checks:
+                self._checks[name](name, value)
             if name not in own and name in self._refusals and value != others[name]:
                 raise UnknownOption(f"{name} {self._refusals[name]}")
         own_keys = {name: value for name, value in keys.items() if name in own}

@@ -112,6 +112,7 @@ SOURCES: Final = SourceKinds(
     GeneratedQuestions,
     QuestionFiles,
     {"corpus": "needs questions as well: the path of a file of questions about its passages"},
+    {"strict": flag},
 )
 """The kinds of sources, and their plain keys."""
 

@@ -24,7 +24,21 @@ from turnwise.tools.sandbox.errors import BadPath
 
 __all__ = ["FOLDERS", "check_readable", "hidden_paths", "is_own", "own_folder", "piecewise"]
 
-FOLDERS: Final = ("agents", "cli", "credit", "envs", "examples", "package", "tools", "training")
+FOLDERS: Final = (
+    "ablation",
+    "agents",
+    "cli",
+    "credit",
+    "envs",
+    "evaluation",
+    "examples",
+    "package",
+    "phone",
+    "processes",
+    "report",
+    "tools",
+    "training",
+)
 """Folders of a checkout that hold the package."""
 _OWN: Final = re.compile(
     r"turnwise(\.py|\.pth|\.egg-link)?|turnwise-[^/]*\.(dist-info|egg-info|egg|data|whl|tar\.gz)|turnwise\.egg-info|"
