@@ -32,7 +32,7 @@ _LAZY = {
     "UpdatePlan": "learner.gradient",
     "imitate": "imitation.imitation",
     "pack": "batch.batch",
-    "train": "loop",
+    "train": "training_run",
 }
 
 __all__ = [

@@ -29,11 +29,14 @@ from turnwise.agents.rollouts.rollout_stream import GroupSpec, GroupStream
 from turnwise.agents.samplers.background import BackgroundLoop
 from turnwise.agents.samplers.pausable import PausableSampler
 from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.training.engine import RunEngine
-from turnwise.training.events import Reporter
-from turnwise.training.rollouts import Played, refuse_empty, stored_trajectories
+from turnwise.training.config.sections import TrainSection
+from turnwise.training.config.seeds import Seeds
+from turnwise.training.engine.engine import RunEngine
+from turnwise.training.environments import Environments
+from turnwise.training.rollouts import Played, refuse_empty
+from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.group_files import GroupFiles
-from turnwise.training.setup import PreparedRun
+from turnwise.training.run_folder.trajectory_store import TrajectoryStore
 from turnwise.training.tasks import TaskSampler
 
 POLL = 0.2
@@ -44,17 +47,31 @@ class AsynchronousRollouts:
     """Plays groups on a thread of its own.
 
     Args:
-        prepared: the run.
+        section: the `[train]` section.
         agent: plays.
         engine: samples; it must not share the learner's module if episodes go on during an update.
         report: receives ticks.
+        environments: where it plays, with the tasks.
+        seeds: seeds of the run.
+        store: stores the trajectories that an iteration takes.
+        files: the members of groups in play.
     """
 
-    def __init__(self, prepared: PreparedRun, agent: Agent, engine: RunEngine, report: Reporter) -> None:
-        self._prepared, self._agent, self._engine, self._report = prepared, agent, engine, report
-        self._train = prepared.run.train
-        self._tasks = TaskSampler(prepared.tasks, prepared.seed_for("tasks"))
-        self._files = GroupFiles(prepared.folder / "groups")
+    def __init__(
+        self,
+        section: TrainSection,
+        agent: Agent,
+        engine: RunEngine,
+        report: Reporter,
+        *,
+        environments: Environments,
+        seeds: Seeds,
+        store: TrajectoryStore,
+        files: GroupFiles,
+    ) -> None:
+        self._train, self._agent, self._engine, self._report = section, agent, engine, report
+        self._environments, self._seeds, self._store, self._files = environments, seeds, store, files
+        self._tasks = TaskSampler(environments.tasks, seeds.of("tasks"))
         self._thread = BackgroundLoop("turnwise-rollouts")
         self._lock = threading.Condition()  # guards the five below
         self._next = self._rejected = 0  # number of the next group; groups that were complete without a turn
@@ -96,12 +113,12 @@ class AsynchronousRollouts:
             self._engine.rest()
         groups = [group for _, group in taken]
         refuse_empty(groups, step)
-        with stored_trajectories(self._prepared.run, step) as store:
+        with self._store.iteration(step + 1) as store:
             for group in groups:
                 for trajectory in group.trajectories:
                     store(trajectory)
         self._used += numbers
-        return Played(groups, report, metrics)
+        return Played(groups, report, step, self._train.oldest, metrics)
 
     def settle(self) -> None:
         """Wait for all groups that may begin with these weights, if groups are taken in order."""
@@ -214,7 +231,7 @@ class AsynchronousRollouts:
         """Play the stream, and hand over every group when it is complete."""
         assert self._stream is not None
         try:
-            with self._prepared.env_pool() as pool:
+            with self._environments.pool() as pool:
                 async with aclosing(self._stream.play(pool)) as complete:
                     async for spec, group in complete:
                         self._hand_over(spec, group)
@@ -277,7 +294,7 @@ class AsynchronousRollouts:
         iteration = number // self._train.tasks
         task = self._tasks.at(number)
         before = [self._tasks.at(other) for other in range(iteration * self._train.tasks, number)]
-        seed = self._prepared.seed_for("rollout", iteration)
+        seed = self._seeds.of("rollout", iteration)
         size = self._train.group
         self._members += len(played)
         return GroupSpec(task, seed, size, number, before.count(task) * size, played)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from turnwise.training.events import Reporter
+from turnwise.training.run_folder.events import Reporter
 
 WINDOW = 10
 """Iterations whose mean is compared with the best mean of as many before them."""

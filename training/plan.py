@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from turnwise.agents.models.model_facts import BYTES
-from turnwise.training.cluster import gpus_of_engine
+from turnwise.training.config.cluster import gpus_of_engine
 from turnwise.training.config.run import Run
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.memory import MemoryEstimate, MemoryNeeds, cache_bytes, estimate, gathered_bytes
@@ -227,7 +227,7 @@ def make_plan(run: Run, config: Any, gpus: int, device: Gpu, episodes: EpisodeLe
     adapter = memory.gradients // 4 if section.lora else 0  # it is held in float32
     held = BYTES[section.dtype] if section.lora else 4
     parameters = (memory.weights - 4 * adapter) // held + adapter
-    each = gpus_of_engine(run)
+    each = gpus_of_engine(run.sampler.options)
     if gpus < each:
         raise ConfigError(f"one engine computes on {each} GPUs, as sampler.options says, and gpus is {gpus}")
     trained = adapter or parameters
@@ -267,7 +267,7 @@ def rollout_seconds(run: Run, config: Any, parameters: int, gpus: int, device: G
     max((w P + b c) / bandwidth, 2 P b / flops) / g, with w the bytes of a weight in the engine and c those of half a
     full cache of an episode. Every other token is computed once, since prompts extend what is cached.
     """
-    each = gpus_of_engine(run)
+    each = gpus_of_engine(run.sampler.options)
     engines = gpus // each
     batch = max(1.0, _at_once(run) / engines)
     dtype = _engine_dtype(run)
@@ -320,7 +320,7 @@ def _learner_bytes(memory: MemoryEstimate, gpus: int, gathered: int) -> float:
 
 
 def _engine_bytes(run: Run, config: Any, parameters: int, gpus: int, episodes: EpisodeLengths) -> float:
-    each = gpus_of_engine(run)
+    each = gpus_of_engine(run.sampler.options)
     cached = run.sampler.memory * 2**30
     if not cached:
         at_once = _at_once(run) / (gpus // each)

@@ -6,21 +6,23 @@ file.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.files.background_writer import BackgroundWriter
-from turnwise.agents.files.folder_lock import check_lock
 from turnwise.agents.rollouts.rollout import RolloutReport, rollout
 from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.training.config.run import Run
-from turnwise.training.engine import RunEngine
+from turnwise.credit.advantages import Advantages
+from turnwise.training.batch.batch import Batch
+from turnwise.training.config.sections import TrainSection
+from turnwise.training.config.seeds import Seeds
+from turnwise.training.engine.engine import RunEngine
+from turnwise.training.environments import Environments
 from turnwise.training.errors import TrainingError
-from turnwise.training.events import Reporter
-from turnwise.training.setup import PreparedRun
+from turnwise.training.run_folder.events import Reporter
+from turnwise.training.run_folder.trajectory_store import TrajectoryStore
+from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
 from turnwise.training.tasks import TaskSampler
 
 
@@ -31,12 +33,28 @@ class Played:
     Attributes:
         groups: to train on.
         report: counts of what was played for them, or meanwhile.
+        version: version of the weights that they will update.
+        oldest: maximum age of a turn that is trained on, in updates; 0: all turns are of these weights.
         metrics: further numbers of the rollouts.
     """
 
     groups: list[Group]
     report: RolloutReport
+    version: int
+    oldest: int = 0
     metrics: Mapping[str, float] = field(default_factory=dict)
+
+    def fresh(self, advantages: Advantages) -> Advantages:
+        """Return the advantages without the turns that are too old to train on."""
+        if not self.oldest:
+            return advantages
+        return without_stale(advantages, turn_ages(self.groups, self.version), self.oldest)
+
+    def age_metrics(self, batch: Batch) -> dict[str, float]:
+        """Return the ages of the turns, and the importance ratios at each age, before the update."""
+        if not self.oldest:
+            return {}
+        return age_metrics(self.groups, self.version, self.oldest) | ratio_metrics(batch, self.version)
 
 
 class Rollouts(Protocol):
@@ -75,16 +93,31 @@ class SynchronousRollouts:
     """Plays the groups of one iteration at a time, while the learner waits.
 
     Args:
-        prepared: the run.
+        section: the `[train]` section.
         agent: plays.
         engine: samples.
         report: receives ticks.
+        environments: where it plays, with the tasks.
+        seeds: seeds of the run.
+        store: stores the trajectories.
+        processes: number of processes that play, of which this one is the first.
     """
 
-    def __init__(self, prepared: PreparedRun, agent: Agent, engine: RunEngine, report: Reporter) -> None:
-        self._prepared, self._agent, self._engine, self._report = prepared, agent, engine, report
-        self._tasks = TaskSampler(prepared.tasks, prepared.seed_for("tasks"))
-        self._pool = prepared.env_pool()
+    def __init__(
+        self,
+        section: TrainSection,
+        agent: Agent,
+        engine: RunEngine,
+        report: Reporter,
+        *,
+        environments: Environments,
+        seeds: Seeds,
+        store: TrajectoryStore,
+        processes: int = 1,
+    ) -> None:
+        self._section, self._agent, self._engine, self._report = section, agent, engine, report
+        self._tasks = TaskSampler(environments.tasks, seeds.of("tasks"))
+        self._pool, self._seeds, self._store, self._processes = environments.pool(), seeds, store, processes
 
     def load(self, version: int) -> None:
         """Give the learner's weights to the engine."""
@@ -92,10 +125,10 @@ class SynchronousRollouts:
 
     def next(self, step: int) -> Played:
         """Play the groups of the next iteration; trajectories are stored as they finish."""
-        run, played = self._prepared.run, RolloutReport()
-        tasks = self._tasks.next(run.train.tasks)
-        tick = self._report.counting("rollout", len(tasks) * run.train.group)
-        with stored_trajectories(run, step) as store:
+        section, counts = self._section, RolloutReport()
+        tasks = self._tasks.next(section.tasks)
+        tick = self._report.counting("rollout", len(tasks) * section.group)
+        with self._store.iteration(step + 1) as store:
 
             def finished(trajectory: Trajectory) -> None:
                 store(trajectory)
@@ -106,17 +139,17 @@ class SynchronousRollouts:
                 self._engine.sampler,
                 tasks,
                 make=self._pool,
-                size=run.train.group,
-                seed=self._prepared.seed_for("rollout", step),
-                concurrency=run.train.concurrency,
-                processes=run.processes,
-                repairs=run.train.repairs,
+                size=section.group,
+                seed=self._seeds.of("rollout", step),
+                concurrency=section.concurrency,
+                processes=self._processes,
+                repairs=section.repairs,
                 on_finish=finished,
-                report=played,
+                report=counts,
             )
         refuse_empty(groups, step)
         self._engine.rest()
-        return Played(groups, played)
+        return Played(groups, counts, step)
 
     def settle(self) -> None:
         """Do nothing: nothing is in play."""
@@ -135,19 +168,6 @@ class SynchronousRollouts:
     def close(self) -> None:
         """Close the environments."""
         self._pool.close()
-
-
-@contextmanager
-def stored_trajectories(run: Run, step: int) -> Iterator[Callable[[Trajectory], None]]:
-    """Give a function that stores a trajectory of iteration `step` + 1; at the end of the block all are stored."""
-    if not run.trajectories:
-        yield lambda _: None
-        return
-    check_lock(run.folder)
-    path = run.folder / "trajectories" / f"{step + 1:06d}{run.trajectories}"
-    path.parent.mkdir(exist_ok=True)
-    with BackgroundWriter(path) as writer:
-        yield writer.write
 
 
 def refuse_empty(groups: Sequence[Group], step: int) -> None:

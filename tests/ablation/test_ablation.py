@@ -24,8 +24,8 @@ from turnwise.credit import CreditError, UnknownRule
 from turnwise.evaluation.evaluation import EpisodeRow, EvaluationResult, Panel
 from turnwise.evaluation.seed_statistics import student_quantile
 from turnwise.training import Run
+from turnwise.training.config.differences import differences
 from turnwise.training.errors import ConfigError, RunExists, TrainingError
-from turnwise.training.run_folder.folder import differences
 
 ENV = f"toys.corridor:{toys.corridor.ID}"
 TABLE = {

@@ -23,7 +23,7 @@ from turnwise.agents.samplers.token_requests import ROUNDING
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.training.batch.batch import Batch, pack
 from turnwise.training.config.run import Run
-from turnwise.training.setup import seed_for
+from turnwise.training.config.seeds import Seeds
 
 Found = Iterator[tuple[int | None, str]]
 """Index of a turn (None: the whole trajectory), and what is wrong with it."""
@@ -327,7 +327,7 @@ def wrong_groups(audited: AuditedRun, iteration: int, episodes: Sequence[Episode
     section = audited.run.train
     # groups without a turn are replaced by later ones: at most as many as AsynchronousRollouts lets there be
     begun = range(2 * section.steps + 1) if section.asynchronous else [iteration - 1]
-    seeds = {seed_for(audited.run.seed, "rollout", number) for number in begun}
+    seeds = {Seeds(audited.run.seed).of("rollout", number) for number in begun}
     failed = Counter(one.task for one in episodes if not one.finished)
     given_up = {task for task, count in failed.items() if count >= QUARANTINE_ERRORS}
     for name, times in Counter(one.id for one in episodes).items():

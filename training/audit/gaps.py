@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.training.audit.findings import Place
 from turnwise.training.batch.batch import Batch, pack
-from turnwise.training.learner.logprobs import Scores
+from turnwise.training.batch.scores import Scores
 
 SINGLE = 30.0
 """How much larger the gap of a single token may be than the mean."""

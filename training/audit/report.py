@@ -25,10 +25,10 @@ from turnwise.training.audit.findings import AuditResult, Place
 from turnwise.training.audit.folder import FOLDER_CHECKS, AuditedFolder
 from turnwise.training.audit.gaps import BOUNDS, GapMeter
 from turnwise.training.audit.scoring import VersionScorer
+from turnwise.training.config.agents import agent_maker
 from turnwise.training.config.run import Run
 from turnwise.training.errors import TrainingError
 from turnwise.training.learner.policy import device_of
-from turnwise.training.setup import agent_maker
 
 OnProgress = Callable[[str, int], None]
 """Receives what is read ("iteration 3 of 10"), and the number of turns so far."""
@@ -270,7 +270,7 @@ def _audited(files: AuditedFolder) -> AuditedRun:
     table = read_toml(files.path / "run.toml")
     return AuditedRun(
         run=files.run,
-        agent=agent_maker(files.run)(tokenizer),
+        agent=agent_maker(files.run.agent, files.run.env)(tokenizer),
         tokenizer=tokenizer,
         vocabulary=0 if newest is None else int(model_config(newest)["vocab_size"]),
         ends=frozenset() if newest is None else frozenset(end_tokens_of(newest, tokenizer)),

@@ -10,8 +10,9 @@ from turnwise.agents.trajectory import Trajectory
 from turnwise.training.audit.findings import Place
 from turnwise.training.audit.gaps import GapMeter
 from turnwise.training.batch.batch import Batch
+from turnwise.training.batch.scores import Scores
 from turnwise.training.config.run import Run
-from turnwise.training.learner.logprobs import Scores, TokenScorer
+from turnwise.training.learner.logprobs import TokenScorer
 from turnwise.training.learner.threads import use_threads
 
 CHUNK = 65536

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from turnwise.agents.trajectory import Group
 from turnwise.credit.tokens import TokenTransform, transform
 from turnwise.training.batch.batch import Batch
+from turnwise.training.batch.scores import Scores
 from turnwise.training.config.sections import Choice, chosen
 from turnwise.training.errors import ConfigError
-from turnwise.training.learner.logprobs import Scores
 
 Decode = Callable[[list[int]], str]
 Array = NDArray[Any]

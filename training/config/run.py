@@ -2,7 +2,7 @@
 
 The sections are in `turnwise.training.config.sections`; docs/config.md is rendered from them. An unknown key is an
 error that suggests the nearest one. A key that is set and has no effect in the run is an error too:
-`turnwise.training.config.effects` declares when each key matters.
+`turnwise.training.preflight.effects` declares when each key matters.
 """
 
 import tomllib
@@ -73,15 +73,23 @@ class Run(Section):
     train: TrainSection = Field(default_factory=TrainSection, description="The loop.")
     evaluation: EvaluationSection = Field(default_factory=EvaluationSection, description="The evaluation.")
 
-    @model_validator(mode="after")
-    def _objective_of_stale_turns(self) -> Self:
-        """Use the decoupled objective for asynchronous rollouts, unless the objective is given."""
-        given = self.objective.model_fields_set
-        if self.train.asynchronous and not given & {"name", "old"}:
-            values = {**dict(self.objective), "name": "decoupled", "old": "recomputed"}
-            # it is a default: still not set, so that an arm of an ablation may choose another one
-            self.__dict__["objective"] = ObjectiveSection.model_construct(_fields_set=given, **values)
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _objective_of_stale_turns(cls, table: object) -> object:
+        """Use the decoupled objective for asynchronous rollouts, unless the objective is chosen."""
+        if not isinstance(table, dict):
+            return table
+        try:
+            train = TrainSection.model_validate(table.get("train", {}))
+            objective = ObjectiveSection.model_validate(table.get("objective", {}))
+        except ValidationError:  # the sections' own validation says so
+            return table
+        if not train.asynchronous or objective.model_fields_set & {"name", "old"}:
+            return table
+        values = {**dict(objective), "name": "decoupled", "old": "recomputed"}
+        # it is a default: still not set, so that an arm of an ablation may choose another one
+        section = ObjectiveSection.model_construct(_fields_set=objective.model_fields_set, **values)
+        return {**table, "objective": section}
 
     @property
     def folder(self) -> Path:

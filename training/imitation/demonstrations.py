@@ -23,10 +23,12 @@ from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.advantages import Advantages
 from turnwise.envs import demonstrators
+from turnwise.training.config.agents import MakeAgent
+from turnwise.training.config.demonstrators import plays
+from turnwise.training.config.sections import ImitationSection
+from turnwise.training.environments import Environments
 from turnwise.training.errors import NoDemonstrations
-from turnwise.training.imitation.demonstrators import plays
 from turnwise.training.imitation.noisy_expert import NoisyDemonstrator
-from turnwise.training.setup import PreparedRun
 
 OnFinish = Callable[[Trajectory], None]
 
@@ -76,46 +78,105 @@ class Demonstrations:
         return groups, Advantages.of(steps_of(groups), np.ones(len(keep)), keep=np.array(keep, dtype=np.bool_))
 
 
-def demonstrate(prepared: PreparedRun, tasks: Sequence[str], on_finish: OnFinish | None = None) -> Demonstrations:
-    """Return demonstrations that can be imitated: played for the given tasks, or read from a file.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemonstrationSource:
+    """Where the demonstrations of a run come from: a player, or a file.
 
-    Args:
-        prepared: the run; its `[imitation]` section names the demonstrator.
-        tasks: ids to demonstrate, one episode each; stored demonstrations ignore them.
-        on_finish: called with every trajectory that was played.
-
-    Returns:
-        The demonstrations, without failed episodes and, with imitation.won_only, without unsuccessful ones.
-
-    Raises:
-        NoDemonstrations: none can be used.
+    Attributes:
+        section: the `[imitation]` section, which names the demonstrator.
+        env_id: id of the environment, which may have demonstrators of its own.
+        environments: where demonstrations are played.
+        agents: makes the agent that a demonstrator plays as.
+        seed: seed of the episodes.
+        device: device of a demonstrator that is a model, as torch names it.
+        concurrency: maximum number of episodes in play at once.
+        processes: number of processes that play, of which this one is the first.
     """
-    section = prepared.run.imitation
-    mistakes: set[tuple[str, int]] = set()
-    if plays(prepared.run):
-        sampler, agent = _demonstrator(prepared)
+
+    section: ImitationSection
+    env_id: str
+    environments: Environments
+    agents: MakeAgent
+    seed: int
+    device: str
+    concurrency: int
+    processes: int
+
+    def demonstrate(self, tasks: Sequence[str], on_finish: OnFinish | None = None) -> Demonstrations:
+        """Return demonstrations that can be imitated: played for the given tasks, or read from a file.
+
+        Args:
+            tasks: ids to demonstrate, one episode each; stored demonstrations ignore them.
+            on_finish: called with every trajectory that was played.
+
+        Returns:
+            The demonstrations, without failed episodes and, with imitation.won_only, without unsuccessful ones.
+
+        Raises:
+            NoDemonstrations: none can be used.
+        """
+        section = self.section
+        trajectories, mistakes = self._play(tasks, on_finish) if plays(section, self.env_id) else self._read()
+        usable = [item for item in trajectories if item.finished and item.turns and (item.won or not section.won_only)]
+        if not usable:
+            errors = [item.error for item in trajectories if item.error]
+            reason = (
+                f"the first error was: {errors[0]}"
+                if errors
+                else "none succeeded (imitation.won_only = false uses all)"
+            )
+            raise NoDemonstrations(
+                f"none of the {len(trajectories)} demonstrations by {section.demonstrator} can be used: {reason}"
+            )
+        return Demonstrations(tuple(usable), mistakes, _left_out(trajectories, len(usable), section.episodes))
+
+    def _read(self) -> tuple[list[Trajectory], set[tuple[str, int]]]:
+        """Return the stored demonstrations, and their mistakes."""
+        file = Path(self.section.demonstrator).expanduser()
+        stored = read_demonstrations(file, self.agents(None).parse, self.section.episodes)
+        trajectories = _unique([item.trajectory for item in stored])
+        pairs = zip(trajectories, stored, strict=True)
+        return trajectories, {(trajectory.id, turn) for trajectory, item in pairs for turn in item.mistakes}
+
+    def _play(self, tasks: Sequence[str], on_finish: OnFinish | None) -> tuple[list[Trajectory], set[tuple[str, int]]]:
+        """Return demonstrations that are played, and the demonstrator's mistakes."""
+        sampler, agent = self._player()
+        processes = self.processes if isinstance(sampler, NoisyDemonstrator) else 1
         try:
-            played = _played(prepared, sampler, agent, tasks, on_finish)
+            with self.environments.pool() as pool:
+                groups = rollout(
+                    agent,
+                    sampler,
+                    tasks,
+                    make=pool,
+                    seed=self.seed,
+                    concurrency=self.concurrency,
+                    processes=processes,
+                    on_finish=on_finish,
+                )
         finally:
             sampler.close()
-        if isinstance(sampler, NoisyDemonstrator):
-            mistakes = sampler.mistakes
-    else:
-        stored = read_demonstrations(
-            Path(section.demonstrator).expanduser(), prepared.agent(None).parse, section.episodes
+        trajectories = [trajectory for group in groups for trajectory in group.trajectories]
+        return trajectories, sampler.mistakes if isinstance(sampler, NoisyDemonstrator) else set()
+
+    def _player(self) -> tuple[Sampler, Agent]:
+        """Return who demonstrates, and the agent that it plays as."""
+        section = self.section
+        agent = self.agents(None)
+        players = demonstrators(self.env_id)
+        engine, model, url = parse_sampler(section.demonstrator)
+        if section.demonstrator != "expert" and section.demonstrator not in players:
+            settings = SamplerSettings(
+                model=model, url=url, device=self.device, parser=agent.parser, concurrency=self.concurrency
+            )
+            sampler = look_up(SAMPLERS, engine)(settings)
+            return sampler, self.agents(sampler.tokenizer)
+        inner = (
+            Expert(parser=agent.parser)
+            if section.demonstrator == "expert"
+            else DemonstratorSampler(players[section.demonstrator], parser=agent.parser)
         )
-        played = _unique([one.trajectory for one in stored])
-        mistakes = {(one.id, turn) for one, kept in zip(played, stored, strict=True) for turn in kept.mistakes}
-    usable = [one for one in played if one.finished and one.turns and (one.won or not section.won_only)]
-    if not usable:
-        errors = [one.error for one in played if one.error]
-        reason = (
-            f"the first error was: {errors[0]}" if errors else "none succeeded (imitation.won_only = false uses all)"
-        )
-        raise NoDemonstrations(
-            f"none of the {len(played)} demonstrations by {section.demonstrator} can be used: {reason}"
-        )
-    return Demonstrations(tuple(usable), mistakes, _left_out(played, len(usable), section.episodes))
+        return NoisyDemonstrator(inner, noise=section.noise, typos=section.typos, parser_name=agent.parser), agent
 
 
 def _left_out(played: Sequence[Trajectory], usable: int, total: int) -> str:
@@ -134,43 +195,6 @@ def _left_out(played: Sequence[Trajectory], usable: int, total: int) -> str:
     if len(played) < total:
         reasons.append(f"{total - len(played)} are not in the file")
     return f"{usable} of {total} demonstrations are imitated: {'; '.join(reasons)}" if reasons else ""
-
-
-def _demonstrator(prepared: PreparedRun) -> tuple[Sampler, Agent]:
-    """Return who demonstrates, and the agent that it plays as."""
-    section = prepared.run.imitation
-    agent = prepared.agent(None)
-    known = demonstrators(prepared.run.env.id)
-    engine, model, url = parse_sampler(section.demonstrator)
-    if section.demonstrator != "expert" and section.demonstrator not in known:
-        parser, concurrency = agent.parser, prepared.run.train.concurrency
-        settings = SamplerSettings(model=model, url=url, device=prepared.device, parser=parser, concurrency=concurrency)
-        sampler = look_up(SAMPLERS, engine)(settings)
-        return sampler, prepared.agent(sampler.tokenizer)
-    inner = (
-        Expert(parser=agent.parser)
-        if section.demonstrator == "expert"
-        else DemonstratorSampler(known[section.demonstrator], parser=agent.parser)
-    )
-    noisy = NoisyDemonstrator(inner, noise=section.noise, typos=section.typos, parser_name=agent.parser)
-    return noisy, agent
-
-
-def _played(
-    prepared: PreparedRun, sampler: Sampler, agent: Agent, tasks: Sequence[str], on_finish: OnFinish | None
-) -> list[Trajectory]:
-    with prepared.env_pool(prepared.make_demonstrated) as pool:
-        groups = rollout(
-            agent,
-            sampler,
-            tasks,
-            make=pool,
-            seed=prepared.seed_for("demonstrations"),
-            concurrency=prepared.run.train.concurrency,
-            processes=prepared.run.processes if isinstance(sampler, NoisyDemonstrator) else 1,
-            on_finish=on_finish,
-        )
-    return [trajectory for group in groups for trajectory in group.trajectories]
 
 
 def _unique(stored: Sequence[Trajectory]) -> list[Trajectory]:

@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from turnwise.training.batch.batch import Batch
+from turnwise.training.batch.scores import Scores
 from turnwise.training.learner.gradient import UpdatePlan
 from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.logprobs import CausalLM, Scores
+from turnwise.training.learner.logprobs import CausalLM
 from turnwise.training.learner.optimizer_shards import meta_state
 from turnwise.training.learner.rank_commands import Leader
 from turnwise.training.learner.sharding import collect, skeleton
@@ -29,15 +30,24 @@ class DistributedLearner(Learner):
         model: the whole model, which stays where it is; see `Learner`.
         tokenizer: its tokenizer.
         leader: commands the other ranks.
-        options: of `Learner`.
+        note: called on rank 0 alone; see `Learner`.
+        options: further options of `Learner`, which every rank gets.
     """
 
-    def __init__(self, model: CausalLM, tokenizer: Any, *, leader: Leader, **options: Any) -> None:
+    def __init__(
+        self,
+        model: CausalLM,
+        tokenizer: Any,
+        *,
+        leader: Leader,
+        note: Callable[[str], None] | None = None,
+        **options: Any,
+    ) -> None:
         self._whole, self._leader = model, leader
         self._stale = False
         ranks = leader.ranks
         with leader.command(Learner, skeleton(model), **options):
-            super().__init__(model, tokenizer, device=ranks.device, ranks=ranks, **options)
+            super().__init__(model, tokenizer, device=ranks.device, ranks=ranks, note=note, **options)
 
     def set_reference(self, model: CausalLM) -> None:
         """Keep a frozen copy of a policy, divided as the policy is."""

@@ -22,9 +22,10 @@ from torch import Tensor
 
 from turnwise.agents.samplers.weights import has_adapter
 from turnwise.training.batch.batch import Batch
+from turnwise.training.batch.scores import Scores
 from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
 from turnwise.training.learner.gradient_forks import UpdateForks
-from turnwise.training.learner.logprobs import CausalLM, Scores, TokenScorer
+from turnwise.training.learner.logprobs import CausalLM, TokenScorer
 from turnwise.training.learner.lora import FrozenAdapter
 from turnwise.training.learner.optimizers import make_optimizer, set_learning_rate
 from turnwise.training.learner.out_of_memory import MicroBatchLimit
@@ -53,6 +54,7 @@ class Learner:
         packing: compute the rows of a micro-batch as one sequence without padding.
         ranks: over which weights, optimizer and rows are divided. Each rank has a learner and calls the same methods
             with the same arguments; `DistributedLearner` sees to that. Except on rank 0, the model is a skeleton.
+        note: called with a sentence when memory has run out and a step is computed again.
     """
 
     def __init__(
@@ -68,11 +70,12 @@ class Learner:
         checkpointing: bool = False,
         packing: bool = False,
         ranks: "Ranks | None" = None,
+        note: Callable[[str], None] | None = None,
     ) -> None:
         self.tokenizer = tokenizer
         self.device = device
         self.ranks = ranks
-        self.limit = MicroBatchLimit()
+        self.limit = MicroBatchLimit(note)
         self._make_scorer = partial(TokenScorer, bfloat16=bfloat16, packing=packing, limit=self.limit, ranks=ranks)
         self._scorer = self._make_scorer(model if ranks else model.to(device), checkpointing=checkpointing)
         self.model = self._scorer.model

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -15,6 +14,7 @@ from torch import Tensor
 from turnwise.agents.models.rotary import rotary_limit
 from turnwise.training.batch.batch import Batch, deal, micro_batches
 from turnwise.training.batch.model_inputs import packed, padded, require_packable
+from turnwise.training.batch.scores import Scores
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.out_of_memory import MicroBatchLimit, OutOfMemoryOnRank, out_of_memory
 from turnwise.training.learner.recomputation import layers_of, recomputing
@@ -43,19 +43,6 @@ _PLACEHOLDER: Final = Batch(
     version=np.array([[-1, 0]]),
 )
 """What a rank computes that has no rows left."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """What a model says about every token of a batch.
-
-    Attributes:
-        logprobs: float64 [B, L], nats; 0 outside the mask.
-        entropy: float64 [B, L], nats, of the distribution that the token was drawn from; 0 outside the mask.
-    """
-
-    logprobs: NDArray[np.float64]
-    entropy: NDArray[np.float64]
 
 
 class TokenScorer:

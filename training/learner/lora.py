@@ -18,8 +18,9 @@ from turnwise.agents.models.lora_folders import adapter_tensors, import_peft, qu
 from turnwise.agents.samplers.weights import require_plain_adapter
 from turnwise.registry import suggest
 from turnwise.training.batch.batch import Batch
+from turnwise.training.batch.scores import Scores
 from turnwise.training.errors import ConfigError
-from turnwise.training.learner.logprobs import Scores, TokenScorer
+from turnwise.training.learner.logprobs import TokenScorer
 
 
 class LoraOptions(BaseModel):

@@ -22,7 +22,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import Store
 
 from turnwise.training.errors import RankLost, TrainingError
-from turnwise.training.events import uninterrupted
+from turnwise.training.learner.interruption import uninterrupted
 from turnwise.training.learner.ranks import Ranks
 
 CONFIRM = 15.0

@@ -19,12 +19,13 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
+from turnwise.training.config.differences import flat
 from turnwise.training.config.run import Run
 from turnwise.training.errors import ConfigError, RankLost, RanksDisagree, TrainingError
 from turnwise.training.learner.out_of_memory import OutOfMemoryOnRank
 from turnwise.training.learner.policy import device_of
 from turnwise.training.learner.threads import use_threads
-from turnwise.training.run_folder.folder import describe, flat
+from turnwise.training.versions import describe
 
 TIMEOUT = timedelta(minutes=10)
 """How long a rank waits for another in the middle of a computation."""

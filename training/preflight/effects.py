@@ -7,6 +7,7 @@ section that its own switch turns off (`imitation.episodes = 0`, `evaluation.epi
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from turnwise.training.config.demonstrators import plays
 from turnwise.training.config.run import Run
 from turnwise.training.config.sections import Section
 from turnwise.training.config.toml import render
@@ -26,9 +27,7 @@ def _can_err(run: Run) -> bool:
 
 
 def _plays(run: Run) -> bool:
-    from turnwise.training.imitation.demonstrators import plays
-
-    return plays(run)
+    return plays(run.imitation, run.env.id)
 
 
 def _aggregation(run: Run) -> str:
@@ -106,14 +105,27 @@ def check_effects(run: Run) -> None:
     Raises:
         ConfigError: it names the keys and says why they have no effect.
     """
-    unused = ineffective(run)
-    found: dict[str, list[str]] = {}
+    if set_without_effect(run):
+        raise ConfigError(without_effect(run))
+
+
+def set_without_effect(run: Run) -> dict[str, list[str]]:
+    """Return the keys that were set and have no effect, by the reason why they have none."""
+    reasons = ineffective(run)
+    keys: dict[str, list[str]] = {}
     for key in _set_keys(run):
-        if key in unused:
-            found.setdefault(unused[key], []).append(key)
-    if found:
-        clauses = [f"{', '.join(keys)} {'have' if keys[1:] else 'has'} no effect: {why}" for why, keys in found.items()]
-        raise ConfigError("; ".join(clauses))
+        if key in reasons:
+            keys.setdefault(reasons[key], []).append(key)
+    return keys
+
+
+def without_effect(run: Run) -> str:
+    """Return a sentence that names the keys that were set and have no effect, and says why."""
+    clauses = [
+        f"{', '.join(keys)} {'have' if keys[1:] else 'has'} no effect: {reason}"
+        for reason, keys in set_without_effect(run).items()
+    ]
+    return "; ".join(clauses)
 
 
 def effective_keys(run: Run) -> dict[str, Any]:

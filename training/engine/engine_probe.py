@@ -19,8 +19,8 @@ from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import Completion, Request, Sampler
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.training.batch.batch import Batch, pack
+from turnwise.training.batch.scores import Scores
 from turnwise.training.errors import EngineMismatch
-from turnwise.training.learner.logprobs import Scores
 
 REQUESTS = 8
 """Answers that are sampled; with `TOKENS` each, the probe has up to 64 tokens."""

@@ -1,9 +1,6 @@
 """Events of a run: written to the metrics and passed to a listener, such as the progress display."""
 
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from turnwise.agents.trajectory import Trajectory
@@ -15,10 +12,19 @@ OnEvent = Callable[[Event], None]
 
 
 class Reporter:
-    """Writes events to the metrics and passes them to a listener; progress ticks go to the listener alone."""
+    """Writes events to the metrics and passes them to a listener; progress ticks go to the listener alone.
+
+    Args:
+        metrics: writes the events.
+        on_event: the listener; None for none.
+
+    Attributes:
+        iteration: number of the iteration in progress, to which notes belong; 0 before the first one.
+    """
 
     def __init__(self, metrics: MetricsWriter, on_event: OnEvent | None) -> None:
         self.metrics = metrics
+        self.iteration = 0
         self._listener = on_event
 
     def event(self, phase: str, iteration: int, **values: Any) -> None:
@@ -36,6 +42,10 @@ class Reporter:
         if self._listener is not None:
             self._listener(event)
 
+    def note(self, text: str) -> None:
+        """Write a note on the iteration in progress, as an event."""
+        self.event("note", self.iteration, text=text)
+
     def tick(self, what: str, done: int, total: int, **more: Any) -> None:
         """Tell the listener how much of something is done."""
         if self._listener is not None:
@@ -51,31 +61,3 @@ class Reporter:
             self.tick(what, done, total)
 
         return finished
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Delay Ctrl-C, and the signals that do the same, until the block is done; a second one interrupts at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    pressed = 0
-
-    def hold(_: int, __: object) -> None:
-        nonlocal pressed
-        pressed += 1
-        if pressed > 1:
-            raise KeyboardInterrupt
-
-    before = signal.getsignal(signal.SIGINT)
-    same = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
-    held = [signal.SIGINT, *(one for one in same if signal.getsignal(one) is before)]
-    for one in held:
-        signal.signal(one, hold)
-    try:
-        yield
-    finally:
-        for one in held:
-            signal.signal(one, before)
-    if pressed:
-        raise KeyboardInterrupt
