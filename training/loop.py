@@ -19,7 +19,7 @@ from turnwise.training.errors import TrainingError
 from turnwise.training.evaluation import Evaluations
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.update_plans import UpdatePlans
-from turnwise.training.progress import Progress
+from turnwise.training.iteration_reports import IterationReports
 from turnwise.training.rollouts import Played, Rollouts
 from turnwise.training.run_folder.checkpoint import write_merged
 from turnwise.training.run_folder.recovery import Recovery
@@ -44,7 +44,7 @@ class TrainingLoop:
         objective: what is minimised.
         plans: how a batch becomes optimizer steps.
         evaluations: measures the policy on the panel.
-        progress: reports finished iterations.
+        reports: reports finished iterations.
         recovery: saves finished iterations.
         step: number of finished iterations.
     """
@@ -60,7 +60,7 @@ class TrainingLoop:
     objective: ScheduledObjective
     plans: UpdatePlans
     evaluations: Evaluations
-    progress: Progress
+    reports: IterationReports
     recovery: Recovery
     step: int = 0
 
@@ -73,19 +73,19 @@ class TrainingLoop:
 
     def run(self) -> None:
         """Load the weights and iterate until the run is finished, evaluating and saving when it is due."""
-        self.progress.begin(self.step)
+        self.reports.begin(self.step)
         while True:
             self.rollouts.load(self.step)
             finished = self.step >= self.steps
             if finished and self.learner.has_adapter:  # before the evaluation, which is the last file of a run
                 write_merged(self.learner.weights(), self.learner.tokenizer, self.final)
-            with self.progress.not_timed():
+            with self.reports.not_timed():
                 self.evaluations.if_due(self.step, self.engine.sampler)
             if finished:
                 break
             self.iteration()
             self.recovery.settle(self)
-            with self.progress.not_timed():
+            with self.reports.not_timed():
                 if self.recovery.save_if_due(self):
                     self.rollouts.saved()
 
@@ -102,7 +102,7 @@ class TrainingLoop:
             self.credit.memory = advantages.state
             self.objective.adapt(stats, episodes=sum(len(group.finished) for group in groups))
             self.step += 1
-            self.progress.finished(self.step, played, steps, advantages, {**stats, **shares}, batch)
+            self.reports.finished(self.step, played, steps, advantages, {**stats, **shares}, batch)
 
     def _roll_out(self) -> Played:
         """Return the groups of this iteration; if all of them failed, the iterations before it are saved."""
@@ -112,7 +112,7 @@ class TrainingLoop:
             self.recovery.save(self)
             raise
         if played.report.errors or played.report.skipped:
-            self.progress.note(played.report.sentence())
+            self.reports.note(played.report.sentence())
         return played
 
     def state(self) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class TrainingLoop:
             **self.rollouts.state(),
             "credit": to_json(self.credit.memory),
             "coefficients": dict(self.objective.coefficients),
-            "watch": self.progress.watch.state(),
+            "watch": self.reports.watch.state(),
         }
 
     def load_state(self, step: int, state: Mapping[str, Any]) -> None:
@@ -130,7 +130,7 @@ class TrainingLoop:
         self.rollouts.load_state(state)
         self.credit.memory = from_json(state.get("credit"))
         self.objective.coefficients = dict(state.get("coefficients", self.objective.coefficients))
-        self.progress.watch.load_state(state.get("watch", {}))
+        self.reports.watch.load_state(state.get("watch", {}))
 
     def settle(self) -> None:
         """Wait for all groups in play that have to be complete before a checkpoint."""

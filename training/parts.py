@@ -48,7 +48,7 @@ from turnwise.training.loop import TrainingLoop
 from turnwise.training.objectives.run_objective import Objective
 from turnwise.training.preflight.remarks import remarks
 from turnwise.training.preflight.rules import check_rules
-from turnwise.training.progress import Progress
+from turnwise.training.iteration_reports import IterationReports
 from turnwise.training.rollouts import Rollouts, SynchronousRollouts
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.group_files import GroupFiles
@@ -256,7 +256,7 @@ class RunParts:
             objective=ScheduledObjective(self.objective, self.coefficients),
             plans=UpdatePlans(run.train, self.seeds, temperature, run.processes),
             evaluations=self.evaluations(agent, report),
-            progress=Progress(report, engine, steps=run.train.steps, dtype=run.policy.dtype),
+            reports=IterationReports(report, engine, steps=run.train.steps, dtype=run.policy.dtype),
             recovery=recovery,
         )
 

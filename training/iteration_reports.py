@@ -1,4 +1,4 @@
-"""Progress of a run: the event of each finished iteration, its duration, and warnings where it taught nothing."""
+"""IterationReports of a run: the event of each finished iteration, its duration, and warnings where it taught nothing."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.metrics import credit_metrics, group_metrics, play_metrics, sampled_entropy
 
 
-class Progress:
+class IterationReports:
     """Reports the iterations of a run.
 
     Args:
