@@ -24,6 +24,7 @@ from turnwise.credit.registry import get as credit_rule
 from turnwise.registry import suggest
 from turnwise.tools.bounded_input import read_json
 from turnwise.training.config.differences import differences
+from turnwise.training.config.renamed import with_new_names
 from turnwise.training.config.run import Run, parse_value
 from turnwise.training.config.sections import CreditSection, ObjectiveSection, Section
 from turnwise.training.config.toml import literal
@@ -34,8 +35,8 @@ VARIES = ("agent", "credit", "objective", "train")
 """Sections that an arm may change. All arms share the others: the tasks, the warm start and the evaluation."""
 SHORT = {"credit": "credit.method", "objective": "objective.name"}
 """Abbreviations of keys."""
-MAY_CHANGE = frozenset({"name", "output", "threads", "loggers", "project", "train.keep"})
-ASYNCHRONOUS = frozenset({"staleness", "spare", "in_order"})
+MAY_CHANGE = frozenset({"name", "output", "threads", "loggers", "project", "checkpoints.keep"})
+ASYNCHRONOUS = frozenset({"staleness", "spare_groups", "deterministic"})
 """Keys of `train` that depend on the objective and mean nothing to a run without iterations."""
 PLAN = "plan.json"
 CALLS = "calls.jsonl"
@@ -86,19 +87,21 @@ class Ablation:
     def warm_start(self, seed: int) -> Run:
         """Return the run without iterations whose checkpoint every arm of a seed starts from."""
         kept = {key: value for key, value in self.base.items() if key != "credit"}
-        kept["objective"] = {key: value for key, value in self.base.get("objective", {}).items() if key == "old"}
+        kept["objective"] = {
+            key: value for key, value in self.base.get("objective", {}).items() if key == "old_logprobs"
+        }
         kept["train"] = {key: value for key, value in self.base.get("train", {}).items() if key not in ASYNCHRONOUS}
-        words = [*self._place(WARM_START, seed), "train.steps=0"]
+        words = [*self._place(WARM_START, seed), "train.iterations=0"]
         return Run.parse(kept, words, source="the warm start")
 
     def run(self, arm: Arm, seed: int) -> Run:
         """Return the run of an arm, which starts from the weights of the warm start."""
         kept = {key: value for key, value in self.base.items() if key != "imitation"}
-        sizes = {"path", "vocab", "hidden", "layers", "heads"}
-        kept["policy"] = {key: value for key, value in self.base.get("policy", {}).items() if key not in sizes}
+        own = {"model", "new"}
+        kept["policy"] = {key: value for key, value in self.base.get("policy", {}).items() if key not in own}
         # the checkpoint of an adapter is no base for another one; "final" is the whole model
         weights = "final" if kept["policy"].get("lora") else "checkpoints/000000"
-        kept["policy"]["path"] = str(self.place(WARM_START, seed).resolve() / weights)
+        kept["policy"]["model"] = str(self.place(WARM_START, seed).resolve() / weights)
         words = [*self._place(arm.name, seed, arm.folder), *arm.words]
         if arm.left_out or arm.handed:
             options = self.base["credit"]["options"]
@@ -128,7 +131,10 @@ class Ablation:
             if arm.handed
         ]
         budgets = {
-            (run.train.steps * run.train.tasks * run.train.group, run.train.steps * run.train.updates)
+            (
+                run.train.iterations * run.train.groups * run.train.group_size,
+                run.train.iterations * run.train.optimizer_steps,
+            )
             for run in (self.run(arm, self.seeds[0]) for arm in self.arms)
         }
         if len(budgets) > 1:
@@ -357,7 +363,8 @@ def read_plan(folder: Path) -> Ablation:
             Arm(one["name"], tuple(one["words"]), tuple(one["left_out"]), tuple(one.get("handed", ())))
             for one in content["arms"]
         )
-        return Ablation(folder, content["base"], arms, tuple(content["seeds"]), str(content.get("command", "")))
+        base, _ = with_new_names(content["base"])
+        return Ablation(folder, base, arms, tuple(content["seeds"]), str(content.get("command", "")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TrainingError(f"{folder / PLAN} is not the plan of an ablation ({error})") from error
 

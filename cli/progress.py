@@ -119,9 +119,9 @@ def start_line(run: Run, *, resume: bool) -> str:
     from turnwise.training.run_folder.metrics import read_events
 
     policy, imitation, train = run.policy, run.imitation, run.train
-    model = policy.path or f"a new model of {policy.layers} layers x {policy.hidden}"
+    model = policy.model or f"a new model of {policy.new.layers} layers x {policy.new.hidden}"
     plan = [f"{imitation.episodes} demonstrations"] if imitation.episodes else []
-    plan += [f"{train.steps} iterations of {train.tasks} tasks x {train.group} episodes"]
+    plan += [f"{train.iterations} iterations of {train.groups} tasks x {train.group_size} episodes"]
     plan += [f"evaluation on {run.evaluation.episodes} tasks"] if run.evaluation.episodes else []
     past = [event for event in read_events(run.folder / "metrics.jsonl") if event.get("phase") == "train"]
     seconds = past[-1].get("seconds_left") if resume and past else None

@@ -54,7 +54,7 @@ def _existing(folder: Path, overrides: Sequence[str], output: Path) -> Run:
     there = Run.load(folder / RUN_FILE)
     table = there.model_dump(exclude_defaults=True)
     if there.train.asynchronous:  # the objective that is the default without it was chosen here
-        table.setdefault("objective", {}).update(name=there.objective.name, old=there.objective.old)
+        table.setdefault("objective", {}).update(name=there.objective.name, old_logprobs=there.objective.old_logprobs)
     require_safe_run(there, overrides)
     return Run.parse(table, [*overrides, f"output={_quoted(str(output))}"], source=str(folder / RUN_FILE))
 
@@ -79,7 +79,7 @@ def train_with_progress(run: Run, *, resume: bool, leader: Leader | None = None)
     from turnwise.training.training_run import train as train_run
 
     try:
-        with Progress(run.name, run.train.steps, start=start_line(run, resume=resume)) as progress:
+        with Progress(run.name, run.train.iterations, start=start_line(run, resume=resume)) as progress:
             recorded = _recording_command(run.folder, progress)
             return train_run(run, resume=resume, on_event=recorded, leader=leader)
     except KeyboardInterrupt:

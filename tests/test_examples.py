@@ -12,14 +12,14 @@ from typer.testing import CliRunner
 from turnwise.cli.main import app
 
 EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "examples").glob("*.toml"))
-SIZES = ("policy.hidden=32", "policy.layers=1", "policy.heads=1")
+SIZES = ("policy.new.hidden=32", "policy.new.layers=1", "policy.new.heads=1")
 ELSEWHERE = (  # an example with a pretrained model, on a CPU and with a tiny model
     "agent.max_tokens=16",
     "policy.context=8192",
     "policy.device=cpu",
     "policy.dtype=float32",
     "sampler.engine=transformers",
-    "sampler.memory=0.0",
+    "sampler.kv_cache_gib=0.0",
     "sampler.options={}",
     "imitation.demonstrator=expert",
 )
@@ -29,9 +29,9 @@ SMALL = (
     "imitation.episodes=4",
     "imitation.epochs=1",
     "imitation.won_only=false",  # three turns do not succeed
-    "train.steps=1",
-    "train.tasks=2",
-    "train.group=2",
+    "train.iterations=1",
+    "train.groups=2",
+    "train.group_size=2",
     "evaluation.episodes=3",
 )
 
@@ -69,8 +69,8 @@ def test_an_example_trains(
         shop = request.getfixturevalue("data_dir") / "webshop"
         more += [f"env.kwargs.products={shop / 'items_shuffle_1000.reconstructed.json'}"]
         more += [f"env.kwargs.attributes={shop / 'items_ins_v2_1000.json'}"]
-    if "\npath = " in text:
-        more = [*more[len(SIZES) :], *ELSEWHERE, f"policy.path={request.getfixturevalue('chat_model')}"]
+    if "\nmodel = " in text:
+        more = [*more[len(SIZES) :], *ELSEWHERE, f"policy.model={request.getfixturevalue('chat_model')}"]
     done = CliRunner().invoke(app, ["train", str(path), *SMALL, *more, "--output", str(tmp_path / "run")])
     assert done.exit_code == 0, done.output
     assert "finished 1 iteration:" in done.output

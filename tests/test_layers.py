@@ -499,3 +499,83 @@ def test_no_public_function_takes_more_than_eight_positional_parameters() -> Non
 def test_no_file_grows_out_of_sight() -> None:
     long = {relative(path): len(path.read_text(encoding="utf-8").splitlines()) for path in sources()}
     assert {name: lines for name, lines in long.items() if lines > 500} == {}
+
+
+def test_a_folder_holds_few_enough_modules_to_be_read() -> None:
+    counts = defaultdict(int)
+    for path in sources():
+        counts[relative(path.parent)] += path.name != "__init__.py"
+    assert {folder: count for folder, count in counts.items() if count > 36} == {}
+
+
+MANY_IMPORTS = {"credit/catalogue.py": 52}
+"""Modules that import more than 15 of ours at their top, and how many: catalogues, one line a rule. May only shrink."""
+
+
+def test_a_module_imports_few_of_ours_at_its_top() -> None:
+    counts = {}
+    for path in sources():
+        ours = [node.module or "" for node in tree(path).body if isinstance(node, ast.ImportFrom)]
+        counts[relative(path)] = sum(name.partition(".")[0] == "turnwise" for name in ours)
+    assert {file: count for file, count in counts.items() if count > 15} == MANY_IMPORTS
+
+
+MANY_PARAMETERS = {
+    "cli/serve.py:shop": 13,  # options of a command
+    "credit/turn/gigpo.py:gigpo": 14,
+    "credit/turn/graphgpo.py:graphgpo": 15,
+    "credit/turn/hgpo.py:hgpo": 16,
+}
+"""Functions with more than 12 parameters, and how many. May only shrink."""
+
+
+def test_a_function_has_at_most_twelve_parameters() -> None:
+    counts = {}
+    for path in sources():
+        for node, _ in walk(tree(path), False):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                names = [argument.arg for argument in node.args.posonlyargs + node.args.args + node.args.kwonlyargs]
+                counts[f"{relative(path)}:{node.name}"] = len([name for name in names if name not in ("self", "cls")])
+    assert {name: count for name, count in counts.items() if count > 12} == MANY_PARAMETERS
+
+
+LINES_WITH_ANY = {
+    "ablation": 13,
+    "agents": 301,
+    "cli": 136,
+    "credit": 120,
+    "envs": 609,
+    "evaluation": 29,
+    "phone": 185,
+    "processes": 35,
+    "report": 89,
+    "tools": 175,
+    "training": 189,
+}
+"""Lines in which the type Any is named. May only fall: `object`, a TypedDict or a protocol says more."""
+
+
+def test_any_only_falls() -> None:
+    counts = {
+        folder: sum(
+            len({node.lineno for node in ast.walk(tree(path)) if isinstance(node, ast.Name) and node.id == "Any"})
+            for path in sources(folder)
+        )
+        for folder in FOLDERS
+    }
+    assert counts == LINES_WITH_ANY, "lower the number of a folder that has fewer"
+
+
+NO_NOUNS = {"found", "given", "kept", "known", "now", "one", "place", "rest", "said", "wanted", "what"}
+"""Leftovers of a sentence: a local is called after what it holds, such as `matches`, `field`, `member` or `result`."""
+
+
+def test_locals_are_nouns() -> None:
+    wrong = [
+        f"{relative(path)}:{node.lineno} {node.id}"
+        for path in sources()
+        if not relative(path).startswith("credit/")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in NO_NOUNS
+    ]
+    assert wrong == []

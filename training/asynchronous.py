@@ -101,7 +101,7 @@ class AsynchronousRollouts:
         assert self._sampler is not None, "next() before load()"
         self._thread.call(self._resume())
         with self._lock:
-            self._wait_for(lambda: len(self._takable()) == self._train.tasks)
+            self._wait_for(lambda: len(self._takable()) == self._train.groups)
             numbers = self._takable()
             taken = [one for one in self._complete if one[0].number in numbers]
             taken.sort(key=lambda one: one[0].number)
@@ -122,7 +122,7 @@ class AsynchronousRollouts:
 
     def settle(self) -> None:
         """Wait for all groups that may begin with these weights, if groups are taken in order."""
-        if not self._train.in_order:
+        if not self._train.deterministic:
             return
         with self._lock:
             self._wait_for(self._settled)
@@ -144,8 +144,8 @@ class AsynchronousRollouts:
 
     def _takable(self) -> list[int]:
         """Return the numbers of the groups that the next iteration may take: the first complete ones, or in order."""
-        complete, tasks = [spec.number for spec, _ in self._complete], self._train.tasks
-        if not self._train.in_order:
+        complete, tasks = [spec.number for spec, _ in self._complete], self._train.groups
+        if not self._train.deterministic:
             return complete[:tasks]
         return [number for number in sorted(self._unused)[:tasks] if number in complete]
 
@@ -187,7 +187,7 @@ class AsynchronousRollouts:
     async def _load(self, sampler: Any, version: int) -> None:
         if self._sampler is None:
             self._sampler = PausableSampler(sampler)
-            settings = RolloutSettings(self._train.concurrency, repairs=self._train.repairs)
+            settings = RolloutSettings(self._train.concurrency, repairs=self._train.replacements)
             self._stream = GroupStream(self._agent, self._sampler, self._specs(), settings, self._keep)
         assert self._stream is not None
         await self._sampler.pause()
@@ -281,21 +281,21 @@ class AsynchronousRollouts:
     def _capacity(self) -> int:
         """Number of groups that may have begun by now; more than the whole run needs are never begun."""
         train = self._train
-        ahead = (train.staleness + self._version + 1) * train.tasks + train.spare
-        return min(ahead, train.steps * train.tasks) + self._rejected
+        ahead = (train.staleness + self._version + 1) * train.groups + train.spare_groups
+        return min(ahead, train.iterations * train.groups) + self._rejected
 
     @property
     def _most_rejected(self) -> int:
         """Number of groups without a turn that are replaced; after that, the loop sees them and says why."""
-        return self._train.tasks * (self._version + 2)
+        return self._train.groups * (self._version + 2)
 
     def _spec(self, number: int, played: tuple[Trajectory, ...] = ()) -> GroupSpec:
         """Return group `number`, with the task and the seed that a synchronous run would give it."""
-        iteration = number // self._train.tasks
+        iteration = number // self._train.groups
         task = self._tasks.at(number)
-        before = [self._tasks.at(other) for other in range(iteration * self._train.tasks, number)]
+        before = [self._tasks.at(other) for other in range(iteration * self._train.groups, number)]
         seed = self._seeds.of("rollout", iteration)
-        size = self._train.group
+        size = self._train.group_size
         self._members += len(played)
         return GroupSpec(task, seed, size, number, before.count(task) * size, played)
 
@@ -311,5 +311,5 @@ class AsynchronousRollouts:
 
     def _tick(self) -> None:
         """Show how many episodes of the next iteration are finished."""
-        total = self._train.tasks * self._train.group
+        total = self._train.groups * self._train.group_size
         self._report.tick("rollout", min(self._members, total), total)

@@ -58,8 +58,8 @@ class Evaluations:
         if panel is None or path.exists() or (during and not (section.every and step % section.every == 0)):
             return
         panel.save(self.folder / "panel.json")
-        if during and section.during:
-            panel = replace(panel, tasks=draw(panel.tasks, section.during, panel.seed))
+        if during and section.episodes_during_training:
+            panel = replace(panel, tasks=draw(panel.tasks, section.episodes_during_training, panel.seed))
         with self.environments.pool() as pool:
             result = evaluate(
                 self.agent,

@@ -1,4 +1,4 @@
-"""IterationReports of a run: the event of each finished iteration, its duration, and warnings where it taught nothing."""
+"""Reports of iterations: the event of each finished one, its duration, and warnings where it taught nothing."""
 
 import time
 from collections.abc import Iterator, Mapping

@@ -48,7 +48,7 @@ class LearningWatch:
             step,
             f"all episodes of every group had the same reward ({values['reward']:.3g} on average), so there was "
             f"nothing to learn from; try {'harder' if values['success'] > 0.5 else 'easier'} tasks or larger groups "
-            "(train.group)",
+            "(train.group_size)",
         )
         if self._success:
             self._changes = self._changes.with_one(values["success"] - self._success[-1])
@@ -61,7 +61,7 @@ class LearningWatch:
             bool(self._best) and has_fallen(self._best, recent, self._changes.variance),
             step,
             f"success fell from {statistics.fmean(self._best or [0]):.1%} to {statistics.fmean(recent):.1%} (means of "
-            f"{WINDOW} iterations); a smaller learning rate (train.lr) or fewer steps (train.updates) may help",
+            f"{WINDOW} iterations); a smaller learning rate (train.lr) or fewer steps (train.optimizer_steps) may help",
         )
 
     def after_shared(self, step: int, values: Mapping[str, float], dtype: str) -> None:

@@ -17,9 +17,9 @@ from turnwise.training.credit_assignment import CreditAssignment
 from turnwise.training.engine.engine import RunEngine
 from turnwise.training.errors import TrainingError
 from turnwise.training.evaluation import Evaluations
+from turnwise.training.iteration_reports import IterationReports
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.update_plans import UpdatePlans
-from turnwise.training.iteration_reports import IterationReports
 from turnwise.training.rollouts import Played, Rollouts
 from turnwise.training.run_folder.checkpoint import write_merged
 from turnwise.training.run_folder.recovery import Recovery

@@ -38,6 +38,7 @@ from turnwise.training.errors import ConfigError
 from turnwise.training.evaluation import Evaluations
 from turnwise.training.imitation.demonstrations import DemonstrationSource
 from turnwise.training.imitation.warmstart import WarmStart
+from turnwise.training.iteration_reports import IterationReports
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.lora import LoraOptions
 from turnwise.training.learner.make_learner import LearnerFactory, memory_needs
@@ -48,7 +49,6 @@ from turnwise.training.loop import TrainingLoop
 from turnwise.training.objectives.run_objective import Objective
 from turnwise.training.preflight.remarks import remarks
 from turnwise.training.preflight.rules import check_rules
-from turnwise.training.iteration_reports import IterationReports
 from turnwise.training.rollouts import Rollouts, SynchronousRollouts
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.group_files import GroupFiles
@@ -159,16 +159,23 @@ class RunParts:
 
     def recovery(self, report: Reporter) -> Recovery:
         """Return what saves finished iterations."""
-        return Recovery(self.run.folder, self.run.train, self.reference, report)
+        return Recovery(
+            self.run.folder,
+            self.run.checkpoints,
+            self.reference,
+            report,
+            iterations=self.run.train.iterations,
+            oldest=self.run.train.oldest,
+        )
 
     def engine(self, learner: Learner, agent: Agent) -> RunEngine:
         """Return the engine that samples from a learner's policy."""
         run = self.run
         settings = SamplerSettings(
-            model=run.policy.path,
+            model=run.policy.model,
             url=run.sampler.url,
             dtype=run.sampler.dtype or run.policy.dtype,
-            memory=run.sampler.memory,
+            memory=run.sampler.kv_cache_gib,
             context=run.policy.context,
             concurrency=run.train.concurrency,
             seed=self.seeds.of("sampler"),
@@ -195,7 +202,7 @@ class RunParts:
     def rollouts(self, agent: Agent, engine: RunEngine, report: Reporter) -> Rollouts:
         """Return what plays the groups of the iterations."""
         run, environments, seeds = self.run, self.environments, self.seeds
-        store = TrajectoryStore(run.folder, run.trajectories)
+        store = TrajectoryStore(run.folder, run.trajectory_format)
         if run.train.asynchronous:
             files = GroupFiles(run.folder / "groups")
             return AsynchronousRollouts(
@@ -224,7 +231,7 @@ class RunParts:
             agent=replace(agent, temperature=run.evaluation.temperature),
             name=run.name,
             folder=run.folder,
-            last=run.train.steps,
+            last=run.train.iterations,
             concurrency=run.train.concurrency,
             processes=run.processes,
             report=report,
@@ -240,12 +247,12 @@ class RunParts:
             learner=learner,
             temperature=temperature,
             micro_tokens=run.train.micro_tokens,
-            recompute=run.objective.old == "recomputed",
+            recompute=run.objective.old_logprobs == "recomputed",
             transform=self.token_transform,
         )
-        estimator = run.objective.kl_estimator if self.coefficients.kl_in_reward else None
+        estimator = run.objective.kl.estimator if self.coefficients.kl_in_reward else None
         return TrainingLoop(
-            steps=run.train.steps,
+            steps=run.train.iterations,
             anchor=run.credit.anchor,
             final=run.folder / "final",
             learner=learner,
@@ -256,7 +263,7 @@ class RunParts:
             objective=ScheduledObjective(self.objective, self.coefficients),
             plans=UpdatePlans(run.train, self.seeds, temperature, run.processes),
             evaluations=self.evaluations(agent, report),
-            reports=IterationReports(report, engine, steps=run.train.steps, dtype=run.policy.dtype),
+            reports=IterationReports(report, engine, steps=run.train.iterations, dtype=run.policy.dtype),
             recovery=recovery,
         )
 
@@ -281,13 +288,13 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
     look_up(SAMPLERS, run.sampler.engine)
     check_rules(run)
     _check_sampler(run.sampler, run.cluster, device)
-    seeds, count, episodes = Seeds(run.seed), run.train.pool or None, run.evaluation.episodes
+    seeds, count, episodes = Seeds(run.seed), run.train.distinct_tasks or None, run.evaluation.episodes
     hosts = SharedHosts(partial(_start_hosts, run.env, run.cluster, run.sampler.options, device))
     environments = Environments(
         make=make,
         tasks=list_tasks(make, count, seeds.of("pool")),
         deadline=run.env.deadline or None,
-        in_order=run.env.in_order,
+        in_order=run.env.deterministic,
         hosts=hosts if run.env.workers else None,
     )
     demonstrated = replace(environments, make=shown)
@@ -310,7 +317,7 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
 
 
 def find_policy(section: PolicySection) -> ModelFolder | None:
-    """Return the model of policy.path, downloaded if necessary; None for a new one.
+    """Return the model of policy.model, downloaded if necessary; None for a new one.
 
     `prepare` does not ask for it, since the runs of an ablation are prepared before their policy exists.
 
@@ -318,16 +325,18 @@ def find_policy(section: PolicySection) -> ModelFolder | None:
         ConfigError: there is no such model, or it cannot be downloaded.
     """
     try:
-        return find_model(section.path) if section.path else None
+        return find_model(section.model) if section.model else None
     except ModelError as error:
-        raise ConfigError(f"policy.path: {error}") from error
+        raise ConfigError(f"policy.model: {error}") from error
 
 
 def _check_policy(section: PolicySection) -> None:
     """Refuse an adapter or sizes that give no model."""
     LoraOptions.of(section.lora)
-    if not section.path:
-        check_sizes(hidden=section.hidden, layers=section.layers, heads=section.heads, context=section.context)
+    if not section.model:
+        check_sizes(
+            hidden=section.new.hidden, layers=section.new.layers, heads=section.new.heads, context=section.context
+        )
 
 
 def _check_sampler(section: SamplerSection, cluster: ClusterSection, device: str) -> None:
@@ -342,7 +351,7 @@ def _start_hosts(
     section: EnvSection, cluster: ClusterSection, options: Mapping[str, object], device: str
 ) -> EnvProcesses:
     """Return processes for environments, on this machine or on the run's cluster."""
-    threads, memory = section.deadline > 0, section.memory
+    threads, memory = section.deadline > 0, section.memory_gib
     if not cluster.address:
         return EnvProcesses(section.workers, threads=threads, memory=memory)
     import torch

@@ -73,7 +73,7 @@ class EpisodeLengths:
     @classmethod
     def most(cls, run: Run) -> "EpisodeLengths":
         """Return the longest episodes that a run allows: every turn is played, and every answer and context is full."""
-        agent, count, context = run.agent, run.train.tasks * run.train.group, run.policy.context
+        agent, count, context = run.agent, run.train.groups * run.train.group_size, run.policy.context
         prompt = agent.prompt if isinstance(agent.prompt, str) else agent.prompt["name"]
         sequences = 1 if prompt == "conversation" else agent.max_turns  # else every turn is a sequence of its own
         tokens = agent.max_tokens * agent.max_turns // sequences
@@ -100,7 +100,7 @@ class EpisodeLengths:
         done = [event for event in events if event.get("phase") == "train" and event.get("episodes")]
         if not done:
             raise ConfigError("the run has no finished iteration to take the lengths of episodes from")
-        count, played = run.train.tasks * run.train.group, sum(event["episodes"] for event in done)
+        count, played = run.train.groups * run.train.group_size, sum(event["episodes"] for event in done)
         return cls(
             count=count,
             sampled=count * sum(event["tokens"] for event in done) / played,
@@ -217,11 +217,11 @@ def make_plan(run: Run, config: Any, gpus: int, device: Gpu, episodes: EpisodeLe
         length=section.context,
         dtype=section.dtype,
         lora=section.lora,
-        optimizer=run.train.optimizer,
-        checkpointing=section.checkpointing,
+        optimizer=run.train.optimizer.name,
+        checkpointing=section.recompute_activations,
         packing=run.train.packing,
         attention=section.attention,
-        reference=bool(run.objective.kl),
+        reference=bool(run.objective.kl.coefficient),
     )
     memory = estimate(config, needs)
     adapter = memory.gradients // 4 if section.lora else 0  # it is held in float32
@@ -252,10 +252,15 @@ def make_plan(run: Run, config: Any, gpus: int, device: Gpu, episodes: EpisodeLe
 def update_seconds(run: Run, parameters: int, gpus: int, device: Gpu, episodes: EpisodeLengths) -> float:
     """Return the seconds of an update: forward and backward passes over every token, once.
 
-    passes = 2 + 4, + 2 with policy.checkpointing, + 2 with recomputed log-probabilities, + 2 with a reference;
+    passes = 2 + 4, + 2 with policy.recompute_activations, + 2 with recomputed log-probabilities, + 2 with a reference;
     a LoRA adapter saves the gradient of the weights, 2 of the backward pass.
     """
-    passes = 6 + 2 * run.policy.checkpointing + 2 * (run.objective.old == "recomputed") + 2 * bool(run.objective.kl)
+    passes = (
+        6
+        + 2 * run.policy.recompute_activations
+        + 2 * (run.objective.old_logprobs == "recomputed")
+        + 2 * bool(run.objective.kl.coefficient)
+    )
     passes -= 2 * bool(run.policy.lora)
     return passes * parameters * episodes.computed / (gpus * device.flops * device.learner_efficiency)
 
@@ -321,7 +326,7 @@ def _learner_bytes(memory: MemoryEstimate, gpus: int, gathered: int) -> float:
 
 def _engine_bytes(run: Run, config: Any, parameters: int, gpus: int, episodes: EpisodeLengths) -> float:
     each = gpus_of_engine(run.sampler.options)
-    cached = run.sampler.memory * 2**30
+    cached = run.sampler.kv_cache_gib * 2**30
     if not cached:
         at_once = _at_once(run) / (gpus // each)
         cached = at_once * episodes.length * cache_bytes(config, dtype=_engine_dtype(run))
@@ -331,7 +336,7 @@ def _engine_bytes(run: Run, config: Any, parameters: int, gpus: int, episodes: E
 def _at_once(run: Run) -> int:
     """Return how many episodes may be in play at once; asynchronous rollouts begin those of later iterations early."""
     train = run.train
-    return min(((train.staleness + 1) * train.tasks + train.spare) * train.group, train.concurrency)
+    return min(((train.staleness + 1) * train.groups + train.spare_groups) * train.group_size, train.concurrency)
 
 
 def _engine_dtype(run: Run) -> str:

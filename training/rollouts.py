@@ -126,8 +126,8 @@ class SynchronousRollouts:
     def next(self, step: int) -> Played:
         """Play the groups of the next iteration; trajectories are stored as they finish."""
         section, counts = self._section, RolloutReport()
-        tasks = self._tasks.next(section.tasks)
-        tick = self._report.counting("rollout", len(tasks) * section.group)
+        tasks = self._tasks.next(section.groups)
+        tick = self._report.counting("rollout", len(tasks) * section.group_size)
         with self._store.iteration(step + 1) as store:
 
             def finished(trajectory: Trajectory) -> None:
@@ -139,11 +139,11 @@ class SynchronousRollouts:
                 self._engine.sampler,
                 tasks,
                 make=self._pool,
-                size=section.group,
+                size=section.group_size,
                 seed=self._seeds.of("rollout", step),
                 concurrency=section.concurrency,
                 processes=self._processes,
-                repairs=section.repairs,
+                repairs=section.replacements,
                 on_finish=finished,
                 report=counts,
             )

@@ -76,7 +76,7 @@ def train(
             check_resumable(run.folder, run)
         else:
             begin(run.folder, run, policy)
-        restored = find_restart(run.folder, run.policy, run.train.steps) if resume else None
+        restored = find_restart(run.folder, run.policy, run.train.iterations) if resume else None
         report = Reporter(stack.enter_context(open_metrics(run, restored)), on_event)
         recovery = parts.recovery(report)
         try:
@@ -109,9 +109,9 @@ def _announce(parts: RunParts, report: Reporter, policy: ModelFolder | None) -> 
         name=run.name,
         folder=str(run.folder),
         device=parts.device,
-        model=run.policy.path or f"new, {run.policy.layers} layers of {run.policy.hidden}",
+        model=run.policy.model or f"new, {run.policy.new.layers} layers of {run.policy.new.hidden}",
         **({"revision": policy.revision} if policy and policy.revision else {}),
-        steps=run.train.steps,
+        steps=run.train.iterations,
         tasks=len(parts.environments.tasks),
         panel=len(parts.panel.tasks) if parts.panel else 0,
     )

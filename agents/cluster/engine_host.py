@@ -140,7 +140,7 @@ class EngineHost:
         if folder.is_absolute() and not folder.is_dir():
             raise SamplerError(
                 f"the model folder {folder} does not exist on an engine's node; nodes need a common disk for folders, "
-                "or policy.path must be an id of the Hugging Face Hub"
+                "or policy.model must be an id of the Hugging Face Hub"
             )
         self._opened = sampler = look_up(SAMPLERS, name, SamplerError)(settings)
         return EngineFacts(

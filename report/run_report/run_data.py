@@ -216,7 +216,7 @@ def _describe_settings(path: Path, found: Parts) -> None:
     rows = [[key, _text(value), _text(usual[key]) if key in usual else None] for key, value in mine.items()]
     rows = [row for row in rows if row[0] != "output"]
     found["settings"] = sorted(rows, key=lambda row: row[1] == row[2])
-    found |= {"name": run.name, "env": run.env.id, "steps": run.train.steps, "method": run.credit.method}
+    found |= {"name": run.name, "env": run.env.id, "steps": run.train.iterations, "method": run.credit.method}
 
 
 def _describe_versions(path: Path, found: Parts) -> None:

@@ -17,7 +17,7 @@ _FILE = "tokenizer_config.json"
 def pieces_of(path: Path) -> Pieces | None:
     """Return what gives the text of a token of a run; None if no tokenizer is found. Nothing is downloaded.
 
-    The tokenizer is that of the newest checkpoint, else that of the folder in `policy.path`; of a benchmark, that of
+    The tokenizer is that of the newest checkpoint, else that of the folder in `policy.model`; of a benchmark, that of
     the checkpoint that played it. A token that is a part of
     a character has the text "\\ufffd".
     """
@@ -58,8 +58,8 @@ def _places(path: Path) -> list[Path]:
         run = run_of(path)
     except (TrainingError, OSError):
         run = None
-    if run is not None and run.policy.path:
-        places.append(Path(run.policy.path).expanduser())
+    if run is not None and run.policy.model:
+        places.append(Path(run.policy.model).expanduser())
     return [one for one in places if (one / _FILE).is_file()]
 
 

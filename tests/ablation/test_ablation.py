@@ -33,11 +33,11 @@ TABLE = {
     "threads": 1,
     "env": {"id": ENV, "kwargs": {"lengths": [3, 4]}},
     "agent": {"max_turns": 6, "max_tokens": 8},
-    "policy": {"vocab": 280, "hidden": 32, "layers": 1, "heads": 1, "context": 400},
+    "policy": {"new": {"vocab": 280, "hidden": 32, "layers": 1, "heads": 1}, "context": 400},
     "imitation": {"episodes": 10, "epochs": 3, "lr": 5e-3},
     "credit": {"options": {"invalid_penalty": 0.1, "w": 0.5}},
     "objective": {"options": {"clip_low": 0.1}},
-    "train": {"steps": 5, "tasks": 2, "group": 3},
+    "train": {"iterations": 5, "groups": 2, "group_size": 3},
     "evaluation": {"episodes": 4},
 }
 
@@ -110,27 +110,31 @@ def test_any_key_can_be_an_axis_and_axes_are_crossed(tmp_path):
     ]
     assert len({arm.folder for arm in found.arms}) == 4
     assert found.remarks() == []
-    assert "different budgets" in ablation(tmp_path, "train.group=2,3").remarks()[0]
+    assert "different budgets" in ablation(tmp_path, "train.group_size=2,3").remarks()[0]
 
 
 def test_objectives_are_arms_like_credit_rules(tmp_path):
     found = ablation(tmp_path, "objective=ppo_clip,ppo_clip:clip_low=0.3:kl=0.1")
     assert [arm.name for arm in found.arms] == ["ppo_clip", "ppo_clip:clip_low=0.3:kl=0.1"]
     other = found.run(found.arms[1], 0)
-    assert (other.objective.options["clip_low"], other.objective.kl, other.credit.method) == (0.3, 0.1, "gigpo")
+    assert (other.objective.options["clip_low"], other.objective.kl.coefficient, other.credit.method) == (
+        0.3,
+        0.1,
+        "gigpo",
+    )
     check(found)
 
 
 def test_asynchronous_arms_start_from_a_warm_start_without_staleness(tmp_path):
     table = {
         **TABLE,
-        "objective": {"name": "decoupled", "old": "recomputed"},
-        "train": {**TABLE["train"], "staleness": 4, "spare": 1},
+        "objective": {"name": "decoupled", "old_logprobs": "recomputed"},
+        "train": {**TABLE["train"], "staleness": 4, "spare_groups": 1},
     }
     found = ablation(tmp_path, "train.lr=1e-4,2e-4", table=table)
     check(found)
     warm = found.warm_start(0)
-    assert (warm.train.staleness, warm.train.spare, warm.train.tasks) == (0, 0, 2)
+    assert (warm.train.staleness, warm.train.spare_groups, warm.train.groups) == (0, 0, 2)
     assert {found.run(arm, 0).train.staleness for arm in found.arms} == {4}
 
 
@@ -138,11 +142,11 @@ def test_arms_share_all_but_what_they_name(tmp_path):
     found = ablation(tmp_path, "credit=grpo,gigpo", "seeds=2")
     one, other = (found.run(arm, 0) for arm in found.arms)
     assert set(differences(one, other)) == {"credit.method", "credit.options.w", "name", "output"}
-    assert one.policy.path == other.policy.path == str(found.place("warm-start", 0).resolve() / "checkpoints/000000")
+    assert one.policy.model == other.policy.model == str(found.place("warm-start", 0).resolve() / "checkpoints/000000")
     assert one.imitation.episodes == 0
-    assert one.policy.path != found.run(found.arms[0], 1).policy.path
+    assert one.policy.model != found.run(found.arms[0], 1).policy.model
     warm = found.warm_start(0)
-    assert (warm.train.steps, warm.imitation.episodes, warm.policy.hidden) == (0, 10, 32)
+    assert (warm.train.iterations, warm.imitation.episodes, warm.policy.new.hidden) == (0, 10, 32)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +157,7 @@ def test_arms_share_all_but_what_they_name(tmp_path):
         (["credit=grpo,"], "empty value"),
         (["credit=grpo:w"], "expected key=value after the colon"),
         (["imitation.noise=0.1,0.2"], "imitation.noise cannot be an axis"),
-        (["credit=grpo:policy.hidden=8"], "policy.hidden cannot differ"),
+        (["credit=grpo:policy.new.hidden=8"], "policy.new.hidden cannot differ"),
         (["nonsense=1,2"], "nonsense cannot be an axis"),
         (["credit=grpo", "seeds=0"], "seeds must be .* got 0"),
         (["credit=grpo", "seeds=[1,1]"], "seeds="),
@@ -190,8 +194,8 @@ def test_a_folder_belongs_to_one_ablation(tmp_path):
     open_folder(first)
     there = read_plan(first.folder)
     assert (there.arms, there.seeds, there.base) == (first.arms, first.seeds, first.base)
-    with pytest.raises(ConfigError, match=r"train\.lr, train\.steps changed since"):
-        open_folder(ablation(tmp_path, "credit=grpo,gigpo", "seeds=2", "train.lr=0.5", "train.steps=6"))
+    with pytest.raises(ConfigError, match=r"train\.iterations, train\.lr changed since"):
+        open_folder(ablation(tmp_path, "credit=grpo,gigpo", "seeds=2", "train.lr=0.5", "train.iterations=6"))
     with pytest.raises(ConfigError, match="has gigpo, which is missing here"):
         open_folder(ablation(tmp_path, "credit=grpo,gigpo:w=1.0", "seeds=2"))
     with pytest.raises(ConfigError, match="has seed 1, which"):

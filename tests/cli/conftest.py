@@ -25,10 +25,7 @@ kwargs = { lengths = [3] }
 max_turns = 8
 max_tokens = 8
 [policy]
-vocab = 300
-hidden = 48
-layers = 1
-heads = 2
+new = { vocab = 300, hidden = 48, layers = 1, heads = 2 }
 context = 400
 
 [imitation]
@@ -36,14 +33,16 @@ episodes = 24
 epochs = 10
 noise = 0.3
 lr = 5e-3
-batch = 400
+batch_tokens = 400
 [train]
-steps = 2
-tasks = 2
-group = 3
-checkpoint_every = 1
+iterations = 2
+groups = 2
+group_size = 3
 [evaluation]
 episodes = 4
+
+[checkpoints]
+every = 1
 """
 
 

@@ -27,7 +27,7 @@ from turnwise.report.ablation_tables import (
 )
 
 TESTS = Path(__file__).parent.parent
-ARMS = ("credit=grpo,gigpo:w=0.5", "train.steps=3")
+ARMS = ("credit=grpo,gigpo:w=0.5", "train.iterations=3")
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +140,7 @@ def test_arms_begin_with_the_same_weights_and_end_as_plain_training_does(
 ) -> None:
     """The killed arm, gone on with, has the weights of `turnwise train` with its rule, from the warm start on."""
     folder, _, _ = finished
-    words = ("credit.method=grpo", "train.steps=3", "train.keep=9")
+    words = ("credit.method=grpo", "train.iterations=3", "checkpoints.keep=9")
     assert turnwise("train", file, *words, "--output", tmp_path / "plain").code == 0
     warm = weights(folder / "warm-start/seed-0", 0)
     assert_same(warm, weights(tmp_path / "plain", 0))
@@ -291,7 +291,7 @@ def test_labels_of_arms_are_short_and_different() -> None:
     names = ["gigpo:w=0.5:train.lr=1e-4", "grpo:train.lr=1e-4"]
     assert list(short_labels(names).values()) == ["gigpo w=0.5", "grpo"]
     assert list(short_labels(["train.lr=1e-4", "train.lr=3e-4"]).values()) == ["lr=1e-4", "lr=3e-4"]
-    crossed = ["grpo, train.group=4", "grpo, train.group=8"]
+    crossed = ["grpo, train.group_size=4", "grpo, train.group_size=8"]
     assert list(short_labels(crossed).values()) == ["group=4", "group=8"]
     same = ["a.x=1", "b.x=1"]
     assert list(short_labels(same)) == list(short_labels(same).values())
@@ -345,7 +345,7 @@ def test_the_overview_shows_how_every_run_stands(
     from turnwise.training.config.run import Run
 
     monkeypatch.setattr(ablate, "time", SimpleNamespace(monotonic=lambda: 1000.0))  # no time passes in between
-    run = Run.parse({"output": "nowhere", "train": {"steps": 50}})
+    run = Run.parse({"output": "nowhere", "train": {"iterations": 50}})
     warm = PooledRun(WARM, 0, run)
     jobs = [warm, *(PooledRun(name, 0, run, warm) for name in ("grpo", "gigpo", "hgpo", "salt", "rloo"))]
     overview = AblationProgress(jobs, 2)

@@ -91,13 +91,13 @@ def test_files_without_end_are_no_toml(turnwise: Call, tmp_path: Path, text: str
         ("seed=" + "[" * 100_000, "seed must be "),
         ('output="a\\u0000b"', "output: "),
         ("train.lr=1e300", "train.lr must be <= 1"),
-        ("objective.kl=nan", "objective.kl must be finite"),
+        ("objective.kl=nan", "objective.kl.coefficient must be finite"),
         ("agent.max_tokens=500", "policy.context is 400, but the first prompt of a task has"),
     ],
 )
 def test_values_that_no_run_can_have(turnwise: Call, run_file: Path, tmp_path: Path, override: str, part: str) -> None:
     folder = () if override.startswith("output") else ("--output", tmp_path / "run")
-    one_sentence(turnwise("train", run_file, override, "train.steps=1", *folder), part)
+    one_sentence(turnwise("train", run_file, override, "train.iterations=1", *folder), part)
 
 
 def test_a_checkpoint_with_the_tokenizer_of_another_is_refused(turnwise: Call, run_file: Path, copy: Path) -> None:
@@ -106,7 +106,9 @@ def test_a_checkpoint_with_the_tokenizer_of_another_is_refused(turnwise: Call, r
     checkpoint = max((copy / "checkpoints").iterdir())
     build_tokenizer(["other words"], vocab=270).save_pretrained(checkpoint)
     one_sentence(turnwise("eval", checkpoint, ENV), "is damaged: tokenizer")
-    text = run_file.read_text().replace("vocab = 300\nhidden = 48\nlayers = 1\nheads = 2\n", f'path = "{checkpoint}"\n')
+    text = run_file.read_text().replace(
+        "new = { vocab = 300, hidden = 48, layers = 1, heads = 2 }\n", f'model = "{checkpoint}"\n'
+    )
     (copy / "next.toml").write_text(text)
     one_sentence(turnwise("train", copy / "next.toml", "--output", copy / "next"), "is damaged: tokenizer")
 
@@ -120,7 +122,7 @@ def test_a_checkpoint_of_another_version_is_refused(turnwise: Call, copy: Path) 
     for changed, part in (({**state, "version": 99}, "(99)"), (unknown, "it lacks tasks")):
         (checkpoint / "state.json").write_text(json.dumps(changed))
         (checkpoint / MANIFEST).write_text(json.dumps(manifest(checkpoint)))
-        one_sentence(turnwise("train", copy, "--resume", "train.steps=3"), "another version of turnwise", part)
+        one_sentence(turnwise("train", copy, "--resume", "train.iterations=3"), "another version of turnwise", part)
 
 
 def test_a_run_of_another_device_is_evaluated_on_the_cpu(turnwise: Call, copy: Path) -> None:
@@ -204,7 +206,7 @@ def test_a_finished_run_without_checkpoints_is_not_begun_again(turnwise: Call, c
 
 def test_a_run_has_at_least_the_iterations_that_it_has(turnwise: Call, copy: Path) -> None:
     text = (copy / "run.toml").read_text()
-    one_sentence(turnwise("train", copy, "--resume", "train.steps=1"), "train.steps must be >= 2", "got 1")
+    one_sentence(turnwise("train", copy, "--resume", "train.iterations=1"), "train.iterations must be >= 2", "got 1")
     assert (copy / "run.toml").read_text() == text
 
 
@@ -239,7 +241,7 @@ def test_an_iteration_that_was_stopped_at_its_beginning_is_not_shown(turnwise: C
 
 def test_a_start_that_failed_can_be_corrected(turnwise: Call, run_file: Path, tmp_path: Path) -> None:
     output = tmp_path / "run"
-    words = ("train", run_file, "--output", output, "evaluation.episodes=0", "train.steps=1", "imitation.epochs=1")
+    words = ("train", run_file, "--output", output, "evaluation.episodes=0", "train.iterations=1", "imitation.epochs=1")
     one_sentence(turnwise(*words, "agent.max_tokens=400"), "policy.context")
     assert turnwise(*words, "--resume").code == 0
 
@@ -275,7 +277,7 @@ def test_the_numbers_of_an_audit_fit_into_a_narrow_terminal(
         (["ablate", "FILE", "credit=grpo,gigpo", "seeds=2", "seeds=3"], "seeds is given twice"),
         (["ablate", "RUN", "credit=grpo,gigpo"], "is not the folder of an ablation: it has no plan.json"),
         (["ablate", "--summary", "RUN"], "is not the folder of an ablation: it has no plan.json"),
-        (["plan", "FILE", "policy.path=RUN", "policy.vocab=300"], "policy.vocab"),
+        (["plan", "FILE", "policy.model=RUN", "policy.new.vocab=300"], "policy.new.vocab"),
         (["train", "FILE", "threads=100000"], "threads must be <= 1024"),
     ],
 )

@@ -110,7 +110,9 @@ def start(turnwise, run_file, tmp_path):
         sizes = ("vocab", "hidden", "layers", "heads")
         text = "".join(line for line in run_file.read_text().splitlines(True) if not line.startswith(sizes))
         (tmp_path / "own.toml").write_text(text)
-        return turnwise("train", tmp_path / "own.toml", f'policy.path="{folder}"', "--output", tmp_path / "run", *words)
+        return turnwise(
+            "train", tmp_path / "own.toml", f'policy.model="{folder}"', "--output", tmp_path / "run", *words
+        )
 
     return train
 
@@ -141,13 +143,13 @@ def test_a_tokenizer_without_an_end_token_is_refused(start, model_without, tmp_p
 def test_a_model_without_chat_template_or_padding_token_is_used(start, model_without):
     folder = model_without("plain", pad_token=None)
     assert load_tokenizer(folder).chat_template is None
-    said = start(folder, "train.steps=1", "imitation.episodes=0")
+    said = start(folder, "train.iterations=1", "imitation.episodes=0")
     assert said.code == 0, said.err
 
 
 def test_an_adapter_for_another_base_is_refused(turnwise, start, checkpoint, tmp_path):
     pytest.importorskip("peft")
-    said = start(checkpoint, "policy.lora.rank=2", "train.steps=1", "imitation.epochs=0")
+    said = start(checkpoint, "policy.lora.rank=2", "train.iterations=1", "imitation.epochs=0")
     assert said.code == 0, said.err
     adapter = tmp_path / "run/checkpoints/000001"
     other = load_model(checkpoint)

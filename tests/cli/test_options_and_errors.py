@@ -91,7 +91,7 @@ def test_home_directories_are_expanded_wherever_a_path_can_be_written(monkeypatc
         ("~", "/home/me"),
         ("--output=~/a.json", "--output=/home/me/a.json"),
         ("games=~/games", "games=/home/me/games"),
-        ("policy.path=~/model", "policy.path=/home/me/model"),
+        ("policy.model=~/model", "policy.model=/home/me/model"),
         ("a~/b", "a~/b"),
         ("x=about ~/this", "x=about ~/this"),
         ("~nobody-has-this-name/a", "~nobody-has-this-name/a"),

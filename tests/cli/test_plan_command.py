@@ -26,14 +26,14 @@ def test_a_plan_names_the_fastest_way_that_fits(turnwise: Call) -> None:
 
 
 def test_what_is_too_large_is_marked(turnwise: Call) -> None:
-    said = turnwise("plan", EXAMPLE, "policy.hidden=512", "policy.layers=8", "--gpus", "2", "--memory", "0.2")
+    said = turnwise("plan", EXAMPLE, "policy.new.hidden=512", "policy.new.layers=8", "--gpus", "2", "--memory", "0.2")
     assert said.code == 0, said.err
     assert "too big" in said.out
     assert "fastest" not in said.out
 
 
 def test_long_runs_have_readable_costs(turnwise: Call) -> None:
-    said = turnwise("plan", EXAMPLE, "train.steps=100000", "--tflops", "0.001", "--bandwidth", "0.1")
+    said = turnwise("plan", EXAMPLE, "train.iterations=100000", "--tflops", "0.001", "--bandwidth", "0.1")
     assert said.code == 0, said.err
     assert re.search(r"[\d,]{4,} GPU hours", said.out)
 
@@ -44,7 +44,7 @@ def test_long_runs_have_readable_costs(turnwise: Call) -> None:
         (["missing.toml"], "missing.toml does not exist"),
         ([EXAMPLE, "--gpus", "0"], "--gpus"),
         ([EXAMPLE, "--like", "missing"], "expected the folder of a run with metrics.jsonl, but missing is none"),
-        ([EXAMPLE, "policy.hiden=3"], "policy.hidden"),
+        ([EXAMPLE, "policy.new.hiden=3"], "policy.new.hidden"),
     ],
 )
 def test_what_cannot_be_planned(turnwise: Call, words: list[object], message: str) -> None:

@@ -95,7 +95,7 @@ def test_an_episode_of_a_person_is_saved_and_imitated(turnwise: Call, run_file: 
     assert len(list(read_trajectories(file))) == 2
     pytest.importorskip("torch")
     (tmp_path / "run.toml").write_text(run_file.read_text().replace("noise = 0.3\n", ""))
-    keys = (f"imitation.demonstrator={file}", "train.steps=0", "evaluation.episodes=0")
+    keys = (f"imitation.demonstrator={file}", "train.iterations=0", "evaluation.episodes=0")
     said = turnwise("train", tmp_path / "run.toml", *keys, "--output", tmp_path / "run")
     assert said.code == 0, said.err
     assert "2 demonstrations, 2 won" in said.out

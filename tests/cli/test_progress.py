@@ -114,8 +114,8 @@ def test_without_a_terminal_lines_come_at_regular_intervals(monkeypatch: pytest.
 def test_the_first_line_says_where_what_and_how_long(tmp_path: Path) -> None:
     from turnwise.training.config.run import Run
 
-    table = {"name": "x", "output": str(tmp_path), "train": {"steps": 7}, "imitation": {"episodes": 5}}
-    run = Run.parse({**table, "policy": {"device": "auto", "hidden": 64}})
+    table = {"name": "x", "output": str(tmp_path), "train": {"iterations": 7}, "imitation": {"episodes": 5}}
+    run = Run.parse({**table, "policy": {"device": "auto", "new": {"hidden": 64}}})
     text = start_line(run, resume=False)
     for part in (
         str(tmp_path),

@@ -31,12 +31,12 @@ def test_train_leaves_what_can_be_gone_on_with(turnwise: Call, trained: Path) ->
 @pytest.mark.parametrize(
     ("override", "parts"),
     [
-        ("train.stps=3", ("train.stps", "steps")),
-        ("train.steps=many", ("train.steps", "many")),
+        ("train.iteratons=3", ("train.iteratons", "iterations")),
+        ("train.iterations=many", ("train.iterations", "many")),
         ("credit.method=gigop", ("gigop", "gigpo")),
         ("env.id=toys/Coridor-v0", ("toys/Corridor-v0",)),
-        ("objective.norm=3", ("objective.norm",)),
-        ("train.steps", ("key=value",)),
+        ("objective.aggregation.norm=3", ("objective.aggregation.norm",)),
+        ("train.iterations", ("key=value",)),
     ],
 )
 def test_wrong_keys_and_values_of_a_run(
@@ -97,7 +97,7 @@ def test_a_full_disk_at_any_other_file_is_one_sentence_that_names_it(
     beside = path if "/" in name else path.with_name(f".{name}.part")
     beside.symlink_to("/dev/full")
     suffix = name[name.index(".") :] if "/" in name else ".jsonl"
-    words = ("imitation.epochs=1", "evaluation.episodes=1", f"trajectories={suffix}")
+    words = ("imitation.epochs=1", "evaluation.episodes=1", f"trajectory_format={suffix}")
     said = turnwise("train", run_file, *words, "--output", tmp_path / "run")
     one_sentence(said, str(path), "No space left on device")
     if name.startswith("trajectories"):
@@ -121,23 +121,23 @@ def test_the_command_lines_of_a_run_are_recorded(
     turnwise: Call, run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "run"
-    words = ["train", str(run_file), "train.steps=1", "evaluation.episodes=0", "--output", str(folder)]
+    words = ["train", str(run_file), "train.iterations=1", "evaluation.episodes=0", "--output", str(folder)]
     monkeypatch.setattr("sys.argv", ["/usr/bin/turnwise", *words])
     assert turnwise(*words).code == 0
     first = f"turnwise {shlex.join(words)}\n"
     assert (folder / "commands.txt").read_text() == first
     one_sentence(turnwise(*words), "already holds a run")  # nothing began, so nothing is recorded
     assert (folder / "commands.txt").read_text() == first
-    monkeypatch.setattr("sys.argv", ["turnwise", "train", str(folder), "--resume", "train.steps=2"])
-    assert turnwise("train", folder, "--resume", "train.steps=2").code == 0
-    assert (folder / "commands.txt").read_text() == f"{first}turnwise train {folder} --resume train.steps=2\n"
+    monkeypatch.setattr("sys.argv", ["turnwise", "train", str(folder), "--resume", "train.iterations=2"])
+    assert turnwise("train", folder, "--resume", "train.iterations=2").code == 0
+    assert (folder / "commands.txt").read_text() == f"{first}turnwise train {folder} --resume train.iterations=2\n"
 
 
 def test_a_checkpoint_of_another_vocabulary_is_refused(turnwise: Call, run_file: Path, tmp_path: Path) -> None:
     """Every file is whole, but the tokenizer is another one than the weights were trained with."""
     checkpoint = pytest.importorskip("turnwise.training.run_folder.checkpoint")
     folder = tmp_path / "run"
-    words = ("evaluation.episodes=0", "imitation.epochs=0", "train.steps=0", "--output", folder)
+    words = ("evaluation.episodes=0", "imitation.epochs=0", "train.iterations=0", "--output", folder)
     assert turnwise("train", run_file, *words).code == 0
     point = folder / "checkpoints" / "000000"
     tokenizer = json.loads((point / "tokenizer.json").read_text(encoding="utf-8"))
@@ -145,7 +145,7 @@ def test_a_checkpoint_of_another_vocabulary_is_refused(turnwise: Call, run_file:
     ids["a"], ids["b"] = ids["b"], ids["a"]
     (point / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
     (point / "manifest.json").write_text(json.dumps(checkpoint.manifest(point)), encoding="utf-8")
-    one_sentence(turnwise("train", folder, "--resume", "train.steps=1"), str(point), "another vocabulary")
+    one_sentence(turnwise("train", folder, "--resume", "train.iterations=1"), str(point), "another vocabulary")
 
 
 def test_ctrl_c_in_the_warm_start_and_how_to_go_on(
@@ -159,7 +159,7 @@ def test_ctrl_c_in_the_warm_start_and_how_to_go_on(
 
     with monkeypatch.context() as patched:
         patched.setattr(warmstart.WarmStart, "learner", press)
-        said = turnwise("train", run_file, "train.steps=1", "evaluation.episodes=0", "--output", folder)
+        said = turnwise("train", run_file, "train.iterations=1", "evaluation.episodes=0", "--output", folder)
     assert said.code == 130
     assert f"to continue: turnwise train '{folder}' --resume" in said.out.replace("\n", " ")
     assert turnwise("train", folder, "--resume").code == 0
@@ -170,7 +170,7 @@ def test_a_demo_that_was_stopped_in_the_warm_start_goes_on(
     turnwise: Call, run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warmstart = pytest.importorskip("turnwise.training.imitation.warmstart")
-    words = ("demo", "--config", run_file, "--output", tmp_path / "demo", "train.steps=0")
+    words = ("demo", "--config", run_file, "--output", tmp_path / "demo", "train.iterations=0")
 
     def press(*_: object) -> None:
         raise KeyboardInterrupt
@@ -234,7 +234,7 @@ def test_ctrl_c_ends_a_run_in_good_order(run_file: Path, tmp_path: Path, how: si
     folder = tmp_path / "run"
     code = "import sys; from toys.corridor import register; from turnwise.cli.main import main\nregister(); main()"
     process = subprocess.Popen(
-        [sys.executable, "-c", code, "train", str(run_file), "train.steps=5000", "--output", str(folder)],
+        [sys.executable, "-c", code, "train", str(run_file), "train.iterations=5000", "--output", str(folder)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -146,7 +146,7 @@ def test_the_file_of_a_run_that_the_user_names_is_their_own_program(
     turnwise: Call, trained: Path, stranger: Stranger, tmp_path: Path
 ) -> None:
     folder = stranger(method_of(trained))
-    said = turnwise("train", folder / "run.toml", "--output", tmp_path / "again", "train.steps=1")
+    said = turnwise("train", folder / "run.toml", "--output", tmp_path / "again", "train.iterations=1")
     assert said.code == 0, said.err
     assert Path("ran").exists()
 

@@ -27,7 +27,7 @@ def jsonl(rows: list[dict]) -> bytes:
         ("corpus.jsonl", jsonl(BEIR), [("4983", '"Tea"', "Tea is a drink."), ("5836", '""', "A grass.")]),
         (
             "corpus.jsonl.gz",
-            gzip.compress(jsonl(BEIR)),
+            gzip.compress(jsonl(BEIR), mtime=0),
             [("4983", '"Tea"', "Tea is a drink."), ("5836", '""', "A grass.")],
         ),
         ("corpus.json", json.dumps(TEVATRON).encode(), [("0", '"Tea"', "Tea is a drink.")]),

@@ -90,7 +90,9 @@ def rollouts(run, engine):
 
 @pytest.mark.parametrize(("staleness", "spare"), [(1, 0), (3, 0), (0, 1), (2, 3)])
 def test_no_group_begins_before_the_capacity_rule_lets_it(tmp_path, staleness, spare):
-    run = make_run(tmp_path / "run", f"train.staleness={staleness}", f"train.spare={spare}", "train.steps=6")
+    run = make_run(
+        tmp_path / "run", f"train.staleness={staleness}", f"train.spare_groups={spare}", "train.iterations=6"
+    )
     engine = Engine()
     playing = rollouts(run, engine)
     seen = []
@@ -115,8 +117,8 @@ def test_no_group_begins_before_the_capacity_rule_lets_it(tmp_path, staleness, s
 
 def test_a_run_in_step_and_one_ahead_play_the_same_episodes(tmp_path):
     """Tasks, seeds and members are those of the synchronous run; only when they are trained on may differ."""
-    train(make_run(tmp_path / "sync", "train.steps=4"))
-    train(make_run(tmp_path / "async", "train.steps=4", "train.staleness=2"))
+    train(make_run(tmp_path / "sync", "train.iterations=4"))
+    train(make_run(tmp_path / "async", "train.iterations=4", "train.staleness=2"))
     one, other = stored(tmp_path / "sync"), stored(tmp_path / "async")
     assert sorted(chain(*one)) == sorted(chain(*other))
     assert [len(names) for names in other] == [6] * 4
@@ -128,15 +130,21 @@ def test_a_run_in_step_and_one_ahead_play_the_same_episodes(tmp_path):
     assert shares == pytest.approx([1.0] * 4)
     assert events[0]["ratio_0"] == pytest.approx(1.0, abs=1e-4)
     table = Run.load(tmp_path / "async/run.toml")
-    assert (table.objective.name, table.objective.old) == ("decoupled", "recomputed")
+    assert (table.objective.name, table.objective.old_logprobs) == ("decoupled", "recomputed")
 
 
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory):
     """A run whose policy begins untrained, so that answers are long and new weights take over within some of them."""
     folder = tmp_path_factory.mktemp("interrupted") / "run"
-    words = ["train.steps=5", "train.spare=3", "train.concurrency=3", "imitation.epochs=0", "agent.max_tokens=16"]
-    train(make_run(folder, *words, "train.lr=0.02", "train.checkpoint_every=1", "train.keep=9"))
+    words = [
+        "train.iterations=5",
+        "train.spare_groups=3",
+        "train.concurrency=3",
+        "imitation.epochs=0",
+        "agent.max_tokens=16",
+    ]
+    train(make_run(folder, *words, "train.lr=0.02", "checkpoints.every=1", "checkpoints.keep=9"))
     return folder
 
 
@@ -188,11 +196,11 @@ def test_an_answer_of_two_versions_that_is_said_to_be_of_one_is_found(interrupte
 
 @pytest.mark.parametrize("staleness", [1, 2])
 def test_in_order_a_run_repeats_bit_for_bit(tmp_path, staleness):
-    words = ["train.in_order=true", f"train.staleness={staleness}", "train.steps=5"]
+    words = ["train.deterministic=true", f"train.staleness={staleness}", "train.iterations=5"]
     for name in ("one", "other"):
         train(make_run(tmp_path / name, *words))
     assert_same_weights(weights(tmp_path / "one", 5), weights(tmp_path / "other", 5))
-    train(make_run(tmp_path / "sync", "train.steps=5"))
+    train(make_run(tmp_path / "sync", "train.iterations=5"))
     assert stored(tmp_path / "one") == stored(tmp_path / "sync")  # the same episodes in the same iterations
     for number, path in enumerate(sorted((tmp_path / "one/trajectories").glob("*.jsonl"))):
         versions = {turn.version for one in read_trajectories(path) for turn in one.turns}
@@ -229,7 +237,7 @@ def test_ratios_by_hand():
 def test_kill_minus_nine_loses_no_finished_group(tmp_path):
     """A process is killed in its fourth iteration, two after its checkpoint; the finished groups are used again."""
     folder, file = tmp_path / "killed", tmp_path / "run.toml"
-    run = make_run(folder, "train.staleness=2", "train.steps=6")
+    run = make_run(folder, "train.staleness=2", "train.iterations=6")
     file.write_text(effective_toml(run))
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}
     child = subprocess.Popen(
@@ -265,7 +273,7 @@ def test_an_engine_that_fails_ends_the_run_with_a_checkpoint(tmp_path, monkeypat
         return await plain(self, request)
 
     monkeypatch.setattr(TransformersSampler, "sample", sample)
-    run = make_run(tmp_path / "run", "train.staleness=1", "train.steps=6")
+    run = make_run(tmp_path / "run", "train.staleness=1", "train.iterations=6")
     with pytest.raises(EngineFailed, match="the engine is gone"):
         train(run)
     monkeypatch.undo()
@@ -274,7 +282,7 @@ def test_an_engine_that_fails_ends_the_run_with_a_checkpoint(tmp_path, monkeypat
 
 
 def test_when_every_episode_fails_the_run_says_why_and_can_go_on(tmp_path, monkeypatch):
-    run = make_run(tmp_path / "run", "train.staleness=1", "train.steps=4", "train.checkpoint_every=1")
+    run = make_run(tmp_path / "run", "train.staleness=1", "train.iterations=4", "checkpoints.every=1")
 
     def reset(self, **_):
         raise RuntimeError("the door is jammed")
@@ -290,7 +298,7 @@ def test_when_every_episode_fails_the_run_says_why_and_can_go_on(tmp_path, monke
 
 
 def test_episodes_that_failed_before_a_run_was_resumed_are_played_again(tmp_path):
-    run = make_run(tmp_path / "run", "train.staleness=1", "train.steps=2")
+    run = make_run(tmp_path / "run", "train.staleness=1", "train.iterations=2")
     first = rollouts(run, Engine())
     first.load(0)
     groups = first.next(0).groups
@@ -324,7 +332,7 @@ def test_rollouts_that_are_cancelled_from_within_end_the_iteration(tmp_path, mon
 
 
 def test_a_task_in_quarantine_is_tried_again_under_new_weights(tmp_path, monkeypatch):
-    run = make_run(tmp_path / "run", "train.staleness=1", "train.steps=24")
+    run = make_run(tmp_path / "run", "train.staleness=1", "train.iterations=24")
     working, broken = toys.corridor.Corridor.reset, {"open-3-1", "fetch-3-1", "open-4-1"}
 
     def reset(self, *, seed=None, options=None):
@@ -347,7 +355,7 @@ def test_a_task_in_quarantine_is_tried_again_under_new_weights(tmp_path, monkeyp
 
 def test_after_a_kill_the_capacity_rule_holds_for_groups_that_were_begun(tmp_path):
     """A checkpoint of iteration 0, nine more iterations, and a kill with two groups half played."""
-    run = make_run(tmp_path / "run", "train.staleness=1", "train.steps=12")
+    run = make_run(tmp_path / "run", "train.staleness=1", "train.iterations=12")
     killed = rollouts(run, Engine())
     saved = killed.state()
     for step in range(9):
@@ -374,7 +382,7 @@ def test_in_order_a_resumed_run_ends_as_one_that_never_stopped(tmp_path):
         if event["phase"] == "tick" and event["what"] == "checkpoint" and event["done"] == 2:
             raise KeyboardInterrupt
 
-    words = ["train.in_order=true", "train.staleness=1", "train.steps=4", "train.checkpoint_every=1"]
+    words = ["train.deterministic=true", "train.staleness=1", "train.iterations=4", "checkpoints.every=1"]
     train(make_run(tmp_path / "whole", *words))
     cut = make_run(tmp_path / "cut", *words)
     assert not train(cut, on_event=stop).finished
@@ -391,7 +399,7 @@ def test_the_audit_knows_groups_that_replace_rejected_ones(tmp_path, monkeypatch
         return working(self, seed=seed, options=options)
 
     monkeypatch.setattr(toys.corridor.Corridor, "reset", reset)
-    run = make_run(tmp_path / "run", "train.staleness=1", "train.steps=6")
+    run = make_run(tmp_path / "run", "train.staleness=1", "train.iterations=6")
     train(run)
     seeds = {one.seed for path in (tmp_path / "run/trajectories").glob("*") for one in read_trajectories(path)}
     assert seeds - {Seeds(run.seed).of("rollout", number) for number in range(6)}
@@ -409,7 +417,7 @@ def test_waiting_for_groups_in_play_is_a_part_of_the_iteration(tmp_path, monkeyp
         waits.append(time.perf_counter() - started)
 
     monkeypatch.setattr(AsynchronousRollouts, "_wait_for", timed)
-    train(make_run(tmp_path / "run", "train.in_order=true", "train.staleness=1", "train.steps=4"))
+    train(make_run(tmp_path / "run", "train.deterministic=true", "train.staleness=1", "train.iterations=4"))
     events = [event for event in lines(tmp_path / "run") if event["phase"] == "train"]
     told = sum(event["rollout_seconds"] for event in events)
     assert told == pytest.approx(sum(waits[:-1]), abs=0.05)  # after the last one there is no iteration
@@ -423,8 +431,8 @@ def test_waiting_for_groups_in_play_is_a_part_of_the_iteration(tmp_path, monkeyp
         ["train.staleness=2"],
         ["train.staleness=2", "objective.name=ppo_clip"],
         ["train.staleness=2", "objective.name=ppo_clip", "objective.options.clip_high=0.28"],
-        ["train.spare=1", 'objective.old="recomputed"', "objective.correction=tis_token"],
-        ["objective.name=decoupled", 'objective.old="recomputed"'],
+        ["train.spare_groups=1", 'objective.old_logprobs="recomputed"', "objective.correction=tis_token"],
+        ["objective.name=decoupled", 'objective.old_logprobs="recomputed"'],
     ],
 )
 def test_a_run_folder_is_read_as_the_run_that_it_holds(tmp_path, words):
@@ -436,10 +444,10 @@ def test_a_run_folder_is_read_as_the_run_that_it_holds(tmp_path, words):
 
 def test_objectives_of_asynchronous_runs_can_be_arms(tmp_path):
     run = make_run(tmp_path / "run", "train.staleness=2", "evaluation.episodes=4")
-    assert (run.objective.name, run.objective.old) == ("decoupled", "recomputed")
+    assert (run.objective.name, run.objective.old_logprobs) == ("decoupled", "recomputed")
     found = plan(run, ["objective=ppo_clip,decoupled:old=recomputed"], tmp_path / "all")
     check(found)
-    assert [found.run(arm, 0).objective.old for arm in found.arms] == ["sampled", "recomputed"]
+    assert [found.run(arm, 0).objective.old_logprobs for arm in found.arms] == ["sampled", "recomputed"]
 
 
 @pytest.mark.parametrize(
@@ -449,8 +457,8 @@ def test_objectives_of_asynchronous_runs_can_be_arms(tmp_path):
             ["objective.name=reinforce"],
             r"train.staleness > 0 .*'reinforce'.* does not correct: choose one of .*decoupled",
         ),
-        (['objective.old="recomputed"'], r"does not correct: set objective.correction, such as .tis_token."),
-        (["objective.name=gspo", "objective.old=recomputed"], r"'gspo'"),
+        (['objective.old_logprobs="recomputed"'], r"does not correct: set objective.correction, such as .tis_token."),
+        (["objective.name=gspo", "objective.old_logprobs=recomputed"], r"'gspo'"),
     ],
 )
 def test_an_objective_that_takes_old_samples_for_new_is_refused(tmp_path, overrides, message):
@@ -463,11 +471,11 @@ def test_an_objective_that_takes_old_samples_for_new_is_refused(tmp_path, overri
     [
         [],
         ["objective.name=ppo_clip"],
-        ['objective.old="recomputed"', "objective.correction=tis_token"],
-        ["objective.name=reinforce", 'objective.old="recomputed"', "objective.correction=icepop"],
-        ["objective.name=decoupled", 'objective.old="recomputed"'],
+        ['objective.old_logprobs="recomputed"', "objective.correction=tis_token"],
+        ["objective.name=reinforce", 'objective.old_logprobs="recomputed"', "objective.correction=icepop"],
+        ["objective.name=decoupled", 'objective.old_logprobs="recomputed"'],
         ["objective.name=opmd"],  # made for older samples, so that it needs no ratio
-        ["objective.name=asymre", 'objective.old="recomputed"'],
+        ["objective.name=asymre", 'objective.old_logprobs="recomputed"'],
     ],
 )
 def test_objectives_that_know_how_to_take_older_samples_are_accepted(tmp_path, overrides):

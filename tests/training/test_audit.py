@@ -27,23 +27,29 @@ from turnwise.training.run_folder.checkpoint import Checkpoints, manifest
 torch.set_num_threads(1)
 TABLE = {
     "threads": 1,
-    "trajectories": ".jsonl",
+    "trajectory_format": ".jsonl",
     "env": {"id": f"toys.corridor:{toys.corridor.ID}", "kwargs": {"lengths": [3]}},
     "agent": {"max_turns": 5, "max_tokens": 8},
-    "policy": {"vocab": 280, "hidden": 32, "layers": 1, "heads": 1, "context": 1200},
-    "imitation": {"episodes": 10, "epochs": 6, "lr": 5e-3, "batch": 600, "noise": 0.2},
-    "train": {"steps": 2, "tasks": 2, "group": 3, "lr": 5e-3, "checkpoint_every": 1, "keep": 9},
+    "policy": {"new": {"vocab": 280, "hidden": 32, "layers": 1, "heads": 1}, "context": 1200},
+    "imitation": {"episodes": 10, "epochs": 6, "lr": 5e-3, "batch_tokens": 600, "noise": 0.2},
+    "train": {"iterations": 2, "groups": 2, "group_size": 3, "lr": 5e-3},
+    "checkpoints": {"every": 1, "keep": 9},
     "evaluation": {"episodes": 3},
 }
 KINDS = {
     "conversation": [],
-    "window": ['agent.prompt={name="window",history=2}', "train.steps=1"],
-    "nucleus": ["agent.top_p=0.8", "agent.temperature=0.7", 'objective.old="recomputed"', "train.steps=1"],
-    "stop": ['agent.stop=[" "]', "train.steps=1"],
-    "bfloat16": ['sampler.dtype="bfloat16"', "train.steps=1"],
-    "chat": ["train.steps=1"],
+    "window": ['agent.prompt={name="window",history=2}', "train.iterations=1"],
+    "nucleus": [
+        "agent.top_p=0.8",
+        "agent.temperature=0.7",
+        'objective.old_logprobs="recomputed"',
+        "train.iterations=1",
+    ],
+    "stop": ['agent.stop=[" "]', "train.iterations=1"],
+    "bfloat16": ['sampler.dtype="bfloat16"', "train.iterations=1"],
+    "chat": ["train.iterations=1"],
     "lora": ["policy.lora={rank=4,alpha=8}", "imitation.episodes=4", "imitation.epochs=1"],
-    "chat window": ['agent.prompt={name="window",history=1}', 'agent.template="react"', "train.steps=1"],
+    "chat window": ['agent.prompt={name="window",history=1}', 'agent.template="react"', "train.iterations=1"],
 }
 
 

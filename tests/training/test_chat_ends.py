@@ -24,12 +24,13 @@ def test_a_run_ends_answers_as_its_demonstrations_do(special, tmp_path):
     save_policy(model, tokenizer, tmp_path / "policy")
     table = {
         "threads": 1,
-        "trajectories": ".jsonl",
+        "trajectory_format": ".jsonl",
         "env": {"id": f"toys.corridor:{toys.corridor.ID}", "kwargs": {"lengths": [3]}},
         "agent": {"max_turns": 5, "max_tokens": 24},
-        "policy": {"path": str(tmp_path / "policy"), "context": 1200},
-        "imitation": {"episodes": 60, "epochs": 8, "lr": 5e-3, "batch": 600},
-        "train": {"steps": 1, "tasks": 2, "group": 4, "lr": 1e-4, "checkpoint_every": 1},
+        "policy": {"model": str(tmp_path / "policy"), "context": 1200},
+        "imitation": {"episodes": 60, "epochs": 8, "lr": 5e-3, "batch_tokens": 600},
+        "train": {"iterations": 1, "groups": 2, "group_size": 4, "lr": 1e-4},
+        "checkpoints": {"every": 1},
         "evaluation": {"episodes": 0},
     }
     train(Run.parse(table, [f'output="{tmp_path / "run"}"']))

@@ -30,8 +30,14 @@ torch.set_num_threads(1)
 STEPS = 12  # enough for all losses on a fast machine
 MOST_SECONDS = 240  # without progress, after which a run counts as hanging
 WORDS = (
-    *(f"train.steps={STEPS}", "train.group=8", "train.staleness=1", "train.checkpoint_every=1", "train.repairs=50"),
-    "trajectories=.jsonl",
+    *(
+        f"train.iterations={STEPS}",
+        "train.group_size=8",
+        "train.staleness=1",
+        "checkpoints.every=1",
+        "train.replacements=50",
+    ),
+    "trajectory_format=.jsonl",
 )
 CLUSTER = (
     *("cluster.address=local", "cluster.engines=2", "cluster.cpus=0.2", "cluster.learners=2"),
@@ -160,7 +166,7 @@ def finished(folder):
 def test_a_run_whose_cluster_has_lost_its_head_ends_with_a_sentence_and_a_checkpoint(tmp_path):
     """Ray itself would wait for a minute, and then end the process from a thread of its own, without a checkpoint."""
     folder, file = tmp_path / "run", tmp_path / "run.toml"
-    words = [*WORDS, "train.steps=1000", "train.checkpoint_every=1000", *CLUSTER, "cluster.learners=1"]
+    words = [*WORDS, "train.iterations=1000", "checkpoints.every=1000", *CLUSTER, "cluster.learners=1"]
     file.write_text(effective_toml(make_run(folder, *words)))
     environment = {**os.environ, "PYTHONPATH": str(TESTS), "RAY_USAGE_STATS_ENABLED": "0"}
     command = [sys.executable, "-P", "-m", "turnwise.cli.main", "train", str(file)]

@@ -29,8 +29,8 @@ def test_two_ranks_train_as_one_process_does_and_either_resumes_the_other(tmp_pa
     keys = ("success", "reward", "loss", "grad_norm", "entropy")
     for one, other in zip(trained(tmp_path / "alone"), trained(tmp_path / "together"), strict=True):
         assert [one[key] for key in keys] == pytest.approx([other[key] for key in keys], rel=1e-3, abs=1e-5)
-    assert train(make_run(tmp_path / "together", "train.concurrency=1", "train.steps=3"), resume=True).step == 3
-    assert train(make_run(tmp_path / "alone", *RANKS, "train.steps=3"), resume=True).step == 3
+    assert train(make_run(tmp_path / "together", "train.concurrency=1", "train.iterations=3"), resume=True).step == 3
+    assert train(make_run(tmp_path / "alone", *RANKS, "train.iterations=3"), resume=True).step == 3
 
 
 @pytest.mark.slow
@@ -47,7 +47,7 @@ def test_a_rank_that_dies_ends_the_run_and_it_can_go_on(tmp_path, monkeypatch):
             ray.kill(actors[0])
 
     monkeypatch.setattr(Cluster, "start_worker", recorded)
-    words = (*RANKS, "train.steps=3", "train.checkpoint_every=1")
+    words = (*RANKS, "train.iterations=3", "checkpoints.every=1")
     with pytest.raises(RankLost):
         train(make_run(tmp_path / "run", *words), on_event=kill)
     assert not ray.is_initialized()

@@ -35,9 +35,10 @@ TABLE = {
     "threads": 1,
     "env": {"id": f"toys.corridor:{toys.corridor.ID}", "kwargs": {"lengths": [3, 4]}},
     "agent": {"max_turns": 6, "max_tokens": 8},
-    "policy": {"vocab": 280, "hidden": 32, "layers": 1, "heads": 1, "context": 400},
-    "imitation": {"episodes": 10, "epochs": 1, "lr": 5e-3, "batch": 600},
-    "train": {"steps": 2, "tasks": 2, "group": 3, "updates": 2, "checkpoint_every": 0},
+    "policy": {"new": {"vocab": 280, "hidden": 32, "layers": 1, "heads": 1}, "context": 400},
+    "imitation": {"episodes": 10, "epochs": 1, "lr": 5e-3, "batch_tokens": 600},
+    "train": {"iterations": 2, "groups": 2, "group_size": 3, "optimizer_steps": 2},
+    "checkpoints": {"every": 0},
     "evaluation": {"episodes": 0},
 }
 CLUSTER = ("cluster.address=local", "cluster.engines=2", "cluster.cpus=0.5")
@@ -67,7 +68,7 @@ def test_a_run_on_a_cluster_ends_with_the_same_weights(tmp_path):
     for event in trained(tmp_path / "cluster"):
         assert (event["engines"], event["engines_lost"], event["requests_repeated"]) == (2, 0, 0)
         assert event["probe_gap"] < 1e-5
-    resumed = train(make_run(tmp_path / "cluster", "train.concurrency=1", "train.steps=3"), resume=True)
+    resumed = train(make_run(tmp_path / "cluster", "train.concurrency=1", "train.iterations=3"), resume=True)
     assert resumed.step == 3  # without a cluster now
 
 
@@ -101,7 +102,7 @@ def test_engines_that_are_killed_at_random_cost_no_group(tmp_path, monkeypatch):
     killer = threading.Thread(target=kill_engines)
     killer.start()
     try:
-        train(make_run(tmp_path / "run", *CLUSTER, "train.steps=5", "train.group=8"))
+        train(make_run(tmp_path / "run", *CLUSTER, "train.iterations=5", "train.group_size=8"))
     finally:
         over.set()
         killer.join()
@@ -133,9 +134,9 @@ def test_environment_workers_on_the_cluster_may_be_killed(tmp_path, monkeypatch,
     monkeypatch.setattr(parts, "EnvActors", Recorded)
     killer = threading.Thread(target=kill_workers)
     killer.start()
-    words = [*CLUSTER, "env.workers=2", "env.deadline=60", "train.repairs=50", f"train.staleness={staleness}"]
+    words = [*CLUSTER, "env.workers=2", "env.deadline=60", "train.replacements=50", f"train.staleness={staleness}"]
     try:
-        outcome = train(make_run(tmp_path / "run", *words, "train.steps=5", "train.group=8"))
+        outcome = train(make_run(tmp_path / "run", *words, "train.iterations=5", "train.group_size=8"))
     finally:
         over.set()
         killer.join()

@@ -69,9 +69,9 @@ def test_iterations_are_as_recorded(tmp_path: Path) -> None:
         "credit.method=gigpo",
         "processes=1",
         "train.concurrency=64",
-        "train.steps=3",
-        "train.checkpoint_every=1",
-        "train.keep=9",
+        "train.iterations=3",
+        "checkpoints.every=1",
+        "checkpoints.keep=9",
         "evaluation.episodes=0",
     ]
     script = "from turnwise.training import Run, train; import sys; train(Run.load(sys.argv[1], sys.argv[2:]))"

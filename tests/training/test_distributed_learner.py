@@ -84,7 +84,7 @@ def imitated(make):
     rng = np.random.default_rng(1)
     batch = demonstration_batch(play(rng, groups=3, size=4), None, context=100, observations=0.1)
     learner, steps = make(tiny_llama(), None), []
-    section = ImitationSection(batch=120, epochs=2)
+    section = ImitationSection(batch_tokens=120, epochs=2)
     stats = learner.on_all_ranks(imitate, batch, section, micro_tokens=40, here={"on_step": steps.append})
     return stats, [step["loss"] for step in steps], weights(learner)
 

@@ -29,7 +29,12 @@ def played(folder):
 
 @pytest.mark.parametrize("staleness", [0, 1])
 def test_a_run_with_workers_plays_what_the_run_without_plays(tmp_path, staleness):
-    options = ("train.steps=1", "evaluation.episodes=0", 'trajectories=".jsonl"', f"train.staleness={staleness}")
+    options = (
+        "train.iterations=1",
+        "evaluation.episodes=0",
+        'trajectory_format=".jsonl"',
+        f"train.staleness={staleness}",
+    )
     here, elsewhere = tmp_path / "0", tmp_path / "2"
     for folder in (here, elsewhere):
         train(make_run(folder, *options, f"env.workers={folder.name}"))
@@ -80,24 +85,30 @@ def test_the_number_of_workers_reaches_the_environments(tmp_path, monkeypatch):
 @pytest.mark.parametrize("deadline", [0, 60])
 def test_a_run_with_workers_says_that_it_does_not_repeat_unless_their_answers_come_in_order(tmp_path, deadline):
     def told(*words):
-        return [text for text in prepare(make_run(tmp_path, *words)).remarks() if "env.in_order = true" in text]
+        return [text for text in prepare(make_run(tmp_path, *words)).remarks() if "env.deterministic = true" in text]
 
     assert told("env.workers=1", f"env.deadline={deadline}")
-    assert bool(told("env.workers=1", "env.in_order=true", f"env.deadline={deadline}")) == bool(deadline)
+    assert bool(told("env.workers=1", "env.deterministic=true", f"env.deadline={deadline}")) == bool(deadline)
     assert not told()
     assert not told("env.workers=1", "train.staleness=1")  # it does not repeat in any case
     with pytest.raises(ConfigError, match=r"env\.in_order, env\.memory have no effect: env\.workers is 0"):
-        prepare(make_run(tmp_path, "env.in_order=true", "env.memory=1"))
+        prepare(make_run(tmp_path, "env.deterministic=true", "env.memory_gib=1"))
 
 
 def test_a_run_with_workers_and_answers_in_order_repeats_bit_for_bit(tmp_path):
-    options = ("train.steps=2", "evaluation.episodes=0", "train.concurrency=6", "env.workers=2", "env.in_order=true")
+    options = (
+        "train.iterations=2",
+        "evaluation.episodes=0",
+        "train.concurrency=6",
+        "env.workers=2",
+        "env.deterministic=true",
+    )
     for name in ("first", "second"):
         train(make_run(tmp_path / name, *options))
     assert_same_weights(weights(tmp_path / "first", 2), weights(tmp_path / "second", 2))
 
 
 def test_the_memory_of_a_worker_is_limited_in_a_runs_file(tmp_path):
-    prepared = prepare(make_run(tmp_path, "env.workers=1", "env.memory=2.5"))
+    prepared = prepare(make_run(tmp_path, "env.workers=1", "env.memory_gib=2.5"))
     with prepared.environments.pool():
         assert prepared.environments.hosts._hosts.memory == 2.5

@@ -56,21 +56,21 @@ class Reporting(toys.corridor.Corridor):
 
 
 register(ENV, f"{__name__}:Reporting")
-OVERRIDES = (f'env.id="{ENV}"', "evaluation.episodes=0", "train.tasks=3", "train.group=4", 'trajectories=""')
+OVERRIDES = (f'env.id="{ENV}"', "evaluation.episodes=0", "train.groups=3", "train.group_size=4", 'trajectory_format=""')
 
 
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory):
     """A policy after a short warm start, so that every rule begins with the same one."""
     folder = tmp_path_factory.mktemp("policy")
-    train(make_run(folder, *OVERRIDES, "train.steps=0"))
+    train(make_run(folder, *OVERRIDES, "train.iterations=0"))
     return folder / "checkpoints" / "000000"
 
 
 def run_of(folder, policy, *overrides) -> Run:
     table = make_run(folder).model_dump(exclude_unset=True)
-    table |= {"policy": {"path": str(policy), "context": 400}, "imitation": {}}
-    return Run.parse(table, [*OVERRIDES, "train.steps=1", *overrides])
+    table |= {"policy": {"model": str(policy), "context": 400}, "imitation": {}}
+    return Run.parse(table, [*OVERRIDES, "train.iterations=1", *overrides])
 
 
 @pytest.mark.parametrize("name", rules())

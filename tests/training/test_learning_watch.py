@@ -54,7 +54,7 @@ def test_a_run_warns_if_its_sampler_is_not_its_learner(tmp_path, monkeypatch, mo
         return draw(logits, [value + moved for value in temperature], *args, **kwargs)
 
     monkeypatch.setattr(sampler, "sample_tokens", warmer)
-    train(make_run(tmp_path / "run", "train.steps=1", "agent.temperature=0.3", "evaluation.episodes=0"))
+    train(make_run(tmp_path / "run", "train.iterations=1", "agent.temperature=0.3", "evaluation.episodes=0"))
     events = lines(tmp_path / "run")
     said = [event["text"] for event in events if event["phase"] == "warning" and "same module" in event["text"]]
     gap = next(event["gap"] for event in events if event["phase"] == "train")
@@ -119,7 +119,7 @@ class Indifferent(toys.corridor.Corridor):
 
 def test_a_run_that_learns_nothing_says_so(tmp_path):
     register("toys/Indifferent-v0", f"{__name__}:Indifferent")
-    overrides = ('env.id="toys/Indifferent-v0"', "train.steps=2", "evaluation.episodes=0", "credit.method=grpo")
+    overrides = ('env.id="toys/Indifferent-v0"', "train.iterations=2", "evaluation.episodes=0", "credit.method=grpo")
     options = ("credit.options.invalid_penalty=0.0", "imitation.won_only=false")
     train(make_run(tmp_path, *overrides, *options))
     events = lines(tmp_path)

@@ -39,10 +39,11 @@ def make_run(folder, base, *overrides):
         "threads": 1,
         "env": {"id": f"toys.corridor:{toys.corridor.ID}", "kwargs": {"lengths": [3, 4]}},
         "agent": {"max_turns": 6, "max_tokens": 8},
-        "policy": {"path": str(base), "context": 400, "lora": {"rank": 4, "alpha": 8}},
-        "imitation": {"episodes": 6, "epochs": 2, "lr": 1e-2, "batch": 300},
+        "policy": {"model": str(base), "context": 400, "lora": {"rank": 4, "alpha": 8}},
+        "imitation": {"episodes": 6, "epochs": 2, "lr": 1e-2, "batch_tokens": 300},
         "objective": {"kl": 0.05},
-        "train": {"steps": 2, "tasks": 2, "group": 3, "lr": 1e-2, "checkpoint_every": 1},
+        "train": {"iterations": 2, "groups": 2, "group_size": 3, "lr": 1e-2},
+        "checkpoints": {"every": 1},
         "evaluation": {"episodes": 0},
     }
     return Run.parse(table, [f'output="{folder}"', *overrides])
@@ -101,7 +102,7 @@ def test_the_divergence_is_from_the_policy_after_the_warm_start(finished):
 
 def test_a_resumed_run_ends_with_the_same_adapter(finished, base, tmp_path):
     folder = tmp_path / "run"
-    train(make_run(folder, base, "train.steps=1"))
+    train(make_run(folder, base, "train.iterations=1"))
     train(make_run(folder, base), resume=True)
     one, other = adapter(finished, 2), adapter(folder, 2)
     assert one.keys() == other.keys()
@@ -118,7 +119,7 @@ def test_an_adapter_of_another_base_is_refused(finished, base, tmp_path):
     shutil.copytree(finished, moved)
     (moved / "run.toml").write_text((moved / "run.toml").read_text().replace(str(base), str(other)))
     with pytest.raises(ModelError, match="belongs to another base model"):
-        train(make_run(moved, other, "train.steps=3"), resume=True)
+        train(make_run(moved, other, "train.iterations=3"), resume=True)
 
 
 def test_a_fingerprint_tells_weights_apart_but_not_dtypes(base, tmp_path):
@@ -165,7 +166,7 @@ def test_policy_and_reference_share_the_base(base, trained):
 
 
 def test_bfloat16_holds_the_base_in_bfloat16(base, tmp_path):
-    train(make_run(tmp_path, base, 'policy.dtype="bfloat16"', "train.steps=1", "imitation.episodes=0"))
+    train(make_run(tmp_path, base, 'policy.dtype="bfloat16"', "train.iterations=1", "imitation.episodes=0"))
     assert {tensor.dtype for tensor in adapter(tmp_path, 1).values()} == {torch.float32}
     assert load_file(tmp_path / "final/model.safetensors")["model.norm.weight"].dtype == torch.bfloat16
     assert lines(tmp_path)[-2]["gap"] < 0.05
@@ -177,7 +178,7 @@ def test_bfloat16_holds_the_base_in_bfloat16(base, tmp_path):
         ("policy.lora={rnk=4}", r"unknown key 'rnk' in policy\.lora; did you mean 'rank'\?"),
         ("policy.lora={rank=0}", r"policy\.lora\.rank: .* greater than or equal to 1, got 0"),
         ('policy.lora={targets=["q_prj"]}', r"policy\.lora\.targets: the model has no matrix 'q_prj'; did you mean"),
-        ('policy.path=""', r"policy\.lora needs policy\.path"),
+        ('policy.model=""', r"policy\.lora needs policy\.path"),
     ],
 )
 def test_wrong_options_are_refused(base, tmp_path, override, words):
@@ -191,7 +192,7 @@ def test_no_adapter_is_put_on_an_adapter(finished, tmp_path):
 
 
 def test_the_arms_of_an_ablation_start_from_the_merged_warm_start(base, tmp_path):
-    run = make_run(tmp_path / "run", base, "evaluation.episodes=2", "train.steps=1")
+    run = make_run(tmp_path / "run", base, "evaluation.episodes=2", "train.iterations=1")
     found = plan(run, ["credit=grpo,gigpo"], tmp_path / "all")
     final, events = tmp_path / "all/warm-start/seed-0/final", []
     train(found.warm_start(0), on_event=lambda event: events.append((event["phase"], final.is_dir())))

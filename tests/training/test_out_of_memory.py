@@ -77,7 +77,7 @@ def test_imitation_is_computed_again():
     batch = demonstration_batch(groups, None, context=100)
     plenty = Learner(tiny_llama(), None)
     learner, notes, _ = scarce(60)
-    section = ImitationSection(batch=200)
+    section = ImitationSection(batch_tokens=200)
     wanted, found = (imitate(one, batch, section, micro_tokens=1000) for one in (plenty, learner))
     assert found["loss"] == pytest.approx(wanted["loss"], rel=1e-6)
     torch.testing.assert_close(weights(learner), weights(plenty), rtol=0, atol=1e-6)

@@ -114,7 +114,7 @@ def imitated(make, places=None):
     batch = demonstration_batch(play(rng, groups=8, size=4), None, context=100)
     if places:
         learner.on_all_ranks(crowd, places)
-    learner.on_all_ranks(imitate, batch, ImitationSection(batch=200), micro_tokens=1000)
+    learner.on_all_ranks(imitate, batch, ImitationSection(batch_tokens=200), micro_tokens=1000)
     return weights(learner)
 
 

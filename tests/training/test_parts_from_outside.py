@@ -21,7 +21,7 @@ PARTS = (
 
 
 def test_every_part_can_be_named_as_module_and_attribute(tmp_path):
-    run = make_run(tmp_path / "run", *PARTS, "train.steps=1", "evaluation.episodes=0")
+    run = make_run(tmp_path / "run", *PARTS, "train.iterations=1", "evaluation.episodes=0")
     prepared = prepare(run)
     agent = prepared.agent(None)
     assert isinstance(agent.prompt, toys.outside_parts.Recounting)

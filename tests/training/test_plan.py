@@ -27,11 +27,11 @@ EPISODES = EpisodeLengths(count=64, sampled=6400.0, computed=64000.0, length=100
     ("overrides", "passes"),
     [
         ([], 6),
-        (["policy.checkpointing=true"], 8),
-        (['objective.old="recomputed"'], 8),
+        (["policy.recompute_activations=true"], 8),
+        (['objective.old_logprobs="recomputed"'], 8),
         (["objective.kl=0.1"], 8),
         (["train.staleness=1"], 8),  # recomputes by default
-        (["policy.lora={rank=4}", 'policy.path="x"'], 4),
+        (["policy.lora={rank=4}", 'policy.model="x"'], 4),
     ],
 )
 def test_an_update_by_hand(overrides, passes):
@@ -79,12 +79,17 @@ def test_an_engine_on_several_gpus_reads_its_weights_from_all_of_them():
 
 @pytest.mark.parametrize(
     ("overrides", "at_once"),
-    [([], 64), (["train.staleness=2"], 192), (["train.spare=3"], 88), (["train.staleness=2", "train.spare=3"], 216)],
+    [
+        ([], 64),
+        (["train.staleness=2"], 192),
+        (["train.spare_groups=3"], 88),
+        (["train.staleness=2", "train.spare_groups=3"], 216),
+    ],
 )
 def test_the_cache_holds_every_episode_that_may_be_in_play(overrides, at_once):
     run = make_run("train.concurrency=200", *overrides)
     engine = make_plan(run, CONFIG, 2, DEVICE, EPISODES).splits[1]
-    model = make_plan(make_run("sampler.memory=1e-9"), CONFIG, 2, DEVICE, EPISODES).splits[1].engine_bytes
+    model = make_plan(make_run("sampler.kv_cache_gib=1e-9"), CONFIG, 2, DEVICE, EPISODES).splits[1].engine_bytes
     cache = cache_bytes(CONFIG, dtype="float32") * EPISODES.length
     assert engine.engine_bytes - model == pytest.approx(min(at_once, 200) * cache, abs=2)
 
@@ -100,7 +105,7 @@ def test_a_share_of_the_speed_takes_its_inverse_of_the_time(learner, engine):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_an_adapter_counts_once(dtype):
-    run = make_run("policy.path=model", "policy.lora={rank=4}", f"policy.dtype={dtype}")
+    run = make_run("policy.model=model", "policy.lora={rank=4}", f"policy.dtype={dtype}")
     plain = make_plan(make_run(), CONFIG, 1, DEVICE, EPISODES).parameters
     with_adapter = make_plan(run, CONFIG, 1, DEVICE, EPISODES)
     assert with_adapter.parameters - plain == with_adapter.memory.gradients // 4 > 0
@@ -219,14 +224,16 @@ def test_episodes_of_a_run_and_the_longest():
         {"phase": "train", "episodes": 10, "tokens": 300, "sequence_tokens": 700},
         {"phase": "evaluation"},
     ]
-    run = make_run("train.tasks=2", "train.group=3")
+    run = make_run("train.groups=2", "train.group_size=3")
     found = EpisodeLengths.of_events(run, events, 2.0)
     assert (found.count, found.sampled, found.computed, found.tail) == (6, 120.0, 360.0, 2.0)
     with pytest.raises(ConfigError, match="no finished iteration"):
         EpisodeLengths.of_events(run, events[2:], 1.0)
-    most = EpisodeLengths.most(make_run("agent.max_turns=3", "agent.max_tokens=10", "train.tasks=2", "train.group=3"))
+    most = EpisodeLengths.most(
+        make_run("agent.max_turns=3", "agent.max_tokens=10", "train.groups=2", "train.group_size=3")
+    )
     assert (most.sampled, most.computed) == (6 * 30, 6 * 128)
-    words = ["agent.max_turns=50", "agent.max_tokens=10", "train.tasks=2", "train.group=3"]
+    words = ["agent.max_turns=50", "agent.max_tokens=10", "train.groups=2", "train.group_size=3"]
     long = EpisodeLengths.most(make_run(*words))
     assert (long.sampled, long.computed) == (6 * 128, 6 * 128)  # one sequence, as long as the context
     window = EpisodeLengths.most(make_run(*words, "agent.prompt={name='window', history=2}"))

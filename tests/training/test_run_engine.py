@@ -20,10 +20,11 @@ TABLE = {
     "threads": 1,
     "env": {"id": f"toys.corridor:{toys.corridor.ID}", "kwargs": {"lengths": [3, 4]}},
     "agent": {"max_turns": 6, "max_tokens": 8},
-    "policy": {"vocab": 280, "hidden": 32, "layers": 1, "heads": 1, "context": 400},
-    "imitation": {"episodes": 10, "epochs": 1, "lr": 5e-3, "batch": 600},
+    "policy": {"new": {"vocab": 280, "hidden": 32, "layers": 1, "heads": 1}, "context": 400},
+    "imitation": {"episodes": 10, "epochs": 1, "lr": 5e-3, "batch_tokens": 600},
     "sampler": {"engine": f"{__name__}:Remote"},
-    "train": {"steps": 4, "tasks": 2, "group": 3, "updates": 2, "checkpoint_every": 0},
+    "train": {"iterations": 4, "groups": 2, "group_size": 3, "optimizer_steps": 2},
+    "checkpoints": {"every": 0},
     "evaluation": {"episodes": 0},
 }
 
@@ -91,4 +92,4 @@ def test_an_engine_that_keeps_old_weights_ends_the_run(tmp_path, monkeypatch):
 
 def test_the_limit_of_the_gap_can_be_lifted(tmp_path, monkeypatch):
     monkeypatch.setattr(Remote, "keeps_at", 1)
-    assert train(make_run(tmp_path / "run", "train.lr=0.05", "sampler.gap_limit=0", "train.steps=2")).finished
+    assert train(make_run(tmp_path / "run", "train.lr=0.05", "sampler.gap_limit=0", "train.iterations=2")).finished

@@ -21,7 +21,7 @@ from turnwise.training.run_folder.checkpoint import Checkpoints
 from turnwise.training.run_folder.metrics import METRICS, MetricsWriter, read_events, stored_events
 
 torch.set_num_threads(1)
-SMALL = ("evaluation.episodes=0", "train.steps=4", "train.checkpoint_every=1", "imitation.epochs=1")
+SMALL = ("evaluation.episodes=0", "train.iterations=4", "checkpoints.every=1", "imitation.epochs=1")
 
 
 def make_run(folder, *overrides):
@@ -123,7 +123,7 @@ def test_demonstrations_that_fail_are_told(tmp_path, monkeypatch):
         return working(self, action)
 
     monkeypatch.setattr(toys.corridor.Corridor, "step", step)
-    train(make_run(tmp_path / "run", "train.steps=0"), on_event=told.append)
+    train(make_run(tmp_path / "run", "train.iterations=0"), on_event=told.append)
     (note,) = [event["text"] for event in told if event["phase"] == "note"]
     count = len(failed)
     assert count
@@ -133,10 +133,10 @@ def test_demonstrations_that_fail_are_told(tmp_path, monkeypatch):
 
 
 def test_demonstrations_that_a_file_lacks_are_told(tmp_path):
-    train(make_run(tmp_path / "first", "train.steps=1"))
+    train(make_run(tmp_path / "first", "train.iterations=1"))
     file, told = tmp_path / "first/trajectories/000001.jsonl", []
     table = {**TABLE, "imitation": {"episodes": 10, "demonstrator": str(file), "won_only": False}}
-    run = Run.parse(table, [f'output="{tmp_path / "run"}"', *SMALL, "train.steps=0"])
+    run = Run.parse(table, [f'output="{tmp_path / "run"}"', *SMALL, "train.iterations=0"])
     train(run, on_event=told.append)
     (note,) = [event["text"] for event in told if event["phase"] == "note"]
     assert note == "6 of 10 demonstrations are imitated: 4 are not in the file"
@@ -144,7 +144,7 @@ def test_demonstrations_that_a_file_lacks_are_told(tmp_path):
 
 def test_events_after_the_checkpoint_go_also_from_metrics_that_were_begun_again(tmp_path):
     folder = tmp_path / "run"
-    run = make_run(folder, "train.checkpoint_every=2")
+    run = make_run(folder, "checkpoints.every=2")
     with pytest.raises(ZeroDivisionError):
         train(run, on_event=at("train 3", lambda: 1 // 0))
     kept = [line for line in (folder / METRICS).read_text().splitlines() if '"iteration": 3' in line]
@@ -189,7 +189,7 @@ def test_a_text_that_cannot_be_encoded_ends_no_run(tmp_path, monkeypatch):
         told.append(event)
         trained.extend([True] if event["phase"] == "train" else [])
 
-    run = make_run(tmp_path / "run", "train.repairs=0")
+    run = make_run(tmp_path / "run", "train.replacements=0")
     run = run.model_copy(update={"name": "half \udc80"})
     monkeypatch.setattr(toys.corridor.Corridor, "step", step)
     assert train(run, on_event=listen).step == 4
@@ -205,7 +205,7 @@ def test_a_text_that_cannot_be_encoded_ends_no_run(tmp_path, monkeypatch):
 
 
 def test_old_trajectories_go_but_those_that_a_checkpoint_needs(tmp_path):
-    words = ("train.keep=2", "train.keep_trajectories=2", "train.steps=8", "train.checkpoint_every=2")
+    words = ("checkpoints.keep=2", "checkpoints.keep_trajectories=2", "train.iterations=8", "checkpoints.every=2")
     run, seen = make_run(tmp_path / "run", *words), []
 
     def listen(event):
@@ -218,12 +218,12 @@ def test_old_trajectories_go_but_those_that_a_checkpoint_needs(tmp_path):
     report = audit(run.folder)
     assert report.passed
     readable = next(one for one in report.checks if one.name == "files")
-    assert "not stored: iterations 2 to 4 (train.keep_trajectories = 2)" in readable.not_done[0]
+    assert "not stored: iterations 2 to 4 (checkpoints.keep_trajectories = 2)" in readable.not_done[0]
 
 
 def test_a_run_that_keeps_few_trajectories_goes_on_from_every_checkpoint(tmp_path):
-    train(make_run(tmp_path / "whole", "train.steps=5"))
-    run = make_run(tmp_path / "run", "train.steps=5", "train.keep_trajectories=1")
+    train(make_run(tmp_path / "whole", "train.iterations=5"))
+    run = make_run(tmp_path / "run", "train.iterations=5", "checkpoints.keep_trajectories=1")
     train(run)
     (run.folder / "checkpoints/000005/trainer.pt").write_bytes(b"torn")
     train(run, resume=True)
@@ -236,7 +236,7 @@ def test_the_key_has_no_effect_without_trajectories(tmp_path):
     from turnwise.training.parts import prepare
 
     with pytest.raises(ConfigError, match=r"train\.keep_trajectories has no effect: trajectories is empty"):
-        prepare(make_run(tmp_path, "train.keep_trajectories=3", 'trajectories=""'))
+        prepare(make_run(tmp_path, "checkpoints.keep_trajectories=3", 'trajectory_format=""'))
 
 
 # -- the boundary at which a run in order is saved --
@@ -244,7 +244,7 @@ def test_the_key_has_no_effect_without_trajectories(tmp_path):
 
 @pytest.mark.parametrize("second", [False, True], ids=["once", "twice"])
 def test_ctrl_c_during_an_update_changes_nothing_in_a_run_in_order(tmp_path, monkeypatch, second):
-    words = ["train.in_order=true", "train.staleness=1", "train.steps=5", "train.checkpoint_every=2"]
+    words = ["train.deterministic=true", "train.staleness=1", "train.iterations=5", "checkpoints.every=2"]
     train(make_run(tmp_path / "whole", *words))
     working, update, updates = toys.corridor.Corridor.step, Learner.update, []
 

@@ -25,11 +25,12 @@ torch.set_num_threads(1)
 
 TABLE: dict[str, Any] = {
     "threads": 1,
-    "trajectories": ".jsonl",
+    "trajectory_format": ".jsonl",
     "env": {"id": f"toys.corridor:{toys.corridor.ID}", "kwargs": {"lengths": [3]}},
     "agent": {"max_turns": 3, "max_tokens": 6},
     "policy": {"context": 400},
-    "train": {"steps": 2, "tasks": 2, "group": 3, "lr": 1e-2, "checkpoint_every": 1},
+    "train": {"iterations": 2, "groups": 2, "group_size": 3, "lr": 1e-2},
+    "checkpoints": {"every": 1},
     "evaluation": {"episodes": 0},
     "sampler": {"engine": "openai", "options": {"tokens": True, "model": "tiny", "retries": 1}},
 }
@@ -44,7 +45,7 @@ class Served:
     policy: Path
 
     def run(self, folder: Path, *overrides: str) -> Run:
-        given = [f'output="{folder}"', f'policy.path="{self.policy}"', f'sampler.url="{self.url}"']
+        given = [f'output="{folder}"', f'policy.model="{self.policy}"', f'sampler.url="{self.url}"']
         return Run.parse(TABLE, [*given, *overrides])
 
 
@@ -100,7 +101,7 @@ def test_a_black_box_and_another_tokenizer_are_refused_before_the_first_episode(
     module, tokenizer = build_policy(["other words"] * 3, vocab=300, hidden=32, layers=1, heads=1, context=400)
     save_policy(module, tokenizer, tmp_path / "other")
     with pytest.raises(EngineFailed, match="differs from this model's"):
-        train(served.run(tmp_path / "two", f'policy.path="{tmp_path / "other"}"'))
+        train(served.run(tmp_path / "two", f'policy.model="{tmp_path / "other"}"'))
     assert not served.server.sent("/completions")
 
 

@@ -46,11 +46,12 @@ def policy(tmp_path):
 def run_of(folder, *words):
     table = {
         "threads": 1,
-        "trajectories": ".jsonl",
+        "trajectory_format": ".jsonl",
         "env": {"id": f"toys.corridor:{toys.corridor.ID}", "kwargs": {"lengths": [3]}},
         "agent": {"max_turns": 2, "max_tokens": 4},
-        "policy": {"path": str(folder / "policy"), "context": 900},
-        "train": {"steps": 1, "tasks": 1, "group": 2, "checkpoint_every": 1},
+        "policy": {"model": str(folder / "policy"), "context": 900},
+        "train": {"iterations": 1, "groups": 1, "group_size": 2},
+        "checkpoints": {"every": 1},
         "evaluation": {"episodes": 0},
     }
     return Run.parse(table, [f'output="{folder / "run"}"', *words])
@@ -62,7 +63,7 @@ def test_a_run_keeps_the_date_of_its_first_day(policy, live, tmp_path):
     recorded = tomllib.loads((tmp_path / "run/run.toml").read_text(encoding="utf-8"))
     assert recorded["agent"]["chat"] == {"date": "2031-02-03"}
     live("2031-02-04")
-    train(run_of(tmp_path, "train.steps=2"), resume=True)
+    train(run_of(tmp_path, "train.iterations=2"), resume=True)
     files = sorted((tmp_path / "run/trajectories").glob("*.jsonl"))
     starts = {policy.decode(one.turns[0].prompt)[:11] for file in files for one in read_trajectories(file)}
     assert len(files) == 2

@@ -22,10 +22,11 @@ TABLE = {
     "name": "tiny",
     "threads": 1,
     "agent": {"max_turns": 4, "max_tokens": 8},
-    "policy": {"hidden": 32, "layers": 2, "heads": 2},
+    "policy": {"new": {"hidden": 32, "layers": 2, "heads": 2}},
     "imitation": {"episodes": 8, "epochs": 1},
     "objective": {"kl": 0.05},
-    "train": {"steps": 2, "tasks": 2, "group": 2, "checkpoint_every": 1},
+    "train": {"iterations": 2, "groups": 2, "group_size": 2},
+    "checkpoints": {"every": 1},
     "evaluation": {"episodes": 0},
 }
 
@@ -116,7 +117,7 @@ def test_two_ranks_write_what_one_process_writes_and_one_process_goes_on(alone, 
 
 def test_four_ranks_continue_what_one_process_began(alone, tmp_path):
     subprocess.run(["cp", "-r", alone / "two", tmp_path / "run"], check=True)
-    finished(torchrun(4, tmp_path / "run", "--resume", "train.steps=4"))
+    finished(torchrun(4, tmp_path / "run", "--resume", "train.iterations=4"))
     same_run(tmp_path / "run", alone / "four", 4)
 
 
@@ -151,7 +152,7 @@ def test_a_rank_that_is_killed_ends_the_run_which_resumes(tmp_path, rank):
     known = ["one of the 2 ranks has ended", "rank 1 of 2 has ended, or does not answer"]
     assert said in ([[f"turnwise: {one}{ends}"] for one in known] if rank else [[]])
     done = len(train_events(folder))
-    finished(torchrun(2, folder, "--resume", f"train.steps={done + 1}"))
+    finished(torchrun(2, folder, "--resume", f"train.iterations={done + 1}"))
     assert [event["iteration"] for event in train_events(folder)] == list(range(1, done + 2))
 
 

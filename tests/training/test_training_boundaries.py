@@ -24,7 +24,7 @@ from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.metrics import MetricsWriter
 
 torch.set_num_threads(1)
-SHORT = ("train.steps=2", "train.checkpoint_every=0", "evaluation.episodes=0")
+SHORT = ("train.iterations=2", "checkpoints.every=0", "evaluation.episodes=0")
 
 
 def test_a_second_ctrl_c_in_an_update_saves_no_half_updated_weights(tmp_path, monkeypatch):
@@ -70,7 +70,7 @@ def test_an_evaluation_that_could_not_be_written_is_done_again_and_told_once(tmp
             stumble("metrics.jsonl")
         event(self, phase, iteration, **values)
 
-    sizes = ("train.steps=1", "evaluation.episodes=2")
+    sizes = ("train.iterations=1", "evaluation.episodes=2")
     with monkeypatch.context() as patch:
         patch.setattr(EvaluationResult, "save", lambda self, path: (stumble(path.name), save(self, path)))
         patch.setattr(Reporter, "event", told)

@@ -70,7 +70,7 @@ def test_the_loss_is_the_mean_over_what_was_said():
     imitate(
         _learner(model),
         batch,
-        ImitationSection(lr=1e-9, batch=10_000),
+        ImitationSection(lr=1e-9, batch_tokens=10_000),
         on_step=lambda event: losses.append(event["loss"]),
     )
     assert losses == pytest.approx([wanted])
@@ -80,7 +80,9 @@ def test_micro_batches_do_not_change_what_is_learned():
     ends = []
     for micro_tokens in (30, 10_000):
         model = tiny_llama()
-        imitate(_learner(model), _batch(), ImitationSection(lr=1e-3, epochs=2, batch=60), micro_tokens=micro_tokens)
+        imitate(
+            _learner(model), _batch(), ImitationSection(lr=1e-3, epochs=2, batch_tokens=60), micro_tokens=micro_tokens
+        )
         ends.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
     torch.testing.assert_close(ends[0], ends[1], rtol=1e-6, atol=1e-9)
 
@@ -101,7 +103,7 @@ def test_steps_are_even_and_hold_every_demonstration_once(budget):
 def test_demonstrations_become_likely():
     batch, model = _batch(), tiny_llama()
     before = _learner(model).score(batch).logprobs[batch.mask].mean()
-    stats = imitate(_learner(model), batch, ImitationSection(epochs=40, lr=1e-2, batch=60))
+    stats = imitate(_learner(model), batch, ImitationSection(epochs=40, lr=1e-2, batch_tokens=60))
     after = _learner(model).score(batch).logprobs[batch.mask].mean()
     assert after > before + 1.0
     assert stats["loss"] == pytest.approx(-after, abs=0.3)
@@ -135,14 +137,14 @@ def test_what_was_seen_is_learned_by_its_weight():
 def test_a_warm_start_ends_when_its_loss_is_down_to_the_target():
     batch = _batch(count=40)
     whole: list[dict[str, float]] = []
-    imitate(_learner(), batch, ImitationSection(epochs=5, lr=1e-2, batch=1), on_step=whole.append)
+    imitate(_learner(), batch, ImitationSection(epochs=5, lr=1e-2, batch_tokens=1), on_step=whole.append)
     losses = [event["loss"] for event in whole]
     assert len(losses) == 200
     target = float(np.mean(losses[90:100]))
     arrival = next(k for k in range(10, 200) if np.mean(losses[k - 10 : k]) <= target)
     early: list[dict[str, float]] = []
     stats = imitate(
-        _learner(), batch, ImitationSection(epochs=5, lr=1e-2, batch=1, target=target), on_step=early.append
+        _learner(), batch, ImitationSection(epochs=5, lr=1e-2, batch_tokens=1, target_loss=target), on_step=early.append
     )
     assert stats["steps"] == len(early) == arrival
     assert early == whole[:arrival]
@@ -161,7 +163,7 @@ def test_what_is_not_finite_is_skipped_and_counted():
     with torch.no_grad():
         model.lm_head.weight[0] = math.inf
     before = [p.detach().clone() for p in model.parameters()]
-    assert imitate(_learner(model), batch, ImitationSection(batch=10_000))["skipped"] == 1
+    assert imitate(_learner(model), batch, ImitationSection(batch_tokens=10_000))["skipped"] == 1
     assert all(torch.equal(one, other) for one, other in zip(before, model.parameters(), strict=True))
 
 
@@ -260,7 +262,7 @@ def test_a_template_that_lists_actions_can_be_imitated(tmp_path):
             "agent": {"template": "react", "parser": "think-action"},
             "imitation": {"episodes": 3, "demonstrator": demonstrator},
             "evaluation": {"episodes": 0},
-            "train": {"pool": 3},
+            "train": {"distinct_tasks": 3},
         }
         return prepare(Run.parse(content))
 
@@ -341,7 +343,7 @@ def test_a_searcher_demonstrates_in_the_household(tmp_path):
                 "env": {"kwargs": {"level": "tiny"}},
                 "imitation": {"episodes": 6, "demonstrator": "searcher", "noise": 0.2},
                 "evaluation": {"episodes": 0},
-                "train": {"pool": 6},
+                "train": {"distinct_tasks": 6},
             }
         )
     )

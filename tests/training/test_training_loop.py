@@ -40,13 +40,14 @@ ENV = f"toys.corridor:{toys.corridor.ID}"
 
 TABLE = {
     "threads": 1,
-    "trajectories": ".jsonl",
-    "env": {"id": ENV, "kwargs": {"lengths": [3, 4]}, "eval": {"random_start": True}},
+    "trajectory_format": ".jsonl",
+    "env": {"id": ENV, "kwargs": {"lengths": [3, 4]}},
     "agent": {"max_turns": 6, "max_tokens": 8},
-    "policy": {"vocab": 280, "hidden": 32, "layers": 1, "heads": 1, "context": 400},
-    "imitation": {"episodes": 10, "epochs": 3, "lr": 5e-3, "batch": 600, "noise": 0.2},
-    "train": {"steps": 5, "tasks": 2, "group": 3, "updates": 2, "lr": 1e-3, "checkpoint_every": 2, "keep": 3},
-    "evaluation": {"episodes": 4, "every": 2, "during": 2},
+    "policy": {"new": {"vocab": 280, "hidden": 32, "layers": 1, "heads": 1}, "context": 400},
+    "imitation": {"episodes": 10, "epochs": 3, "lr": 5e-3, "batch_tokens": 600, "noise": 0.2},
+    "train": {"iterations": 5, "groups": 2, "group_size": 3, "optimizer_steps": 2, "lr": 1e-3},
+    "checkpoints": {"every": 2, "keep": 3},
+    "evaluation": {"episodes": 4, "every": 2, "episodes_during_training": 2, "env": {"random_start": True}},
 }
 
 
@@ -160,16 +161,14 @@ def test_a_panel_is_a_sample_that_is_the_same_for_every_seed(finished, tmp_path)
 def test_a_pool_is_a_sample_of_all_kinds_of_tasks(tmp_path):
     everything = prepare(make_run(tmp_path, "env.kwargs.lengths=[9, 10]")).environments.tasks
     assert len(everything) == 34
-    pools = [
-        prepare(make_run(tmp_path, "env.kwargs.lengths=[9, 10]", "train.pool=8", f"seed={k}")).environments.tasks
-        for k in "001"
-    ]
+    sized = ("env.kwargs.lengths=[9, 10]", "train.distinct_tasks=8")
+    pools = [prepare(make_run(tmp_path, *sized, f"seed={k}")).environments.tasks for k in "001"]
     assert pools[0] == pools[1] != pools[2]
     for pool in pools:
         assert len(pool) == 8
         assert list(pool) == [task for task in everything if task in pool]  # in the environment's order, each once
         assert {task.split("-")[1] for task in pool} == {"9", "10"}  # the first eight are all of length 9
-    whole = prepare(make_run(tmp_path, "train.pool=99", "evaluation.episodes=99"))
+    whole = prepare(make_run(tmp_path, "train.distinct_tasks=99", "evaluation.episodes=99"))
     assert whole.environments.tasks == whole.panel.tasks == tuple(toys.corridor.Corridor(lengths=(3, 4)).task_ids())
 
 
@@ -188,12 +187,12 @@ def counting(steps, *, step=1, state=None):
 def test_what_a_credit_rule_remembers_is_carried_on_and_kept(tmp_path, monkeypatch):
     entry = CreditRule("counting", "Counting", None, "our reading", "For this test.", counting)
     monkeypatch.setitem(RULES._items, "counting", entry)
-    overrides = ["credit.method=counting", "credit.options.step=2", "evaluation.episodes=0", "train.steps=4"]
+    overrides = ["credit.method=counting", "credit.options.step=2", "evaluation.episodes=0", "train.iterations=4"]
     COUNTED.clear()
     train(make_run(tmp_path / "whole", *overrides))
     assert COUNTED == [0, 2, 4, 6]
     COUNTED.clear()
-    train(make_run(tmp_path / "parts", *overrides[:-1], "train.steps=3"))
+    train(make_run(tmp_path / "parts", *overrides[:-1], "train.iterations=3"))
     train(make_run(tmp_path / "parts", *overrides), resume=True)
     assert COUNTED == [0, 2, 4, 6]
     assert_same_weights(weights(tmp_path / "whole", 4), weights(tmp_path / "parts", 4))
@@ -206,7 +205,7 @@ def test_a_seed_decides_everything(finished, tmp_path):
     train(make_run(tmp_path / "again"))
     assert_same_weights(weights(folder, 5), weights(tmp_path / "again", 5))
     assert timeless(lines(folder))[1:] == timeless(lines(tmp_path / "again"))[1:]
-    train(make_run(tmp_path / "other", "seed=1", "train.steps=1", "evaluation.episodes=0", "train.checkpoint_every=1"))
+    train(make_run(tmp_path / "other", "seed=1", "train.iterations=1", "evaluation.episodes=0", "checkpoints.every=1"))
     assert not torch.equal(weights(folder, 2)["model.norm.weight"], weights(tmp_path / "other", 1)["model.norm.weight"])
 
 
@@ -336,11 +335,11 @@ def test_a_finished_run_stays_as_it_is(finished):
 
 
 def test_a_finished_run_can_be_made_longer(tmp_path):
-    short = make_run(tmp_path / "a", "train.steps=1")
+    short = make_run(tmp_path / "a", "train.iterations=1")
     train(short)
-    outcome = train(make_run(tmp_path / "a", "train.steps=2"), resume=True)
+    outcome = train(make_run(tmp_path / "a", "train.iterations=2"), resume=True)
     assert (outcome.step, outcome.finished) == (2, True)
-    whole = make_run(tmp_path / "b", "train.steps=2")
+    whole = make_run(tmp_path / "b", "train.iterations=2")
     train(whole)
     assert_same_weights(weights(tmp_path / "a", 2), weights(tmp_path / "b", 2))
 
@@ -364,19 +363,19 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path):
     finally:
         child.kill()
         child.wait()
-    train(make_run(tmp_path / "run", "train.steps=0", "evaluation.episodes=0"))
+    train(make_run(tmp_path / "run", "train.iterations=0", "evaluation.episodes=0"))
 
 
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
         (
-            ["policy.path=nowhere"],
-            r"policy.path: expected a Hugging Face folder or an id such as .*'nowhere' does not exist",
+            ["policy.model=nowhere"],
+            r"policy.model: expected a Hugging Face folder or an id such as .*'nowhere' does not exist",
         ),
-        (["policy.heads=3"], r"policy.hidden must be a multiple of 2 \* policy.heads.*hidden=32, heads=3"),
+        (["policy.new.heads=3"], r"policy.new.hidden must be a multiple of 2 \* policy.new.heads.*hidden=32, heads=3"),
         (["agent.prompt={name='conversation', history=3}"], "'conversation' has no option 'history'"),
-        (["objective.norm=5.0"], "objective.norm has no effect"),
+        (["objective.aggregation.norm=5.0"], "objective.aggregation.norm has no effect"),
         (["credit.options.gama=0.9"], "gama.*gamma"),
         (["credit.method=gigppo"], "gigpo"),
         (["objective.aggregation=token_mean"], "token-mean"),
@@ -393,7 +392,7 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path):
         (["sampler.engine=openai", "sampler.options={tokens=true, retries=-1}"], "'retries'.*got -1"),
         (["sampler.engine=openai", "sampler.options.tokens=true", "sampler.url=localhost:1"], "like http://"),
         (["agent.top_p=0.9"], "agent.top_p = 0.9 samples from a truncated distribution.* set agent.top_p to 1 for"),
-        (["agent.top_p=0.9", 'objective.old="recomputed"'], "agent.top_p = 0.9 samples from a truncated"),
+        (["agent.top_p=0.9", 'objective.old_logprobs="recomputed"'], "agent.top_p = 0.9 samples from a truncated"),
         (["agent.top_k=20"], "agent.top_k"),  # no key of a run: `turnwise eval` has it
         (
             ["sampler.engine=openai", "sampler.options={tokens=true, body={top_k=20}, omit=['temperature']}"],
@@ -413,7 +412,7 @@ def test_what_cannot_be_is_said_before_anything_is_written(tmp_path, overrides, 
 
 
 def test_a_run_that_trains_on_no_samples_may_truncate_them(tmp_path):
-    assert prepare(make_run(tmp_path / "run", "agent.top_p=0.9", "train.steps=0")).agent(None).top_p == 0.9
+    assert prepare(make_run(tmp_path / "run", "agent.top_p=0.9", "train.iterations=0")).agent(None).top_p == 0.9
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):
@@ -429,7 +428,7 @@ def test_nothing_to_imitate(tmp_path):
 
 def test_any_sampler_can_demonstrate(tmp_path):
     chosen = {"episodes": 10, "demonstrator": "random", "won_only": False}
-    table = TABLE | {"imitation": chosen, "train": {"steps": 0}, "evaluation": {"episodes": 0}}
+    table = TABLE | {"imitation": chosen, "train": {"iterations": 0}, "evaluation": {"episodes": 0}}
     events = []
     train(Run.parse(table, [f'output="{tmp_path / "run"}"']), on_event=events.append)
     assert next(event for event in events if "demonstrations" in event)["demonstrations"] == 10
@@ -459,7 +458,7 @@ class Jammed(toys.corridor.Corridor):
 
 def test_when_every_episode_fails_the_run_ends_and_can_go_on(tmp_path, monkeypatch):
     register("toys/Jammed-v0", f"{__name__}:Jammed")
-    overrides = ['env.id="toys/Jammed-v0"', "train.steps=2", "evaluation.episodes=0"]
+    overrides = ['env.id="toys/Jammed-v0"', "train.iterations=2", "evaluation.episodes=0"]
 
     def jam(event):
         if event["phase"] == "train":
@@ -477,18 +476,18 @@ def test_stored_trajectories_and_a_stored_policy(finished, tmp_path):
     folder, _ = finished
     table = {key: value for key, value in TABLE.items() if key not in {"policy", "imitation"}}
     table |= {
-        "policy": {"path": str(folder / "checkpoints/000005"), "context": 400},
+        "policy": {"model": str(folder / "checkpoints/000005"), "context": 400},
         "imitation": {
             "episodes": 5,
             "demonstrator": str(folder / "trajectories/000001.jsonl"),
             "won_only": False,
             "lr": 1e-4,
         },
-        "objective": {"kl": 0.1, "old": "recomputed", "entropy": 0.001, "kl_estimator": "k3+"},
+        "objective": {"kl": 0.1, "old_logprobs": "recomputed", "entropy": 0.001, "kl_estimator": "k3+"},
         "agent": {**TABLE["agent"], "prompt": {"name": "window", "history": 1}},
     }
     events = []
-    train(Run.parse(table, [f'output="{tmp_path / "run"}"', "train.steps=2"]), on_event=events.append)
+    train(Run.parse(table, [f'output="{tmp_path / "run"}"', "train.iterations=2"]), on_event=events.append)
     trained = [event for event in events if event["phase"] == "train"]
     assert trained[0]["gap"] < 1e-6  # recomputed by the update's own computation, in float32
     assert trained[0]["kl"] == pytest.approx(0.0, abs=0.01)
@@ -496,13 +495,13 @@ def test_stored_trajectories_and_a_stored_policy(finished, tmp_path):
     assert (tmp_path / "run/reference").is_dir()
 
 
-@pytest.mark.parametrize(("overrides", "count"), [([], 1), (["env.eval.split=held_out"], 0)])
+@pytest.mark.parametrize(("overrides", "count"), [([], 1), (["evaluation.env.split=held_out"], 0)])
 def test_a_panel_of_the_split_that_is_trained_on_is_remarked(tmp_path, overrides, count):
     table = {
         "output": str(tmp_path),
         "env": {"kwargs": {"level": "tiny"}},
         "imitation": {"episodes": 1},
-        "train": {"pool": 2},
+        "train": {"distinct_tasks": 2},
         "evaluation": {"episodes": 2},
     }
     said = prepare(Run.parse(table, overrides)).remarks()
@@ -514,7 +513,7 @@ def test_a_panel_of_the_split_that_is_trained_on_is_remarked(tmp_path, overrides
     ("overrides", "count"),
     [
         (["imitation.episodes=6000"], 1),
-        (["imitation.episodes=6000", "train.pool=6000"], 0),
+        (["imitation.episodes=6000", "train.distinct_tasks=6000"], 0),
         (["imitation.episodes=4000"], 0),
         (["imitation.episodes=6000", f'env.id="{ENV}"', "env.kwargs={lengths=[3]}"], 0),  # it has no more
         (["imitation.episodes=6000", 'imitation.demonstrator="played.jsonl"'], 0),
@@ -526,7 +525,7 @@ def test_many_demonstrations_of_few_tasks_are_remarked(tmp_path, monkeypatch, ov
     table = {"output": str(tmp_path), "env": {"kwargs": {"level": "tiny"}}, "evaluation": {"episodes": 0}}
     said = prepare(Run.parse(table, overrides)).remarks()
     assert len(said) == count
-    assert all("train.pool=6000" in text for text in said)
+    assert all("train.distinct_tasks=6000" in text for text in said)
 
 
 def test_an_environment_whose_listing_takes_no_count_is_not_remarked_on(tmp_path, monkeypatch):
@@ -551,7 +550,7 @@ def test_bfloat16_on_a_cpu_without_it_is_remarked(tmp_path, monkeypatch, fast, d
         (["train.staleness=1"], 1),
         (["train.staleness=1", 'credit.options.unit="turn"'], 0),
         (["train.staleness=1", "credit.method=bnpo", "credit.options={}"], 0),  # has no such option
-        (["train.spare=1"], 0),  # hardly any turn is older
+        (["train.spare_groups=1"], 0),  # hardly any turn is older
     ],
 )
 def test_older_samples_with_unbalanced_turns_are_remarked(tmp_path, words, count):
@@ -561,7 +560,7 @@ def test_older_samples_with_unbalanced_turns_are_remarked(tmp_path, words, count
 
 def test_a_run_says_its_remarks_at_its_beginning(tmp_path, monkeypatch):
     monkeypatch.setattr(parts_module, "remarks", lambda run, _: [f"a remark on {run.name}"])
-    train(make_run(tmp_path, "train.steps=0", "evaluation.episodes=0"))
+    train(make_run(tmp_path, "train.iterations=0", "evaluation.episodes=0"))
     assert lines(tmp_path)[1] == {"phase": "note", "iteration": 0, "text": "a remark on run"}
 
 
@@ -570,7 +569,7 @@ def test_a_chat_template_that_does_not_fit_is_refused_before_anything_is_played(
     model, tokenizer = load_model(folder / "checkpoints/000005"), load_tokenizer(folder / "checkpoints/000005")
     tokenizer.chat_template = "{{ messages | length }} messages" + CHATML  # rewrites how it began
     save_policy(model, tokenizer, tmp_path / "policy")
-    table = {**TABLE, "policy": {"path": str(tmp_path / "policy"), "context": 400}}
+    table = {**TABLE, "policy": {"model": str(tmp_path / "policy"), "context": 400}}
     events = []
     with pytest.raises(PromptError, match="rewrites earlier turns"):
         train(Run.parse(table, [f'output="{tmp_path / "run"}"']), on_event=events.append)
@@ -581,10 +580,10 @@ def test_a_resumed_run_continues_its_loggers(tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    quick = ('loggers=["tensorboard"]', "evaluation.episodes=0", "train.checkpoint_every=1")
-    train(make_run(tmp_path / "run", *quick, "train.steps=1"))
+    quick = ('loggers=["tensorboard"]', "evaluation.episodes=0", "checkpoints.every=1")
+    train(make_run(tmp_path / "run", *quick, "train.iterations=1"))
     time.sleep(1.1)  # the names of event files are whole seconds
-    train(make_run(tmp_path / "run", *quick, "train.steps=2"), resume=True)
+    train(make_run(tmp_path / "run", *quick, "train.iterations=2"), resume=True)
     points = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload().Scalars("train/success")
     assert [point.step for point in points] == [1, 2]
     assert set(json.loads((tmp_path / "run" / "loggers.json").read_text())) == {"tensorboard"}
@@ -595,8 +594,13 @@ def test_the_revision_of_a_model_from_the_hub_is_recorded(finished, tmp_path, mo
     found = ModelFolder(folder / "checkpoints/000005", "org/name@v1", "c" * 40)
     for module in ("parts", "imitation.warmstart"):
         monkeypatch.setattr(f"turnwise.training.{module}.find_model", lambda name: found)
-    table = {**TABLE, "policy": {"path": "org/name@v1", "context": 400}, "imitation": {}, "output": str(tmp_path / "r")}
-    train(Run.parse(table, ["train.steps=0", "evaluation.episodes=0"]))
+    table = {
+        **TABLE,
+        "policy": {"model": "org/name@v1", "context": 400},
+        "imitation": {},
+        "output": str(tmp_path / "r"),
+    }
+    train(Run.parse(table, ["train.iterations=0", "evaluation.episodes=0"]))
     assert next(line for line in lines(tmp_path / "r") if line["phase"] == "setup")["revision"] == "c" * 40
     meta = json.loads((tmp_path / "r" / "meta.json").read_text())
     assert meta["policy"] == {"name": "org/name@v1", "revision": "c" * 40}
@@ -604,7 +608,7 @@ def test_the_revision_of_a_model_from_the_hub_is_recorded(finished, tmp_path, mo
 
 def test_a_run_with_a_stop_string_imitates_and_samples_it(tmp_path):
     folder = tmp_path / "run"
-    train(make_run(folder, 'agent.stop=["\\n"]', "imitation.epochs=3", "train.steps=1", "evaluation.episodes=0"))
+    train(make_run(folder, 'agent.stop=["\\n"]', "imitation.epochs=3", "train.iterations=1", "evaluation.episodes=0"))
     tokenizer = load_tokenizer(Checkpoints(folder / "checkpoints").path(1))
     (stored,) = (folder / "trajectories").iterdir()
     trajectories = list(read_trajectories(stored))

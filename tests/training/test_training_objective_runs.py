@@ -15,22 +15,22 @@ from turnwise.training.objectives import Objective, kl, objectives
 from turnwise.training.parts import prepare
 
 torch.set_num_threads(1)
-SHORT = ("train.steps=2", "train.checkpoint_every=1", "train.keep=3", "evaluation.episodes=0")
+SHORT = ("train.iterations=2", "checkpoints.every=1", "checkpoints.keep=3", "evaluation.episodes=0")
 STEERED = (
     *SHORT,
     "objective.name=gspo_token",
     'objective.sequence="turn"',
     "objective.options={clip_low=0.1, clip_high=0.1}",
-    'objective.old="recomputed"',
+    'objective.old_logprobs="recomputed"',
     'objective.correction={name = "icepop", high = 3.0}',
     "objective.llds=0.1",
     "objective.kl=0.01",
-    'objective.kl_in="reward"',
-    "objective.kl_estimator=k1",
-    "objective.kl_target=0.001",
-    "objective.kl_horizon=10",
-    "objective.entropy_target=9.0",
-    "objective.entropy_step=0.002",
+    'objective.kl.where="reward"',
+    "objective.kl.estimator=k1",
+    "objective.kl.target=0.001",
+    "objective.kl.horizon=10",
+    "objective.entropy.target=9.0",
+    "objective.entropy.step=0.002",
 )
 
 
@@ -40,7 +40,7 @@ def _trained(folder):
 
 def test_everything_at_once_is_done_and_resumes_to_the_same_weights(tmp_path):
     train(make_run(tmp_path / "whole", *STEERED))
-    train(make_run(tmp_path / "parts", *STEERED, "train.steps=1"))
+    train(make_run(tmp_path / "parts", *STEERED, "train.iterations=1"))
     train(make_run(tmp_path / "parts", *STEERED), resume=True)
     assert_same_weights(weights(tmp_path / "whole", 2), weights(tmp_path / "parts", 2))
     events = _trained(tmp_path / "whole")
@@ -57,7 +57,7 @@ def test_everything_at_once_is_done_and_resumes_to_the_same_weights(tmp_path):
 def test_the_divergence_in_the_reward_changes_what_is_learned(tmp_path):
     """At the second iteration, that is; at the first the policy is the reference."""
     plain = make_run(tmp_path / "plain", *SHORT)
-    held = make_run(tmp_path / "held", *SHORT, "objective.kl=50.0", 'objective.kl_in="reward"')
+    held = make_run(tmp_path / "held", *SHORT, "objective.kl=50.0", 'objective.kl.where="reward"')
     for run in (plain, held):
         train(run)
     assert_same_weights(weights(tmp_path / "plain", 0), weights(tmp_path / "held", 0))
@@ -67,8 +67,8 @@ def test_the_divergence_in_the_reward_changes_what_is_learned(tmp_path):
 
 @pytest.mark.parametrize("name", ["gspo", "hapo", "kl_cov", "dcpo", "asymre", "decoupled", "a_lol"])
 def test_a_run_takes_an_objective_by_name(tmp_path, name):
-    more = ['objective.old="recomputed"'] if name == "decoupled" else []
-    run = make_run(tmp_path / "run", *SHORT, "train.steps=1", f"objective.name={name}", *more)
+    more = ['objective.old_logprobs="recomputed"'] if name == "decoupled" else []
+    run = make_run(tmp_path / "run", *SHORT, "train.iterations=1", f"objective.name={name}", *more)
     train(run)
     (event,) = _trained(tmp_path / "run")
     assert event["updates"] >= 1
@@ -95,21 +95,23 @@ def test_the_keys_of_the_section_are_what_they_say():
     assert (dict(objective.options), objective.mode, objective.together) == ({}, "seq-mean-token-mean", "sequence")
     objective, _ = _objective("objective.name=gspo", "objective.sequence=turn", "objective.options.clip_low=0.01")
     assert (objective.options, objective.together) == ({"clip_low": 0.01}, "turn")
-    objective, control = _objective("objective.kl=0.1", "objective.kl_in=reward", "objective.kl_estimator=k2")
+    objective, control = _objective("objective.kl=0.1", "objective.kl.where=reward", "objective.kl.estimator=k2")
     assert (objective.kl, objective.needs_reference) == (0.0, False)
     assert control.kl_in_reward
     assert control.first() == {"kl": 0.1, "entropy": 0.0}
-    objective, control = _objective("objective.kl=0.1", "objective.kl_target=0.05", "objective.kl_corrected=true")
+    objective, control = _objective("objective.kl=0.1", "objective.kl.target=0.05", "objective.kl.corrected=true")
     assert (objective.kl, objective.kl_corrected, objective.needs_reference) == (0.1, True, True)
     assert not control.kl_in_reward
     assert control.after({"kl": 0.1, "entropy": 0.0}, {"kl": 0.5}, 1000)["kl"] == pytest.approx(0.102)
-    objective, _ = _objective("objective.name=gmpo", "objective.aggregation=token-sum-norm", "objective.norm=50.0")
+    objective, _ = _objective(
+        "objective.name=gmpo", "objective.aggregation=token-sum-norm", "objective.aggregation.norm=50.0"
+    )
     assert objective.norm == 50.0
 
 
 @pytest.mark.parametrize("name", objectives())
 def test_every_objective_can_be_chosen(name):
-    overrides = [f"objective.name={name}", 'objective.old="recomputed"']
+    overrides = [f"objective.name={name}", 'objective.old_logprobs="recomputed"']
     assert _objective(*overrides)[0].name == name
 
 
@@ -125,32 +127,35 @@ def test_every_objective_can_be_chosen(name):
         (["objective.name=math:pi"], "must be an ObjectiveInfo"),
         (["objective.sequence=turn"], "objective.sequence has no effect"),
         (["objective.options.dual_clip=0.5"], "dual_clip .* above 1"),
-        (["objective.correction=icepop"], 'set objective.old to "recomputed"'),
-        (["objective.name=decoupled"], "'decoupled' compares.*set objective.old to .recomputed"),
+        (["objective.correction=icepop"], 'set objective.old_logprobs to "recomputed"'),
+        (["objective.name=decoupled"], "'decoupled' compares.*set objective.old_logprobs to .recomputed"),
         (
-            ["objective.correction=icpop", 'objective.old="recomputed"'],
+            ["objective.correction=icpop", 'objective.old_logprobs="recomputed"'],
             "'icpop'; did you mean 'icepop'",
         ),
         (
-            ['objective.correction={name="icepop", hi=1.0}', 'objective.old="recomputed"'],
+            ['objective.correction={name="icepop", hi=1.0}', 'objective.old_logprobs="recomputed"'],
             "objective.correction has no option 'hi'",
         ),
         (
-            ['objective.correction={name="icepop", low=9.0}', 'objective.old="recomputed"'],
+            ['objective.correction={name="icepop", low=9.0}', 'objective.old_logprobs="recomputed"'],
             "0 <= low <= high",
         ),
         (["objective.correction={low=0.1}"], "objective.correction must be a name or a table with a name"),
-        (["objective.kl_target=0.1"], "objective.kl_target has no effect"),
-        (["objective.kl=0.1", "objective.kl_horizon=9.0"], "objective.kl_horizon has no effect"),
-        (["objective.kl=0.1", "objective.kl_in=reward", "objective.kl_corrected=true"], "kl_corrected has no effect"),
+        (["objective.kl.target=0.1"], "objective.kl.target has no effect"),
+        (["objective.kl=0.1", "objective.kl.horizon=9.0"], "objective.kl.horizon has no effect"),
         (
-            ["objective.kl=0.1", "objective.kl_in=reward", "objective.kl_estimator=k4"],
-            "unknown objective.kl_estimator 'k4'",
+            ["objective.kl=0.1", "objective.kl.where=reward", "objective.kl.corrected=true"],
+            r"kl\.corrected has no effect",
         ),
-        (["objective.kl=0.1", "objective.kl_estimator=k4"], "unknown objective.kl_estimator 'k4'"),
-        (["objective.entropy_target=0.1"], "objective.entropy_target has no effect"),
-        (["objective.entropy_step=0.1"], "objective.entropy_step has no effect"),
-        (["objective.norm=9.0"], "objective.norm has no effect"),
+        (
+            ["objective.kl=0.1", "objective.kl.where=reward", "objective.kl.estimator=k4"],
+            "unknown objective.kl.estimator 'k4'",
+        ),
+        (["objective.kl=0.1", "objective.kl.estimator=k4"], "unknown objective.kl.estimator 'k4'"),
+        (["objective.entropy.target=0.1"], "objective.entropy.target has no effect"),
+        (["objective.entropy.step=0.1"], "objective.entropy.step has no effect"),
+        (["objective.aggregation.norm=9.0"], "objective.aggregation.norm has no effect"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_played(overrides, message):

@@ -455,7 +455,7 @@ def test_coefficients_follow_their_targets():
     assert adaptive_entropy(0.001, 0.3, target=0.2, step=0.005) == 0.0
     assert adaptive_entropy(0.999, 0.1, target=0.2, step=0.005) == 1.0
     control = CoefficientSchedule(
-        ObjectiveSection(kl=0.1, kl_target=0.1, kl_horizon=100, entropy_target=0.2, entropy_step=0.01)
+        ObjectiveSection(kl={"coefficient": 0.1, "target": 0.1, "horizon": 100}, entropy={"target": 0.2, "step": 0.01})
     )
     now = control.first()
     assert now == {"kl": 0.1, "entropy": 0.0}
@@ -504,7 +504,7 @@ def test_self_imitation_leaves_failures_out():
         (lambda: Objective(name="kl_penalty", options={"estimator": "k3*"}), "k3"),
         (lambda: Objective(aggregation="token_mean"), "objective.aggregation.*'token-mean'"),
         (lambda: Objective(correction="tis"), "objective.correction 'tis'"),
-        (lambda: Objective(kl_estimator=""), "objective.kl_estimator"),
+        (lambda: Objective(kl_estimator=""), "objective.kl.estimator"),
         (lambda: Objective(correction="icepop", correction_low=6.0), "0 <= low <= high"),
         (
             lambda: Objective(name="decoupled", correction="tis_token"),
@@ -515,9 +515,9 @@ def test_self_imitation_leaves_failures_out():
         (lambda: Objective(kl=-0.1), "objective.kl must be >= 0"),
         (lambda: Objective(kl=float("nan")), "objective.kl must be a finite number"),
         (lambda: Objective(llds=True), "objective.llds must be a finite number, got True"),
-        (lambda: Objective(entropy_target=-1.0), "entropy_target must be >= 0"),
-        (lambda: Objective(norm=0), "objective.norm must be > 0"),
-        (lambda: Objective(kl_corrected=1), "kl_corrected must be true or false"),
+        (lambda: Objective(entropy_target=-1.0), r"entropy\.target must be >= 0"),
+        (lambda: Objective(norm=0), "objective.aggregation.norm must be > 0"),
+        (lambda: Objective(kl_corrected=1), r"kl\.corrected must be true or false"),
         (lambda: Objective(aggregation=["token-mean"]), "objective.aggregation"),
     ],
 )

@@ -71,12 +71,13 @@ def make_run(folder, device, steps):
     table = {
         "threads": 1,
         "output": str(folder),
-        "trajectories": ".jsonl",
+        "trajectory_format": ".jsonl",
         "env": {"id": f"toys.corridor:{toys.corridor.ID}", "kwargs": {"lengths": [3, 4]}},
         "agent": {"max_turns": 6, "max_tokens": 8},
-        "policy": {"vocab": 280, "hidden": 32, "layers": 2, "heads": 2, "context": 400, "device": device},
-        "imitation": {"episodes": 10, "epochs": 3, "lr": 5e-3, "batch": 600, "noise": 0.2},
-        "train": {"steps": steps, "tasks": 4, "group": 4, "updates": 2, "lr": 1e-3, "checkpoint_every": 1},
+        "policy": {"new": {"vocab": 280, "hidden": 32, "layers": 2, "heads": 2}, "context": 400, "device": device},
+        "imitation": {"episodes": 10, "epochs": 3, "lr": 5e-3, "batch_tokens": 600, "noise": 0.2},
+        "train": {"iterations": steps, "groups": 4, "group_size": 4, "optimizer_steps": 2, "lr": 1e-3},
+        "checkpoints": {"every": 1},
         "evaluation": {"episodes": 4},
     }
     return Run.parse(table, [])

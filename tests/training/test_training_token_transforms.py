@@ -21,7 +21,7 @@ from turnwise.training.objectives import Objective
 from turnwise.training.parts import prepare
 
 torch.set_num_threads(1)
-SHORT = ("train.steps=2", "train.checkpoint_every=1", "train.keep=3", "evaluation.episodes=0")
+SHORT = ("train.iterations=2", "checkpoints.every=1", "checkpoints.keep=3", "evaluation.episodes=0")
 OPTIONS = {"hicra": {"planning": ["BC", "e"], "alpha": 0.5}, "gtpo": {"entropy_limit": 9.0}}
 WORDS = {name: {**options, "planning": ["go", "e"]} if "planning" in options else options
          for name, options in OPTIONS.items()}  # fmt: skip
@@ -195,7 +195,7 @@ def plain(tmp_path_factory):
 @pytest.mark.parametrize("name", transforms())
 def test_a_run_with_a_transform_goes_on_to_the_same_weights(name, tmp_path, plain):
     train(make_run(tmp_path / "whole", *_overrides(name)))
-    train(make_run(tmp_path / "parts", *_overrides(name), "train.steps=1"))
+    train(make_run(tmp_path / "parts", *_overrides(name), "train.iterations=1"))
     train(make_run(tmp_path / "parts", *_overrides(name)), resume=True)
     assert_same_weights(weights(tmp_path / "whole", 2), weights(tmp_path / "parts", 2))
     with pytest.raises(AssertionError):
@@ -208,7 +208,7 @@ def test_a_run_with_a_transform_goes_on_to_the_same_weights(name, tmp_path, plai
 
 
 def test_without_a_transform_nothing_is_said_of_one(tmp_path):
-    run = make_run(tmp_path / "run", *SHORT, "train.steps=1")
+    run = make_run(tmp_path / "run", *SHORT, "train.iterations=1")
     train(run)
     (event,) = [event for event in lines(tmp_path / "run") if event["phase"] == "train"]
     assert not [key for key in event if key.startswith("transform")]

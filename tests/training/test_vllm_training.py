@@ -18,10 +18,10 @@ TABLE = {
     "threads": 1,
     "env": {"id": f"toys.corridor:{toys.corridor.ID}", "kwargs": {"lengths": [3, 4]}},
     "agent": {"max_turns": 6, "max_tokens": 8},
-    "policy": {"vocab": 280, "hidden": 32, "layers": 1, "heads": 1, "context": 400},
-    "imitation": {"episodes": 10, "epochs": 1, "lr": 5e-3, "batch": 600},
-    "sampler": {"engine": "vllm", "memory": 0.125},
-    "train": {"steps": 2, "tasks": 2, "group": 3, "updates": 2, "lr": 0.01},
+    "policy": {"new": {"vocab": 280, "hidden": 32, "layers": 1, "heads": 1}, "context": 400},
+    "imitation": {"episodes": 10, "epochs": 1, "lr": 5e-3, "batch_tokens": 600},
+    "sampler": {"engine": "vllm", "kv_cache_gib": 0.125},
+    "train": {"iterations": 2, "groups": 2, "group_size": 3, "optimizer_steps": 2, "lr": 0.01},
     "evaluation": {"episodes": 0},
 }
 
@@ -41,7 +41,7 @@ def test_two_iterations_sample_from_the_learners_weights(tmp_path: Path) -> None
 
 @pytest.mark.vllm
 def test_answers_go_on_under_new_weights_and_every_token_knows_its_own(tmp_path: Path) -> None:
-    words = ["train.spare=3", "train.steps=6", "train.lr=0.02", "train.checkpoint_every=1", "train.keep=9"]
+    words = ["train.spare_groups=3", "train.iterations=6", "train.lr=0.02", "checkpoints.every=1", "checkpoints.keep=9"]
     more = ["imitation.epochs=0", "agent.max_tokens=48", "train.concurrency=3", f'output="{tmp_path / "run"}"']
     assert train(Run.parse(TABLE, [*words, *more])).finished
     within = 0

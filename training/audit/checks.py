@@ -326,7 +326,7 @@ def wrong_groups(audited: AuditedRun, iteration: int, episodes: Sequence[Episode
     """
     section = audited.run.train
     # groups without a turn are replaced by later ones: at most as many as AsynchronousRollouts lets there be
-    begun = range(2 * section.steps + 1) if section.asynchronous else [iteration - 1]
+    begun = range(2 * section.iterations + 1) if section.asynchronous else [iteration - 1]
     seeds = {Seeds(audited.run.seed).of("rollout", number) for number in begun}
     failed = Counter(one.task for one in episodes if not one.finished)
     given_up = {task for task, count in failed.items() if count >= QUARANTINE_ERRORS}
@@ -340,10 +340,10 @@ def wrong_groups(audited: AuditedRun, iteration: int, episodes: Sequence[Episode
             yield one.id, f"the id does not belong to task {one.task} and seed {one.seed}{known}"
     first = [one for one in episodes if not is_replacement(one.id)]
     for task, count in Counter(one.task for one in first).items():
-        if count % section.group and task not in given_up:
-            yield None, f"task {task} has {count} trajectories, expected groups of {section.group}"
-    if len(first) != section.tasks * section.group and not given_up:
-        yield None, f"{len(first)} trajectories are stored, expected {section.tasks} x {section.group}"
+        if count % section.group_size and task not in given_up:
+            yield None, f"task {task} has {count} trajectories, expected groups of {section.group_size}"
+    if len(first) != section.groups * section.group_size and not given_up:
+        yield None, f"{len(first)} trajectories are stored, expected {section.groups} x {section.group_size}"
 
 
 def wrong_metrics(audited: AuditedRun, iteration: int, episodes: Sequence[EpisodeEnd]) -> OfIteration:

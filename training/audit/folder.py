@@ -68,7 +68,7 @@ class AuditedFolder:
 def kept_weights(folder: Path, run: Run, further: Sequence[Path] = ()) -> dict[int, Path]:
     """Return the checkpoint folder of every version of the weights that is kept.
 
-    Version v are the weights after v iterations. Version 0 is also the reference policy, or the folder of policy.path
+    Version v are the weights after v iterations. Version 0 is also the reference policy, or the folder of policy.model
     in a run without a warm start.
 
     Args:
@@ -80,8 +80,8 @@ def kept_weights(folder: Path, run: Run, further: Sequence[Path] = ()) -> dict[i
         TrainingError: one of the further folders holds no checkpoint.
     """
     found: dict[int, Path] = {}
-    base = Path(run.policy.path).expanduser()
-    if run.policy.path and not run.imitation.episodes and _holds_model(base):
+    base = Path(run.policy.model).expanduser()
+    if run.policy.model and not run.imitation.episodes and _holds_model(base):
         found[0] = base
     for parent in (folder / "reference", folder / "checkpoints"):
         found |= _checkpoints(parent)
@@ -180,7 +180,7 @@ def wrong_metrics_file(audited: AuditedFolder) -> Problems:
 
 def _copies(audited: AuditedFolder) -> Problems:
     """Yield before.json and after.json where they differ from the evaluations that they repeat."""
-    for name, step in (("before.json", 0), ("after.json", audited.run.train.steps)):
+    for name, step in (("before.json", 0), ("after.json", audited.run.train.iterations)):
         copy, file = audited.path / name, audited.path / "evaluations" / f"{step:06d}.json"
         if copy.is_file() and file.is_file() and read_bytes(copy) != read_bytes(file):
             yield Place(iteration=step), f"{name} differs from evaluations/{file.name}"

@@ -222,18 +222,18 @@ class _Audit:
         for check, result in self.of_trajectories:
             why = check.possible(self.audited)
             result.not_done.extend([why] if why else [])
-        gone = sorted(self.audited.finished.keys() - dict(files).keys()) if self.files.run.trajectories else []
+        gone = sorted(self.audited.finished.keys() - dict(files).keys()) if self.files.run.trajectory_format else []
         if gone and self.options.iteration is None:
             self.readable.not_done.append(
                 f"trajectories that metrics.jsonl has are not stored: iteration{'s' if gone[1:] else ''} {ranges(gone)}"
                 + (
-                    f" (train.keep_trajectories = {newest})"
-                    if (newest := self.files.run.train.keep_trajectories)
+                    f" (checkpoints.keep_trajectories = {newest})"
+                    if (newest := self.files.run.checkpoints.keep_trajectories)
                     else ""
                 )
             )
         if not files and not gone:
-            kept = "the run was told to store none" if not self.files.run.trajectories else "there are none yet"
+            kept = "the run was told to store none" if not self.files.run.trajectory_format else "there are none yet"
             self.result.notes.append(f"no trajectories: {kept}")
         if self.options.limit:
             self.result.notes.append(f"at most {self.options.limit} trajectories of each iteration were read")

@@ -63,11 +63,11 @@ class CoefficientSchedule:
     @property
     def kl_in_reward(self) -> bool:
         """Whether the KL term is subtracted from the rewards."""
-        return self.section.kl > 0 and self.section.kl_in == "reward"
+        return self.section.kl.coefficient > 0 and self.section.kl.where == "reward"
 
     def first(self) -> dict[str, float]:
         """Return the coefficients of the first iteration: "kl" and "entropy"."""
-        return {"kl": self.section.kl, "entropy": self.section.entropy}
+        return {"kl": self.section.kl.coefficient, "entropy": self.section.entropy.coefficient}
 
     def after(self, now: Mapping[str, float], stats: Mapping[str, float], episodes: int) -> dict[str, float]:
         """Return the coefficients of the next iteration.
@@ -78,9 +78,9 @@ class CoefficientSchedule:
             episodes: number of episodes in it.
         """
         kl, entropy, section = now["kl"], now["entropy"], self.section
-        if kl and section.kl_target and "kl" in stats:
-            kl = adaptive_kl(kl, stats["kl"], target=section.kl_target, horizon=section.kl_horizon, episodes=episodes)
-        if section.entropy_target and "entropy" in stats:
-            target, step = section.entropy_target, section.entropy_step
+        if kl and section.kl.target and "kl" in stats:
+            kl = adaptive_kl(kl, stats["kl"], target=section.kl.target, horizon=section.kl.horizon, episodes=episodes)
+        if section.entropy.target and "entropy" in stats:
+            target, step = section.entropy.target, section.entropy.step
             entropy = adaptive_entropy(entropy, stats["entropy"], target=target, step=step)
         return {"kl": kl, "entropy": entropy}

@@ -6,7 +6,8 @@ error that suggests the nearest one. A key that is set and has no effect in the 
 """
 
 import tomllib
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -14,8 +15,10 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from turnwise.registry import suggest
 from turnwise.tools.bounded_input import InputError, read_toml
+from turnwise.training.config.renamed import new_name, put, with_new_names
 from turnwise.training.config.sections import (
     AgentSection,
+    CheckpointsSection,
     Choice,
     ClusterSection,
     CreditSection,
@@ -52,7 +55,7 @@ class Run(Section):
         ge=1,
         description="Processes that play episodes and compute gradients at once, each with one thread (CPU only).",
     )
-    trajectories: Literal["", ".jsonl", ".jsonl.gz", ".jsonl.zst"] = Field(
+    trajectory_format: Literal["", ".jsonl", ".jsonl.gz", ".jsonl.zst"] = Field(
         default=".jsonl.gz", description="Format in which trajectories are stored; empty: they are not."
     )
     loggers: list[Literal["tensorboard", "trackio", "wandb"]] = Field(
@@ -71,6 +74,7 @@ class Run(Section):
     credit: CreditSection = Field(default_factory=CreditSection, description="Credit assignment.")
     objective: ObjectiveSection = Field(default_factory=ObjectiveSection, description="The loss.")
     train: TrainSection = Field(default_factory=TrainSection, description="The loop.")
+    checkpoints: CheckpointsSection = Field(default_factory=CheckpointsSection, description="What is kept of the run.")
     evaluation: EvaluationSection = Field(default_factory=EvaluationSection, description="The evaluation.")
 
     @model_validator(mode="before")
@@ -84,9 +88,9 @@ class Run(Section):
             objective = ObjectiveSection.model_validate(table.get("objective", {}))
         except ValidationError:  # the sections' own validation says so
             return table
-        if not train.asynchronous or objective.model_fields_set & {"name", "old"}:
+        if not train.asynchronous or objective.model_fields_set & {"name", "old_logprobs"}:
             return table
-        values = {**dict(objective), "name": "decoupled", "old": "recomputed"}
+        values = {**dict(objective), "name": "decoupled", "old_logprobs": "recomputed"}
         # it is a default: still not set, so that an arm of an ablation may choose another one
         section = ObjectiveSection.model_construct(_fields_set=objective.model_fields_set, **values)
         return {**table, "objective": section}
@@ -97,8 +101,8 @@ class Run(Section):
         return Path(self.output).expanduser() if self.output else Path("runs") / self.name
 
     def evaluation_kwargs(self) -> dict[str, Any]:
-        """Return the arguments of the environment in evaluation: env.kwargs, updated with env.eval."""
-        return {**self.env.kwargs, **self.env.eval}
+        """Return the arguments of the environment in evaluation: env.kwargs, updated with evaluation.env."""
+        return {**self.env.kwargs, **self.evaluation.env}
 
     def demonstration_kwargs(self) -> dict[str, Any]:
         """Return the arguments of the environment in demonstrations: env.kwargs, updated with imitation.env."""
@@ -134,9 +138,12 @@ class Run(Section):
         Raises:
             ConfigError: a key is unknown, or a value is invalid.
         """
-        merged = _copy(table)
+        merged, renamed = with_new_names(table)
         for override in overrides:
-            _override(merged, override)
+            renamed |= _override(merged, override)
+        if renamed:
+            pairs = ", ".join(f"{old} is now {new}" for old, new in renamed.items())
+            warnings.warn(f"{source} has old names of keys: {pairs}", FutureWarning, stacklevel=2)
         try:
             return cls.model_validate(merged)
         except ValidationError as error:
@@ -151,21 +158,15 @@ class Run(Section):
         return "".join(render(self.model_dump()))
 
 
-def _copy(table: dict[str, Any]) -> dict[str, Any]:
-    return {key: _copy(value) if isinstance(value, dict) else value for key, value in table.items()}
-
-
-def _override(table: dict[str, Any], override: str) -> None:
-    """Set one "a.b=value" in the nested tables."""
+def _override(table: dict[str, Any], override: str) -> dict[str, str]:
+    """Set one "a.b=value" in the nested tables; return the old key in it with what it is called now."""
     name, equals, text = override.partition("=")
     keys = name.strip().split(".")
     if not equals or not all(keys):
         raise ConfigError(f"an override has the form section.key=value, got {override!r}")
-    for depth, key in enumerate(keys[:-1]):
-        table = table.setdefault(key, {})
-        if not isinstance(table, dict):
-            raise ConfigError(f"{override!r} cannot be set: {'.'.join(keys[: depth + 1])} is a value, not a table")
-    table[keys[-1]] = parse_value(text.strip())
+    path, renamed = new_name(keys)
+    put(table, path, parse_value(text.strip()), f"{override!r} cannot be set: {{value}} is a value, not a table")
+    return renamed
 
 
 def parse_value(text: str) -> Any:
@@ -250,7 +251,8 @@ def reference() -> str:
         "`python -c \"from turnwise.training.config.run import reference as r; print(r(), end='')\" > docs/config.md`.",
         "",
         "A run is one TOML file. On the command line, `section.key=value` replaces a value. A key that is unknown, or",
-        "that has no effect in the run (such as `policy.hidden` beside `policy.path`), is an error that names it.",
+        "that has no effect in the run (such as `policy.new.hidden` beside `policy.model`), is an error that names it.",
+        "Old names of keys are read as today's, with a note.",
         "",
         'Where a value is described as a choice with options, it is a name or a table: `"window"` or',
         '`{name = "window", history = 2}`. Names are those of turnwise, of the entry points of installed packages, or',
@@ -273,8 +275,16 @@ def reference() -> str:
             "| key | default | meaning |",
             "|---|---|---|",
         ]
-        for key, field in section.model_fields.items():
-            if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-                continue
-            lines.append(f"| `{key}` | `{literal(field.default)}` | {field.description} |")
+        lines += _rows(section, nested=bool(name))
     return "\n".join(lines) + "\n"
+
+
+def _rows(section: type[BaseModel], *, nested: bool, prefix: str = "") -> Iterator[str]:
+    """Yield the rows of a section's table; `nested`: with those of the tables in it."""
+    for key, field in section.model_fields.items():
+        inner = field.annotation
+        if not (isinstance(inner, type) and issubclass(inner, Section)):
+            yield f"| `{prefix}{key}` | `{literal(field.default)}` | {field.description} |"
+        elif nested:
+            yield f"| `{prefix}{key}` | | {field.description} |"
+            yield from _rows(inner, nested=True, prefix=f"{key}.")

@@ -1,8 +1,8 @@
 """The sections of a run's configuration: every key with its default, its bounds, and one line of documentation."""
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from turnwise.training.errors import ConfigError
 
@@ -46,14 +46,25 @@ class Section(BaseModel):
         return value
 
 
+class AbbreviatedSection(Section):
+    """A table that a plain value abbreviates: the value of one of its keys."""
+
+    abbreviated: ClassVar[str]
+    """The key."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_value(cls, value: object) -> object:
+        """Read a name or a number as the table with that key."""
+        plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+        return {cls.abbreviated: value} if plain else value
+
+
 class EnvSection(Section):
     """The environment that the policy is trained in."""
 
     id: str = Field(default="turnwise/Household-v0", description="Gymnasium id of the environment.")
     kwargs: dict[str, Any] = Field(default={}, description="Arguments of the environment.")
-    eval: dict[str, Any] = Field(
-        default={}, description='Arguments that differ in evaluation, such as {split = "held_out"}.'
-    )
     deadline: float = Field(
         default=0.0,
         ge=0,
@@ -64,11 +75,11 @@ class EnvSection(Section):
         ge=0,
         description="Processes in which environments of rollouts live, on the cluster if there is one; 0: in this one.",
     )
-    in_order: bool = Field(
+    deterministic: bool = Field(
         default=False,
         description="With workers: take their answers in the order of the calls; repeatable, but slower.",
     )
-    memory: float = Field(
+    memory_gib: float = Field(
         default=0.0,
         ge=0,
         description="GiB that a worker may use; one that has grown beyond it is replaced. 0: no limit.",
@@ -95,7 +106,7 @@ class AgentSection(Section):
         default=1.0, gt=0, description="Sampling temperature in training; the loss uses the same distribution."
     )
     top_p: float = Field(
-        default=1.0, gt=0, le=1, description="Nucleus sampling; 1: off, as training needs it (train.steps > 0)."
+        default=1.0, gt=0, le=1, description="Nucleus sampling; 1: off, as training needs it (train.iterations > 0)."
     )
     stop: list[str] = Field(
         default=[], description='Stop strings; the answer includes the one that ended it. ["\\n"] for base models.'
@@ -108,10 +119,19 @@ class AgentSection(Section):
     )
 
 
+class NewModelSection(Section):
+    """Sizes of a new model."""
+
+    vocab: int = Field(default=512, ge=260, description="Vocabulary size of the new tokenizer.")
+    hidden: int = Field(default=128, ge=8, description="Hidden size of the new model.")
+    layers: int = Field(default=4, ge=1, description="Number of layers of the new model.")
+    heads: int = Field(default=4, ge=1, description="Number of attention heads of the new model.")
+
+
 class PolicySection(Section):
     """The model: a Hugging Face model, or a new small Llama with a tokenizer trained on demonstrations."""
 
-    path: str = Field(
+    model: str = Field(
         default="",
         description='Folder or Hugging Face id, such as "Qwen/Qwen2.5-1.5B-Instruct@REVISION"; empty: a new model.',
     )
@@ -121,16 +141,13 @@ class PolicySection(Section):
     attention: Literal["", "sdpa", "eager", "flash_attention_2"] = Field(
         default="", description="Attention implementation; empty: chosen by transformers."
     )
-    checkpointing: bool = Field(
+    recompute_activations: bool = Field(
         default=False, description="Recompute activations in the backward pass: less memory, a third more time."
     )
     lora: dict[str, Any] = Field(
         default={}, description="Train a LoRA adapter only, such as {rank = 16, alpha = 32}; empty: all weights."
     )
-    vocab: int = Field(default=512, ge=260, description="Vocabulary size of the new tokenizer.")
-    hidden: int = Field(default=128, ge=8, description="Hidden size of the new model.")
-    layers: int = Field(default=4, ge=1, description="Number of layers of the new model.")
-    heads: int = Field(default=4, ge=1, description="Number of attention heads of the new model.")
+    new: NewModelSection = Field(default_factory=NewModelSection, description="Sizes of a new model.")
     context: int = Field(default=1024, ge=16, description="Maximum number of tokens in a prompt and its answer.")
     device: str = Field(default="cpu", description="Device of the model: cpu, cuda, cuda:N, or auto.")
 
@@ -143,7 +160,9 @@ class SamplerSection(Section):
     dtype: Literal["", "float32", "bfloat16", "float16"] = Field(
         default="", description="Type of the engine's weights; empty: policy.dtype."
     )
-    memory: float = Field(default=0.0, ge=0, description="Memory of the KV cache in GiB; 0: chosen by the engine.")
+    kv_cache_gib: float = Field(
+        default=0.0, ge=0, description="Memory of the KV cache in GiB; 0: chosen by the engine."
+    )
     options: dict[str, Any] = Field(default={}, description="Options of the engine.")
     gap_limit: float = Field(
         default=0.1,
@@ -208,13 +227,13 @@ class ImitationSection(Section):
         description="Probability of one wrong word in an action that the environment cannot list (an edit, a query).",
     )
     won_only: bool = Field(default=True, description="Imitate successful demonstrations only.")
-    observations: float = Field(
+    observation_weight: float = Field(
         default=0.0, ge=0, description="Loss weight of observation tokens; tokens of the answers have weight 1."
     )
     epochs: int = Field(default=1, ge=0, description="Passes over the demonstrations.")
     lr: float = Field(default=1e-3, gt=0, le=1, description="Peak learning rate (5 % linear warm-up, then cosine).")
-    batch: int = Field(default=1024, ge=1, description="Tokens per optimizer step.")
-    target: float = Field(
+    batch_tokens: int = Field(default=1024, ge=1, description="Tokens per optimizer step.")
+    target_loss: float = Field(
         default=0.0, ge=0, description="Loss (nats per answer token) at which the warm start ends early; 0: never."
     )
 
@@ -235,43 +254,71 @@ class CreditSection(Section):
     )
 
 
+class AggregationSection(AbbreviatedSection):
+    """How token losses become one number."""
+
+    abbreviated = "name"
+
+    name: str = Field(
+        default="", description="The aggregation; see `turnwise list objectives`. Empty: the objective's own."
+    )
+    norm: float = Field(
+        default=1024.0, gt=0, description="Divisor of aggregations whose name contains `norm`, in tokens."
+    )
+
+
+class KLSection(AbbreviatedSection):
+    """The KL divergence from the reference policy, which is the policy before training."""
+
+    abbreviated = "coefficient"
+
+    coefficient: float = Field(default=0.0, ge=0, description="Coefficient of the KL term; 0: none.")
+    estimator: str = Field(default="k3", description="KL estimator: k1, k2, k3, k3+ or k3-unbounded.")
+    where: Literal["loss", "reward"] = Field(
+        default="loss", description="Add the KL term to the loss, or subtract it from the reward of each turn."
+    )
+    corrected: bool = Field(
+        default=False, description="Weight the KL term in the loss by the importance ratio of the old policy."
+    )
+    target: float = Field(
+        default=0.0, ge=0, description="Adapt the coefficient towards this divergence (nats per token); 0: keep it."
+    )
+    horizon: float = Field(default=10000.0, gt=0, description="Episodes over which the coefficient adapts.")
+
+
+class EntropySection(AbbreviatedSection):
+    """The entropy bonus."""
+
+    abbreviated = "coefficient"
+
+    coefficient: float = Field(default=0.0, description="Coefficient of the entropy bonus.")
+    target: float = Field(
+        default=0.0, ge=0, description="Mean entropy (nats) above which there is no bonus; 0: always a bonus."
+    )
+    step: float = Field(default=0.0, ge=0, description="Change of the coefficient per iteration towards the target.")
+
+
 class ObjectiveSection(Section):
     """The loss: an objective by name, how its tokens are aggregated, and additional terms."""
 
     name: str = Field(
         default="ppo_clip",
-        description="The objective; see `turnwise list objectives`. With train.staleness or train.spare, "
-        '`decoupled` with old = "recomputed" is the default.',
+        description="The objective; see `turnwise list objectives`. With train.staleness or train.spare_groups, "
+        '`decoupled` with old_logprobs = "recomputed" is the default.',
     )
     options: dict[str, Any] = Field(default={}, description="Options of the objective, such as clip_low, clip_high.")
     sequence: Literal["trajectory", "turn"] = Field(
         default="trajectory", description="What counts as a sequence in sequence-level objectives and corrections."
     )
-    aggregation: str = Field(
-        default="",
-        description="How token losses are averaged; see `turnwise list objectives`. Empty: the objective's own.",
+    aggregation: AggregationSection = Field(
+        default_factory=AggregationSection, description="How token losses are averaged: a name, or a table."
     )
-    norm: float = Field(
-        default=1024.0, gt=0, description="Divisor of aggregations whose name contains `norm`, in tokens."
+    kl: KLSection = Field(
+        default_factory=KLSection,
+        description="The KL divergence from the reference policy: its coefficient, or a table.",
     )
-    kl: float = Field(default=0.0, ge=0, description="Coefficient of the KL divergence from the reference policy.")
-    kl_estimator: str = Field(default="k3", description="KL estimator: k1, k2, k3, k3+ or k3-unbounded.")
-    kl_in: Literal["loss", "reward"] = Field(
-        default="loss", description="Add the KL term to the loss, or subtract it from the reward of each turn."
-    )
-    kl_corrected: bool = Field(
-        default=False, description="Weight the KL term in the loss by the importance ratio of the old policy."
-    )
-    kl_target: float = Field(
-        default=0.0, ge=0, description="Adapt the coefficient towards this divergence (nats per token); 0: keep it."
-    )
-    kl_horizon: float = Field(default=10000.0, gt=0, description="Episodes over which the coefficient adapts.")
-    entropy: float = Field(default=0.0, description="Coefficient of the entropy bonus.")
-    entropy_target: float = Field(
-        default=0.0, ge=0, description="Mean entropy (nats) above which there is no bonus; 0: always a bonus."
-    )
-    entropy_step: float = Field(
-        default=0.0, ge=0, description="Change of the entropy coefficient per iteration towards the target."
+    entropy: EntropySection = Field(
+        default_factory=EntropySection, description="The entropy bonus: its coefficient, or a table."
     )
     correction: Choice = Field(
         default="",
@@ -280,54 +327,89 @@ class ObjectiveSection(Section):
     llds: float = Field(
         default=0.0, ge=0, description="Coefficient of the penalty on good actions that became less likely."
     )
-    old: Literal["sampled", "recomputed"] = Field(
+    old_logprobs: Literal["sampled", "recomputed"] = Field(
         default="sampled",
         description="Old log-probabilities: those of the sampler, or recomputed by the learner before the update.",
     )
 
 
+class ScheduleSection(AbbreviatedSection):
+    """How the learning rate changes."""
+
+    abbreviated = "name"
+
+    name: Literal["constant", "cosine"] = Field(default="constant", description="Learning rate after the warm-up.")
+    warmup: int = Field(default=0, ge=0, description="Optimizer steps of linear warm-up.")
+
+
+class OptimizerSection(AbbreviatedSection):
+    """The optimizer."""
+
+    abbreviated = "name"
+
+    name: Literal["adamw", "adamw_fused", "adamw_8bit"] = Field(
+        default="adamw", description="AdamW, with fused kernels or with 8-bit moments (CUDA)."
+    )
+    weight_decay: float = Field(default=0.0, ge=0, description="Weight decay of AdamW.")
+
+
 class TrainSection(Section):
     """The reinforcement-learning loop."""
 
-    steps: int = Field(default=100, ge=0, description="Iterations: sample tasks, roll out, update.")
-    tasks: int = Field(default=8, ge=1, description="Groups (task instances) per iteration.")
-    pool: int = Field(
+    iterations: int = Field(default=100, ge=0, description="Iterations: sample tasks, roll out, update.")
+    groups: int = Field(default=8, ge=1, description="Groups (task instances) per iteration.")
+    distinct_tasks: int = Field(
         default=0, ge=0, description="Number of distinct training tasks; 0: as many as the environment lists."
     )
-    group: int = Field(default=8, ge=1, description="Episodes per group.")
+    group_size: int = Field(default=8, ge=1, description="Episodes per group.")
     concurrency: int = Field(default=64, ge=1, description="Maximum number of episodes in play at once.")
-    repairs: int = Field(default=1, ge=0, description="How many failed episodes of a group are played again.")
+    replacements: int = Field(default=1, ge=0, description="How many failed episodes of a group are played again.")
     staleness: int = Field(
         default=0,
         ge=0,
         description="Maximum age of turns, in updates. Above 0, rollouts go on during updates; at 0, they alternate.",
     )
-    spare: int = Field(
+    spare_groups: int = Field(
         default=0,
         ge=0,
         description="Groups in play beyond those that the iterations need; unfinished ones continue in the next one.",
     )
-    in_order: bool = Field(
+    deterministic: bool = Field(
         default=False,
         description="With staleness: take groups in order, and let new weights wait for all groups in play; "
         "repeatable, but slower.",
     )
-    updates: int = Field(default=2, ge=1, description="Optimizer steps per iteration, however long the episodes were.")
+    optimizer_steps: int = Field(
+        default=2, ge=1, description="Optimizer steps per iteration, however long the episodes were."
+    )
     lr: float = Field(default=3e-4, gt=0, le=1, description="Peak learning rate.")
-    schedule: Literal["constant", "cosine"] = Field(default="constant", description="Learning rate after the warm-up.")
-    warmup: int = Field(default=0, ge=0, description="Optimizer steps of linear warm-up.")
-    weight_decay: float = Field(default=0.0, ge=0, description="Weight decay of AdamW.")
+    schedule: ScheduleSection = Field(
+        default_factory=ScheduleSection, description="How the learning rate changes: a name, or a table."
+    )
     grad_clip: float = Field(default=1.0, gt=0, description="Maximum norm of the gradient.")
-    optimizer: Literal["adamw", "adamw_fused", "adamw_8bit"] = Field(
-        default="adamw", description="AdamW, with fused kernels or with 8-bit moments (CUDA)."
+    optimizer: OptimizerSection = Field(
+        default_factory=OptimizerSection, description="The optimizer: a name, or a table."
     )
     micro_tokens: int = Field(default=4096, ge=1, description="Tokens per micro-batch, padding included.")
     packing: bool = Field(
         default=False, description="Compute the sequences of a micro-batch as one row, without padding."
     )
-    checkpoint_every: int = Field(
-        default=10, ge=0, description="Iterations between checkpoints; 0: only the first and the last."
-    )
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether episodes may be played with several versions of the weights."""
+        return bool(self.staleness or self.spare_groups)
+
+    @property
+    def oldest(self) -> int:
+        """Largest number of updates between sampling a turn and training on it; older turns carry no loss."""
+        return self.staleness + bool(self.spare_groups)
+
+
+class CheckpointsSection(Section):
+    """Checkpoints, and what is kept of the run beside them."""
+
+    every: int = Field(default=10, ge=0, description="Iterations between checkpoints; 0: only the first and the last.")
     keep: int = Field(default=2, ge=1, description="Number of checkpoints to keep.")
     keep_trajectories: int = Field(
         default=0,
@@ -335,21 +417,16 @@ class TrainSection(Section):
         description="Iterations before the oldest kept checkpoint whose trajectories are kept; 0: all iterations.",
     )
 
-    @property
-    def asynchronous(self) -> bool:
-        """Whether episodes may be played with several versions of the weights."""
-        return bool(self.staleness or self.spare)
-
-    @property
-    def oldest(self) -> int:
-        """Largest number of updates between sampling a turn and training on it; older turns carry no loss."""
-        return self.staleness + bool(self.spare)
-
 
 class EvaluationSection(Section):
     """Evaluation on a fixed panel of tasks: before, during and after training."""
 
     every: int = Field(default=0, ge=0, description="Iterations between evaluations; 0: only before and after.")
     episodes: int = Field(default=100, ge=0, description="Tasks in the panel, one episode each; 0: no evaluation.")
-    during: int = Field(default=0, ge=0, description="Tasks of an evaluation during training; 0: the whole panel.")
+    episodes_during_training: int = Field(
+        default=0, ge=0, description="Tasks of an evaluation during training; 0: the whole panel."
+    )
+    env: dict[str, Any] = Field(
+        default={}, description='Arguments of the environment that differ in evaluation, such as {split = "held_out"}.'
+    )
     temperature: float = Field(default=1.0, ge=0, description="Sampling temperature; 0: greedy.")

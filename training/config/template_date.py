@@ -17,7 +17,7 @@ def with_date(run: Run, policy: Path | None) -> Run:
 
     Args:
         run: the configuration.
-        policy: folder of the model of policy.path, for a run that begins; None for a new model and for a run that is
+        policy: folder of the model of policy.model, for a run that begins; None for a new model and for a run that is
             resumed.
     """
     chat = run.agent.chat

@@ -92,7 +92,9 @@ def imitate(
     """
     started = time.perf_counter()
     rng = np.random.default_rng(seed)
-    cuts = [(epoch, rows) for epoch in range(section.epochs) for rows in _steps(batch.lengths, section.batch, rng)]
+    cuts = [
+        (epoch, rows) for epoch in range(section.epochs) for rows in _steps(batch.lengths, section.batch_tokens, rng)
+    ]
     betas = 0.9, min(0.999, max(0.9, 1.0 - 20.0 / max(1, len(cuts))))
     optimizer = make_optimizer(
         learner.model, lr=section.lr, weight_decay=weight_decay, betas=betas, name=learner.optimizer_name
@@ -109,7 +111,7 @@ def imitate(
         tokens += int(batch.lengths[rows].sum())
         if on_step is not None:
             on_step({"step": step + 1, "steps": len(cuts), "epoch": epoch + 1, "loss": loss, "lr": rate})
-        if _reached(losses, len(cuts) // 20, section.target):
+        if _reached(losses, len(cuts) // 20, section.target_loss):
             break
     tail = [loss for loss in losses[-max(1, len(losses) // 10) :] if math.isfinite(loss)]
     return {

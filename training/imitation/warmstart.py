@@ -61,7 +61,7 @@ class WarmStart:
             TrainingError: the policy cannot be read, or no demonstration can be used.
         """
         torch.manual_seed(self.seeds.of("torch"))
-        learner = self._load() if self.policy.path else None
+        learner = self._load() if self.policy.model else None
         if not self.imitation.episodes:
             assert learner is not None, "prepare() requires a policy or demonstrations"
             return learner
@@ -76,7 +76,7 @@ class WarmStart:
         return learner
 
     def _load(self) -> Learner:
-        folder = find_model(self.policy.path)
+        folder = find_model(self.policy.model)
         require_whole(folder.path)
         tokenizer = load_tokenizer(folder.path)
         agent = self.agents(tokenizer)  # an unsuitable chat template is reported before anything is played
@@ -85,15 +85,16 @@ class WarmStart:
         return self.make_learner(model, tokenizer)
 
     def _build(self, demonstrations: Demonstrations) -> Learner:
-        sizes = self.policy.model_dump(include={"vocab", "hidden", "layers", "heads", "context"})
-        model, tokenizer = build_policy(demonstrations.texts, **sizes, seed=self.seeds.of("weights"))
+        sizes, seed = self.policy.new.model_dump(), self.seeds.of("weights")
+        model, tokenizer = build_policy(demonstrations.texts, **sizes, context=self.policy.context, seed=seed)
         check_context(self.prompts, self.agents(tokenizer), tokenizer, model.config)
         return self.make_learner(model, tokenizer)
 
     def _imitate(self, learner: Learner, demonstrations: Demonstrations, started: float) -> None:
         context, trajectories = self.policy.context, demonstrations.trajectories
         groups, advantages = demonstrations.tokenized(self.agents(learner.tokenizer), learner.tokenizer, context)
-        batch = demonstration_batch(groups, advantages, context=context, observations=self.imitation.observations)
+        observations = self.imitation.observation_weight
+        batch = demonstration_batch(groups, advantages, context=context, observations=observations)
         self.report.event(
             "imitation",
             0,
@@ -112,7 +113,7 @@ class WarmStart:
             self.imitation,
             micro_tokens=self.train.micro_tokens,
             grad_clip=self.train.grad_clip,
-            weight_decay=self.train.weight_decay,
+            weight_decay=self.train.optimizer.weight_decay,
             seed=self.seeds.of("imitation"),
             here={"on_step": _step_events(self.report)},
         )

@@ -59,10 +59,10 @@ class LearnerFactory:
                 self.note(scarcity)
         options: dict[str, Any] = {
             "lr": self.train.lr,
-            "weight_decay": self.train.weight_decay,
-            "optimizer": self.train.optimizer,
+            "weight_decay": self.train.optimizer.weight_decay,
+            "optimizer": self.train.optimizer.name,
             "bfloat16": self.policy.dtype == "bfloat16",
-            "checkpointing": self.policy.checkpointing,
+            "checkpointing": self.policy.recompute_activations,
             "packing": self.train.packing,
         }
         if self.leader is None:
@@ -85,16 +85,16 @@ def memory_needs(
         reference: whether there is a reference policy.
         ranks: number of processes that train the policy.
     """
-    groups = train.tasks * (train.staleness + 1) + train.spare
-    episodes = min(train.concurrency, groups * train.group)
+    groups = train.groups * (train.staleness + 1) + train.spare_groups
+    episodes = min(train.concurrency, groups * train.group_size)
     copied = bool(train.staleness) or engine_dtype != held_dtype(policy)
     return MemoryNeeds(
         tokens=train.micro_tokens,
         length=policy.context,
         dtype=policy.dtype,
         lora=policy.lora,
-        optimizer=train.optimizer,
-        checkpointing=policy.checkpointing,
+        optimizer=train.optimizer.name,
+        checkpointing=policy.recompute_activations,
         packing=train.packing,
         attention=policy.attention,
         reference=reference,
@@ -110,7 +110,7 @@ def held_dtype(section: PolicySection) -> str:
 
 
 def load_trainable(section: PolicySection, folder: ModelFolder) -> CausalLM:
-    """Return the model of policy.path, with a new adapter if the run trains one.
+    """Return the model of policy.model, with a new adapter if the run trains one.
 
     Raises:
         ConfigError: the folder holds an adapter, and another one would be put on top of it.
@@ -124,20 +124,20 @@ def load_trainable(section: PolicySection, folder: ModelFolder) -> CausalLM:
 
 
 def load_trained(section: PolicySection, checkpoint: Path) -> CausalLM:
-    """Return the model of a checkpoint; an adapter is put beside the model of policy.path, and stays trainable.
+    """Return the model of a checkpoint; an adapter is put beside the model of policy.model, and stays trainable.
 
     Raises:
         ModelError: the model cannot be read, or the adapter belongs to another base.
     """
     if not section.lora:
         return load_model(checkpoint, attention=section.attention)
-    return attach(_load_base(section, find_model(section.path)), checkpoint, trainable=True)
+    return attach(_load_base(section, find_model(section.model)), checkpoint, trainable=True)
 
 
 def _load_base(section: PolicySection, folder: ModelFolder) -> CausalLM:
     if is_adapter(folder.path):
         raise ConfigError(
-            f"policy.path is the adapter {folder.path}, but policy.lora needs a whole model: use the folder final/ of "
+            f"policy.model is the adapter {folder.path}, but policy.lora needs a whole model: use the folder final/ of "
             "the run that trained it"
         )
     return load_model(folder.path, dtype=held_dtype(section), attention=section.attention)

@@ -35,7 +35,7 @@ class MemoryNeeds:
         dtype: of the computation.
         lora: the table policy.lora; empty: all weights are trained.
         optimizer: train.optimizer.
-        checkpointing: policy.checkpointing.
+        checkpointing: policy.recompute_activations.
         packing: train.packing.
         attention: policy.attention.
         reference: whether a second copy of all weights is kept.
@@ -303,7 +303,7 @@ def _sentence(needed: MemoryEstimate, device: str, free: int) -> str:
 def _remedies(needs: MemoryNeeds) -> str:
     """Return what would save memory."""
     choices = {
-        "policy.checkpointing = true": not needs.checkpointing,
+        "policy.recompute_activations = true": not needs.checkpointing,
         "policy.lora": not needs.lora,
         'policy.dtype = "bfloat16"': needs.dtype != "bfloat16",
         "a smaller policy.context": True,

@@ -79,7 +79,7 @@ class MicroBatchLimit:
         if all(len(rows) <= 1 for rows in cuts):
             raise NotEnoughMemory(
                 f"memory ran out{where} with a single sequence of {longest:,} tokens per micro-batch; set "
-                "policy.checkpointing = true or policy.lora, or shorten the episodes"
+                "policy.recompute_activations = true or policy.lora, or shorten the episodes"
             )
         largest = min(size, max(len(rows) * int(lengths[rows].max()) for rows in cuts))
         self.tokens = max(1, largest // 2)

@@ -167,8 +167,8 @@ def check_sizes(*, hidden: int, layers: int, heads: int, context: int) -> None:
     """
     if hidden < 1 or heads < 1 or layers < 1 or hidden % heads or (hidden // heads) % 2:
         raise PolicyError(
-            f"policy.hidden must be a multiple of 2 * policy.heads, and policy.layers at least 1; got hidden={hidden}, "
-            f"heads={heads}, layers={layers}"
+            f"policy.new.hidden must be a multiple of 2 * policy.new.heads, and policy.new.layers at least 1; "
+            f"got hidden={hidden}, heads={heads}, layers={layers}"
         )
     if context < 2:
         raise PolicyError(f"the context must be at least 2 tokens, got {context}")

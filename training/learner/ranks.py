@@ -163,7 +163,7 @@ def _device(name: str) -> str:
 
 
 def _check(run: Run) -> None:
-    if run.train.optimizer == "adamw_8bit":
+    if run.train.optimizer.name == "adamw_8bit":
         raise ConfigError('train.optimizer = "adamw_8bit" works with one rank only; with several use adamw_fused')
     from torch.distributed.fsdp import FSDPModule  # takes a second to import, and the learner needs it anyway
 

@@ -30,7 +30,7 @@ def layers_of(model: Any) -> list[Any]:
     """
     layers = known_layers(model)
     if not layers:
-        raise ConfigError(f"policy.checkpointing is not available: {type(model).__name__} does not support it")
+        raise ConfigError(f"policy.recompute_activations is not available: {type(model).__name__} does not support it")
     return layers
 
 

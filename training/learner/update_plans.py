@@ -28,15 +28,16 @@ class UpdatePlans:
     def after(self, iterations: int) -> UpdatePlan:
         """Return the plan of the iteration that follows a number of finished ones."""
         section = self.section
-        first, total = iterations * section.updates, section.steps * section.updates
-        rate = partial(learning_rate, total=total, peak=section.lr, schedule=section.schedule, warmup=section.warmup)
+        first, total = iterations * section.optimizer_steps, section.iterations * section.optimizer_steps
+        schedule = section.schedule
+        rate = partial(learning_rate, total=total, peak=section.lr, schedule=schedule.name, warmup=schedule.warmup)
         return UpdatePlan(
-            updates=section.updates,
+            updates=section.optimizer_steps,
             micro_tokens=section.micro_tokens,
             grad_clip=section.grad_clip,
             temperature=self.temperature,
             seed=self.seeds.of("deal", iterations),
             processes=self.processes,
-            rates=[rate(first + number) for number in range(section.updates)],
+            rates=[rate(first + number) for number in range(section.optimizer_steps)],
             version=iterations,
         )

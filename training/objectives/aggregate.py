@@ -66,7 +66,7 @@ def token_weights(
     if mode not in AGGREGATIONS:
         raise ConfigError(f"unknown aggregation {mode!r}{suggest(mode, AGGREGATIONS)}")
     if norm <= 0:
-        raise ConfigError(f"objective.norm must be > 0, got {norm}")
+        raise ConfigError(f"objective.aggregation.norm must be > 0, got {norm}")
     if len(trajectory) == 0:
         return np.zeros(0)
     if mode == "token-mean":

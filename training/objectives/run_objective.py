@@ -46,22 +46,26 @@ class Objective(Terms):
         Raises:
             ConfigError: a name, option or value is invalid, or the objective needs recomputed log-probabilities.
         """
-        terms: dict[str, Any] = {"aggregation": section.aggregation, "llds": section.llds, "norm": section.norm}
-        terms["kl_estimator"] = section.kl_estimator
-        if section.kl and section.kl_in == "loss":
-            terms |= {"kl": section.kl, "kl_corrected": section.kl_corrected}
-        if section.entropy or section.entropy_target:
-            terms |= {"entropy": section.entropy, "entropy_target": section.entropy_target}
+        terms: dict[str, Any] = {
+            "aggregation": section.aggregation.name,
+            "norm": section.aggregation.norm,
+            "llds": section.llds,
+        }
+        terms["kl_estimator"] = section.kl.estimator
+        if section.kl.coefficient and section.kl.where == "loss":
+            terms |= {"kl": section.kl.coefficient, "kl_corrected": section.kl.corrected}
+        if section.entropy.coefficient or section.entropy.target:
+            terms |= {"entropy": section.entropy.coefficient, "entropy_target": section.entropy.target}
         name, bounds = chosen(section.correction, "objective.correction")
         for bound, value in bounds.items():
             if bound not in ("low", "high"):
                 raise ConfigError(f"objective.correction has no option {bound!r}{suggest(bound, ('low', 'high'))}")
             terms[f"correction_{bound}"] = value
         found = cls(name=section.name, options=section.options, correction=name, **terms)
-        if found.needs_rollout and section.old != "recomputed":
+        if found.needs_rollout and section.old_logprobs != "recomputed":
             source = f"objective.correction {name!r}" if name else f"objective {section.name!r}"
             raise ConfigError(
-                f"{source} compares the sampler's log-probabilities with the learner's: set objective.old to "
+                f"{source} compares the sampler's log-probabilities with the learner's: set objective.old_logprobs to "
                 '"recomputed"'
             )
         return replace(found, sequence=section.sequence)

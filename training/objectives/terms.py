@@ -63,7 +63,7 @@ class Terms:
         for name, choices in known.items():
             value = getattr(self, name)
             if not isinstance(value, str) or value not in choices:
-                raise ConfigError(f"unknown objective.{name} {value!r}{suggest(str(value), choices - {''})}")
+                raise ConfigError(f"unknown {_key(name)} {value!r}{suggest(str(value), choices - {''})}")
         self._check_numbers()
         if self.correction:
             bounds(self.correction, self.correction_low, self.correction_high)
@@ -74,15 +74,15 @@ class Terms:
         ends = {name: getattr(self, name) for name in ("correction_low", "correction_high")}
         for name, value in (wanted | {name: end for name, end in ends.items() if end is not None}).items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-                raise ConfigError(f"objective.{name} must be a finite number, got {value!r}")
+                raise ConfigError(f"{_key(name)} must be a finite number, got {value!r}")
             if value < 0 and name in {"kl", "entropy_target", "llds"}:
-                raise ConfigError(f"objective.{name} must be >= 0, got {value}")
+                raise ConfigError(f"{_key(name)} must be >= 0, got {value}")
             if name in ends and not self.correction:
-                raise ConfigError(f"objective.{name} is the bound of a correction, but there is no correction")
+                raise ConfigError(f"{_key(name)} is the bound of a correction, but there is no correction")
         if self.norm <= 0:
-            raise ConfigError(f"objective.norm must be > 0, got {self.norm}")
+            raise ConfigError(f"objective.aggregation.norm must be > 0, got {self.norm}")
         if not isinstance(self.kl_corrected, bool):
-            raise ConfigError(f"objective.kl_corrected must be true or false, got {self.kl_corrected!r}")
+            raise ConfigError(f"objective.kl.corrected must be true or false, got {self.kl_corrected!r}")
 
     @property
     def scope(self) -> Scope:
@@ -163,3 +163,8 @@ def _less_entropy(loss: Tensor, terms: Terms, tokens: Tokens, weights: Tensor, s
     if not terms.entropy or (target and stats["entropy"] > target * len(tokens)):
         return loss
     return loss - terms.entropy * (weights * tokens.entropy).sum()
+
+
+def _key(term: str) -> str:
+    """Return the key of a run that sets a term."""
+    return "objective." + term.replace("norm", "aggregation.norm").replace("kl_", "kl.").replace("entropy_", "entropy.")

@@ -4,7 +4,8 @@ A key that is set and has no effect is probably a mistake, and is refused before
 section that its own switch turns off (`imitation.episodes = 0`, `evaluation.episodes = 0`) are left alone.
 """
 
-from collections.abc import Callable, Iterator
+import copy
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from turnwise.training.config.demonstrators import plays
@@ -17,7 +18,7 @@ Condition = Callable[[Run], bool]
 
 
 def _new_policy(run: Run) -> bool:
-    return not run.policy.path
+    return not run.policy.model
 
 
 def _can_err(run: Run) -> bool:
@@ -33,7 +34,7 @@ def _plays(run: Run) -> bool:
 def _aggregation(run: Run) -> str:
     from turnwise.training.objectives import get
 
-    return run.objective.aggregation or get(run.objective.name).function.aggregation
+    return run.objective.aggregation.name or get(run.objective.name).function.aggregation
 
 
 def _whole_sequences(run: Run) -> bool:
@@ -42,15 +43,19 @@ def _whole_sequences(run: Run) -> bool:
     return Objective.from_section(run.objective).together in {"sequence", "turn", "batch"}
 
 
+def _has_kl(run: Run) -> bool:
+    return run.objective.kl.coefficient > 0
+
+
 def _on_cluster(run: Run) -> bool:
     return bool(run.cluster.address)
 
 
 NEEDS: dict[str, tuple[Condition, str]] = {
-    "policy.vocab": (_new_policy, "the model of policy.path has its own size"),
-    "policy.hidden": (_new_policy, "the model of policy.path has its own size"),
-    "policy.layers": (_new_policy, "the model of policy.path has its own size"),
-    "policy.heads": (_new_policy, "the model of policy.path has its own size"),
+    **{
+        f"policy.new.{key}": (_new_policy, "the model of policy.model has its own size")
+        for key in ("vocab", "hidden", "layers", "heads")
+    },
     "imitation.env": (_plays, "the demonstrations come from a file"),
     "imitation.noise": (_can_err, "the demonstrations come from a file or a model"),
     "imitation.typos": (_can_err, "the demonstrations come from a file or a model"),
@@ -60,31 +65,37 @@ NEEDS: dict[str, tuple[Condition, str]] = {
         f"cluster.{key}": (_on_cluster, "cluster.address is empty")
         for key in ("engines", "learners", "cpus", "gpus", "timeout")
     },
-    **{f"env.{key}": (lambda run: run.env.workers > 0, "env.workers is 0") for key in ("in_order", "memory")},
-    "train.in_order": (
-        lambda run: run.train.staleness > 0 and not run.train.spare,
-        "it needs train.staleness > 0 and train.spare = 0",
+    **{f"env.{key}": (lambda run: run.env.workers > 0, "env.workers is 0") for key in ("deterministic", "memory_gib")},
+    "train.deterministic": (
+        lambda run: run.train.staleness > 0 and not run.train.spare_groups,
+        "it needs train.staleness > 0 and train.spare_groups = 0",
     ),
-    "train.keep_trajectories": (lambda run: bool(run.trajectories), "trajectories is empty, so none are stored"),
-    "evaluation.during": (lambda run: run.evaluation.every > 0, "evaluation.every is 0"),
-    "objective.norm": (lambda run: "norm" in _aggregation(run).split("-"), "the aggregation does not divide by norm"),
+    "checkpoints.keep_trajectories": (
+        lambda run: bool(run.trajectory_format),
+        "trajectory_format is empty, so none are stored",
+    ),
+    "evaluation.episodes_during_training": (lambda run: run.evaluation.every > 0, "evaluation.every is 0"),
+    "objective.aggregation.norm": (
+        lambda run: "norm" in _aggregation(run).split("-"),
+        "the aggregation does not divide by norm",
+    ),
     "objective.sequence": (_whole_sequences, "neither the objective nor its correction looks at whole sequences"),
-    "objective.kl_estimator": (lambda run: run.objective.kl > 0, "objective.kl is 0"),
-    "objective.kl_in": (lambda run: run.objective.kl > 0, "objective.kl is 0"),
-    "objective.kl_corrected": (
-        lambda run: run.objective.kl > 0 and run.objective.kl_in == "loss",
+    "objective.kl.estimator": (_has_kl, "objective.kl is 0"),
+    "objective.kl.where": (_has_kl, "objective.kl is 0"),
+    "objective.kl.corrected": (
+        lambda run: _has_kl(run) and run.objective.kl.where == "loss",
         "there is no KL term in the loss",
     ),
-    "objective.kl_target": (lambda run: run.objective.kl > 0, "objective.kl is 0"),
-    "objective.kl_horizon": (
-        lambda run: run.objective.kl > 0 and run.objective.kl_target > 0,
-        "objective.kl_target is 0",
+    "objective.kl.target": (_has_kl, "objective.kl is 0"),
+    "objective.kl.horizon": (
+        lambda run: _has_kl(run) and run.objective.kl.target > 0,
+        "objective.kl.target is 0",
     ),
-    "objective.entropy_target": (
-        lambda run: run.objective.entropy != 0 or run.objective.entropy_step > 0,
-        "objective.entropy and objective.entropy_step are 0",
+    "objective.entropy.target": (
+        lambda run: run.objective.entropy.coefficient != 0 or run.objective.entropy.step > 0,
+        "objective.entropy and objective.entropy.step are 0",
     ),
-    "objective.entropy_step": (lambda run: run.objective.entropy_target > 0, "objective.entropy_target is 0"),
+    "objective.entropy.step": (lambda run: run.objective.entropy.target > 0, "objective.entropy.target is 0"),
 }
 """Key -> when it has an effect, and what to say where it has none. Keys that are missing here always have an effect."""
 
@@ -130,13 +141,18 @@ def without_effect(run: Run) -> str:
 
 def effective_keys(run: Run) -> dict[str, Any]:
     """Return the run as nested tables, defaults included, without the keys that have no effect in it."""
-    unused = ineffective(run)
-    return {
-        name: {key: one for key, one in value.items() if f"{name}.{key}" not in unused}
-        if isinstance(getattr(run, name), Section)
-        else value
-        for name, value in run.model_dump().items()
-    }
+    return dict(_without(run, ineffective(run)))
+
+
+def _without(section: Section, unused: Mapping[str, str], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the keys of a section and their values without those in `unused`; a table without keys is left out."""
+    for name in type(section).model_fields:
+        value = getattr(section, name)
+        if not isinstance(value, Section):
+            if prefix + name not in unused:
+                yield name, copy.deepcopy(value)
+        elif table := dict(_without(value, unused, f"{prefix}{name}.")):
+            yield name, table
 
 
 def effective_toml(run: Run) -> str:

@@ -59,7 +59,7 @@ def _repeats_few_tasks(run: Run, demonstrated: Environments) -> bool:
     """Whether a model may memorise the demonstrated tasks, though the environment, which is opened then, has more."""
     count = len(demonstrated.tasks)
     few = run.imitation.episodes > MANY_REPEATS * count and plays(run.imitation, run.env.id)
-    if run.train.pool or not few:
+    if run.train.distinct_tasks or not few:
         return False
     env = demonstrated.make()
     try:
@@ -81,11 +81,11 @@ def _pushes_down_failures(run: Run, _: Environments) -> bool:
 
 
 def _depends_on_time(run: Run, _: Environments) -> bool:
-    in_one_order = run.env.in_order and not run.env.deadline
+    in_one_order = run.env.deterministic and not run.env.deadline
     elsewhere = (
         run.sampler.engine != "transformers"
         or bool(run.cluster.address)
-        or (run.train.asynchronous and not run.train.in_order)
+        or (run.train.asynchronous and not run.train.deterministic)
     )  # nothing repeats there in any case
     return run.env.workers > 0 and not in_one_order and not elsewhere
 
@@ -93,13 +93,13 @@ def _depends_on_time(run: Run, _: Environments) -> bool:
 REMARKS: tuple[Remark, ...] = (
     Remark(
         _evaluates_training_split,
-        'the evaluation uses tasks of the training split; set env.eval, for example to {{split = "held_out"}}, to '
-        "evaluate on tasks that training has not seen",
+        'the evaluation uses tasks of the training split; set evaluation.env, for example to {{split = "held_out"}}, '
+        "to evaluate on tasks that training has not seen",
     ),
     Remark(
         _repeats_few_tasks,
         "{run.imitation.episodes:,} demonstrations cover only {tasks:,} tasks, which a model may memorise; the "
-        "environment has more: train.pool={run.imitation.episodes} uses that many different tasks",
+        "environment has more: train.distinct_tasks={run.imitation.episodes} uses that many different tasks",
     ),
     Remark(
         _is_slow_in_bfloat16,
@@ -115,7 +115,7 @@ REMARKS: tuple[Remark, ...] = (
     Remark(
         _depends_on_time,
         "environments in workers answer in an order that depends on time, so the last digits of log-probabilities, and "
-        "with them the run, do not repeat bit for bit; env.in_order = true without env.deadline makes them repeat",
+        "with them the run, do not repeat bit for bit; env.deterministic = true without env.deadline makes them repeat",
     ),
 )
 """The remarks, in the order in which they are said."""

@@ -126,20 +126,20 @@ def _missing_columns(run: Run) -> list[str]:
 
 def _treats_stale_as_fresh(run: Run) -> bool:
     objective = Objective.from_section(run.objective)
-    return run.train.asynchronous and not objective.corrects_stale(run.objective.old == "recomputed")
+    return run.train.asynchronous and not objective.corrects_stale(run.objective.old_logprobs == "recomputed")
 
 
 def _stale(run: Run) -> str:
-    key = "train.staleness" if run.train.staleness else "train.spare"
+    key = "train.staleness" if run.train.staleness else "train.spare_groups"
     able = ", ".join(name for name, info in objectives().items() if info.older != "not")
     advice = (
         'set objective.correction, such as "tis_token", or objective.name to "decoupled"'
-        if run.objective.old == "recomputed"
+        if run.objective.old_logprobs == "recomputed"
         else f"choose one of {able}"
     )
     return (
         f"{key} > 0 trains on samples of older weights, which objective.name = {run.objective.name!r} with "
-        f"objective.old = {run.objective.old!r} does not correct: {advice}"
+        f"objective.old_logprobs = {run.objective.old_logprobs!r} does not correct: {advice}"
     )
 
 
@@ -153,7 +153,7 @@ def _forked(reason: str, holds: Callable[[Run], bool]) -> Rule:
 
 RULES: tuple[Rule, ...] = (
     Rule(
-        lambda run: bool(run.train.steps) and run.agent.top_p < 1,
+        lambda run: bool(run.train.iterations) and run.agent.top_p < 1,
         "agent.top_p = {run.agent.top_p} samples from a truncated distribution, while the loss, its corrections "
         "and its KL term use the whole one: set agent.top_p to 1 for training; `turnwise eval` may use it",
     ),
@@ -161,20 +161,20 @@ RULES: tuple[Rule, ...] = (
     # that corrections shrink or drop everything, and E[grad log p] is not 0: the gradient moves mass into what was
     # sampled or out of it, whatever was earned. A field of a request does the same on a server.
     Rule(
-        lambda run: bool(run.train.steps) and run.sampler.engine == "openai" and bool(_changed_fields(run)),
+        lambda run: bool(run.train.iterations) and run.sampler.engine == "openai" and bool(_changed_fields(run)),
         lambda run: (
             f"sampler.options changes {', '.join(_changed_fields(run))} of the requests, so that the server samples "
             "from another distribution than the loss computes: leave it out"
         ),
     ),
     Rule(
-        lambda run: bool(run.policy.lora) and not run.policy.path,
-        "policy.lora needs policy.path: a new model has no weights yet that are worth freezing",
+        lambda run: bool(run.policy.lora) and not run.policy.model,
+        "policy.lora needs policy.model: a new model has no weights yet that are worth freezing",
     ),
     Rule(
-        lambda run: not run.policy.path and not run.imitation.episodes,
+        lambda run: not run.policy.model and not run.imitation.episodes,
         "a new policy needs demonstrations to train its tokenizer: set imitation.episodes (imitation.epochs may be "
-        "0), or policy.path",
+        "0), or policy.model",
     ),
     _forked("policy.device = {run.policy.device!r} is a GPU", lambda run: device_of(run.policy.device) != "cpu"),
     _forked("each process needs threads = 1", lambda run: run.threads != 1),

@@ -28,10 +28,10 @@ MAY_CHANGE = (
     "threads",
     "loggers",
     "project",
-    "train.steps",
-    "train.checkpoint_every",
-    "train.keep",
-    "train.keep_trajectories",
+    "train.iterations",
+    "checkpoints.every",
+    "checkpoints.keep",
+    "checkpoints.keep_trajectories",
     "train.micro_tokens",
     "env.workers",
     "evaluation.every",
@@ -39,7 +39,7 @@ MAY_CHANGE = (
     "sampler.options",
     "sampler.dtype",
     "sampler.url",
-    "sampler.memory",
+    "sampler.kv_cache_gib",
     "sampler.gap_limit",
     "cluster.address",
     "cluster.engines",
@@ -56,7 +56,7 @@ def begin(folder: Path, run: Run, policy: ModelFolder | None = None) -> None:
     Args:
         folder: of the run.
         run: its configuration.
-        policy: the model of policy.path; None for a new one.
+        policy: the model of policy.model; None for a new one.
 
     Raises:
         RunExists: the folder already holds a run, or the remains of one.
@@ -74,7 +74,8 @@ def check_resumable(folder: Path, run: Run) -> None:
 
     Raises:
         RunExists: the folder holds no run, or one that lost its checkpoints.
-        ConfigError: a key has changed that would make it another run, or there are more iterations than train.steps.
+        ConfigError: a key has changed that would make it another run, or there are more iterations
+            than train.iterations.
     """
     if not (folder / "run.toml").exists():
         _refuse_remains(folder)
@@ -94,9 +95,10 @@ def check_resumable(folder: Path, run: Run) -> None:
             f"{', '.join(changed)} changed since the run in {folder} was started; a resumed run may only change "
             f"{', '.join(MAY_CHANGE)}"
         )
-    if steps and run.train.steps < max(steps):
+    if steps and run.train.iterations < max(steps):
         raise ConfigError(
-            f"train.steps must be >= {max(steps)}, the iterations that the run in {folder} has, got {run.train.steps}"
+            f"train.iterations must be >= {max(steps)}, the iterations that the run in {folder} has, "
+            f"got {run.train.iterations}"
         )
     _write_run(folder, run)
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from turnwise.agents.files.folder_lock import check_lock
 from turnwise.agents.models.lora_folders import read_adapter
 from turnwise.training.config.run import Run
-from turnwise.training.config.sections import PolicySection, TrainSection
+from turnwise.training.config.sections import CheckpointsSection, PolicySection
 from turnwise.training.errors import CheckpointError
 from turnwise.training.learner.interruption import uninterrupted
 from turnwise.training.learner.learner import Learner
@@ -87,13 +87,25 @@ class Recovery:
 
     Args:
         folder: folder of the run.
-        section: the `[train]` section.
+        section: the `[checkpoints]` section.
         reference: the policy before training, which is kept where it is needed.
         report: receives the tick "checkpoint", and a note after Ctrl-C.
+        iterations: number of iterations of the whole run.
+        oldest: maximum age of a turn that is trained on, in updates.
     """
 
-    def __init__(self, folder: Path, section: TrainSection, reference: ReferencePolicy, report: Reporter) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        section: CheckpointsSection,
+        reference: ReferencePolicy,
+        report: Reporter,
+        *,
+        iterations: int,
+        oldest: int,
+    ) -> None:
         self.folder, self.section, self.reference, self.report = folder, section, reference, report
+        self._iterations, self._oldest = iterations, oldest
         self.checkpoints = Checkpoints(folder / "checkpoints", keep=section.keep)
         self._loop: Recoverable | None = None
         self._boundary: dict[str, Any] | None = None  # None while weights and counters do not belong together
@@ -121,7 +133,7 @@ class Recovery:
         self._mark(loop)
         for text in restored.skipped:
             self.report.event("note", restored.step, text=text)
-        self.report.tick("resumed", restored.step, self.section.steps)
+        self.report.tick("resumed", restored.step, self._iterations)
 
     @contextmanager
     def update(self, loop: Recoverable) -> Iterator[None]:
@@ -140,8 +152,8 @@ class Recovery:
 
     def save_if_due(self, loop: Recoverable) -> bool:
         """Save the last boundary if the run asks for a checkpoint there; return whether it does."""
-        every = self.section.checkpoint_every
-        due = loop.step == self.section.steps or bool(every and loop.step % every == 0)
+        every = self.section.every
+        due = loop.step == self._iterations or bool(every and loop.step % every == 0)
         if due:
             self.save(loop)
         return due
@@ -156,8 +168,10 @@ class Recovery:
             parts = learner.weights(), learner.tokenizer, learner.state(), self._boundary
             path = self.checkpoints.save(loop.step, *parts, learner.save_shards)
             self._saved = loop.step
-            prune_trajectories(self.folder, self.section, self.checkpoints.steps())
-        self.report.tick("checkpoint", loop.step, self.section.steps, path=str(path))
+            prune_trajectories(
+                self.folder, self.checkpoints.steps(), keep=self.section.keep_trajectories, oldest=self._oldest
+            )
+        self.report.tick("checkpoint", loop.step, self._iterations, path=str(path))
 
     @contextmanager
     def saved_after(self, *errors: type[Exception]) -> Iterator[None]:
@@ -242,7 +256,7 @@ def open_metrics(run: Run, restored: Restored | None) -> MetricsWriter:
     """Return the writer of the metrics, which are cut to their size at the checkpoint."""
     size: int | None = 0
     purge: int | None = 0
-    if restored is not None and _complete(run.folder, restored.step, run.train.steps):
+    if restored is not None and _complete(run.folder, restored.step, run.train.iterations):
         size = purge = None
     elif restored is not None:
         size, purge = restored.state["metrics_size"], restored.step + 1

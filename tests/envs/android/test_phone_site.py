@@ -34,17 +34,14 @@ seed = 1
 id = "turnwise/Android-v0"
 kwargs = { task_types = ["ClockAddAlarm"] }
 [policy]
-hidden = 16
-layers = 1
-heads = 1
+new = { hidden = 16, layers = 1, heads = 1, vocab = 300 }
 context = 4096
-vocab = 300
 [imitation]
 demonstrator = "FILE"
 episodes = 1
 epochs = 1
 [train]
-steps = 0
+iterations = 0
 [evaluation]
 episodes = 0
 """

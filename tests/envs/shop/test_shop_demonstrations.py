@@ -95,20 +95,17 @@ seed = 1
 id = "turnwise/WebShop-v0"
 kwargs = { level = "tiny", observation = "text_rich" }
 [policy]
-hidden = 16
-layers = 1
-heads = 1
+new = { hidden = 16, layers = 1, heads = 1, vocab = 300 }
 context = 4096
-vocab = 300
 [imitation]
 demonstrator = "mine.jsonl"
 episodes = 1
 epochs = 1
 [train]
-steps = 1
-tasks = 1
-group = 2
-pool = 1
+iterations = 1
+groups = 1
+group_size = 2
+distinct_tasks = 1
 [evaluation]
 episodes = 0
 """
