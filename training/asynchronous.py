@@ -103,9 +103,9 @@ class AsynchronousRollouts:
         with self._lock:
             self._wait_for(lambda: len(self._takable()) == self._train.groups)
             numbers = self._takable()
-            taken = [one for one in self._complete if one[0].number in numbers]
-            taken.sort(key=lambda one: one[0].number)
-            self._complete = [one for one in self._complete if one[0].number not in numbers]
+            taken = [pair for pair in self._complete if pair[0].number in numbers]
+            taken.sort(key=lambda pair: pair[0].number)
+            self._complete = [pair for pair in self._complete if pair[0].number not in numbers]
             self._unused.difference_update(numbers)
             self._members -= sum(len(group.trajectories) for _, group in taken)
         metrics, report = self._thread.call(self._measured())
@@ -165,14 +165,16 @@ class AsynchronousRollouts:
         """Continue with the finished members of all groups that the checkpoint has not trained on."""
         self._tasks.load_state_dict(state["tasks"])
         own = state["groups"]
-        found = self._files.numbers()
-        self._next = max([own["next"], *(number + 1 for number in found)])
+        numbers = self._files.numbers()
+        self._next = max([own["next"], *(number + 1 for number in numbers)])
         self._rejected = own["rejected"]
         self._unused = {*own["unused"], *range(own["next"], self._next)}
-        for number in found:
+        for number in numbers:
             if number in self._unused:
                 # those that failed are played again: what they failed at may be repaired
-                self._restored[number] = tuple(one for one in self._files.read(number) if one.finished)
+                self._restored[number] = tuple(
+                    trajectory for trajectory in self._files.read(number) if trajectory.finished
+                )
             else:
                 self._files.remove(number)
 
@@ -212,9 +214,9 @@ class AsynchronousRollouts:
         assert self._stream is not None
         if not self._train.staleness:
             await self._sampler.pause()
-        usage, now = self._sampler.usage(), time.perf_counter()
+        usage, end = self._sampler.usage(), time.perf_counter()
         report, self._stream.report = self._stream.report, RolloutReport()
-        report.seconds, self._returned = now - self._returned, now
+        report.seconds, self._returned = end - self._returned, end
         waited, self._waited = self._waited, 0.0
         metrics = {
             "rollout_seconds": waited,  # the time that they cost; they go on during the update
@@ -249,7 +251,7 @@ class AsynchronousRollouts:
 
     def _hand_over(self, spec: GroupSpec, group: Group) -> None:
         with self._lock:
-            if any(one.turns for one in group.finished) or self._rejected >= self._most_rejected:
+            if any(trajectory.turns for trajectory in group.finished) or self._rejected >= self._most_rejected:
                 self._complete.append((spec, group))
             else:  # nothing to learn from: another group takes its place
                 self._rejected += 1

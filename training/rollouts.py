@@ -176,12 +176,14 @@ def refuse_empty(groups: Sequence[Group], step: int) -> None:
     Raises:
         TrainingError: every episode failed, or ended before its first turn.
     """
-    if any(one.turns for group in groups for one in group.finished):
+    if any(trajectory.turns for group in groups for trajectory in group.finished):
         return
-    everyone = [one for group in groups for one in group.trajectories]
-    reason = Counter(one.error for one in everyone).most_common(1)[0][0] if everyone else "their tasks fail"
-    what = "failed" if all(not one.finished for one in everyone) else "ended before its first turn"
+    everyone = [trajectory for group in groups for trajectory in group.trajectories]
+    reason = (
+        Counter(trajectory.error for trajectory in everyone).most_common(1)[0][0] if everyone else "their tasks fail"
+    )
+    fate = "failed" if all(not trajectory.finished for trajectory in everyone) else "ended before its first turn"
     raise TrainingError(
-        f"every episode of iteration {step + 1} {what} ({reason}); the iterations before it are saved, and --resume "
+        f"every episode of iteration {step + 1} {fate} ({reason}); the iterations before it are saved, and --resume "
         "continues from there"
     )

@@ -54,7 +54,9 @@ class VersionScorer:
         """
         if version is None:
             oldest = iteration - 1 - self.run.train.oldest
-            version = next((one for one in range(iteration - 1, oldest - 1, -1) if one in self.weights), -1)
+            version = next(
+                (candidate for candidate in range(iteration - 1, oldest - 1, -1) if candidate in self.weights), -1
+            )
             self._seen = set()
         self._iteration, self._version, self._scorer = iteration, version, None
         gc.collect()

@@ -71,10 +71,15 @@ class Demonstrations:
             One group per demonstration, and an advantage of 1 for every turn, as `pack` takes them.
         """
         filled = [
-            tokenize_trajectory(one, agent, tokenizer, rewrite=True, context=context) for one in self.trajectories
+            tokenize_trajectory(trajectory, agent, tokenizer, rewrite=True, context=context)
+            for trajectory in self.trajectories
         ]
-        groups = [Group(one.task, (one,)) for one in filled]
-        keep = [(one.id, number) not in self.mistakes for one in filled for number in range(len(one.turns))]
+        groups = [Group(trajectory.task, (trajectory,)) for trajectory in filled]
+        keep = [
+            (trajectory.id, number) not in self.mistakes
+            for trajectory in filled
+            for number in range(len(trajectory.turns))
+        ]
         return groups, Advantages.of(steps_of(groups), np.ones(len(keep)), keep=np.array(keep, dtype=np.bool_))
 
 
@@ -181,12 +186,12 @@ class DemonstrationSource:
 
 def _left_out(played: Sequence[Trajectory], usable: int, total: int) -> str:
     """Return a sentence about the demonstrations that are not used, and why; empty if all are."""
-    failed = [one for one in played if not one.finished]
-    empty = sum(one.finished and not one.turns for one in played)
+    failed = [trajectory for trajectory in played if not trajectory.finished]
+    empty = sum(trajectory.finished and not trajectory.turns for trajectory in played)
     lost = len(played) - usable - len(failed) - empty
     reasons = []
     if failed:
-        reason, count = Counter(one.error or "no reason was given" for one in failed).most_common(1)[0]
+        reason, count = Counter(trajectory.error or "no reason was given" for trajectory in failed).most_common(1)[0]
         reasons.append(f"{len(failed)} failed ({count} with: {reason})")
     if empty:
         reasons.append(f"{empty} ended before the first turn")
@@ -200,8 +205,12 @@ def _left_out(played: Sequence[Trajectory], usable: int, total: int) -> str:
 def _unique(stored: Sequence[Trajectory]) -> list[Trajectory]:
     """Return the trajectories with unique ids; a file that was joined from several may repeat them."""
     times: Counter[str] = Counter()
-    found = []
-    for one in stored:
-        times[one.id] += 1
-        found.append(one if times[one.id] == 1 else replace(one, id=f"{one.id}/{times[one.id]}"))
-    return found
+    unique = []
+    for trajectory in stored:
+        times[trajectory.id] += 1
+        unique.append(
+            trajectory
+            if times[trajectory.id] == 1
+            else replace(trajectory, id=f"{trajectory.id}/{times[trajectory.id]}")
+        )
+    return unique

@@ -169,7 +169,7 @@ class MiniBatch:
         loss, tokens, stats = self._backward(rows, index, chosen, spread)
         if self.scorer.ranks is None or self.scorer.ranks.leads:
             self.meter.add(rows, tokens, stats)
-        derivatives = [torch.zeros_like(one) if one.grad is None else one.grad for one in (chosen, spread)]
+        derivatives = [torch.zeros_like(tensor) if tensor.grad is None else tensor.grad for tensor in (chosen, spread)]
         sizes = [len(pair[0]) for pair in pairs]
         split = [torch.split(derivative[before : before + sum(sizes)], sizes) for derivative in derivatives]
         bonus = self.objective.entropy != 0
@@ -188,10 +188,10 @@ class MiniBatch:
         if ranks is None:
             return 0, index, columns
         ranks.check_memory()
-        found = ranks.gather((index, [column.cpu() for column in columns]))
-        before = sum(len(columns[0]) for _, columns in found[: ranks.rank])
-        gathered = [torch.cat([columns[k] for _, columns in found]).to(self.scorer.device) for k in range(2)]
-        return before, np.concatenate([index for index, _ in found]), gathered
+        shares = ranks.gather((index, [column.cpu() for column in columns]))
+        before = sum(len(columns[0]) for _, columns in shares[: ranks.rank])
+        gathered = [torch.cat([columns[k] for _, columns in shares]).to(self.scorer.device) for k in range(2)]
+        return before, np.concatenate([index for index, _ in shares]), gathered
 
     def _score(self, index: NDArray[np.int64], *, entropy: bool = False) -> tuple[Tensor, Tensor]:
         return self.scorer(self.part.rows(index), temperature=self.plan.temperature, entropy=entropy)

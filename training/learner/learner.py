@@ -169,8 +169,8 @@ class Learner:
                 if not (part.mask.any() if objective.needs_all else len(part.rows_with_signal())):
                     meter.without_signal += 1
                     continue
-                now = replace(plan, seed=plan.seed + number)
-                norm = accumulate(self._scorer, part, objective, now, meter, partial(forks.accumulate, number))
+                part_plan = replace(plan, seed=plan.seed + number)
+                norm = accumulate(self._scorer, part, objective, part_plan, meter, partial(forks.accumulate, number))
                 if math.isfinite(norm) and math.isfinite(meter.loss[-1]):
                     self.optimizer.step()
                     meter.norms.append(norm)

@@ -214,7 +214,9 @@ class TokenScorer:
                     block = np.zeros(rows.mask.shape)
                     block[rows.mask] = column.double().cpu().numpy()
                     array[index, : rows.mask.shape[1]] = block
-            return Scores(*(self.total(torch.from_numpy(one)).numpy() for one in (result.logprobs, result.entropy)))
+            return Scores(
+                *(self.total(torch.from_numpy(values)).numpy() for values in (result.logprobs, result.entropy))
+            )
 
         return self.within_memory(compute, batch.lengths, micro_tokens)
 

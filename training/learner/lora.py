@@ -72,7 +72,9 @@ def add_adapter(model: Any, options: LoraOptions, *, base: str = "", revision: s
     """
     peft = import_peft()
     if options.targets != "all-linear":
-        matrices = {name.rpartition(".")[2] for name, one in model.named_modules() if isinstance(one, torch.nn.Linear)}
+        matrices = {
+            name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)
+        }
         for target in options.targets:
             if target.rpartition(".")[2] not in matrices:
                 raise ConfigError(f"policy.lora.targets: the model has no matrix {target!r}{suggest(target, matrices)}")

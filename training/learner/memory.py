@@ -124,7 +124,7 @@ def estimate(config: Any, needs: MemoryNeeds) -> MemoryEstimate:
     with FakeTensorMode():
         _move_to_cpu(model)
         trained = [p for p in model.parameters() if p.requires_grad]
-        kept, width = _kept_activations(model, needs)
+        activations, width = _kept_activations(model, needs)
     layers = int(getattr(config.get_text_config(), "num_hidden_layers", 1))
     rows, length = needs.shape
     weights = sum(p.numel() * p.element_size() for p in model.parameters()) // needs.ranks
@@ -134,7 +134,7 @@ def estimate(config: Any, needs: MemoryNeeds) -> MemoryEstimate:
         optimizer=sum(p.numel() for p in trained) * OPTIMIZER_BYTES[needs.optimizer] // needs.ranks,
         reference=weights if needs.reference and not needs.lora else 0,
         engine=sum(p.numel() for p in model.parameters()) * _bytes(needs.engine) if needs.engine else 0,
-        activations=kept // layers + layers * rows * length * width if needs.checkpointing else kept,
+        activations=activations // layers + layers * rows * length * width if needs.checkpointing else activations,
         logits=_logits(model, config, needs),
         gathered=_gathered(model, needs) if needs.ranks > 1 else 0,
         cache=needs.cached * cache_bytes(config, dtype=needs.dtype),
@@ -265,12 +265,12 @@ def _numbers(parameters: Sequence[Tensor]) -> int:
 def _kept_activations(model: Any, needs: MemoryNeeds) -> tuple[int, int]:
     """Return the bytes that a forward pass keeps, and the bytes of one hidden state."""
     weights = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
-    kept: dict[int, int] = {}
+    sizes: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         if storage._cdata not in weights:
-            kept[storage._cdata] = storage.nbytes()
+            sizes[storage._cdata] = storage.nbytes()
         return tensor
 
     half = torch.autocast("cpu", dtype=torch.bfloat16, enabled=needs.dtype == "bfloat16")
@@ -279,7 +279,7 @@ def _kept_activations(model: Any, needs: MemoryNeeds) -> tuple[int, int]:
         hidden = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state
     rows, length = needs.shape
     mask = rows * length**2 if needs.packing and needs.attention != "flash_attention_2" else 0
-    return sum(kept.values()) + mask, hidden.shape[-1] * hidden.element_size()
+    return sum(sizes.values()) + mask, hidden.shape[-1] * hidden.element_size()
 
 
 def _logits(model: Any, config: Any, needs: MemoryNeeds) -> int:

@@ -58,13 +58,13 @@ def load_optimizer(model: Any, optimizer: torch.optim.Optimizer, folder: Path) -
         CheckpointError: it belongs to another model.
     """
     reader = FileSystemReader(folder / FOLDER)
-    known: Mapping[str, Any] = reader.read_metadata().state_dict_metadata
+    stored: Mapping[str, Any] = reader.read_metadata().state_dict_metadata
     tensors: dict[str, Tensor] = {}
     for name, parameter in _trained(model):
-        for key in {one.rpartition("/")[2] for one in known}:
-            if f"{name}/{key}" in known:
+        for key in {full.rpartition("/")[2] for full in stored}:
+            if f"{name}/{key}" in stored:
                 tensors[f"{name}/{key}"] = torch.zeros(()) if key == "step" else torch.zeros_like(parameter.detach())
-    unknown = known.keys() - tensors.keys()
+    unknown = stored.keys() - tensors.keys()
     if unknown:
         raise CheckpointError(f"{folder / FOLDER} belongs to another model: it holds {min(unknown)}")
     if tensors:
@@ -74,16 +74,16 @@ def load_optimizer(model: Any, optimizer: torch.optim.Optimizer, folder: Path) -
     state: dict[Any, dict[str, Tensor]] = {}
     names = {parameter: name for name, parameter in _trained(model)}
     for number, parameter in enumerate(_parameters(optimizer)):
-        found = dict(_of(tensors, names[parameter]))
-        state |= {number: found} if found else {}
+        moments = dict(_of(tensors, names[parameter]))
+        state |= {number: moments} if moments else {}
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
 def meta_state(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return an optimizer's state without the values of its arrays, for the ranks that receive their parts of them."""
     of_parameters = {
-        number: {key: tensor.to("meta") if tensor.ndim else tensor for key, tensor in one.items()}
-        for number, one in state["state"].items()
+        number: {key: tensor.to("meta") if tensor.ndim else tensor for key, tensor in moments.items()}
+        for number, moments in state["state"].items()
     }
     return {**state, "state": of_parameters}
 
@@ -107,11 +107,11 @@ def spread_optimizer(optimizer: torch.optim.Optimizer, state: Mapping[str, Any])
 
 
 def _of(tensors: Mapping[str, Tensor], name: str) -> Iterator[tuple[str, Tensor]]:
-    return ((full.rpartition("/")[2], one) for full, one in tensors.items() if full.rpartition("/")[0] == name)
+    return ((full.rpartition("/")[2], tensor) for full, tensor in tensors.items() if full.rpartition("/")[0] == name)
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[Any]:
-    return [one for group in optimizer.param_groups for one in group["params"]]
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def _trained(model: Any) -> Iterator[tuple[str, Any]]:

@@ -134,8 +134,8 @@ def build_tokenizer(texts: Iterable[str], *, vocab: int = 1024, context: int = 1
         raise PolicyError(
             f"the vocabulary must have at least {len(alphabet) + 2} entries (bytes, end, padding), got {vocab}"
         )
-    kept = [text for text in texts if text]
-    if not kept:
+    corpus = [text for text in texts if text]
+    if not corpus:
         raise PolicyError("a tokenizer needs at least one non-empty text")
     raw = Tokenizer(models.BPE())
     raw.pre_tokenizer = pre_tokenizers.Sequence(
@@ -148,7 +148,7 @@ def build_tokenizer(texts: Iterable[str], *, vocab: int = 1024, context: int = 1
     trainer = trainers.BpeTrainer(
         vocab_size=vocab, special_tokens=[PAD, EOS], initial_alphabet=alphabet, min_frequency=2, show_progress=False
     )
-    raw.train_from_iterator(kept, trainer)
+    raw.train_from_iterator(corpus, trainer)
     return PreTrainedTokenizerFast(
         tokenizer_object=raw,
         eos_token=EOS,
@@ -259,10 +259,10 @@ def require_vocabulary(tokenizer: Any, fingerprint: str, where: str) -> None:
     Raises:
         VocabularyMismatch: it has another vocabulary, whose ids mean other words to the model.
     """
-    found = vocabulary_fingerprint(tokenizer)
-    if found != fingerprint:
+    own = vocabulary_fingerprint(tokenizer)
+    if own != fingerprint:
         raise VocabularyMismatch(
-            f"{where} has another vocabulary ({len(tokenizer)} entries, fingerprint {found}) than this run "
+            f"{where} has another vocabulary ({len(tokenizer)} entries, fingerprint {own}) than this run "
             f"(fingerprint {fingerprint}); use its own model, or start a new run"
         )
 

@@ -174,15 +174,15 @@ def _check(run: Run) -> None:
 def _compare(ranks: Ranks, run: Run | None, problem: Exception | None) -> None:
     """Raise on every rank what is wrong on one of them, or in what they differ."""
     facts = {} if run is None else flat(run.model_dump()) | flat(describe()["packages"], "version of ")
-    said = None if problem is None else f"{problem}"
-    found = ranks.gather((said, facts))
-    if problem is not None and (ranks.leads or found[0][0] is None):
+    own_problem = None if problem is None else f"{problem}"
+    reports = ranks.gather((own_problem, facts))
+    if problem is not None and (ranks.leads or reports[0][0] is None):
         raise problem
-    for number, (sentence, _) in enumerate(found):
+    for number, (sentence, _) in enumerate(reports):
         if sentence is not None:
             raise TrainingError(f"rank {number}: {sentence}")
-    own = found[0][1]
-    for number, (_, others) in enumerate(found):
+    own = reports[0][1]
+    for number, (_, others) in enumerate(reports):
         for key in sorted(own.keys() | others.keys()):
             if own.get(key) != others.get(key):
                 raise RanksDisagree(

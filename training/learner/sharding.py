@@ -42,7 +42,7 @@ class ShardedModel(torch.nn.Module):
         """Return `compute(*args, **kwargs)`, during which the weights outside of layers are whole."""
         result: Any = compute(*args, **kwargs)
         if isinstance(result, tuple):  # FSDP hooks into tensors, and cannot into views of others
-            result = tuple(one.clone() for one in result)
+            result = tuple(tensor.clone() for tensor in result)
         return result
 
 
@@ -115,9 +115,9 @@ def shard(model: Any, ranks: Ranks, *, bfloat16: bool = False) -> ShardedModel:
     whole = dict(model.named_parameters()) if ranks.leads else {}
     for name, parameter in root.model.named_parameters():
         fill(parameter, whole.get(name))
-    for own, given in zip(root.model.buffers(), model.buffers(), strict=True):
+    for own, source in zip(root.model.buffers(), model.buffers(), strict=True):
         if ranks.leads:
-            own.copy_(given)
+            own.copy_(source)
         dist.broadcast(own, src=0)
     return root
 

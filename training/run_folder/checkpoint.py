@@ -152,9 +152,9 @@ class Checkpoints:
 
     def _drop(self, newest: int) -> None:
         """Remove all checkpoints but `newest` and the ones before it; later ones are incomplete."""
-        kept = [step for step in self.steps() if step <= newest][-self._keep :]
+        steps = [step for step in self.steps() if step <= newest][-self._keep :]
         for step in self.steps():
-            if step not in kept:
+            if step not in steps:
                 shutil.rmtree(self.path(step), ignore_errors=True)
         for path in self.folder.glob(".*.part"):
             shutil.rmtree(path, ignore_errors=True)
@@ -231,8 +231,8 @@ def manifest(folder: Path) -> dict[str, dict[str, Any]]:
 def verify(folder: Path) -> str | None:
     """Return what is wrong with a checkpoint; None if every file matches the manifest."""
     try:
-        wanted = read_json(folder / MANIFEST)
-        for name, entry in wanted.items():
+        manifest = read_json(folder / MANIFEST)
+        for name, entry in manifest.items():
             path = folder / name
             if not path.is_file():
                 return f"{name} is missing"
@@ -240,8 +240,8 @@ def verify(folder: Path) -> str | None:
                 return f"{name} has {path.stat().st_size} bytes instead of {entry['size']}"
             if _digest(path) != entry["sha256"]:
                 return f"{name} has changed"
-        lacking = [name for name in REQUIRED if name not in wanted]
-        if lacking or not any(name.endswith(".safetensors") for name in wanted):
+        lacking = [name for name in REQUIRED if name not in manifest]
+        if lacking or not any(name.endswith(".safetensors") for name in manifest):
             return f"its manifest does not name {lacking[0] if lacking else 'the weights'}"
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"its manifest cannot be read ({error})"

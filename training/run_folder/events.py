@@ -46,18 +46,18 @@ class Reporter:
         """Write a note on the iteration in progress, as an event."""
         self.event("note", self.iteration, text=text)
 
-    def tick(self, what: str, done: int, total: int, **more: Any) -> None:
+    def tick(self, activity: str, done: int, total: int, **more: Any) -> None:
         """Tell the listener how much of something is done."""
         if self._listener is not None:
-            self._listener({"phase": "tick", "what": what, "done": done, "total": total, **more})
+            self._listener({"phase": "tick", "what": activity, "done": done, "total": total, **more})
 
-    def counting(self, what: str, total: int) -> Callable[[Trajectory], None]:
+    def counting(self, activity: str, total: int) -> Callable[[Trajectory], None]:
         """Return a callback that counts finished episodes out of `total`."""
         done = 0
 
         def finished(_: Trajectory) -> None:
             nonlocal done
             done += 1
-            self.tick(what, done, total)
+            self.tick(activity, done, total)
 
         return finished

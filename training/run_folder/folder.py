@@ -113,8 +113,8 @@ def _write_run(folder: Path, run: Run) -> None:
 
 def _refuse_remains(folder: Path) -> None:
     """Refuse a folder with results but without run.toml, which can be neither resumed nor overwritten."""
-    found = [name for name in REMAINS if (folder / name).exists()]
-    if found:
+    remains = [name for name in REMAINS if (folder / name).exists()]
+    if remains:
         raise RunExists(
-            f"{folder} holds {', '.join(found)} but no run.toml; choose another output, or empty the folder"
+            f"{folder} holds {', '.join(remains)} but no run.toml; choose another output, or empty the folder"
         )

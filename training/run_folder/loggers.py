@@ -217,18 +217,18 @@ def open_loggers(
     Raises:
         TrainingError: the package of a logger is not installed.
     """
-    known = _read(folder)
-    before = set(known)
+    identifiers = _read(folder)
+    before = set(identifiers)
     plain = re.sub(r"[^\w.-]+", "-", name)[:80]  # Weights & Biases refuses other characters in an id
-    suffixed = next(iter(known.values()), f"{plain}-{secrets.token_hex(4)}")
+    suffixed = next(iter(identifiers.values()), f"{plain}-{secrets.token_hex(4)}")
     run = LoggedRun(folder.absolute(), suffixed, project, config, purge)
     opened: list[Logger] = []
     for key in dict.fromkeys(names):
         repeated = sent if key in before and key != "tensorboard" else frozenset()
         opened.append(GuardedLogger(key, partial(LOGGERS[key], run), repeated))
-        known[key] = suffixed
-    if known.keys() != before:
-        write_json(folder / FILE, known, indent=2)
+        identifiers[key] = suffixed
+    if identifiers.keys() != before:
+        write_json(folder / FILE, identifiers, indent=2)
     return opened
 
 

@@ -215,14 +215,14 @@ def group_metrics(steps: Steps, advantages: Advantages) -> dict[str, float]:
     low, high = np.full(count, np.inf), np.full(count, -np.inf)
     np.minimum.at(low, task, scores)
     np.maximum.at(high, task, scores)
-    found = {"no_variance_groups": float(np.mean(high - low <= 1e-12 * np.maximum(np.abs(low), np.abs(high))))}
+    metrics = {"no_variance_groups": float(np.mean(high - low <= 1e-12 * np.maximum(np.abs(low), np.abs(high))))}
     if "state" in steps:
         state = compact(steps.task, steps.column("state"))
         pairs = np.unique(np.stack([state, member]), axis=1)[0]
         visitors = np.bincount(pairs, minlength=groups_of(state))
         shared = visitors[state] > 1
         later = shared[positions(steps) > 0]
-        found |= {
+        metrics |= {
             "singleton_states": float(np.mean(visitors == 1)),
             "shared_turns": float(np.mean(shared)),
             "shared_later_turns": float(np.mean(later)) if len(later) else 0.0,
@@ -230,7 +230,7 @@ def group_metrics(steps: Steps, advantages: Advantages) -> dict[str, float]:
     mean = group_sums(member, advantages.values, len(scores)) / np.bincount(member, minlength=len(scores))
     total = float(np.sum((advantages.values - advantages.values.mean()) ** 2))
     within = float(np.sum((advantages.values - mean[member]) ** 2))
-    return found | {"turn_share": within / total if total > 1e-12 * len(steps) else 0.0}
+    return metrics | {"turn_share": within / total if total > 1e-12 * len(steps) else 0.0}
 
 
 def _is_torn(path: Path) -> bool:
