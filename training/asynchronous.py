@@ -18,15 +18,15 @@ Not included: interrupting the answers of servers. New weights wait for those in
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
-from typing import Any
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import SamplerError
 from turnwise.agents.rollouts.rollout_options import RolloutReport, RolloutSettings
 from turnwise.agents.rollouts.rollout_stream import GroupSpec, GroupStream
 from turnwise.agents.samplers.background import BackgroundLoop
+from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.samplers.pausable import PausableSampler
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.training.config.sections import TrainSection
@@ -37,6 +37,7 @@ from turnwise.training.rollouts import Played, refuse_empty
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.group_files import GroupFiles
 from turnwise.training.run_folder.trajectory_store import TrajectoryStore
+from turnwise.training.states import State
 from turnwise.training.tasks import TaskSampler
 
 POLL = 0.2
@@ -155,13 +156,13 @@ class AsynchronousRollouts:
         for number in used:
             self._files.remove(number)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return which groups were begun and not trained on."""
         with self._lock:
             own = {"next": self._next, "unused": sorted(self._unused), "rejected": self._rejected}
         return {"tasks": self._tasks.state_dict(), "groups": own}
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
+    def load_state(self, state: State) -> None:
         """Continue with the finished members of all groups that the checkpoint has not trained on."""
         self._tasks.load_state_dict(state["tasks"])
         own = state["groups"]
@@ -186,7 +187,7 @@ class AsynchronousRollouts:
 
     # -- what runs on the thread --
 
-    async def _load(self, sampler: Any, version: int) -> None:
+    async def _load(self, sampler: Sampler, version: int) -> None:
         if self._sampler is None:
             self._sampler = PausableSampler(sampler)
             settings = RolloutSettings(self._train.concurrency, repairs=self._train.replacements)

@@ -12,6 +12,7 @@ from turnwise.credit.registry import CreditRule
 from turnwise.credit.steps import Steps
 from turnwise.training.batch.batch import pack, turn_divergence
 from turnwise.training.config.seeds import Seeds
+from turnwise.training.run_folder.state_json import from_json, to_json
 from turnwise.training.token_scores import TokenScores
 
 
@@ -53,3 +54,11 @@ class CreditAssignment:
             divergence = turn_divergence(batch, reference, self.kl_estimator, steps)
             steps = replace(steps, reward=steps.reward - kl * divergence)
         return self.rule(steps, **options)
+
+    def state(self) -> object:
+        """Return the memory of the rule as JSON can hold it."""
+        return to_json(self.memory)
+
+    def load_state(self, state: object) -> None:
+        """Continue with the memory that `state` returned."""
+        self.memory = from_json(state)

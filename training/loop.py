@@ -6,10 +6,8 @@ that never stopped, bit for bit on a CPU. With asynchronous rollouts (`turnwise.
 iteration trains on depends on time as well.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from turnwise.agents.steps import Anchor, steps_of
 from turnwise.training.batch.batch import pack
@@ -23,8 +21,8 @@ from turnwise.training.learner.update_plans import UpdatePlans
 from turnwise.training.rollouts import Played, Rollouts
 from turnwise.training.run_folder.checkpoint import write_merged
 from turnwise.training.run_folder.recovery import Recovery
-from turnwise.training.run_folder.state_json import from_json, to_json
 from turnwise.training.scheduled_objective import ScheduledObjective
+from turnwise.training.states import State
 from turnwise.training.token_scores import TokenScores
 
 
@@ -115,20 +113,20 @@ class TrainingLoop:
             self.reports.note(played.report.sentence())
         return played
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return what a checkpoint keeps beside the weights and the learner's state, as JSON can hold it."""
         return {
             **self.rollouts.state(),
-            "credit": to_json(self.credit.memory),
+            "credit": self.credit.state(),
             "coefficients": dict(self.objective.coefficients),
             "watch": self.reports.watch.state(),
         }
 
-    def load_state(self, step: int, state: Mapping[str, Any]) -> None:
+    def load_state(self, step: int, state: State) -> None:
         """Continue after `step` iterations with what `state` returned then."""
         self.step = step
         self.rollouts.load_state(state)
-        self.credit.memory = from_json(state.get("credit"))
+        self.credit.load_state(state.get("credit"))
         self.objective.coefficients = dict(state.get("coefficients", self.objective.coefficients))
         self.reports.watch.load_state(state.get("watch", {}))
 

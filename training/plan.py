@@ -22,6 +22,7 @@ from turnwise.training.config.cluster import gpus_of_engine
 from turnwise.training.config.run import Run
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.memory import MemoryEstimate, MemoryNeeds, cache_bytes, estimate, gathered_bytes
+from turnwise.training.learner.untyped import ModelConfig
 
 LEARNER_PARTS = ("weights", "gradients", "optimizer", "reference")
 """Parts of the learner's memory that are divided among its GPUs; the others are needed on each."""
@@ -196,7 +197,7 @@ def _speed(split: Split) -> tuple[float, int]:
     return split.seconds, split.engines + split.learners
 
 
-def make_plan(run: Run, config: Any, gpus: int, device: Gpu, episodes: EpisodeLengths) -> RunPlan:
+def make_plan(run: Run, config: ModelConfig, gpus: int, device: Gpu, episodes: EpisodeLengths) -> RunPlan:
     """Return what a run needs on some GPUs.
 
     Args:
@@ -265,7 +266,9 @@ def update_seconds(run: Run, parameters: int, gpus: int, device: Gpu, episodes: 
     return passes * parameters * episodes.computed / (gpus * device.flops * device.learner_efficiency)
 
 
-def rollout_seconds(run: Run, config: Any, parameters: int, gpus: int, device: Gpu, episodes: EpisodeLengths) -> float:
+def rollout_seconds(
+    run: Run, config: ModelConfig, parameters: int, gpus: int, device: Gpu, episodes: EpisodeLengths
+) -> float:
     """Return the seconds of an iteration's rollouts; the longest episodes of synchronous ones play alone at the end.
 
     At full speed, a decoding step of b episodes on the g GPUs of one engine takes
@@ -324,7 +327,7 @@ def _learner_bytes(memory: MemoryEstimate, gpus: int, gathered: int) -> float:
     return gathered + sum(size / gpus if name in LEARNER_PARTS else size for name, size in memory.parts.items())
 
 
-def _engine_bytes(run: Run, config: Any, parameters: int, gpus: int, episodes: EpisodeLengths) -> float:
+def _engine_bytes(run: Run, config: ModelConfig, parameters: int, gpus: int, episodes: EpisodeLengths) -> float:
     each = gpus_of_engine(run.sampler.options)
     cached = run.sampler.kv_cache_gib * 2**30
     if not cached:

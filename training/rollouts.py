@@ -8,7 +8,7 @@ file.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.rollouts.rollout import RolloutReport, rollout
@@ -23,6 +23,7 @@ from turnwise.training.errors import TrainingError
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.trajectory_store import TrajectoryStore
 from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
+from turnwise.training.states import State
 from turnwise.training.tasks import TaskSampler
 
 
@@ -79,10 +80,10 @@ class Rollouts(Protocol):
     def saved(self) -> None:
         """Learn that a checkpoint now holds everything that was trained on so far."""
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return what a checkpoint keeps, as JSON can hold it."""
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
+    def load_state(self, state: State) -> None:
         """Continue where `state` was taken."""
 
     def close(self) -> None:
@@ -157,11 +158,11 @@ class SynchronousRollouts:
     def saved(self) -> None:
         """Do nothing: all that was played is trained on."""
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return the position in the stream of tasks."""
         return {"tasks": self._tasks.state_dict()}
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
+    def load_state(self, state: State) -> None:
         """Continue at a position in the stream of tasks."""
         self._tasks.load_state_dict(state["tasks"])
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,8 @@ from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.training.batch.batch import Batch, pack
 from turnwise.training.config.run import Run
 from turnwise.training.config.seeds import Seeds
+from turnwise.training.learner.untyped import PolicyTokenizer
+from turnwise.training.run_folder.metrics import Event
 
 Found = Iterator[tuple[int | None, str]]
 """Index of a turn (None: the whole trajectory), and what is wrong with it."""
@@ -48,10 +49,10 @@ class AuditedRun:
 
     run: Run
     agent: Agent
-    tokenizer: Any
+    tokenizer: PolicyTokenizer
     vocabulary: int
     ends: frozenset[int]
-    finished: Mapping[int, Mapping[str, Any]]
+    finished: Mapping[int, Event]
     stores_finish: bool = True
 
     @property

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from turnwise.agents.errors import AgentError
 from turnwise.agents.models.lora_folders import is_adapter
@@ -14,7 +13,7 @@ from turnwise.training.audit.findings import Place
 from turnwise.training.config.run import Run
 from turnwise.training.errors import TrainingError
 from turnwise.training.run_folder.checkpoint import MANIFEST, Checkpoints, verify
-from turnwise.training.run_folder.metrics import METRICS, missing_iterations, stored_events
+from turnwise.training.run_folder.metrics import METRICS, Event, missing_iterations, stored_events
 
 Problems = Iterator[tuple[Place, str]]
 
@@ -36,7 +35,7 @@ class AuditedFolder:
     run: Run
     weights: Mapping[int, Path]
     damaged: Mapping[int, str]
-    events: Sequence[Mapping[str, Any]]
+    events: Sequence[Event]
     unreadable: Sequence[str] = ()
 
     @classmethod

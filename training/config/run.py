@@ -31,7 +31,7 @@ from turnwise.training.config.sections import (
     Section,
     TrainSection,
 )
-from turnwise.training.config.toml import literal, render
+from turnwise.training.config.toml import Table, literal, render
 from turnwise.training.errors import ConfigError
 
 MOST_PROBLEMS = 5
@@ -100,11 +100,11 @@ class Run(Section):
         """The output folder."""
         return Path(self.output).expanduser() if self.output else Path("runs") / self.name
 
-    def evaluation_kwargs(self) -> dict[str, Any]:
+    def evaluation_kwargs(self) -> Table:
         """Return the arguments of the environment in evaluation: env.kwargs, updated with evaluation.env."""
         return {**self.env.kwargs, **self.evaluation.env}
 
-    def demonstration_kwargs(self) -> dict[str, Any]:
+    def demonstration_kwargs(self) -> Table:
         """Return the arguments of the environment in demonstrations: env.kwargs, updated with imitation.env."""
         return {**self.env.kwargs, **self.imitation.env}
 
@@ -127,7 +127,7 @@ class Run(Section):
         return cls.parse(table, overrides, source=str(path))
 
     @classmethod
-    def parse(cls, table: dict[str, Any], overrides: Sequence[str] = (), *, source: str = "the run") -> Self:
+    def parse(cls, table: Table, overrides: Sequence[str] = (), *, source: str = "the run") -> Self:
         """Read a run from nested tables, as `load` does from a file.
 
         Args:
@@ -158,7 +158,7 @@ class Run(Section):
         return "".join(render(self.model_dump()))
 
 
-def _override(table: dict[str, Any], override: str) -> dict[str, str]:
+def _override(table: Table, override: str) -> dict[str, str]:
     """Set one "a.b=value" in the nested tables; return the old key in it with what it is called now."""
     name, equals, text = override.partition("=")
     keys = name.strip().split(".")
@@ -169,7 +169,7 @@ def _override(table: dict[str, Any], override: str) -> dict[str, str]:
     return renamed
 
 
-def parse_value(text: str) -> Any:
+def parse_value(text: str) -> object:
     """Return the value of a `key=value` word on the command line: a TOML value, or the text itself.
 
     >>> parse_value("1e-3"), parse_value("[1, 2]"), parse_value("tiny")

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.models.rotary import rotary_limit
@@ -12,6 +11,7 @@ from turnwise.agents.prompts.dialogue import Dialogue
 from turnwise.agents.rollouts.env_pool import EnvFailure, EnvPool
 from turnwise.training.environments import Environments
 from turnwise.training.errors import ConfigError
+from turnwise.training.learner.untyped import ModelConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class FirstPrompts:
             return first_prompts(agent, tokenizer, pool, tasks, self.seed, context=self.context)
 
 
-def check_context(prompts: FirstPrompts, agent: Agent, tokenizer: Tokenizer, config: Any) -> None:
+def check_context(prompts: FirstPrompts, agent: Agent, tokenizer: Tokenizer, config: ModelConfig) -> None:
     """Refuse a context that no first prompt fits into, or that the model does not have.
 
     Args:

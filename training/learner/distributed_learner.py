@@ -14,11 +14,12 @@ from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.scores import Scores
 from turnwise.training.learner.gradient import UpdatePlan
 from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.logprobs import CausalLM
 from turnwise.training.learner.optimizer_shards import meta_state
 from turnwise.training.learner.rank_commands import Leader
 from turnwise.training.learner.sharding import collect, skeleton
+from turnwise.training.learner.untyped import CausalLM, PolicyTokenizer
 from turnwise.training.objectives.run_objective import Objective
+from turnwise.training.states import State
 
 T = TypeVar("T")
 
@@ -37,7 +38,7 @@ class DistributedLearner(Learner):
     def __init__(
         self,
         model: CausalLM,
-        tokenizer: Any,
+        tokenizer: PolicyTokenizer,
         *,
         leader: Leader,
         note: Callable[[str], None] | None = None,
@@ -97,7 +98,7 @@ class DistributedLearner(Learner):
         with self._leader.command(Learner.save_shards, folder):
             super().save_shards(folder)
 
-    def load_state(self, state: Mapping[str, Any], folder: Path | None = None) -> None:
+    def load_state(self, state: State, folder: Path | None = None) -> None:
         """Restore what `state` returned and `save_shards` wrote, or the state of a learner of one process."""
         sent = {name: value for name, value in state.items() if name in ("optimizer", "micro_tokens")}
         if "optimizer" in sent:

@@ -25,11 +25,13 @@ from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.scores import Scores
 from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
 from turnwise.training.learner.gradient_forks import UpdateForks
-from turnwise.training.learner.logprobs import CausalLM, TokenScorer
+from turnwise.training.learner.logprobs import TokenScorer
 from turnwise.training.learner.lora import FrozenAdapter
 from turnwise.training.learner.optimizers import make_optimizer, set_learning_rate
 from turnwise.training.learner.out_of_memory import MicroBatchLimit
+from turnwise.training.learner.untyped import CausalLM, PolicyTokenizer
 from turnwise.training.objectives.run_objective import Objective
+from turnwise.training.states import State
 
 if TYPE_CHECKING:
     from turnwise.training.learner.ranks import Ranks
@@ -60,7 +62,7 @@ class Learner:
     def __init__(
         self,
         model: CausalLM,
-        tokenizer: Any,
+        tokenizer: PolicyTokenizer,
         *,
         device: str = "cpu",
         lr: float = 3e-4,
@@ -207,7 +209,7 @@ class Learner:
         """
         return self.model
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return what a checkpoint keeps beside the weights, as torch.save can hold it."""
         limit = {} if self.limit.tokens is None else {"micro_tokens": self.limit.tokens}
         return limit if self.ranks else {"optimizer": self.optimizer.state_dict(), **limit}
@@ -226,7 +228,7 @@ class Learner:
 
             save_optimizer(self.model, self.optimizer, folder)
 
-    def load_state(self, state: Mapping[str, Any], folder: Path | None = None) -> None:
+    def load_state(self, state: State, folder: Path | None = None) -> None:
         """Restore what `state` returned and `save_shards` wrote, whatever the number of ranks was then.
 
         Args:

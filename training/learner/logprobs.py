@@ -18,6 +18,7 @@ from turnwise.training.batch.scores import Scores
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.out_of_memory import MicroBatchLimit, OutOfMemoryOnRank, out_of_memory
 from turnwise.training.learner.recomputation import layers_of, recomputing
+from turnwise.training.learner.untyped import CausalLM
 from turnwise.training.learner.vocabulary import logprobs_of, token_logprobs
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ T = TypeVar("T")
 
 WIDEST: Final = 1e4
 """Largest logit of the ramp that shows what a model does after its output layer."""
-
-CausalLM = Any
-"""A causal language model of transformers, which has no types."""
 
 
 _PLACEHOLDER: Final = Batch(

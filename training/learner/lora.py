@@ -21,6 +21,7 @@ from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.scores import Scores
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.logprobs import TokenScorer
+from turnwise.training.learner.untyped import CausalLM
 
 
 class LoraOptions(BaseModel):
@@ -40,7 +41,7 @@ class LoraOptions(BaseModel):
     targets: Literal["all-linear"] | list[str] = "all-linear"
 
     @classmethod
-    def of(cls, table: Mapping[str, Any]) -> "LoraOptions":
+    def of(cls, table: Mapping[str, object]) -> "LoraOptions":
         """Return the options of a table.
 
         Raises:
@@ -56,7 +57,7 @@ class LoraOptions(BaseModel):
             raise ConfigError(f"policy.lora.{first['loc'][0]}: {first['msg']}, got {first['input']!r}") from error
 
 
-def add_adapter(model: Any, options: LoraOptions, *, base: str = "", revision: str = "") -> Any:
+def add_adapter(model: CausalLM, options: LoraOptions, *, base: str = "", revision: str = "") -> CausalLM:
     """Return a peft model: the given one, frozen, with a new adapter that changes nothing yet (B = 0).
 
     Args:
@@ -138,7 +139,7 @@ def _part(tensor: Tensor, like: Any) -> Tensor:
     return tensor.detach().clone().to(like)
 
 
-def _here(parameter: Any) -> Tensor:
+def _here(parameter: Tensor) -> Tensor:
     """Return the values of a parameter, or the part of them that this rank holds."""
     here: Tensor = parameter.to_local().detach() if hasattr(parameter, "to_local") else parameter.data
     return here

@@ -11,10 +11,10 @@ from turnwise.agents.models.tokenization import Tokenizer
 from turnwise.training.config.sections import PolicySection, TrainSection
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.logprobs import CausalLM
 from turnwise.training.learner.lora import LoraOptions, add_adapter
 from turnwise.training.learner.memory import MemoryNeeds, require_memory
 from turnwise.training.learner.threads import SMALL_MODEL, use_threads
+from turnwise.training.learner.untyped import CausalLM
 
 if TYPE_CHECKING:
     from turnwise.training.learner.rank_commands import Leader

@@ -8,7 +8,6 @@ fragmentation and the libraries themselves are not counted.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,6 +15,7 @@ from torch import Tensor
 from turnwise.training.errors import NotEnoughMemory
 from turnwise.training.learner.lora import LoraOptions, add_adapter
 from turnwise.training.learner.recomputation import known_layers
+from turnwise.training.learner.untyped import CausalLM, ModelConfig
 from turnwise.training.learner.vocabulary import CHUNK
 
 GIB = 2**30
@@ -48,7 +48,7 @@ class MemoryNeeds:
     tokens: int = 4096
     length: int = 1024
     dtype: str = "float32"
-    lora: Mapping[str, Any] = field(default_factory=dict)
+    lora: Mapping[str, object] = field(default_factory=dict)
     optimizer: str = "adamw"
     checkpointing: bool = False
     packing: bool = False
@@ -108,7 +108,7 @@ class MemoryEstimate:
         return "\n".join(f"{name:<12} {size / GIB:8.2f} GiB" for name, size in [*rows, ("total", self.total)])
 
 
-def estimate(config: Any, needs: MemoryNeeds) -> MemoryEstimate:
+def estimate(config: ModelConfig, needs: MemoryNeeds) -> MemoryEstimate:
     """Return the memory that an update of a model needs.
 
     Args:
@@ -141,7 +141,7 @@ def estimate(config: Any, needs: MemoryNeeds) -> MemoryEstimate:
     )
 
 
-def gathered_bytes(config: Any, needs: MemoryNeeds) -> int:
+def gathered_bytes(config: ModelConfig, needs: MemoryNeeds) -> int:
     """Return the bytes of weights and gradients that a rank holds whole while it computes.
 
     The group outside of the layers (embedding, last norm, head) stays gathered for a whole pass; one layer computes,
@@ -161,7 +161,7 @@ def gathered_bytes(config: Any, needs: MemoryNeeds) -> int:
     return _gathered(_model_without_data(config, needs), needs)
 
 
-def cache_bytes(config: Any, *, dtype: str = "float32") -> int:
+def cache_bytes(config: ModelConfig, *, dtype: str = "float32") -> int:
     """Return the bytes of keys and values that a sampler keeps per token.
 
     Args:
@@ -178,7 +178,7 @@ def _bytes(dtype: str) -> int:
     return 4 if dtype == "float32" else 2
 
 
-def require_memory(config: Any, needs: MemoryNeeds, device: str) -> str | None:
+def require_memory(config: ModelConfig, needs: MemoryNeeds, device: str) -> str | None:
     """Return a remark if an update nearly fills the free memory of a device, or more than fills it.
 
     Args:
@@ -220,7 +220,7 @@ def free_memory(device: str) -> int | None:
     return free
 
 
-def _model_without_data(config: Any, needs: MemoryNeeds) -> Any:
+def _model_without_data(config: ModelConfig, needs: MemoryNeeds) -> CausalLM:
     from transformers import AutoModelForCausalLM
 
     attention = "eager" if needs.attention == "eager" else "sdpa"
@@ -232,7 +232,7 @@ def _model_without_data(config: Any, needs: MemoryNeeds) -> Any:
         return add_adapter(model, LoraOptions.of(needs.lora)).get_base_model() if needs.lora else model
 
 
-def _move_to_cpu(model: Any) -> None:
+def _move_to_cpu(model: CausalLM) -> None:
     """Replace tensors of the device "meta" by tensors of the CPU, which have no data either; other kernels are used."""
     made: dict[int, Tensor] = {}
     for module in model.modules():
@@ -247,7 +247,7 @@ def _move_to_cpu(model: Any) -> None:
                 named[name] = made[id(old)]
 
 
-def _gathered(model: Any, needs: MemoryNeeds) -> int:
+def _gathered(model: CausalLM, needs: MemoryNeeds) -> int:
     """Return what `gathered_bytes` says of a model without data."""
     layers = [list(layer.parameters()) for layer in known_layers(model)]
     inside = {id(parameter) for layer in layers for parameter in layer}
@@ -262,7 +262,7 @@ def _numbers(parameters: Sequence[Tensor]) -> int:
     return sum(int(parameter.numel()) for parameter in parameters)
 
 
-def _kept_activations(model: Any, needs: MemoryNeeds) -> tuple[int, int]:
+def _kept_activations(model: CausalLM, needs: MemoryNeeds) -> tuple[int, int]:
     """Return the bytes that a forward pass keeps, and the bytes of one hidden state."""
     weights = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
     sizes: dict[int, int] = {}
@@ -282,7 +282,7 @@ def _kept_activations(model: Any, needs: MemoryNeeds) -> tuple[int, int]:
     return sum(sizes.values()) + mask, hidden.shape[-1] * hidden.element_size()
 
 
-def _logits(model: Any, config: Any, needs: MemoryNeeds) -> int:
+def _logits(model: CausalLM, config: ModelConfig, needs: MemoryNeeds) -> int:
     """Return the bytes of logits with what is computed from them (5 arrays), and of the head's gradient on its way."""
     rows, length = needs.shape
     words = int(config.get_text_config().vocab_size)

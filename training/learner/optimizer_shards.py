@@ -20,11 +20,13 @@ from torch.distributed.checkpoint.state_dict_saver import save
 
 from turnwise.training.errors import CheckpointError
 from turnwise.training.learner.sharding import fill
+from turnwise.training.learner.untyped import CausalLM
+from turnwise.training.states import State
 
 FOLDER = "optimizer"
 
 
-def save_optimizer(model: Any, optimizer: torch.optim.Optimizer, folder: Path) -> None:
+def save_optimizer(model: CausalLM, optimizer: torch.optim.Optimizer, folder: Path) -> None:
     """Write the state of an optimizer whose parameters are divided; all ranks call it together.
 
     Args:
@@ -46,7 +48,7 @@ def save_optimizer(model: Any, optimizer: torch.optim.Optimizer, folder: Path) -
         raise next(iter(error.failures.values()))[0] from error
 
 
-def load_optimizer(model: Any, optimizer: torch.optim.Optimizer, folder: Path) -> None:
+def load_optimizer(model: CausalLM, optimizer: torch.optim.Optimizer, folder: Path) -> None:
     """Restore what `save_optimizer` wrote; with several ranks all of them call it together.
 
     Args:
@@ -79,7 +81,7 @@ def load_optimizer(model: Any, optimizer: torch.optim.Optimizer, folder: Path) -
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
-def meta_state(state: Mapping[str, Any]) -> dict[str, Any]:
+def meta_state(state: State) -> State:
     """Return an optimizer's state without the values of its arrays, for the ranks that receive their parts of them."""
     of_parameters = {
         number: {key: tensor.to("meta") if tensor.ndim else tensor for key, tensor in moments.items()}
@@ -88,7 +90,7 @@ def meta_state(state: Mapping[str, Any]) -> dict[str, Any]:
     return {**state, "state": of_parameters}
 
 
-def spread_optimizer(optimizer: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
+def spread_optimizer(optimizer: torch.optim.Optimizer, state: State) -> None:
     """Divide the optimizer's state that one process saved over the ranks; all of them call it together.
 
     Args:
@@ -110,9 +112,9 @@ def _of(tensors: Mapping[str, Tensor], name: str) -> Iterator[tuple[str, Tensor]
     return ((full.rpartition("/")[2], tensor) for full, tensor in tensors.items() if full.rpartition("/")[0] == name)
 
 
-def _parameters(optimizer: torch.optim.Optimizer) -> list[Any]:
+def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def _trained(model: Any) -> Iterator[tuple[str, Any]]:
+def _trained(model: CausalLM) -> Iterator[tuple[str, torch.nn.Parameter]]:
     return ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)

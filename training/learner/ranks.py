@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -26,6 +26,8 @@ from turnwise.training.learner.out_of_memory import OutOfMemoryOnRank
 from turnwise.training.learner.policy import device_of
 from turnwise.training.learner.threads import use_threads
 from turnwise.training.versions import describe
+
+T = TypeVar("T")
 
 TIMEOUT = timedelta(minutes=10)
 """How long a rank waits for another in the middle of a computation."""
@@ -63,9 +65,9 @@ class Ranks:
         dist.all_reduce(total)
         return total
 
-    def gather(self, value: Any) -> list[Any]:
+    def gather(self, value: T) -> list[T]:
         """Return the values of all ranks, in their order."""
-        values = [None] * self.size
+        values: list[Any] = [None] * self.size
         dist.all_gather_object(values, value)
         return values
 

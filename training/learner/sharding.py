@@ -20,6 +20,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from turnwise.training.learner.ranks import Ranks
 from turnwise.training.learner.recomputation import known_layers
+from turnwise.training.learner.untyped import CausalLM
 
 
 class ShardedModel(torch.nn.Module):
@@ -29,7 +30,7 @@ class ShardedModel(torch.nn.Module):
         model: a causal language model.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: CausalLM) -> None:
         super().__init__()
         self.model = model
 
@@ -38,9 +39,9 @@ class ShardedModel(torch.nn.Module):
         self.model.zero_grad(set_to_none=True)  # also of the gathered weights, which keep theirs otherwise
         cast("FSDPModule", self).reset_iter_state()
 
-    def forward(self, compute: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def forward(self, compute: Callable[..., Any], *args: object, **kwargs: object) -> object:
         """Return `compute(*args, **kwargs)`, during which the weights outside of layers are whole."""
-        result: Any = compute(*args, **kwargs)
+        result: object = compute(*args, **kwargs)
         if isinstance(result, tuple):  # FSDP hooks into tensors, and cannot into views of others
             result = tuple(tensor.clone() for tensor in result)
         return result
@@ -78,9 +79,9 @@ class _ReduceScatter(_Exchange):
         return dist.reduce_scatter_single(output_tensor, input_tensor, group=group, op=op, async_op=async_op)
 
 
-def skeleton(model: Any) -> Any:
+def skeleton(model: CausalLM) -> CausalLM:
     """Return a copy of a model with the same parameters and buffers on torch's meta device, without their values."""
-    memo: dict[int, Any] = {}
+    memo: dict[int, object] = {}
     for weight in model.parameters():
         memo[id(weight)] = torch.nn.Parameter(weight.detach().to("meta"), requires_grad=weight.requires_grad)
     for buffer in model.buffers():
@@ -88,7 +89,7 @@ def skeleton(model: Any) -> Any:
     return copy.deepcopy(model, memo)
 
 
-def shard(model: Any, ranks: Ranks, *, bfloat16: bool = False) -> ShardedModel:
+def shard(model: CausalLM, ranks: Ranks, *, bfloat16: bool = False) -> ShardedModel:
     """Return a model divided over the ranks, with the values of rank 0's; all ranks call it together.
 
     Args:
@@ -131,7 +132,7 @@ def fill(part: DTensor | Any, whole: Tensor | None) -> None:
 
 
 @torch.no_grad()
-def collect(model: Any, whole: Any | None) -> None:
+def collect(model: CausalLM, whole: CausalLM | None) -> None:
     """Copy the trained values of a divided model into rank 0's whole one; all ranks call it together.
 
     Args:

@@ -63,7 +63,7 @@ class ObjectiveFunction:
         parameters = inspect.signature(self.kernel).parameters
         return {name for name, p in parameters.items() if type(None) in get_args(p.annotation)}
 
-    def check(self, options: Mapping[str, Any]) -> None:
+    def check(self, options: Mapping[str, object]) -> None:
         """Check names and values of options.
 
         Raises:
@@ -164,7 +164,7 @@ def _signature(kernel: Kernel) -> inspect.Signature:
     return inspect.Signature([*common[:-1], *own, common[-1]])
 
 
-def _check_kind(label: str, value: Any, default: Any) -> None:
+def _check_kind(label: str, value: object, default: object) -> None:
     """Check that a value is of the same kind as the default, and finite."""
     if isinstance(default, bool | str):
         if type(value) is not type(default):

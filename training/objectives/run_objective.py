@@ -30,7 +30,7 @@ class Objective(Terms):
     """
 
     name: str = "ppo_clip"
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
     sequence: SequenceUnit = "trajectory"
 
     def __post_init__(self) -> None:

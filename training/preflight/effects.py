@@ -6,12 +6,11 @@ section that its own switch turns off (`imitation.episodes = 0`, `evaluation.epi
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from turnwise.training.config.demonstrators import plays
 from turnwise.training.config.run import Run
 from turnwise.training.config.sections import Section
-from turnwise.training.config.toml import render
+from turnwise.training.config.toml import Table, render
 from turnwise.training.errors import ConfigError
 
 Condition = Callable[[Run], bool]
@@ -139,12 +138,12 @@ def without_effect(run: Run) -> str:
     return "; ".join(clauses)
 
 
-def effective_keys(run: Run) -> dict[str, Any]:
+def effective_keys(run: Run) -> Table:
     """Return the run as nested tables, defaults included, without the keys that have no effect in it."""
     return dict(_without(run, ineffective(run)))
 
 
-def _without(section: Section, unused: Mapping[str, str], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _without(section: Section, unused: Mapping[str, str], prefix: str = "") -> Iterator[tuple[str, object]]:
     """Yield the keys of a section and their values without those in `unused`; a table without keys is left out."""
     for name in type(section).model_fields:
         value = getattr(section, name)

@@ -1,13 +1,11 @@
 """Events of a run: written to the metrics and passed to a listener, such as the progress display."""
 
 from collections.abc import Callable
-from typing import Any
 
 from turnwise.agents.trajectory import Trajectory
 from turnwise.tools.visible_text import escaped
-from turnwise.training.run_folder.metrics import MetricsWriter
+from turnwise.training.run_folder.metrics import Event, MetricsWriter
 
-Event = dict[str, Any]
 OnEvent = Callable[[Event], None]
 
 
@@ -27,7 +25,7 @@ class Reporter:
         self.iteration = 0
         self._listener = on_event
 
-    def event(self, phase: str, iteration: int, **values: Any) -> None:
+    def event(self, phase: str, iteration: int, **values: object) -> None:
         """Write an event and pass it to the listener; what no terminal should obey in a text is escaped.
 
         Raises:
@@ -46,7 +44,7 @@ class Reporter:
         """Write a note on the iteration in progress, as an event."""
         self.event("note", self.iteration, text=text)
 
-    def tick(self, activity: str, done: int, total: int, **more: Any) -> None:
+    def tick(self, activity: str, done: int, total: int, **more: object) -> None:
         """Tell the listener how much of something is done."""
         if self._listener is not None:
             self._listener({"phase": "tick", "what": activity, "done": done, "total": total, **more})

@@ -19,7 +19,7 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from turnwise.agents.files.json_files import write_json
 from turnwise.tools.bounded_input import read_json
@@ -57,7 +57,7 @@ class LoggedRun:
     folder: Path
     name: str
     project: str
-    config: Mapping[str, Any]
+    config: Mapping[str, object]
     purge: int | None
 
 
@@ -199,7 +199,7 @@ def open_loggers(
     *,
     name: str,
     project: str = "",
-    config: Mapping[str, Any],
+    config: Mapping[str, object],
     purge: int | None = None,
     sent: frozenset[tuple[str, int]] = frozenset(),
 ) -> list[Logger]:

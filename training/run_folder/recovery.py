@@ -4,12 +4,12 @@ A finished iteration is a boundary: weights, optimizer, task sampler, the credit
 metrics file belong together there, and only there is anything saved.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from turnwise.agents.files.folder_lock import check_lock
 from turnwise.agents.models.lora_folders import read_adapter
@@ -33,6 +33,7 @@ from turnwise.training.run_folder.metrics import (
     stored_events,
 )
 from turnwise.training.run_folder.trajectory_pruning import prune_trajectories
+from turnwise.training.states import State
 
 
 class Recoverable(Protocol):
@@ -41,10 +42,10 @@ class Recoverable(Protocol):
     learner: Learner
     step: int
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return what a checkpoint keeps beside weights and learner, as JSON can hold it."""
 
-    def load_state(self, step: int, state: Mapping[str, Any]) -> None:
+    def load_state(self, step: int, state: State) -> None:
         """Continue after `step` iterations with what `state` returned then."""
 
     def settle(self) -> None:
@@ -108,7 +109,7 @@ class Recovery:
         self._iterations, self._oldest = iterations, oldest
         self.checkpoints = Checkpoints(folder / "checkpoints", keep=section.keep)
         self._loop: Recoverable | None = None
-        self._boundary: dict[str, Any] | None = None  # None while weights and counters do not belong together
+        self._boundary: State | None = None  # None while weights and counters do not belong together
         self._settled = True  # whether all that has to be complete before a checkpoint is
         self._saved: int | None = None
 
