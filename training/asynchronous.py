@@ -190,9 +190,14 @@ class AsynchronousRollouts:
     async def _load(self, sampler: Sampler, version: int) -> None:
         if self._sampler is None:
             self._sampler = PausableSampler(sampler)
+            # One stream for the whole run: members of a group may begin under one version and end under another, and a
+            # group that an iteration does not take goes on. `_specs` holds groups back until they may begin, so the
+            # capacity rule is in `_may_begin` alone.
             settings = RolloutSettings(self._train.concurrency, repairs=self._train.replacements)
             self._stream = GroupStream(self._agent, self._sampler, self._specs(), settings, self._keep)
         assert self._stream is not None
+        # Episodes wait between two tokens, or between two turns where the engine cannot be interrupted. Without this,
+        # one answer would be sampled by half-loaded weights.
         await self._sampler.pause()
         await self._engine.load_here(version)
         self._version, self._loaded = version, time.perf_counter()
@@ -263,7 +268,11 @@ class AsynchronousRollouts:
             self._lock.notify()
 
     async def _specs(self) -> AsyncIterator[GroupSpec]:
-        """Yield the groups of before the run was resumed, then new ones when there is room for them."""
+        """Yield the groups of before the run was resumed, then new ones when there is room for them.
+
+        The stream pulls from this generator on its own thread, while the learner's thread raises the capacity. A group
+        gets its number here and nowhere else, so task and seed follow from it whatever the timing was.
+        """
         for number in sorted(self._unused):
             await self._may_begin(number)
             yield self._spec(number, self._restored.pop(number, ()))

@@ -47,6 +47,8 @@ class DistributedLearner(Learner):
         self._whole, self._leader = model, leader
         self._stale = False
         ranks = leader.ranks
+        # The others get the shape of the model and none of its weights, which they receive part by part when the model
+        # is divided; a whole one for each of them would not fit where it has to be divided.
         with leader.command(Learner, skeleton(model), **options):
             super().__init__(model, tokenizer, device=ranks.device, ranks=ranks, note=note, **options)
 
@@ -74,7 +76,7 @@ class DistributedLearner(Learner):
     def update(self, batch: Batch, objective: Objective, plan: UpdatePlan) -> dict[str, float]:
         """Do a fixed number of optimizer steps, and return statistics of all ranks."""
         with self._leader.command(Learner.update, batch, objective, plan):
-            self._stale = True
+            self._stale = True  # before the update: one that is cut short may have changed the weights
             return super().update(batch, objective, plan)
 
     def on_all_ranks(
@@ -87,6 +89,8 @@ class DistributedLearner(Learner):
 
     def weights(self) -> CausalLM:
         """Return the whole model, with the policy's weights."""
+        # Gathering costs the size of the model once over the network, so it waits for somebody who asks, and is done
+        # once for several who do between two updates.
         if self._stale:
             with self._leader.command(_give_weights):
                 collect(self.model, self._whole)
@@ -101,6 +105,8 @@ class DistributedLearner(Learner):
     def load_state(self, state: State, folder: Path | None = None) -> None:
         """Restore what `state` returned and `save_shards` wrote, or the state of a learner of one process."""
         sent = {name: value for name, value in state.items() if name in ("optimizer", "micro_tokens")}
+        # A checkpoint of one process holds the whole optimizer. Only its shapes are sent; each rank then receives its
+        # own part of every moment, as it does with the weights.
         if "optimizer" in sent:
             sent["optimizer"] = meta_state(sent["optimizer"])
         with self._leader.command(Learner.load_state, sent, folder):

@@ -42,7 +42,9 @@ class ShardedModel(torch.nn.Module):
     def forward(self, compute: Callable[..., Any], *args: object, **kwargs: object) -> object:
         """Return `compute(*args, **kwargs)`, during which the weights outside of layers are whole."""
         result: object = compute(*args, **kwargs)
-        if isinstance(result, tuple):  # FSDP hooks into tensors, and cannot into views of others
+        # FSDP gathers the weights again when the backward pass reaches these tensors, with hooks that it cannot put
+        # into views of others
+        if isinstance(result, tuple):
             result = tuple(tensor.clone() for tensor in result)
         return result
 
@@ -97,10 +99,14 @@ def shard(model: CausalLM, ranks: Ranks, *, bfloat16: bool = False) -> ShardedMo
         ranks: the group.
         bfloat16: gather and compute in bfloat16, while the parts, and the sums of gradients, stay in float32.
     """
+    # Rank 0 keeps its whole model as it is and divides a copy without values, as the others do: the weights are never
+    # there twice on a GPU.
     root = ShardedModel(skeleton(model) if ranks.leads else model)
     kinds = {"param_dtype": torch.bfloat16, "reduce_dtype": torch.float32} if bfloat16 else {}
     options: dict[str, Any] = {"mesh": ranks.mesh, "reshard_after_forward": True}
     options["mp_policy"] = MixedPrecisionPolicy(**kinds)  # type: ignore[arg-type]
+    # Layer by layer, so that one layer is whole at a time. What is left belongs to the root, which stays whole while
+    # `forward` runs: the head may be the embedding, and is used chunk by chunk.
     for layer in known_layers(root):
         fully_shard(layer, **options)
     fully_shard(root, **options)
@@ -108,11 +114,13 @@ def shard(model: CausalLM, ranks: Ranks, *, bfloat16: bool = False) -> ShardedMo
     reducing: Any = _ReduceScatter(ranks)
     for module in root.modules():
         if isinstance(module, FSDPModule):
+            # Losses have the denominator of the whole mini-batch, so gradients are summed. FSDP's default, the mean
+            # over ranks, would make the step smaller with every rank.
             module.set_gradient_divide_factor(1.0)
             module.set_force_sum_reduction_for_comms(True)  # gloo has no other
             module.set_custom_all_gather(gathering)
             module.set_custom_reduce_scatter(reducing)
-    root.to_empty(device=ranks.device)
+    root.to_empty(device=ranks.device)  # from here on the parts have memory, whose values are rank 0's to give
     whole = dict(model.named_parameters()) if ranks.leads else {}
     for name, parameter in root.model.named_parameters():
         fill(parameter, whole.get(name))
