@@ -4,6 +4,7 @@
 #   make check-page  the types of the report's scripts, where npm can be had
 #   make test-slow   the tests that take minutes
 #   make test-vllm   the tests that need vLLM, in an environment of its own
+#   make docs     the documentation site, in site/
 #   make bench    the benchmarks         GPU=1        let pip choose the version of torch
 
 PYTHON ?= python3
@@ -15,6 +16,8 @@ VLLM_VENV  ?= .venv-vllm
 VLLM_STAMP := $(VLLM_VENV)/.installed
 FRAMEWORKS_VENV  ?= .venv-frameworks
 FRAMEWORKS_STAMP := $(FRAMEWORKS_VENV)/.installed
+DOCS_VENV  ?= .venv-docs
+DOCS_STAMP := $(DOCS_VENV)/.installed
 TSC    := .tsc/node_modules/.bin/tsc
 SEED   ?= 0
 ifndef GPU
@@ -25,7 +28,7 @@ endif
 $(STAMP) $(DEMO_STAMP) $(VLLM_STAMP) $(FRAMEWORKS_STAMP): export PYTHONWARNINGS := ignore:Editable installation
 SAY = @echo "installing $(1) into $(2) ($(3)); pip is silent until it is done"
 
-.PHONY: demo test test-slow test-vllm test-frameworks check check-page install links bench clean
+.PHONY: demo test test-slow test-vllm test-frameworks check check-page docs install links bench clean
 
 install: $(STAMP) links
 
@@ -51,6 +54,11 @@ demo: $(DEMO_STAMP)
 
 test: install
 	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+
+.PHONY: test-phone
+# The simulated phone alone.
+test-phone: install
+	$(BIN)/python -m pytest -q tests/phone
 
 test-slow: install
 	$(BIN)/python -m pytest -q -n 2 -m slow
@@ -97,8 +105,20 @@ check-page:
 $(TSC):
 	npm install --silent --no-save --no-package-lock --no-audit --no-fund --prefix .tsc typescript@5.9.3
 
+# The site is made from the sources alone: nothing of turnwise is installed or imported for it.
+docs: $(DOCS_STAMP) links
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict
+	@echo "the site is in site/; open site/index.html"
+
+$(DOCS_STAMP): pyproject.toml
+	$(call SAY,the generator of the site,$(DOCS_VENV),a minute)
+	test -x $(DOCS_VENV)/bin/python || $(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --group docs
+	@touch $@
+
 bench: install
 	for script in household credit rollout merge; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 clean:
-	rm -rf $(VENV) $(VLLM_VENV) $(FRAMEWORKS_VENV) .links .tsc .pytest_cache .mypy_cache .ruff_cache build *.egg-info
+	rm -rf $(VENV) $(VLLM_VENV) $(FRAMEWORKS_VENV) $(DOCS_VENV) .links .tsc .pytest_cache .mypy_cache .ruff_cache build site *.egg-info

@@ -99,3 +99,13 @@ __all__ = [
     "stream",
     "tokenize_trajectory",
 ]
+
+_MOVED = """
+Comparison EvaluationResult EvaluationSummary Panel Rate compare evaluate mcnemar_exact paired_permutation wilson
+"""
+
+
+def __getattr__(name: str) -> object:
+    if name in _MOVED.split():  # an AttributeError would not reach the reader of `from turnwise.agents import Panel`
+        raise ImportError(f"{name} is in turnwise.evaluation: from turnwise.evaluation import {name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -71,7 +71,7 @@ class Agent:
             raise AgentError(f"top_k must be an integer >= 0, got {self.top_k!r}")
         if not 0 <= self.min_p <= 1:
             raise AgentError(f"min_p must be in [0, 1], got {self.min_p}")
-        if isinstance(self.stop, str) or not all(isinstance(one, str) for one in self.stop):
+        if isinstance(self.stop, str) or not all(isinstance(stop, str) for stop in self.stop):
             raise AgentError(f"stop must be a tuple of strings, got {self.stop!r}")
         if self.chat is not None and getattr(self.chat, "chat_template", None):
             system = bool(self.prompt.template.system)
@@ -101,14 +101,14 @@ class Agent:
         Raises:
             AgentError: an unknown name or option, or a value out of range.
         """
-        known = ["prompt", "template", *_OPTIONS]
+        names = ["prompt", "template", *_OPTIONS]
         for key in options:
-            if key not in known:
-                raise AgentError(f"an agent has no option {key!r}{suggest(key, known)}")
-        given = {"prompt": prompt, "template": template, **options}
-        for name, kinds, what in _KINDS:
-            if name in given and not isinstance(given[name], kinds):
-                raise AgentError(f"{name} must be {what}, got {given[name]!r}")
+            if key not in names:
+                raise AgentError(f"an agent has no option {key!r}{suggest(key, names)}")
+        settings = {"prompt": prompt, "template": template, **options}
+        for name, kinds, expected in _KINDS:
+            if name in settings and not isinstance(settings[name], kinds):
+                raise AgentError(f"{name} must be {expected}, got {settings[name]!r}")
         values = cast(dict[str, Any], options)
         if not isinstance(values.get("stop", ()), str):  # a string is refused with the other values
             values["stop"] = tuple(values.get("stop", ()))
@@ -145,20 +145,20 @@ class Agent:
 _OPTIONS = [entry.name for entry in Agent.__dataclass_fields__.values() if entry.init and entry.name != "prompt"]
 
 
-def _template(given: str | Mapping[str, object] | Template) -> Template:
-    if isinstance(given, Template):
-        return given
-    return look_up(TEMPLATES, given, PromptError) if isinstance(given, str) else Template.from_mapping(given)
+def _template(template: str | Mapping[str, object] | Template) -> Template:
+    if isinstance(template, Template):
+        return template
+    return look_up(TEMPLATES, template, PromptError) if isinstance(template, str) else Template.from_mapping(template)
 
 
-def _builder(given: str | Mapping[str, object], template: Template) -> PromptBuilder:
-    options = {"name": given} if isinstance(given, str) else dict(given)
+def _builder(prompt: str | Mapping[str, object], template: Template) -> PromptBuilder:
+    options = {"name": prompt} if isinstance(prompt, str) else dict(prompt)
     name = options.pop("name", None)
     if not isinstance(name, str):
-        raise AgentError(f"the prompt must be a name or a table with a name, got {given!r}")
+        raise AgentError(f"the prompt must be a name or a table with a name, got {prompt!r}")
     make = look_up(PROMPTS, name)
-    known = [option for option in inspect.signature(make).parameters if option != "template"]
+    names = [option for option in inspect.signature(make).parameters if option != "template"]
     for option in options:
-        if option not in known:
-            raise AgentError(f"the prompt {name!r} has no option {option!r}{suggest(option, known)}")
+        if option not in names:
+            raise AgentError(f"the prompt {name!r} has no option {option!r}{suggest(option, names)}")
     return make(template=template, **options)

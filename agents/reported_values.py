@@ -16,16 +16,16 @@ FILLED = ("task", "trajectory", "turn", "reward", "state", "action", "next_state
 """Columns that every turn has by itself."""
 
 
-def check_number(what: str, value: float) -> None:
+def check_number(name: str, value: float) -> None:
     """Refuse a number that is not finite, or so large that sums of it would not be.
 
     Raises:
         ValueError: it is refused.
     """
     if not math.isfinite(value):
-        raise ValueError(f"{what} must be finite, got {value}")
+        raise ValueError(f"{name} must be finite, got {value}")
     if abs(value) > _largest():
-        raise ValueError(f"{what} must be at most {_largest():g} in size, got {value:g}")
+        raise ValueError(f"{name} must be at most {_largest():g} in size, got {value:g}")
 
 
 @cache

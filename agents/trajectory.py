@@ -131,7 +131,7 @@ def token_versions(version: int, switches: Iterable[tuple[int, int]], tokens: in
         tokens: number of tokens.
     """
     starts = [(0, version), *switches, (tokens, 0)]
-    return tuple(one for (start, one), (end, _) in pairwise(starts) for _ in range(start, end))
+    return tuple(current for (start, current), (end, _) in pairwise(starts) for _ in range(start, end))
 
 
 def version_switches(versions: Sequence[int]) -> tuple[tuple[int, int], ...]:
@@ -252,7 +252,7 @@ def grouped(trajectories: Iterable[Trajectory]) -> list[Group]:
     members: dict[tuple[str, int], list[Trajectory]] = {}
     for trajectory in trajectories:
         members.setdefault((trajectory.task, trajectory.seed), []).append(trajectory)
-    return [Group(task, tuple(sorted(found, key=_by_member))) for (task, _), found in members.items()]
+    return [Group(task, tuple(sorted(group, key=_by_member))) for (task, _), group in members.items()]
 
 
 def _by_member(trajectory: Trajectory) -> tuple[int, str]:

@@ -30,7 +30,7 @@ OPEN = """
 import json, resource, sys, time
 import turnwise.envs.shop.env as shop
 start, busy = time.perf_counter(), time.process_time()
-env = shop.WebShopEnv(tagger="own", **json.loads(sys.argv[1]))
+env = shop.from_keys(tagger="own", **json.loads(sys.argv[1]))
 env.reset(seed=0)
 env.shop.search("red shoes", 50)
 used = time.perf_counter() - start, time.process_time() - busy
@@ -85,9 +85,9 @@ def opening(files: dict[str, str]) -> dict[str, Any]:
 
 def playing(files: dict[str, str], observation: str, episodes: int, turns: int) -> dict[str, Any]:
     """Play at random twice: with queries that are all new, then the same again."""
-    from turnwise.envs.shop.env import WebShopEnv
+    from turnwise.envs.shop.env import from_keys
 
-    env = WebShopEnv(**files, tagger="own", observation=observation)
+    env = from_keys(**files, tagger="own", observation=observation)
     env.shop.search("red shoes", 50)
     tasks = env.task_ids()
     tasks = [tasks[number * len(tasks) // episodes] for number in range(episodes)]
@@ -210,11 +210,11 @@ class Original:
 def compare(files: dict[str, str], checkout: Path, python: str, episodes: int, turns: int) -> dict[str, Any]:
     """Play the same actions on both sides; returns counts, the original's speed, and the first differences."""
     from turnwise.envs.shop import pages
-    from turnwise.envs.shop.env import WebShopEnv
+    from turnwise.envs.shop.env import from_keys
     from turnwise.envs.shop.session import parse
 
     rng = random.Random(1)
-    env = WebShopEnv(**files, tagger=Words(), splits="all", goals="synthetic")
+    env = from_keys(**files, tagger=Words(), splits="all", goals="synthetic")
     theirs = Original(checkout, python, files)
     differences: list[str] = []
     steps, seconds, ours = 0, 0.0, 0.0

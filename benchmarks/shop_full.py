@@ -30,11 +30,11 @@ GOALS = 100  # one product in a hundred has a sentence
 OPEN = """
 import json, sys, time
 from pathlib import Path
-from turnwise.envs.shop.env import WebShopEnv
+from turnwise.envs.shop.env import from_keys
 def peak():  # of this program alone; what getrusage tells begins with the peak of the one that started it
     return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
 start, busy = time.perf_counter(), time.process_time()
-env = WebShopEnv(tagger="own", splits="all", **json.loads(sys.argv[1]))
+env = from_keys(tagger="own", splits="all", **json.loads(sys.argv[1]))
 env.reset(seed=0)
 env.shop.search("red shoes", 50)
 report = {"seconds": time.perf_counter() - start, "processor": time.process_time() - busy}

@@ -18,12 +18,13 @@ from rich.table import Table
 from rich.text import Text
 
 from turnwise.cli.ablation_summary import summarise
-from turnwise.cli.console import duration, out, percent, say, warn
+from turnwise.cli.console import out, say, warn
 from turnwise.cli.errors import INTERRUPTED, UserError
-from turnwise.cli.file_options import require_safe_run
 from turnwise.cli.options import Trust
 from turnwise.cli.train import load_run
 from turnwise.report.ablation_tables import markdown, save_figure, terminal_table
+from turnwise.report.errors import ReportError
+from turnwise.report.number_text import duration, percent
 
 if TYPE_CHECKING:
     from turnwise.ablation.process_pool import PooledRun
@@ -176,7 +177,7 @@ def write_results(ablation: Ablation, jobs: Sequence[PooledRun]) -> dict[str, An
     picture = "curves.png"
     try:
         save_figure(found, ablation.folder / picture)
-    except UserError as error:
+    except ReportError as error:
         warn(f"no figure: {error}")
         picture = ""
     write_text(ablation.folder / "results.md", markdown(found, picture))
@@ -186,6 +187,7 @@ def write_results(ablation: Ablation, jobs: Sequence[PooledRun]) -> dict[str, An
 def _planned(file: Path, words: Sequence[str], output: Path | None) -> Ablation:
     """Return the ablation of a run's file, or the one that a folder holds."""
     from turnwise.ablation.variants import PLAN, SHORT, is_axis, plan, read_plan
+    from turnwise.training.config.file_options import require_safe_run
 
     if file.is_dir():
         if (words or output is not None) and (file / PLAN).is_file():

@@ -9,6 +9,7 @@ from typing import Any
 from turnwise.cli.console import err, out, say, warn
 from turnwise.cli.errors import UserError
 from turnwise.report.ablation_tables import grid, interval, per_cent, plain_table
+from turnwise.report.errors import ReportError
 from turnwise.report.figures import Points, save_scatters
 
 COLUMNS = {
@@ -82,7 +83,7 @@ def summarise(folders: Sequence[Path], output: Path | None) -> None:
     picture = "summary.png"
     try:
         save_figure(found, output / picture)
-    except UserError as error:
+    except ReportError as error:
         warn(f"no figure: {error}")
         picture = ""
     write_text(output / "summary.md", markdown(found, picture))

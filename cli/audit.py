@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from turnwise.cli.console import count, err, out, percent, say, say_json
-from turnwise.cli.errors import UserError, choose
+from turnwise.cli.console import err, out, say, say_json
+from turnwise.cli.errors import UserError
 from turnwise.cli.options import Trust
+from turnwise.registry import choose
+from turnwise.report.number_text import count, percent
 
 if TYPE_CHECKING:
     from turnwise.training.audit import AuditOptions, AuditReport, AuditResult

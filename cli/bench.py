@@ -15,25 +15,21 @@ import typer
 
 from turnwise.cli.bench_report import WORDS, print_card, write_card
 from turnwise.cli.command_line import command, without_password
-from turnwise.cli.console import duration, say, warn
+from turnwise.cli.console import say, warn
 from turnwise.cli.errors import UserError
 from turnwise.cli.evaluate import EpisodeCounter
-from turnwise.cli.file_options import require_safe_env
+from turnwise.cli.model_options import BatchSize, Device, Dtype, Threads
 from turnwise.cli.options import Trust, parse_options
-from turnwise.cli.players import AGENT_PREFIX, DTYPES, SAMPLER_PREFIX, ModelOptions, take_options
-from turnwise.registry import Untrusted, suggest
+from turnwise.cli.players import AGENT_PREFIX, SAMPLER_PREFIX, take_options
+from turnwise.registry import Untrusted
+from turnwise.report.number_text import duration
 
 if TYPE_CHECKING:
-    from turnwise.cli.players import Player
     from turnwise.evaluation.benchmark import BenchmarkFolder
     from turnwise.evaluation.benchmark_card import Card, CardPanel
     from turnwise.evaluation.evaluation import EvaluationResult
     from turnwise.evaluation.suite import PinnedPanel, Suite, SuitePanel
-
-SUITES = Path(__file__).parent / "suites"
-RULE = "rule"
-"""Name of the player that is each panel's rule-based demonstrator."""
-BASELINES = ("random", RULE, "expert")
+    from turnwise.training.loaded_agent import LoadedAgent, ModelOptions
 
 
 def bench(
@@ -65,21 +61,10 @@ def bench(
     concurrency: Annotated[
         int | None, typer.Option(min=1, help="Maximum number of episodes at a time. Default: the suite's.")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:N or auto. Default: the run's.")] = None,
-    threads: Annotated[
-        int,
-        typer.Option(min=0, show_default=False, help="CPU threads. Default: the run's, else 1 for a small model."),
-    ] = 0,
-    dtype: Annotated[str | None, typer.Option(help=f"Type of the weights: {', '.join(DTYPES)}.")] = None,
-    batch_size: Annotated[
-        int,
-        typer.Option(
-            "--batch-size",
-            min=0,
-            show_default=False,
-            help="Maximum number of episodes in a sampling batch. Default: the run's.",
-        ),
-    ] = 0,
+    device: Device = None,
+    threads: Threads = 0,
+    dtype: Dtype = None,
+    batch_size: BatchSize = 0,
     trust: Trust = False,
 ) -> None:
     """Play the fixed panels of a suite, and write success with intervals, tokens, seconds and cost (a "card").
@@ -88,6 +73,8 @@ def bench(
     """
     from turnwise.agents.agent import Agent
     from turnwise.evaluation.benchmark_card import Card
+    from turnwise.evaluation.shipped_suites import baseline_cards, load_suite
+    from turnwise.training.loaded_agent import ModelOptions
 
     others, agent = take_options(parse_options(options), AGENT_PREFIX)
     others, sampler = take_options(others, SAMPLER_PREFIX)
@@ -95,7 +82,7 @@ def bench(
         raise UserError(f"expected agent.KEY=VALUE or sampler.KEY=VALUE, got {key}; environments are set in the suite")
     Agent.from_options(**agent)  # fails on a wrong option before anything is played
     chosen = load_suite(suite).only(panels or [])
-    scale = [*baselines(), *(Card.load(path) for path in against or ())]
+    scale = [*baseline_cards(), *(Card.load(path) for path in against or ())]
     place = output or Path("bench") / f"{_slug(who)}-{chosen.name}"
     model = ModelOptions(device, threads, dtype, batch_size, sampler)
     benchmark = Benchmark(who, chosen, place, agent, model, concurrency)
@@ -104,33 +91,6 @@ def bench(
     print_card(card, scale)
     say(f"card: {place / 'card.md'}, {place / 'card.json'}; episodes: {place}", "dim")
     say(f"report: {shlex.join(['turnwise', 'report', str(place)])}", "dim")
-
-
-def load_suite(name: str) -> Suite:
-    """Return a suite by name or path.
-
-    Raises:
-        UserError: there is no such suite.
-        EvaluationError: the file is not a suite.
-    """
-    from turnwise.evaluation.suite import Suite
-
-    path = SUITES / f"{name}.toml"
-    if not path.is_file():
-        path = Path(name)
-        if not path.is_file():
-            known = [file.stem for file in sorted(SUITES.glob("*.toml"))]
-            near = suggest(name, known) if path.suffix != ".toml" else ""
-            raise UserError(f"there is no suite {name!r}{near or '; expected the path of a TOML file'}")
-    return Suite.load(path)
-
-
-def baselines() -> list[Card]:
-    """Return the cards that are shipped: the random player, the rule-based one and the expert on the suites by name."""
-    from turnwise.evaluation.benchmark_card import Card
-
-    files = [file for name in BASELINES for file in sorted(SUITES.glob(f"*-{name}.json"))]
-    return [Card.load(file) for file in files]
 
 
 class Unplayable(Exception):
@@ -147,7 +107,7 @@ class Benchmark:
     agent: Mapping[str, Any]
     model: ModelOptions
     concurrency: int | None = None
-    _player: Player | None = field(default=None, init=False)
+    _player: LoadedAgent | None = field(default=None, init=False)
     _folder: BenchmarkFolder | None = field(default=None, init=False)
 
     def run(self) -> Card:
@@ -159,6 +119,7 @@ class Benchmark:
         """
         from turnwise.agents.errors import SamplerError
         from turnwise.evaluation.benchmark_card import Card
+        from turnwise.evaluation.shipped_suites import RULE
 
         started = _now()
         try:
@@ -199,7 +160,7 @@ class Benchmark:
         say(f"{label}: {WORDS[entry.status]}: {entry.reason}", "dim")
         return entry
 
-    def _load(self, spec: SuitePanel) -> Player:
+    def _load(self, spec: SuitePanel) -> LoadedAgent:
         """Return the player with the agent of this panel; a model stays loaded.
 
         Raises:
@@ -209,6 +170,7 @@ class Benchmark:
         """
         from turnwise.agents.errors import PromptError
         from turnwise.cli.players import load_player
+        from turnwise.evaluation.shipped_suites import BASELINES, RULE
 
         if self.who == RULE and not spec.rule:
             raise Unplayable("the environment has no rule-based player")
@@ -235,7 +197,7 @@ class Benchmark:
                 self._player = before  # the model is still loaded
         return self._player
 
-    def _play(self, player: Player, pinned: PinnedPanel, label: str) -> EvaluationResult:
+    def _play(self, player: LoadedAgent, pinned: PinnedPanel, label: str) -> EvaluationResult:
         """Return the result of a panel, after playing what is missing.
 
         Raises:
@@ -297,6 +259,7 @@ def _check(spec: SuitePanel) -> None:
     """
     from turnwise.envs import EnvError
     from turnwise.evaluation.suite import Unavailable
+    from turnwise.training.config.file_options import require_safe_env
 
     try:
         require_safe_env(spec.env, {**spec.kwargs, **spec.files})

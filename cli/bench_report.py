@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from turnwise.cli.console import count, duration, out, percent, say, warn
-from turnwise.cli.errors import UserError
+from turnwise.cli.console import out, say, warn
 from turnwise.cli.evaluate import effort
+from turnwise.report.errors import ReportError
+from turnwise.report.number_text import count, duration, percent
 
 if TYPE_CHECKING:
     from turnwise.evaluation.benchmark_card import Card, CardPanel
@@ -168,7 +169,7 @@ def write_card(card: Card, scale: Sequence[Card], folder: Path, name: str = "car
         try:
             _draw(card, scale, folder / f"{name}.svg")
             picture = f"{name}.svg"
-        except UserError as error:
+        except ReportError as error:
             warn(f"no picture: {error}")
     from turnwise.agents.files.json_files import write_text
 

@@ -1,10 +1,11 @@
-"""The command line of this process, to be shown to readers of its results."""
+"""Command lines that are shown: that of this process, and the one that continues a run."""
 
 from __future__ import annotations
 
 import re
 import shlex
 import sys
+from pathlib import Path
 
 
 def command() -> str:
@@ -19,3 +20,13 @@ def without_password(text: str) -> str:
     'openai:m@https://host/v1'
     """
     return re.sub(r"(?<=://)[^/@\s]+@", "", text)
+
+
+def resume_command(folder: Path) -> str:
+    """Return the command that continues the run in a folder."""
+    from turnwise.training.config.file_options import needs_trust
+    from turnwise.training.run_folder.paths import run_of
+
+    run = run_of(folder)
+    trust = ["--trust"] if run is not None and needs_trust(run) else []
+    return shlex.join(["turnwise", "train", str(folder), "--resume", *trust])

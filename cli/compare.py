@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from turnwise.cli.console import out, percent, say, say_json
+from turnwise.cli.console import out, say, say_json
 from turnwise.cli.errors import UserError
 from turnwise.cli.evaluate import describe_kwargs, rate_row
+from turnwise.report.number_text import percent
 from turnwise.tools.bounded_input import InputError, read_json
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Output: consoles for standard output and standard error, and how numbers are written.
+"""Output: consoles for standard output and standard error.
 
 Everything that a command prints goes through here. Texts of models, task files, servers and libraries may hold what a
 terminal would obey: a new title, the clipboard, a cursor that moves over other lines. The consoles write it as escapes;
@@ -119,31 +119,3 @@ def visible_logs() -> Iterator[None]:
 def discard_output() -> None:
     """Write standard output to nowhere from now on, since its reader closed the pipe (`turnwise show | head`)."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def percent(share: float) -> str:
-    """Return a share in [0, 1] as a percentage: `12.5 %`."""
-    return f"{100 * share:.1f} %"
-
-
-def duration(seconds: float) -> str:
-    """Return a time in seconds in readable form: `42 s`, `3 min 05 s`, `2 h 10 min`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
-def memory(size: float) -> str:
-    """Return bytes in readable form: `350 MiB`, `12.3 GiB`."""
-    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
-
-
-def count(number: float) -> str:
-    """Return a rate or an amount with few digits: `950`, `12.3k`, `4.5M`."""
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(number) >= size:
-            return f"{number / (1e3 if unit == 'k' else size):.1f}{unit}"
-    return f"{number:.0f}"

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from turnwise.cli.console import out, percent, say, say_json, warn
-from turnwise.cli.credit_settings import credit_settings
-from turnwise.cli.errors import UserError
+from turnwise.cli.console import out, say, say_json, warn
 from turnwise.cli.options import Trust, parse_options
-from turnwise.cli.run_folders import trajectory_file
-from turnwise.cli.show import CREDIT_HELP, ITERATION_HELP, PATH_HELP, select
+from turnwise.cli.show import CREDIT_HELP, ITERATION_HELP, PATH_HELP
+from turnwise.report.credit_comparison import RULES, compare_rules
 from turnwise.report.credit_picture import check_picture, most_instructive, save_picture
+from turnwise.report.credit_settings import credit_settings
+from turnwise.report.number_text import percent
+from turnwise.report.stored_groups import read_groups, require_turns
 
 if TYPE_CHECKING:
     from turnwise.agents.steps import Anchor
-    from turnwise.cli.credit_comparison import RuleComparison, RuleStatistics, TrajectoryFacts
+    from turnwise.report.credit_comparison import RuleComparison, RuleStatistics, TrajectoryFacts
 
-DEFAULT = "gigpo,hgpo,salt,grpo"
 _REPORTED = {
     "groups": "groups",
     "groups_of_one": "  of one",
@@ -45,7 +45,7 @@ def credit(
     ] = None,
     rules: Annotated[
         str | None,
-        typer.Option("--credit", metavar="A,B,...", help=CREDIT_HELP.format(f"{DEFAULT} and the run's")),
+        typer.Option("--credit", metavar="A,B,...", help=CREDIT_HELP.format(f"{RULES} and the run's")),
     ] = None,
     anchor: Annotated[
         str | None,
@@ -67,17 +67,14 @@ def credit(
 
     Rules, options and the anchor default to those of the run that the trajectories belong to.
     """
-    from turnwise.agents.files.trajectory_files import read_trajectories
-    from turnwise.agents.trajectory import grouped
-    from turnwise.cli.credit_comparison import compare_rules
+    from turnwise.training.run_folder.paths import trajectory_file
 
     file = trajectory_file(path, iteration)
-    settings = credit_settings(file, rules, parse_options(options), anchor, DEFAULT)
+    settings = credit_settings(file, rules, parse_options(options), anchor, RULES)
     if picture is not None:
         check_picture(picture, form)
-    groups = select(grouped(read_trajectories(file)), task, file)
-    if not any(trajectory.turns for group in groups for trajectory in group.finished):
-        raise UserError(f"{file} holds no turn of a finished trajectory, so there is nothing to compare")
+    groups = read_groups(file, task)
+    require_turns(groups, file)
     comparison = compare_rules(groups, settings)
     for reason in comparison.left_out.values():
         warn(f"left out: {reason}")

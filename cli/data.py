@@ -8,8 +8,10 @@ from typing import Annotated
 
 import typer
 
-from turnwise.cli.console import count, duration, say
-from turnwise.cli.errors import UserError, choose
+from turnwise.cli.console import say
+from turnwise.cli.errors import UserError
+from turnwise.registry import choose
+from turnwise.report.number_text import count, duration
 
 app = typer.Typer(
     help="Pack ALFWorld's games into one file, or write generated games and shop catalogues as files.",

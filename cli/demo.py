@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from turnwise.cli.console import duration, out, say, warn
+from turnwise.cli.command_line import resume_command
+from turnwise.cli.console import out, say, warn
 from turnwise.cli.errors import INTERRUPTED, UserError
 from turnwise.cli.evaluate import rate_cells
 from turnwise.cli.progress import curves_of
-from turnwise.cli.run_folders import RUN_FILE, resume_command
 from turnwise.cli.train import load_run, train_with_progress
+from turnwise.report.errors import ReportError
 from turnwise.report.figures import save_curves
+from turnwise.report.number_text import duration
 from turnwise.report.plots import terminal_plot
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ def choose_folder(wanted: Path | None, method: str, seed: int) -> tuple[Path, bo
 
     Without a wanted folder, a finished demo is left alone and the next free name is used.
     """
+
+    from turnwise.training.run_folder.paths import RUN_FILE
+
     if wanted is not None:
         return wanted, resumable(wanted)
     for number in range(1, 1000):
@@ -45,6 +50,9 @@ def choose_folder(wanted: Path | None, method: str, seed: int) -> tuple[Path, bo
 
 def resumable(folder: Path) -> bool:
     """Return whether the folder holds a run that has not finished."""
+
+    from turnwise.training.run_folder.paths import RUN_FILE
+
     return (folder / RUN_FILE).exists() and not (folder / "after.json").exists()
 
 
@@ -57,7 +65,7 @@ def draw(folder: Path, title: str) -> Path | None:
     path = folder / "curve.png"
     try:
         save_curves(curves, path, title=title, x_label="iteration", y_label="success", y_range=(0, 1))
-    except (UserError, OSError) as error:
+    except (ReportError, OSError) as error:
         warn(f"no figure: {error}")
         return None
     return path

@@ -12,10 +12,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
-from pathlib import Path
-
-from turnwise.registry import suggest
 
 USER_ERROR = 2
 INTERRUPTED = 130
@@ -25,6 +21,7 @@ _ROOTS = (
     ("turnwise.credit.errors", "CreditError"),
     ("turnwise.agents.errors", "AgentError"),
     ("turnwise.training.errors", "TrainingError"),
+    ("turnwise.report.errors", "ReportError"),
     ("turnwise.tools.sandbox.errors", "SandboxError"),
     ("turnwise.tools.retrieval.errors", "RetrievalError"),
     ("turnwise.processes.serving", "ServingError"),
@@ -56,38 +53,6 @@ class UserError(Exception):
 def debugging() -> bool:
     """Return whether the user wants tracebacks (`TURNWISE_DEBUG=1`)."""
     return os.environ.get("TURNWISE_DEBUG", "") not in ("", "0")
-
-
-def choose(kind: str, wanted: str, choices: Iterable[str]) -> str:
-    """Return `wanted` if it is one of the choices.
-
-    Raises:
-        UserError: it is not; the message suggests the nearest choice.
-    """
-    known = list(choices)
-    if wanted in known:
-        return wanted
-    raise UserError(f"unknown {kind} {wanted!r}{suggest(wanted, known)}")
-
-
-def require_writable(path: Path) -> None:
-    """Check before any work that a result can be written to a path.
-
-    Raises:
-        UserError: the path is a folder or a device, its folder does not exist, or nothing can be written there.
-    """
-    from turnwise.agents.files.json_files import is_no_file
-
-    if kind := is_no_file(path):  # results are renamed into place, which would replace a device
-        raise UserError(f"expected the name of a file, but {path} is a {kind}")
-    if not path.parent.exists():
-        raise UserError(f"{path} cannot be written: the folder {path.parent} does not exist")
-    probe = path.with_name(f".{path.name}.probe")
-    try:
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _from_our_folders(error: BaseException) -> bool:

@@ -12,19 +12,20 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from turnwise.cli.console import count, duration, err, memory, out, percent, say, warn
-from turnwise.cli.errors import UserError, require_writable
-from turnwise.cli.file_options import require_safe_env
+from turnwise.cli.console import err, out, say, warn
+from turnwise.cli.errors import UserError
+from turnwise.cli.model_options import BatchSize, Device, Dtype, Threads
 from turnwise.cli.options import Trust, parse_options
-from turnwise.cli.players import DTYPES, ModelOptions
+from turnwise.report.number_text import count, duration, memory, percent
 
 INTERVAL = 10.0
 """Seconds between two lines about finished episodes without a terminal."""
 
 if TYPE_CHECKING:
     from turnwise.agents.trajectory import Trajectory
-    from turnwise.cli.players import EnvChoice, Player
+    from turnwise.cli.players import EnvChoice
     from turnwise.evaluation.evaluation import EpisodeRow, EvaluationResult, Panel, Rate
+    from turnwise.training.loaded_agent import LoadedAgent
 
 
 def _panel_of(
@@ -37,6 +38,7 @@ def _panel_of(
 ) -> Panel:
     """Return the panel of the file if it exists, else a new one, which is written to the file if one is named."""
     from turnwise.evaluation.evaluation import Panel, make_panel
+    from turnwise.training.config.file_options import require_safe_env
 
     if file is not None and file.exists():
         panel = Panel.load(file)
@@ -110,7 +112,7 @@ class EpisodeCounter:
 
 
 def play_panel(
-    player: Player,
+    player: LoadedAgent,
     panel: Panel,
     *,
     concurrency: int = 64,
@@ -296,26 +298,17 @@ def evaluate(
     workers: Annotated[
         int | None, typer.Option(min=0, help="Processes for the environments, 0 for this one. Default: the run's.")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:N or auto. Default: the run's.")] = None,
-    threads: Annotated[
-        int,
-        typer.Option(min=0, show_default=False, help="CPU threads. Default: the run's, else 1 for a small model."),
-    ] = 0,
-    dtype: Annotated[str | None, typer.Option(help=f"Type of the weights: {', '.join(DTYPES)}.")] = None,
-    batch_size: Annotated[
-        int,
-        typer.Option(
-            "--batch-size",
-            min=0,
-            show_default=False,
-            help="Maximum number of episodes in a sampling batch. Default: the run's.",
-        ),
-    ] = 0,
+    device: Device = None,
+    threads: Threads = 0,
+    dtype: Dtype = None,
+    batch_size: BatchSize = 0,
     trust: Trust = False,
 ) -> None:
     """Play a fixed panel of tasks, and print the success rate with its interval."""
     from turnwise.agents.errors import EngineFailed
+    from turnwise.agents.files.json_files import require_writable
     from turnwise.cli.players import AGENT_PREFIX, SAMPLER_PREFIX, choose_env, load_player, split_words, take_options
+    from turnwise.training.loaded_agent import ModelOptions
 
     env_id, words = split_words(env_id, options)
     rest, agent_options = take_options(parse_options(words), AGENT_PREFIX)

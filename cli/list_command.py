@@ -11,7 +11,7 @@ import typer
 
 from turnwise.cli.console import say
 from turnwise.cli.credit_list import print_rules
-from turnwise.cli.errors import choose
+from turnwise.registry import choose
 
 Rows = Iterable[tuple[str, str]]
 

@@ -9,7 +9,8 @@ import typer
 from rich.table import Table
 
 from turnwise.cli.console import out, say
-from turnwise.cli.errors import UserError, choose
+from turnwise.cli.errors import UserError
+from turnwise.registry import choose
 from turnwise.tools.visible_text import escaped
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from turnwise.cli.console import count, duration, out, say
+from turnwise.cli.console import out, say
 from turnwise.cli.errors import UserError
 from turnwise.cli.options import Trust
 from turnwise.cli.train import load_run
+from turnwise.report.number_text import count, duration
 
 if TYPE_CHECKING:
     from turnwise.training.config.run import Run

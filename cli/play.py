@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turnwise.cli.console import out, say
-from turnwise.cli.errors import UserError, require_writable
+from turnwise.cli.errors import UserError
 from turnwise.cli.options import Trust, parse_options
 from turnwise.cli.play_session import PlaySession, complete, meaning, parse_count
 from turnwise.registry import suggest
@@ -299,11 +299,11 @@ def play(
     trust: Trust = False,
 ) -> None:
     """Play an environment yourself in the terminal (`:help` lists the commands)."""
+    from turnwise.agents.files.json_files import require_writable
     from turnwise.agents.files.trajectory_files import check_suffix
     from turnwise.cli.players import (
         AGENT_PREFIX,
         SAMPLER_PREFIX,
-        ModelOptions,
         choose_env,
         load_advisor,
         run_of_player,
@@ -311,6 +311,7 @@ def play(
         take_options,
     )
     from turnwise.envs import make
+    from turnwise.training.loaded_agent import ModelOptions
 
     env_id, words = split_words(env_id, options)
     rest, agent_options = take_options(parse_options(words), AGENT_PREFIX)

@@ -9,20 +9,18 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.cli.errors import UserError, choose
-from turnwise.cli.file_options import require_safe_env
+from turnwise.cli.errors import UserError
 from turnwise.cli.play_session import PlaySession
-from turnwise.cli.run_folders import find_checkpoint, run_of
 from turnwise.registry import suggest
 
 if TYPE_CHECKING:
-    from turnwise.agents.agent import Agent
-    from turnwise.agents.samplers import Sampler, SamplerSettings
+    from turnwise.agents.samplers import Sampler
     from turnwise.training.config.run import Run
+    from turnwise.training.loaded_agent import LoadedAgent, ModelOptions
 
 BASELINES = ("expert", "random")
 AGENT_PREFIX, SAMPLER_PREFIX = "agent.", "sampler."
@@ -30,47 +28,6 @@ MODEL_ENGINES = {"transformers": "transformers:MODEL", "vllm": "vllm:MODEL", "op
 """Samplers that run a model, and how it is named."""
 INSTRUCTED = {"template": "react", "parser": "think-action", "max_tokens": 512}
 """The agent of a model that was not trained here: its prompt says what is expected, and it has tokens to think."""
-DTYPES = ("float32", "bfloat16", "float16")
-
-
-@dataclass(frozen=True, slots=True)
-class Player:
-    """An agent with its sampler.
-
-    Attributes:
-        name: for tables.
-        agent: prompt, parser and limits.
-        sampler: answers the prompts.
-        folder: its checkpoint; None for a sampler without a model.
-        deadline: time limit of an environment step in its run, in seconds; None for no limit.
-        workers: processes for environments in its run; 0 for none.
-    """
-
-    name: str
-    agent: Agent
-    sampler: Sampler
-    folder: Path | None = None
-    deadline: float | None = None
-    workers: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ModelOptions:
-    """How the model of a checkpoint is run; None or 0 leaves the choice to the checkpoint's run.
-
-    Attributes:
-        device: "cpu", "cuda", "cuda:N" or "auto".
-        threads: CPU threads; without one in the run, 1 for small models and torch's own choice for large ones.
-        dtype: of the weights, one of `DTYPES`; float32 by default.
-        batch_size: maximum number of episodes that are sampled together.
-        options: of the sampler: context, memory, and options of its engine.
-    """
-
-    device: str | None = None
-    threads: int = 0
-    dtype: str | None = None
-    batch_size: int = 0
-    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +62,9 @@ def choose_env(env_id: str | None, options: Mapping[str, Any], policy: str | Non
         Untrusted: the run names code, or sets an option, that needs --trust.
         UserError: there is neither an id nor a checkpoint with a run.
     """
+
+    from turnwise.training.config.file_options import require_safe_env
+
     if env_id is not None:
         return EnvChoice(env_id, dict(options))
     run = run_of_player(policy) if policy else None
@@ -124,10 +84,13 @@ def run_of_player(name: str) -> Run | None:
         UserError: the name is neither a sampler nor the path of a checkpoint.
     """
     from turnwise.agents.samplers import SAMPLERS, parse_sampler
+    from turnwise.training.run_folder.paths import find_checkpoint, run_of
 
     path = Path(parse_sampler(name)[1] or name)
     is_sampler = name.partition(":")[0] in SAMPLERS.names() or ":" in name
-    return None if is_sampler and not path.exists() else run_of(find_checkpoint(path))
+    if is_sampler and not path.exists():
+        return None
+    return run_of(find_checkpoint(path, "the path of a run or checkpoint, expert or random"))
 
 
 def load_player(
@@ -139,7 +102,7 @@ def load_player(
     model: ModelOptions | None = None,
     defaults: Mapping[str, Any] | None = None,
     sampler: Sampler | None = None,
-) -> Player:
+) -> LoadedAgent:
     """Return the player that a name means: a sampler, a demonstrator, or the path of a checkpoint or run.
 
     Args:
@@ -147,132 +110,64 @@ def load_player(
             "module:attribute" of a function that makes one from its settings; else a demonstrator's name or a path.
         options: fields of the agent that replace those of the run.
         env_id: the environment, for its demonstrators.
-        seed: of the random player.
+        seed: seed of the random player.
         model: how to run a model.
         defaults: fields of the agent that those of the run replace; None: `INSTRUCTED` for models, unless `options`
             have a template or a parser.
         sampler: the sampler of an earlier player of this name, which is used again instead of loading the model.
 
     Raises:
-        UserError: the path holds no checkpoint, or model options were given for a player without a model.
-        TrainingError: the checkpoint cannot be read.
+        UserError: model options were given for a player without a model.
+        TrainingError: the path holds no checkpoint, or one that cannot be read.
         AgentError: an option that agents do not have, or a sampler that cannot be made.
     """
     from turnwise.agents.agent import Agent
     from turnwise.agents.samplers import MODEL_FREE, SAMPLERS, DemonstratorSampler, parse_sampler
     from turnwise.envs import demonstrators
+    from turnwise.training.loaded_agent import LoadedAgent, load_with_engine
+    from turnwise.training.run_folder.paths import find_checkpoint
 
-    model, options = model or ModelOptions(), dict(options or {})
-    known = {} if env_id is None else demonstrators(env_id)
+    options = dict(options or {})
+    experts = {} if env_id is None else demonstrators(env_id)
     engine, path, url = parse_sampler(name)
     if defaults is None:
         instructed = engine in MODEL_ENGINES and not {"template", "parser"} & options.keys()
         defaults = INSTRUCTED if instructed else {}
-    if name in known:
+    if name in experts:
         _refuse_model_options(name, model)
         agent = Agent.from_options(**{**defaults, **options})
-        return Player(name, agent, DemonstratorSampler(known[name], parser=agent.parser))
+        return LoadedAgent(name, agent, DemonstratorSampler(experts[name], parser=agent.parser))
     if engine in MODEL_FREE and (path or url):
         raise UserError(f"{engine} is not a model: {name} has no meaning, say {engine}")
     named = (engine in SAMPLERS.names() or ":" in engine) and not Path(engine).exists()
     if path or url or named:
-        if engine in MODEL_ENGINES and not (path or url or {"model", "url"} & model.options.keys()):
+        chosen = {} if model is None else model.options
+        if engine in MODEL_ENGINES and not (path or url or {"model", "url"} & chosen.keys()):
             raise UserError(f"the sampler {engine} needs a model: {MODEL_ENGINES[engine]}")
-        return _load_sampler(engine, path, url, (defaults, options), model, seed, sampler)
-    folder = str(find_checkpoint(Path(name), known))
-    return _load_sampler("transformers", folder, "", (defaults, options), model, seed, sampler)
+        if engine in MODEL_FREE:
+            _refuse_model_options(engine, model)
+    else:
+        expected = ", ".join(["the path of a run or checkpoint", *experts])
+        engine, path = "transformers", str(find_checkpoint(Path(name), f"{expected}, expert or random"))
+    return load_with_engine(
+        engine,
+        path,
+        url=url,
+        defaults=defaults,
+        options=options,
+        model_options=model,
+        seed=seed,
+        sampler=sampler,
+    )
 
 
-def _refuse_model_options(name: str, model: ModelOptions) -> None:
-    if model != ModelOptions():
+def _refuse_model_options(name: str, model: ModelOptions | None) -> None:
+    from turnwise.training.loaded_agent import ModelOptions
+
+    if model not in (None, ModelOptions()):
         raise UserError(
             f"{name} is not a model: --device, --threads, --dtype, --batch-size and sampler.KEY=VALUE have no effect"
         )
-
-
-def _load_sampler(
-    engine: str,
-    model: str,
-    url: str,
-    agent_options: tuple[Mapping[str, Any], Mapping[str, Any]],
-    choice: ModelOptions,
-    seed: int,
-    sampler: Sampler | None,
-) -> Player:
-    """Return a player whose sampler is made by an engine; a checkpoint keeps the agent of its run.
-
-    Of the two tables of options, the first is replaced by those of the run, and the second replaces them.
-    """
-    from turnwise.agents.agent import Agent
-    from turnwise.agents.errors import look_up
-    from turnwise.agents.prompts.chat_template import chat_fields
-    from turnwise.agents.prompts.native_tools import chat_with_tools
-    from turnwise.agents.samplers import MODEL_FREE, SAMPLERS, SamplerSettings
-
-    if engine in MODEL_FREE:
-        _refuse_model_options(engine, choice)
-    folder = find_checkpoint(Path(model)) if model and not url and Path(model).expanduser().exists() else None
-    run = run_of(folder) if folder is not None else None
-    defaults, options = agent_options
-    values = dict(defaults)
-    if run is not None:
-        values |= {**run.agent.model_dump(), "temperature": run.evaluation.temperature}
-    values |= options
-    chat = values.pop("chat", True)
-    own = {} if run is None else {"context": run.policy.context}
-    own |= choice.options
-    if engine == "vllm" and ":" in (choice.device or ""):
-        raise UserError(
-            f"vLLM chooses its GPUs by CUDA_VISIBLE_DEVICES; set that instead of the device {choice.device}"
-        )
-    settings = SamplerSettings(
-        model=str(folder or model or own.pop("model", "")),
-        url=url or str(own.pop("url", "")),
-        device=_device(choice, run),
-        dtype=_known_dtype(choice.dtype),
-        memory=float(own.pop("memory", 0.0)),
-        context=own.pop("context", None),
-        concurrency=choice.batch_size or (run.train.concurrency if run else 64),
-        seed=seed,
-        parser=Agent.from_options(**values).parser,  # fails on a wrong option before a model is loaded
-        options=own,
-    )
-    if sampler is None:
-        if engine == "transformers":
-            settings = _with_module(settings, choice.threads or (run.threads if run else 0))
-        sampler = look_up(SAMPLERS, engine)(settings)
-    if run is not None:
-        chat = chat_with_tools(chat, run.env.id, run.evaluation_kwargs())
-    agent = Agent.from_options(**values, **chat_fields(chat, sampler.tokenizer))
-    deadline = (run.env.deadline or None) if run else None
-    name = run.name if run else folder.name if folder else model or engine
-    return Player(name, agent, sampler, folder, deadline, run.env.workers if run else 0)
-
-
-def _device(choice: ModelOptions, run: Run | None) -> str:
-    """Return the device; that of a run is replaced by the CPU where this machine lacks it, one that is named is not."""
-    if choice.device is None and run is None:
-        return "auto"
-    from turnwise.training.learner.policy import device_of
-
-    return device_of(choice.device or str(run and run.policy.device), elsewhere=choice.device is None)
-
-
-def _with_module(settings: SamplerSettings, threads: int) -> SamplerSettings:
-    """Return the settings with the loaded model."""
-    from turnwise.agents.models.model_folder import find_model, load_model, load_tokenizer
-    from turnwise.training.learner.policy import device_of
-    from turnwise.training.learner.threads import use_threads
-
-    use_threads(threads)
-    folder = find_model(settings.model).path
-    tokenizer, module = load_tokenizer(folder), load_model(folder, dtype=settings.dtype)
-    use_threads(threads, module)
-    return replace(settings, module=module, tokenizer=tokenizer, device=device_of(settings.device))
-
-
-def _known_dtype(name: str | None) -> str:
-    return "" if name is None else choose("dtype", name, DTYPES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +182,7 @@ class Advice:
 class Advisor:
     """A player that can be asked for an action at any turn of an episode that a person plays."""
 
-    def __init__(self, player: Player) -> None:
+    def __init__(self, player: LoadedAgent) -> None:
         """Keep the player that is asked."""
         self.player = player
         self._asked = 0
@@ -314,7 +209,7 @@ class Advisor:
     async def _ask(self, session: PlaySession) -> Advice:
         from turnwise.agents.prompts.dialogue import Dialogue
         from turnwise.agents.rollouts.rollout import sampling_seed
-        from turnwise.agents.samplers import Request, UsesPlanner
+        from turnwise.agents.samplers import Request
 
         agent, sampler = self.player.agent, self.player.sampler
         self._asked += 1
@@ -346,8 +241,7 @@ class Advisor:
             end=dialogue.end,
         )
         try:
-            if isinstance(sampler, UsesPlanner):
-                sampler.attach(episode, session.plan)
+            sampler.attach(episode, session.plan)
             answer = await sampler.sample(request)
         finally:
             sampler.forget(episode)

@@ -16,7 +16,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from turnwise.cli.console import count, duration, memory, out, percent
+from turnwise.cli.console import out
+from turnwise.report.number_text import count, duration, memory, percent
 from turnwise.report.plots import Curve, terminal_plot
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turnwise.cli.console import say, warn
-from turnwise.cli.errors import UserError, require_writable
+from turnwise.cli.errors import UserError
 from turnwise.cli.options import Trust
 from turnwise.report.run_report.settings import RULES
 
@@ -46,33 +46,20 @@ def report(
     trust: Trust = False,
 ) -> None:
     """Write a run, a benchmark or an ablation as one HTML file: curves, every turn, failures, comparisons."""
-    from turnwise.agents.files.trajectory_files import read_trajectories
-    from turnwise.report.run_report.report_data import open_report
+    from turnwise.report import open_report, write_report
 
     if live and (output is not None or screens):
         raise UserError("--live serves the report and writes no file; leave out --output and --screens, or --live")
     if port is not None and not live:
         raise UserError("--port belongs to --live, which serves the report")
-    data = open_report(path, rules, tuple(against or ()))
     if live:
-        _serve(data, port or 0)
-    elif path.is_file() and next(read_trajectories(path), None) is None:
-        raise UserError(f"{path} holds no trajectory")
-    else:
-        file = output or Path(f"{path.resolve().name.partition('.')[0]}.html")
-        _write(data, file, round(megabytes * 1e6), screens)
-
-
-def _write(data: ReportData, file: Path, limit: int, screens: int) -> None:
-    from turnwise.agents.files.json_files import write_text
-    from turnwise.report.run_report.html import complete_page
-
-    require_writable(file)
-    text = complete_page(data, limit, screens)
-    write_text(file, text)
-    for note in data.notes:
+        _serve(open_report(path, rules, tuple(against or ())), port or 0)
+        return
+    file = output or Path(f"{path.resolve().name.partition('.')[0]}.html")
+    limit = round(megabytes * 1e6)
+    for note in write_report(path, file, credit=rules, against=against or (), limit=limit, screens=screens):
         warn(note)
-    say(f"report of {data.source.path}: {file} ({file.stat().st_size / 1e6:.1f} MB)")
+    say(f"report of {path}: {file} ({file.stat().st_size / 1e6:.1f} MB)")
 
 
 def _serve(data: ReportData, port: int) -> None:

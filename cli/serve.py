@@ -4,14 +4,14 @@ models (`model`)."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.panel import Panel
 from rich.text import Text
 
 from turnwise.cli.console import out, say, warn
-from turnwise.cli.errors import UserError, require_writable
+from turnwise.cli.errors import UserError
 from turnwise.cli.options import Names
 from turnwise.cli.serve_env import env
 from turnwise.cli.serve_model import serve_model
@@ -62,6 +62,7 @@ def shop(
     ] = "text",
 ) -> None:
     """Serve the web shop until Ctrl-C. Open /TASK to play the goal of a task, or / for any."""
+    from turnwise.agents.files.json_files import require_writable
     from turnwise.agents.files.trajectory_files import check_suffix
     from turnwise.envs.shop.site.app import create_app
     from turnwise.processes.serving import listen, require_packages, serve_forever, url_of
@@ -98,13 +99,16 @@ def _environment(
 ) -> WebShopEnv:
     """Return the environment whose goals visitors get: all those of the files, or a split of a generated catalogue."""
     from turnwise.envs.shop.env import WebShopEnv
+    from turnwise.envs.shop.sources import GeneratedProducts, ProductFiles
 
     products, attributes, human = files
-    settings: dict[str, Any] = {"reward": reward, "catalogue_seed": seed, "observation": observation}
+    source: GeneratedProducts | ProductFiles
     if products is None:
-        return WebShopEnv(level=given["level"] or "small", split=given["split"] or "held_out", **settings)
-    goals = given["goals"] or "auto"
-    return WebShopEnv(products, attributes, human, split="test", splits="all", goals=goals, **settings)
+        source = GeneratedProducts(given["level"] or "small", given["split"] or "held_out", seed)
+    else:
+        goals = given["goals"] or "auto"
+        source = ProductFiles(products, attributes, human, "test", "all", goals, catalogue_seed=seed)
+    return WebShopEnv(source, reward=reward, observation=observation)
 
 
 def _saver(env: WebShopEnv, path: Path) -> OnPurchase:

@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from turnwise.cli.console import out, say
-from turnwise.cli.errors import UserError, require_writable
+from turnwise.cli.errors import UserError
 
 if TYPE_CHECKING:
     from turnwise.agents.trajectory import Trajectory
@@ -81,6 +81,7 @@ def _refuse(given: Mapping[str, Any], names: Sequence[str], what: str) -> None:
 
 
 def _serve_page(port: int, adb_port: int, choice: Choice, save: Path | None) -> None:
+    from turnwise.agents.files.json_files import require_writable
     from turnwise.agents.files.trajectory_files import check_suffix
     from turnwise.envs.android.site.app import create_app
     from turnwise.envs.android.site.player import PhonePlayer
@@ -94,7 +95,7 @@ def _serve_page(port: int, adb_port: int, choice: Choice, save: Path | None) -> 
     try:
         player = PhonePlayer(choice, adb_port, saver(save))
         try:
-            player.picture(270)  # without the extra `android` this fails with its name, before the page is opened
+            player.picture(270)  # without the extra `phone` this fails with its name, before the page is opened
             lines = [
                 Text(url_of(opened), style="bold underline"),
                 Text(f"adb connect {player.adb.serial}"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,11 +18,9 @@ from rich.console import Console
 from rich.text import Text
 
 from turnwise.cli.console import out
-from turnwise.cli.credit_settings import CreditSettings, credit_settings
-from turnwise.cli.errors import UserError
 from turnwise.cli.options import Trust, parse_options
-from turnwise.cli.run_folders import trajectory_file
-from turnwise.registry import suggest
+from turnwise.report.credit_settings import CreditSettings, credit_settings
+from turnwise.report.stored_groups import read_groups
 from turnwise.tools.visible_text import escaped
 
 if TYPE_CHECKING:
@@ -179,21 +177,6 @@ def _print_group(console: Console, group: Group, settings: CreditSettings, rule:
         _print_states(console, rows, names, states)
 
 
-def select(groups: Iterable[Group], task: str | None, path: Path) -> list[Group]:
-    """Return the groups whose task id contains a text; all of them if it is None.
-
-    Raises:
-        UserError: the file is empty, or no task id contains the text.
-    """
-    found = list(groups)
-    if not found:
-        raise UserError(f"{path} holds no trajectory")
-    chosen = [group for group in found if task is None or task in group.task]
-    if not chosen:
-        raise UserError(f"{path} holds no task {task!r}{suggest(str(task), {group.task for group in found})}")
-    return chosen
-
-
 def show(
     path: Annotated[Path, typer.Argument(metavar="PATH", help=PATH_HELP)],
     options: Annotated[
@@ -216,12 +199,11 @@ def show(
 
     Rules, options and the anchor default to those of the run that the trajectories belong to.
     """
-    from turnwise.agents.files.trajectory_files import read_trajectories
-    from turnwise.agents.trajectory import grouped
+    from turnwise.training.run_folder.paths import trajectory_file
 
     file = trajectory_file(path, iteration)
     settings = credit_settings(file, rules, parse_options(options), anchor, "")
-    groups = select(grouped(read_trajectories(file)), task, file)
+    groups = read_groups(file, task)
     console = out()
     for line in [str(file), *settings.describe()]:
         console.print(line, style="dim", soft_wrap=True)

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from turnwise.cli.command_line import command
+from turnwise.cli.command_line import command, resume_command
 from turnwise.cli.console import discard_output, say, warn
 from turnwise.cli.errors import INTERRUPTED, UserError
-from turnwise.cli.file_options import require_safe_run
 from turnwise.cli.options import Trust
 from turnwise.cli.progress import Progress, start_line
 from turnwise.cli.ranks import begun_here, note_begin, started_with_others, train_with_others
-from turnwise.cli.run_folders import COMMANDS, RUN_FILE, resume_command
 from turnwise.registry import trust_names
 
 if TYPE_CHECKING:
@@ -33,6 +31,7 @@ def load_run(path: Path, words: Sequence[str], output: Path | None) -> Run:
         TrainingError: a key or a value is wrong.
     """
     from turnwise.training.config.run import Run
+    from turnwise.training.run_folder.paths import RUN_FILE
 
     overrides = list(words)
     if path.is_dir():
@@ -49,7 +48,9 @@ def load_run(path: Path, words: Sequence[str], output: Path | None) -> Run:
 
 def _existing(folder: Path, overrides: Sequence[str], output: Path) -> Run:
     """Return the run of a folder. Its file holds every key; keys with default values count as not set."""
+    from turnwise.training.config.file_options import require_safe_run
     from turnwise.training.config.run import Run
+    from turnwise.training.run_folder.paths import RUN_FILE
 
     there = Run.load(folder / RUN_FILE)
     table = there.model_dump(exclude_defaults=True)
@@ -76,6 +77,7 @@ def train_with_progress(run: Run, *, resume: bool, leader: Leader | None = None)
     Raises:
         KeyboardInterrupt: Ctrl-C before anything could be saved; how to continue has been printed.
     """
+    from turnwise.training.run_folder.paths import RUN_FILE
     from turnwise.training.training_run import train as train_run
 
     try:
@@ -93,6 +95,9 @@ def _recording_command(folder: Path, on_event: Callable[[dict[str, Any]], None])
 
     If the pipe that shows the progress is closed (`turnwise train ... | head`), it stops the run as Ctrl-C does.
     """
+
+    from turnwise.training.run_folder.paths import COMMANDS
+
     recorded = False
 
     def listen(event: dict[str, Any]) -> None:

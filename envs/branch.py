@@ -22,6 +22,7 @@ import gymnasium
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset
+from turnwise.envs.info import Environment, ResetResult
 from turnwise.envs.snapshot import pack, unpack
 from turnwise.envs.wrappers import EndGuard, TurnLimit
 
@@ -49,7 +50,7 @@ _WRAPPERS: Final[dict[type, _WrapperState]] = {
 }
 
 
-def save(env: gymnasium.Env[Any, Any]) -> bytes:
+def save(env: Environment) -> bytes:
     """Return the current state of an environment's episode as bytes, including its wrappers.
 
     Args:
@@ -69,7 +70,7 @@ def save(env: gymnasium.Env[Any, Any]) -> bytes:
     return pack(*_FORMAT, _structure(env), {"wrappers": states, "core": data.decode("latin-1")})
 
 
-def load(env: gymnasium.Env[Any, Any], data: bytes) -> tuple[Any, dict[str, Any]]:
+def load(env: Environment, data: bytes) -> ResetResult:
     """Put an environment into a saved state.
 
     Args:
@@ -92,17 +93,15 @@ def load(env: gymnasium.Env[Any, Any], data: bytes) -> tuple[Any, dict[str, Any]
         inner = saved.get("core", str).encode("latin-1")
     except UnicodeEncodeError:
         raise saved.wrong("core", "one character per byte") from None
-    found = core.restore(inner)
+    restored = core.restore(inner)
     for wrapper, state in zip(wrappers, states, strict=True):
         name = _WRAPPERS[type(wrapper)].state
         if name is not None:
             setattr(wrapper, name, state)
-    return found  # type: ignore[no-any-return]
+    return restored  # type: ignore[no-any-return]
 
 
-def branch(
-    env: gymnasium.Env[Any, Any], n: int, make: Callable[[], gymnasium.Env[Any, Any]] | None = None
-) -> list[gymnasium.Env[Any, Any]]:
+def branch(env: Environment, n: int, make: Callable[[], Environment] | None = None) -> list[Environment]:
     """Return new environments in the state of `env`, which continue independently of it and of each other.
 
     Args:
@@ -117,19 +116,19 @@ def branch(
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise EnvError(f"n must be an integer >= 1, got {n!r}")
     data = save(env)
-    made: list[gymnasium.Env[Any, Any]] = []
+    made: list[Environment] = []
     try:
         for _ in range(n):
             made.append(_again(env) if make is None else make())
             load(made[-1], data)
     except BaseException:
-        for one in made:
-            one.close()
+        for member in made:
+            member.close()
         raise
     return made
 
 
-def find_method(env: gymnasium.Env[Any, Any], name: str) -> Any:
+def find_method(env: Environment, name: str) -> Any:
     """Return a method of an environment; for "snapshot" and "restore", `save` and `load`, which include the wrappers.
 
     Raises:
@@ -139,13 +138,13 @@ def find_method(env: gymnasium.Env[Any, Any], name: str) -> Any:
     return {"snapshot": partial(save, env), "restore": partial(load, env)}.get(name, method)
 
 
-def _layers(env: gymnasium.Env[Any, Any]) -> list[Any]:
+def _layers(env: Environment) -> list[Any]:
     """Return the wrappers from the outermost inwards, and last the layer that has snapshot().
 
     Raises:
         EnvError: no layer has it, or a wrapper around it is unknown.
     """
-    layers: list[Any] = [env]
+    layers: list[object] = [env]
     while not callable(getattr(layers[-1], "snapshot", None)):
         layer = layers[-1]
         if not isinstance(layer, gymnasium.Wrapper):
@@ -159,7 +158,7 @@ def _layers(env: gymnasium.Env[Any, Any]) -> list[Any]:
     return layers
 
 
-def _structure(env: gymnasium.Env[Any, Any]) -> dict[str, Any]:
+def _structure(env: Environment) -> dict[str, Any]:
     """Return the layers and their limits, which must be equal where a state is loaded."""
     names = []
     for layer in _layers(env):
@@ -168,12 +167,12 @@ def _structure(env: gymnasium.Env[Any, Any]) -> dict[str, Any]:
     return {"layers": " around ".join(names)}
 
 
-def _state(wrapper: Any) -> Any:
+def _state(wrapper: object) -> Any:
     name = _WRAPPERS[type(wrapper)].state
     return None if name is None else getattr(wrapper, name)
 
 
-def _fits(wrapper: Any, state: object) -> bool:
+def _fits(wrapper: object, state: object) -> bool:
     """Return whether this is a possible state of a wrapper in an episode."""
     if isinstance(wrapper, EndGuard):
         return state in ("open", "over")
@@ -183,7 +182,7 @@ def _fits(wrapper: Any, state: object) -> bool:
     return state is (True if isinstance(wrapper, OrderEnforcing) else None)
 
 
-def _again(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
+def _again(env: Environment) -> Environment:
     """Return another environment made from the spec that Gymnasium recorded.
 
     Raises:
@@ -193,7 +192,7 @@ def _again(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
     if env.spec is None:
         raise EnvError(f"{_name(env)} was not made by gymnasium.make, so it cannot be made again; {advice}")
     try:
-        made: gymnasium.Env[Any, Any] = gymnasium.make(env.spec)
+        made: Environment = gymnasium.make(env.spec)
     except (ValueError, gymnasium.error.Error) as error:
         raise EnvError(f"the environment cannot be made again: {error}; {advice}") from error
     here, there = _structure(env)["layers"], _structure(made)["layers"]

@@ -59,9 +59,9 @@ class ByteLimitedCache(Generic[T]):
             make: returns the value, which is not None.
             weigh: returns the size of a value in bytes, or None not to store it.
         """
-        found = self.get(key)
-        if found is not None:
-            return found
+        value = self.get(key)
+        if value is not None:
+            return value
         made = make()
         weight = weigh(made)
         if weight is not None:
@@ -90,12 +90,12 @@ class SharedObjects(Generic[T]):
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the object of a key, made if nobody holds it."""
         with self._lock:
-            found = self._held.get(key)
-            if found is None:
-                found = self._held[key] = make()
-            if not any(found is one for one in self._lately):
-                self._lately.append(found)
-            return found
+            shared = self._held.get(key)
+            if shared is None:
+                shared = self._held[key] = make()
+            if not any(shared is held for held in self._lately):
+                self._lately.append(shared)
+            return shared
 
 
 def cache_folder() -> Path:

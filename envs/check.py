@@ -13,9 +13,8 @@ import statistics
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-import gymnasium
 import numpy as np
 
 from turnwise.envs.checks import instance_rules, interface_rules, snapshot_rules, state_key_rules, step_rules
@@ -23,6 +22,7 @@ from turnwise.envs.checks.contract_rule import ContractRule, RuleFailed, RuleSki
 from turnwise.envs.checks.episode_data import Crash, Effort, EnvSource, literal
 from turnwise.envs.checks.explorer import Explorer, PlayExpert
 from turnwise.envs.errors import EnvError
+from turnwise.envs.info import Environment
 
 __all__ = ["SLOW", "CheckReport", "CheckResult", "Effort", "check_env", "rules"]
 
@@ -92,12 +92,12 @@ _ALL: tuple[ContractRule, ...] = (
 
 
 def check_env(
-    env: str | Callable[..., gymnasium.Env[Any, Any]],
+    env: str | Callable[..., Environment],
     *,
-    kwargs: Mapping[str, Any] | None = None,
+    kwargs: Mapping[str, object] | None = None,
     tasks: int | Sequence[str] = 3,
     seed: int = 0,
-    actions: Sequence[Any] = (),
+    actions: Sequence[object] = (),
     slowest: float | None = None,
     effort: Effort | None = None,
     play_expert: PlayExpert | None = None,

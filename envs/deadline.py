@@ -13,7 +13,7 @@ import gymnasium
 
 from turnwise.envs.branch import OPTIONAL_METHODS, find_method
 from turnwise.envs.errors import DeadlineExceeded
-from turnwise.envs.wrappers import StepTuple
+from turnwise.envs.info import Environment, ResetOptions, ResetResult, StepResult
 from turnwise.processes.deadlines import DeadlinePassed, WorkerThread, wait
 
 __all__ = ["Deadline"]
@@ -28,7 +28,7 @@ class Deadline(gymnasium.Wrapper[Any, Any, Any, Any]):
     further call raises, and close() does not touch it, since the late call may still run.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], seconds: float) -> None:
+    def __init__(self, env: Environment, seconds: float) -> None:
         """Wrap `env`.
 
         Args:
@@ -46,7 +46,7 @@ class Deadline(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._late: str | None = None
         self._closed = False
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: ResetOptions | None = None) -> ResetResult:
         """Start an episode.
 
         Raises:
@@ -54,7 +54,7 @@ class Deadline(gymnasium.Wrapper[Any, Any, Any, Any]):
         """
         return self._timed("reset()", partial(self.env.reset, seed=seed, options=options))
 
-    def step(self, action: Any) -> StepTuple:
+    def step(self, action: object) -> StepResult:
         """Take an action.
 
         Raises:
@@ -80,12 +80,12 @@ class Deadline(gymnasium.Wrapper[Any, Any, Any, Any]):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         method = find_method(self.env, name)
 
-        def timed(*args: Any, **kwargs: Any) -> Any:
+        def timed(*args: object, **kwargs: Any) -> object:
             return self._timed(f"{name}()", partial(method, *args, **kwargs))
 
         return timed
 
-    def _timed(self, what: str, call: Callable[[], T]) -> T:
+    def _timed(self, subject: str, call: Callable[[], T]) -> T:
         """Run a call on the thread and wait for it until the deadline."""
         if self._late is not None:
             raise DeadlineExceeded(f"the environment is dead since {self._late}; make a new one")
@@ -95,11 +95,11 @@ class Deadline(gymnasium.Wrapper[Any, Any, Any, Any]):
         try:
             return wait(future, self.seconds)
         except DeadlinePassed as error:
-            self._late = f"{what} {error}"
+            self._late = f"{subject} {error}"
             raise DeadlineExceeded(self._late) from None
         except BaseException:
             if not future.done():  # Ctrl-C while waiting: the call still runs in the environment
-                self._late = f"{what} was interrupted"
+                self._late = f"{subject} was interrupted"
             raise
 
 

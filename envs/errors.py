@@ -60,9 +60,9 @@ class UnknownTask(EnvError):
     """There is no task instance with this id."""
 
     @classmethod
-    def of(cls, task: object, known: Iterable[str], where: str) -> UnknownTask:
+    def of(cls, task: object, names: Iterable[str], where: str) -> UnknownTask:
         """Return the error for a task id that is not in `where` (a split or file), with a suggestion."""
-        return cls(f"unknown task {task!r} in {where}{suggest(str(task), known, most=3)}")
+        return cls(f"unknown task {task!r} in {where}{suggest(str(task), names, most=3)}")
 
 
 class NoGames(EnvError):

@@ -18,12 +18,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Protocol, SupportsFloat, runtime_checkable
-
-import gymnasium
+from typing import Any, Protocol, runtime_checkable
 
 from turnwise.envs.branch import OPTIONAL_METHODS, find_method
 from turnwise.envs.errors import EnvError
+from turnwise.envs.info import Environment, ResetOptions, ResetResult, StepResult
 from turnwise.processes.failures import message_of
 
 __all__ = [
@@ -38,7 +37,7 @@ __all__ = [
     "require_portable",
 ]
 
-MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
+MakeEnv = Callable[[], Environment]
 
 
 class EnvHost:
@@ -46,7 +45,7 @@ class EnvHost:
 
     def __init__(self) -> None:
         """Begin without environments."""
-        self._envs: dict[int, gymnasium.Env[Any, Any]] = {}
+        self._envs: dict[int, Environment] = {}
 
     def call(self, number: int, method: str, *args: Any, **kwargs: Any) -> Any:
         """Return the result of one call.
@@ -68,7 +67,7 @@ class EnvHost:
             return None if env is None else env.close()
         return find_method(self._envs[number], method)(*args, **kwargs)
 
-    def _make(self, number: int, make: MakeEnv) -> dict[str, Any]:
+    def _make(self, number: int, make: MakeEnv) -> dict[str, object]:
         env = make()
         if any(env is other for other in self._envs.values()):
             raise EnvError("make() returned an environment that is already in use; return a new one from every call")
@@ -89,7 +88,7 @@ class EnvConnection(Protocol):
         """Whether the host should be left, since it is damaged, has grown or holds too many: make the next episode's
         environment elsewhere."""
 
-    def submit(self, method: str, seconds: float | None, *args: Any, **kwargs: Any) -> Future[Any]:
+    def submit(self, method: str, seconds: float | None, *args: object, **kwargs: Any) -> Future[Any]:
         """Call a method of the environment and return the future of its result, without waiting.
 
         Args:
@@ -141,12 +140,12 @@ class LimitsLosses(Protocol):
         """Return the future of a new environment in a host that has no other; the arguments are those of `open`."""
 
 
-class ProxyEnv(gymnasium.Env[Any, Any], ABC):
+class ProxyEnv(Environment, ABC):
     """An environment that stands for one in another process; a subclass says how to call that one."""
 
     _optional: frozenset[str]
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: ResetOptions | None = None) -> ResetResult:
         """Start an episode.
 
         Raises:
@@ -155,7 +154,7 @@ class ProxyEnv(gymnasium.Env[Any, Any], ABC):
         """
         return self._call("reset", seed=seed, options=options)  # type: ignore[no-any-return]
 
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: object) -> StepResult:
         """Take an action.
 
         Raises:
@@ -175,7 +174,7 @@ class ProxyEnv(gymnasium.Env[Any, Any], ABC):
         return partial(self._call, name)
 
     @abstractmethod
-    def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+    def _call(self, method: str, *args: object, **kwargs: Any) -> Any:
         """Return the result of a method of the environment."""
 
     def _copy(self, facts: dict[str, Any]) -> None:
@@ -191,7 +190,7 @@ class ProxyEnv(gymnasium.Env[Any, Any], ABC):
 class RemoteEnv(ProxyEnv):
     """An environment that is called through a connection."""
 
-    def __init__(self, connection: EnvConnection, facts: dict[str, Any], seconds: float | None) -> None:
+    def __init__(self, connection: EnvConnection, facts: dict[str, object], seconds: float | None) -> None:
         """Stand for an environment.
 
         Args:
@@ -203,7 +202,7 @@ class RemoteEnv(ProxyEnv):
         self.seconds = seconds
         self._copy(facts)
 
-    def submit(self, method: str, *args: Any, **kwargs: Any) -> Future[Any]:
+    def submit(self, method: str, *args: object, **kwargs: Any) -> Future[Any]:
         """Call a method and return the future of its result."""
         return self.connection.submit(method, self.seconds, *args, **kwargs)
 
@@ -211,11 +210,11 @@ class RemoteEnv(ProxyEnv):
         """Close the environment, and wait until that is done."""
         self.connection.close().result()
 
-    def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+    def _call(self, method: str, *args: object, **kwargs: Any) -> Any:
         return self.submit(method, *args, **kwargs).result()
 
 
-def facts_of(env: gymnasium.Env[Any, Any]) -> dict[str, Any]:
+def facts_of(env: Environment) -> dict[str, Any]:
     """Return the attributes of an environment that the one that stands for it copies."""
     spec = env.spec
     try:

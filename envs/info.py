@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NotRequired, Protocol, TypedDict, runtime_checkable
+from typing import Any, Final, NotRequired, Protocol, SupportsFloat, TypeAlias, TypedDict, runtime_checkable
+
+import gymnasium
 
 __all__ = [
     "ADMISSIBLE",
@@ -30,12 +32,25 @@ __all__ = [
     "VALID",
     "WON",
     "Demonstrator",
+    "Environment",
     "HasPlan",
     "HasSnapshot",
     "HasTasks",
     "Info",
+    "ResetOptions",
+    "ResetResult",
+    "StepResult",
     "fits",
 ]
+
+Environment: TypeAlias = gymnasium.Env[Any, Any]
+"""An environment with any observations and actions."""
+ResetOptions: TypeAlias = dict[str, Any]
+"""Options of reset(), as Gymnasium declares them."""
+ResetResult: TypeAlias = tuple[Any, dict[str, Any]]
+"""Observation and info, as Gymnasium declares them; the keys of info are those of `Info`."""
+StepResult: TypeAlias = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
+"""Observation, reward, terminated, truncated and info, as Gymnasium declares them."""
 
 KNOWLEDGE_IN_STATE: Final = "knowledge_in_state"
 """Key of an environment's `metadata`: True if its state keys also hold what the agent has read."""
@@ -75,6 +90,7 @@ class Info(TypedDict):
         observation says how to act.
     results: texts of the results of the calls in the last action, one for each call and in their order; absent where
         the action was read as something else. They are in the observation as well.
+    reward_parts: what the reward of an episode was computed from, by the environment's own names, at the end.
     """
 
     task: str
@@ -86,9 +102,10 @@ class Info(TypedDict):
     free_actions: NotRequired[list[str]]
     task_type: NotRequired[str]
     step_limit: NotRequired[int]
-    extras: NotRequired[Mapping[str, Any]]
-    tools: NotRequired[list[dict[str, Any]]]
+    extras: NotRequired[Mapping[str, object]]
+    tools: NotRequired[list[dict[str, object]]]
     results: NotRequired[list[str]]
+    reward_parts: NotRequired[Mapping[str, object]]
 
 
 def fits(action: str, forms: Iterable[str]) -> bool:
@@ -141,7 +158,7 @@ class HasSnapshot(Protocol):
         """
         ...
 
-    def restore(self, data: bytes, /) -> tuple[Any, dict[str, Any]]:
+    def restore(self, data: bytes, /) -> ResetResult:
         """Resume the episode of a snapshot, in an instance made with the same arguments.
 
         The same future follows as in the saved instance. The bytes may come from untrusted sources, and may be restored

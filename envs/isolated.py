@@ -10,10 +10,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import gymnasium
-
 from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied
 from turnwise.envs.host import EnvHost, ProxyEnv, require_portable
+from turnwise.envs.info import Environment
 from turnwise.processes.deadlines import CallFailed, DeadlinePassed, ProcessDied, WorkerProcess
 
 __all__ = ["Isolated"]
@@ -29,7 +28,7 @@ class Isolated(ProxyEnv):
 
     def __init__(
         self,
-        make_fn: Callable[[], gymnasium.Env[Any, Any]],
+        make_fn: Callable[[], Environment],
         seconds: float,
         *,
         start_seconds: float = 60.0,
@@ -76,13 +75,13 @@ class Isolated(ProxyEnv):
             self._dead = self._dead or EnvError("the environment has been closed; make a new one")
         self._worker.kill()
 
-    def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+    def _call(self, method: str, *args: object, **kwargs: Any) -> Any:
         """Call a method of the environment in the child."""
         if self._dead is not None:
             raise self._dead
         return self._guarded(method, self.seconds, partial(self._worker.call, self.seconds, method, *args, **kwargs))
 
-    def _guarded(self, method: str, seconds: float, call: Callable[[], Any]) -> Any:
+    def _guarded(self, method: str, seconds: float, call: Callable[[], object]) -> Any:
         """Return the result of a call, and remember what kills the process."""
         try:
             return call()
@@ -96,12 +95,12 @@ class Isolated(ProxyEnv):
         raise self._dead
 
 
-def _serve(make_fn: Callable[[], gymnasium.Env[Any, Any]]) -> Callable[..., Any]:
+def _serve(make_fn: Callable[[], Environment]) -> Callable[..., object]:
     """Make the environment in the child, and return the function that calls its methods."""
     host = EnvHost()
     facts = host.call(0, "make", make_fn)
 
-    def call(method: str, *args: Any, **kwargs: Any) -> Any:
+    def call(method: str, *args: object, **kwargs: Any) -> object:
         return facts if method == "facts" else host.call(0, method, *args, **kwargs)
 
     return call

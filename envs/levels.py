@@ -59,10 +59,10 @@ class LevelSettings:
         for name in self.shares:
             if not 0 <= getattr(level, name) <= 1:
                 raise UnknownOption(f"{name} must be a probability from 0 to 1, got {getattr(level, name)!r}")
-        for name, known in self.names.items():
+        for name, choices in self.names.items():
             for word in getattr(level, name):
-                if word not in known:
-                    hint = suggest(word, known, most=len(known))
+                if word not in choices:
+                    hint = suggest(word, choices, most=len(choices))
                     raise UnknownOption(f"unknown value {word!r} of {name} ({self.what}){hint}")
 
     def text(self, level: T, presets: Mapping[str, T]) -> str:
@@ -77,7 +77,7 @@ class LevelSettings:
         """
         return level_of(text, presets, self._read, self.what)
 
-    def _read(self, name: str, text: str) -> Any:
+    def _read(self, name: str, text: str) -> object:
         if name in self.names:
             return tuple(word for word in text.split(",") if word)
         bounds = self.ranges.get(name, (0,))
@@ -122,23 +122,23 @@ class BaseLevel:
         return level
 
     @classmethod
-    def of(cls, given: object) -> Self:
-        """Return `given` if it is a level, or parse it if it is a text.
+    def of(cls, level: object) -> Self:
+        """Return `level` if it is a level, or parse it if it is a text.
 
         Raises:
             UnknownOption: it is neither, or the text is invalid.
         """
-        if isinstance(given, cls):
-            return given
-        if not isinstance(given, str):
+        if isinstance(level, cls):
+            return level
+        if not isinstance(level, str):
             presets = ", ".join(map(repr, cls.presets))
             raise UnknownOption(
-                f"level must be a preset ({presets}), a text such as 'small+NAME=VALUE', or a level, got {given!r}"
+                f"level must be a preset ({presets}), a text such as 'small+NAME=VALUE', or a level, got {level!r}"
             )
-        return cls.parse(given)
+        return cls.parse(level)
 
 
-def _write(name: str, value: Any) -> str:
+def _write(name: str, value: object) -> str:
     if isinstance(value, tuple):
         return ("," if value and isinstance(value[0], str) else "-").join(map(_number, value))
     return _number(value)
@@ -148,7 +148,7 @@ def _number(value: Any) -> str:
     return format(value, "f").rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
-def text_of(level: T, presets: Mapping[str, T], write: Callable[[str, Any], str]) -> str:
+def text_of(level: T, presets: Mapping[str, T], write: Callable[[str, object], str]) -> str:
     """Return a level as text: the nearest preset, and the settings that differ from it, by name.
 
     Args:
@@ -161,29 +161,29 @@ def text_of(level: T, presets: Mapping[str, T], write: Callable[[str, Any], str]
     return "+".join([best, *(f"{name}={write(name, getattr(level, name))}" for name in changed)])
 
 
-def level_of(text: str, presets: Mapping[str, T], read: Callable[[str, str], Any], what: str) -> T:
+def level_of(text: str, presets: Mapping[str, T], read: Callable[[str, str], object], subject: str) -> T:
     """Return the level of a text.
 
     Args:
         text: a preset and settings: "small+depth=3".
         presets: levels by name.
         read: (name, text) -> value of a setting.
-        what: name of the generator in messages: "the code generator".
+        subject: name of the generator in messages: "the code generator".
 
     Raises:
         UnknownOption: unknown preset, setting or value.
     """
     preset, *changes = text.split("+")
     if preset not in presets:
-        raise UnknownOption(f"unknown level {preset!r} of {what}{suggest(preset, presets)}")
+        raise UnknownOption(f"unknown level {preset!r} of {subject}{suggest(preset, presets)}")
     names = [field.name for field in fields(presets[preset])]
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for change in changes:
         name, mark, value = change.partition("=")
         if name not in names:
-            raise UnknownOption(f"unknown setting {name!r} of {what}{suggest(name, names, most=len(names))}")
+            raise UnknownOption(f"unknown setting {name!r} of {subject}{suggest(name, names, most=len(names))}")
         if not mark:
-            raise UnknownOption(f"setting {name!r} of {what} has no value; write {name}=VALUE")
+            raise UnknownOption(f"setting {name!r} of {subject} has no value; write {name}=VALUE")
         values[name] = read(name, value)
     return replace(presets[preset], **values)
 

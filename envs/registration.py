@@ -25,7 +25,7 @@ from gymnasium.envs import registration as gym_registration
 from gymnasium.envs.registration import EnvSpec, WrapperSpec
 
 from turnwise.envs.errors import EnvError, UnknownEnv, UnknownOption
-from turnwise.envs.info import Demonstrator
+from turnwise.envs.info import Demonstrator, Environment
 from turnwise.envs.miniwob.catalogue import task_names
 from turnwise.registry import import_registered, import_typed, require_trust, suggest
 
@@ -53,11 +53,11 @@ _loaded: set[tuple[str, str]] = set()
 
 def register(
     id: str,
-    entry_point: str | Callable[..., gymnasium.Env[Any, Any]],
+    entry_point: str | Callable[..., Environment],
     *,
     max_episode_steps: int | None = None,
     nondeterministic: bool = False,
-    kwargs: Mapping[str, Any] | None = None,
+    kwargs: Mapping[str, object] | None = None,
 ) -> None:
     """Register an environment with Gymnasium and list it in `env_ids()`.
 
@@ -74,13 +74,13 @@ def register(
     Raises:
         EnvError: the id belongs to another entry point, or is malformed.
     """
-    known = gymnasium.registry.get(id)
-    if known is not None:
-        if known.entry_point == entry_point:
+    existing = gymnasium.registry.get(id)
+    if existing is not None:
+        if existing.entry_point == entry_point:
             _listed.add(id)
             return
-        if not _same_definition(known.entry_point, entry_point):
-            raise EnvError(f"{id!r} is already registered for {known.entry_point!r}; choose another name or version")
+        if not _same_definition(existing.entry_point, entry_point):
+            raise EnvError(f"{id!r} is already registered for {existing.entry_point!r}; choose another name or version")
         del gymnasium.registry[id]
     try:
         gymnasium.register(
@@ -118,11 +118,11 @@ def _file(value: Any) -> str | None:
 def register_envs() -> None:
     """Register the environments of this package with Gymnasium; called when `turnwise.envs` is imported."""
     register("turnwise/Household-v0", "turnwise.envs.household:HouseholdEnv", max_episode_steps=50)
-    register("turnwise/WebShop-v0", "turnwise.envs.shop.env:WebShopEnv", max_episode_steps=15)
-    register("turnwise/Search-v0", "turnwise.envs.search.env:SearchEnv", max_episode_steps=5)
+    register("turnwise/WebShop-v0", "turnwise.envs.shop.env:from_keys", max_episode_steps=15)
+    register("turnwise/Search-v0", "turnwise.envs.search.env:from_keys", max_episode_steps=5)
     register("turnwise/Code-v0", "turnwise.envs.code:CodeEnv", max_episode_steps=20)
     register("turnwise/Bash-v0", "turnwise.envs.bash:BashEnv", max_episode_steps=20)
-    register("turnwise/WebShopBrowser-v0", "turnwise.envs.shop.browser_env:WebShopBrowserEnv", max_episode_steps=30)
+    register("turnwise/WebShopBrowser-v0", "turnwise.envs.shop.browser_env:from_keys", max_episode_steps=30)
     register("turnwise/Android-v0", "turnwise.envs.android.env:AndroidEnv", max_episode_steps=120)
     world = "turnwise.envs.android.androidworld_env:AndroidWorldEnv"
     register("turnwise/AndroidWorld-v0", world, max_episode_steps=120, nondeterministic=True)
@@ -170,8 +170,8 @@ def env_ids(*, variants: bool = True) -> list[str]:
         variants: include ids such as "turnwise/MiniWoB-click-button-v0" that preset an option of "turnwise/MiniWoB-v0".
     """
     load_plugins()
-    known = sorted(name for name in _listed if name in gymnasium.registry)
-    return known if variants else [name for name in known if variant_of(name) is None]
+    ids = sorted(name for name in _listed if name in gymnasium.registry)
+    return ids if variants else [name for name in ids if variant_of(name) is None]
 
 
 def variant_of(id: str) -> str | None:
@@ -226,14 +226,14 @@ def _newest(name: str) -> str | None:
 def _suggest(name: str) -> str:
     """Return a near id, of a text environment if possible, or the ids of all text environments."""
     listed = env_ids()
-    same_end = [known for known in listed if known.rpartition("/")[2].lower() == name.rpartition("/")[2].lower()]
+    same_end = [other for other in listed if other.rpartition("/")[2].lower() == name.rpartition("/")[2].lower()]
     if same_end:
         return f"; did you mean {same_end[0]!r}?"
     near = get_close_matches(name, listed, n=1) or get_close_matches(name, list(gymnasium.registry), n=1)
     return suggest(near[0] if near else name, near or env_ids(variants=False))
 
 
-def make(id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
+def make(id: str, **kwargs: Any) -> Environment:
     """Return a new environment, with the wrappers of its registration.
 
     Args:
@@ -248,17 +248,17 @@ def make(id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
     spec = find(id)
     _check_kwargs(spec, kwargs)
     try:
-        env: gymnasium.Env[Any, Any] = gymnasium.make(spec.id, **kwargs)
+        env: Environment = gymnasium.make(spec.id, **kwargs)
     except TypeError as error:
         if not kwargs:
             raise
-        given = ", ".join(f"{name}={value!r}" for name, value in kwargs.items())
+        arguments = ", ".join(f"{name}={value!r}" for name, value in kwargs.items())
         reason = str(error).split(" was raised from the environment creator", 1)[0]
-        raise UnknownOption(f"{spec.id} cannot be made with {given}: {reason}") from error
+        raise UnknownOption(f"{spec.id} cannot be made with {arguments}: {reason}") from error
     return env
 
 
-def maker(id: str, **kwargs: Any) -> Callable[[], gymnasium.Env[Any, Any]]:
+def maker(id: str, **kwargs: Any) -> Callable[[], Environment]:
     """Return a function that makes an environment, here or in a process in which nobody has registered its id.
 
     Args:
@@ -271,7 +271,7 @@ def maker(id: str, **kwargs: Any) -> Callable[[], gymnasium.Env[Any, Any]]:
     return partial(_make_registered, find(id), kwargs)
 
 
-def _make_registered(spec: EnvSpec, kwargs: dict[str, Any]) -> gymnasium.Env[Any, Any]:
+def _make_registered(spec: EnvSpec, kwargs: dict[str, object]) -> Environment:
     """Make an environment whose registration came along."""
     gymnasium.registry.setdefault(spec.id, spec)
     return make(spec.id, **kwargs)
@@ -307,15 +307,15 @@ def demonstrators(id: str) -> dict[str, Callable[[], Demonstrator]]:
     return dict(getattr(_creator(find(id)), "demonstrators", {}))
 
 
-def _check_kwargs(spec: EnvSpec, kwargs: Mapping[str, Any]) -> None:
+def _check_kwargs(spec: EnvSpec, kwargs: Mapping[str, object]) -> None:
     """Raise UnknownOption for keyword arguments that the constructor does not take."""
     parameters = _parameters(spec)
     if parameters is None:
         return
     for name in kwargs:
         if name not in parameters and name not in _OF_MAKE:
-            known = [*parameters, *sorted(_OF_MAKE - {"disable_env_checker"})]
-            raise UnknownOption(f"{spec.id} has no argument {name!r}{suggest(name, known)}")
+            names = [*parameters, *sorted(_OF_MAKE - {"disable_env_checker"})]
+            raise UnknownOption(f"{spec.id} has no argument {name!r}{suggest(name, names)}")
 
 
 def _creator(spec: EnvSpec) -> Any:

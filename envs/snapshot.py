@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, Final, TypeVar
 
-import gymnasium
 import numpy as np
 
 from turnwise.envs.errors import BadSnapshot
+from turnwise.envs.info import Environment
 
 __all__ = ["Fields", "pack", "random_from", "random_state", "unpack"]
 
@@ -37,20 +37,20 @@ T = TypeVar("T")
 class Fields:
     """The values of a snapshot by name; a missing value or one of the wrong type raises a BadSnapshot that names it."""
 
-    def __init__(self, values: object, what: str = "the snapshot") -> None:
+    def __init__(self, values: object, subject: str = "the snapshot") -> None:
         """Keep the values.
 
         Args:
             values: a JSON object.
-            what: name of the object in error messages.
+            subject: name of the object in error messages.
 
         Raises:
             BadSnapshot: `values` is not an object.
         """
         if not isinstance(values, dict):
-            raise BadSnapshot(f"{what} must be an object, got {_short(values)}")
+            raise BadSnapshot(f"{subject} must be an object, got {_short(values)}")
         self._values = values
-        self._what = what
+        self._what = subject
 
     def get(self, name: str, kind: type[T]) -> T:
         """Return a value of exactly this type (True is not an integer).
@@ -77,10 +77,10 @@ class Fields:
         Raises:
             BadSnapshot: the value is something else.
         """
-        found = self.get(name, list)
-        if not all(isinstance(text, str) for text in found):
+        texts = self.get(name, list)
+        if not all(isinstance(text, str) for text in texts):
             raise self.wrong(name, "a list of strings")
-        return found
+        return texts
 
     def pair(self, name: str) -> tuple[str, str]:
         """Return a list of two strings as a tuple.
@@ -88,10 +88,10 @@ class Fields:
         Raises:
             BadSnapshot: the value is something else.
         """
-        found = self.texts(name)
-        if len(found) != 2:
+        texts = self.texts(name)
+        if len(texts) != 2:
             raise self.wrong(name, "a list of two strings")
-        return found[0], found[1]
+        return texts[0], texts[1]
 
     def part(self, name: str) -> Fields:
         """Return a nested object.
@@ -101,12 +101,12 @@ class Fields:
         """
         return Fields(self._values.get(name), f"{self._what}'s {name!r}")
 
-    def wrong(self, name: str, wanted: str) -> BadSnapshot:
+    def wrong(self, name: str, expected: str) -> BadSnapshot:
         """Return the error for a wrong value."""
-        return BadSnapshot(f"{self._what}'s {name!r} must be {wanted}, got {_short(self._values.get(name))}")
+        return BadSnapshot(f"{self._what}'s {name!r} must be {expected}, got {_short(self._values.get(name))}")
 
 
-def pack(of: str, version: int, made: Mapping[str, Any], episode: Mapping[str, Any]) -> bytes:
+def pack(of: str, version: int, made: Mapping[str, object], episode: Mapping[str, object]) -> bytes:
     """Return a snapshot.
 
     Args:
@@ -120,7 +120,7 @@ def pack(of: str, version: int, made: Mapping[str, Any], episode: Mapping[str, A
     return json.dumps(document | {"digest": _digest(document)}).encode("ascii")
 
 
-def unpack(data: bytes, of: str, version: int, made: Mapping[str, Any]) -> Fields:
+def unpack(data: bytes, of: str, version: int, made: Mapping[str, object]) -> Fields:
     """Return the episode of a snapshot.
 
     Args:
@@ -139,7 +139,7 @@ def unpack(data: bytes, of: str, version: int, made: Mapping[str, Any]) -> Field
     return Fields(document["episode"])
 
 
-def _document(data: object) -> dict[str, Any]:
+def _document(data: object) -> dict[str, object]:
     if not isinstance(data, bytes):
         raise BadSnapshot(f"a snapshot must be bytes, got {type(data).__name__}")
     try:
@@ -158,23 +158,23 @@ def _document(data: object) -> dict[str, Any]:
     return document  # type: ignore[no-any-return]
 
 
-def _compare(theirs: object, ours: Mapping[str, Any]) -> None:
+def _compare(theirs: object, ours: Mapping[str, object]) -> None:
     """Raise BadSnapshot if the arguments differ."""
-    given = Fields(theirs, "the snapshot's 'made'")._values
-    for name in [*ours, *given]:
-        if name not in given or name not in ours or given[name] != ours[name]:
-            one, other = (_short(made[name]) if name in made else "nothing" for made in (given, ours))
+    recorded = Fields(theirs, "the snapshot's 'made'")._values
+    for name in [*ours, *recorded]:
+        if name not in recorded or name not in ours or recorded[name] != ours[name]:
+            recorded_value, other = (_short(made[name]) if name in made else "nothing" for made in (recorded, ours))
             raise BadSnapshot(
-                f"the snapshot is of an environment with {name}={one}, but this one has {name}={other}; "
+                f"the snapshot is of an environment with {name}={recorded_value}, but this one has {name}={other}; "
                 "make it with the same arguments"
             )
 
 
-def _digest(document: Mapping[str, Any]) -> str:
+def _digest(document: Mapping[str, object]) -> str:
     return blake2b(json.dumps(document, sort_keys=True).encode("ascii"), digest_size=16).hexdigest()
 
 
-def random_state(env: gymnasium.Env[Any, Any]) -> dict[str, Any] | None:
+def random_state(env: Environment) -> dict[str, Any] | None:
     """Return the state of an environment's random generator, or None if it has not been seeded or used yet.
 
     Raises:
@@ -202,17 +202,17 @@ def random_from(saved: Fields, name: str = "random") -> tuple[np.random.Generato
     if saved.maybe(name, dict) is None:
         return None, None
     part = saved.part(name)
-    kept = part.maybe("kept", int)
+    spare = part.maybe("kept", int)
     state, inc = part.get("state", int), part.get("inc", int)
-    for field, value, bits in (("state", state, 128), ("inc", inc, 128), ("kept", kept or 0, 32)):
+    for field, value, bits in (("state", state, 128), ("inc", inc, 128), ("kept", spare or 0, 32)):
         if not 0 <= value < 1 << bits:
             raise part.wrong(field, f"an integer of {bits} bits")
     generator = np.random.Generator(np.random.PCG64(0))
     generator.bit_generator.state = {
         "bit_generator": "PCG64",
         "state": {"state": state, "inc": inc},
-        "has_uint32": int(kept is not None),
-        "uinteger": kept or 0,
+        "has_uint32": int(spare is not None),
+        "uinteger": spare or 0,
     }
     return generator, part.maybe("seed", int)
 

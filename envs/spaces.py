@@ -7,7 +7,7 @@ members, since they cannot be written to a file; flattening to arrays is not sup
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from gymnasium.spaces import Space
@@ -51,7 +51,7 @@ class Text(Space[str]):
         """False: strings have no array of fixed shape."""
         return False
 
-    def contains(self, x: Any) -> bool:
+    def contains(self, x: object) -> bool:
         """Return whether `x` is a string within the bound that can be written as UTF-8."""
         if not isinstance(x, str) or len(x) > self.max_length:
             return False

@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 import gymnasium
 
 from turnwise.envs.errors import BadSnapshot, NotReset, StepAfterEnd, UnknownOption, UnknownTask
+from turnwise.envs.info import ResetOptions
 from turnwise.envs.snapshot import Fields, pack, random_from, random_state, unpack
 from turnwise.envs.spaces import Text
 from turnwise.envs.validation import choice, integer
@@ -70,7 +71,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         """
         return self.list_tasks(None if count is None else integer("count", count))
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: ResetOptions | None = None) -> tuple[str, dict[str, Any]]:
         """Start an episode.
 
         Args:
@@ -87,13 +88,13 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         super().reset(seed=seed)
         if options is not None and not isinstance(options, Mapping):
             raise UnknownOption(f"reset options must be a mapping such as {{'task': id}}, got {options!r}")
-        given = dict(options or {})
-        for key in given:
+        settings = dict(options or {})
+        for key in settings:
             choice("reset option", key, self.RESET_OPTIONS)
-        task = self.choose_task(given)
-        observation = self.start_task(task, given)
+        task = self.choose_task(settings)
+        observation = self.start_task(task, settings)
         self.task_id, self.last_exchange = task, ("", observation)
-        return observation, self.get_info(True)
+        return observation, dict(self.get_info(True))
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Apply an action. An invalid action changes nothing, and the observation says why it is invalid.
@@ -114,7 +115,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
             raise UnknownOption(f"action must be a str such as {self.EXAMPLE_ACTION!r}, got {type(action).__name__}")
         observation, reward, valid = self.take_action(action)
         self.last_exchange = (action, observation)
-        return observation, reward, self.is_over(), False, self.get_info(valid)
+        return observation, reward, self.is_over(), False, dict(self.get_info(valid))
 
     def render(self) -> Any:
         """Return the last action and its observation as text if `render_mode` is "ansi", else None."""
@@ -130,10 +131,10 @@ class TextEnv(gymnasium.Env[str, str], ABC):
 
     def draw_task(self) -> str:
         """Return the id of a task drawn with `self.np_random`; by default all tasks are equally likely."""
-        known = self.list_tasks(None)
-        return known[int(self.np_random.integers(len(known)))]
+        tasks = self.list_tasks(None)
+        return tasks[int(self.np_random.integers(len(tasks)))]
 
-    def choose_task(self, options: Mapping[str, Any]) -> str:
+    def choose_task(self, options: Mapping[str, object]) -> str:
         """Return the id of the task that `options` names, or of a random one.
 
         Raises:
@@ -148,7 +149,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         return task
 
     @abstractmethod
-    def start_task(self, task: str, options: Mapping[str, Any]) -> str:
+    def start_task(self, task: str, options: Mapping[str, object]) -> str:
         """Start a task and return its first observation.
 
         Args:
@@ -168,8 +169,12 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         """Return whether the episode has ended."""
 
     @abstractmethod
-    def get_info(self, valid: bool) -> dict[str, Any]:
-        """Return `info` for the current state; `valid` says whether the last action was valid."""
+    def get_info(self, valid: bool) -> Mapping[str, object]:
+        """Return `info` for the current state: an `Info`, or a dictionary with keys of its own as well.
+
+        Args:
+            valid: whether the last action was valid.
+        """
 
 
 class SavableEnv(TextEnv):
@@ -207,14 +212,14 @@ class SavableEnv(TextEnv):
             raise BadSnapshot(f"this environment does not have the snapshot's task: {error}") from error
         self.task_id, self.last_exchange = task, shown
         self._np_random, self._np_random_seed = drawn
-        return shown[1], self.get_info(True)
+        return shown[1], dict(self.get_info(True))
 
     @abstractmethod
-    def snapshot_arguments(self) -> dict[str, Any]:
+    def snapshot_arguments(self) -> dict[str, object]:
         """Return the constructor arguments that must be equal for a snapshot to be restored here."""
 
     @abstractmethod
-    def save_episode(self) -> dict[str, Any]:
+    def save_episode(self) -> dict[str, object]:
         """Return the episode as JSON-compatible data. The keys "task", "shown" and "random" are reserved."""
 
     @abstractmethod

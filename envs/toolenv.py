@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from turnwise.envs.errors import EnvError, NotReset, UnknownOption, UnknownTask
-from turnwise.envs.info import RESULTS, TOOLS
+from turnwise.envs.info import Info
 from turnwise.envs.text import TextEnv
 from turnwise.tools.functions import Call, CallFormat, Tool, Toolbox, ToolError, ToolResult, call_format
 from turnwise.tools.functions.render import Unserialisable, data_to_json
@@ -78,7 +78,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         self,
         tasks: Mapping[str, Task] | str,
         start: Callable[[Task], World],
-        tools: Callable[[World], Iterable[Tool | Callable[..., Any]]] | Iterable[Tool | Callable[..., Any]],
+        tools: Callable[[World], Iterable[Tool | Callable[..., object]]] | Iterable[Tool | Callable[..., object]],
         check: Callable[[World, str], float],
         *,
         say: Callable[[Task], str] = str,
@@ -92,10 +92,10 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         render_mode: str | None = None,
     ) -> None:
         super().__init__(render_mode)
-        known: Mapping[str, Any] = {"task": tasks} if isinstance(tasks, str) else tasks
-        if not isinstance(known, Mapping) or not known or not all(isinstance(id, str) for id in known):
-            raise UnknownOption(f"tasks must be a text or a non-empty mapping of ids to tasks, got {known!r:.200}")
-        self._tasks: dict[str, Any] = dict(known)
+        task_table: Mapping[str, object] = {"task": tasks} if isinstance(tasks, str) else tasks
+        if not isinstance(task_table, Mapping) or not task_table or not all(isinstance(id, str) for id in task_table):
+            raise UnknownOption(f"tasks must be a text or a non-empty mapping of ids to tasks, got {task_table!r:.200}")
+        self._tasks: dict[str, Any] = dict(task_table)
         self._begin, self._tools, self._check, self._say, self._state = start, tools, check, say, state
         self._form, self._native = _form(form), native
         self._finish, self._seconds, self._budget = finish, seconds, budget
@@ -115,7 +115,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
     def list_tasks(self, count: int | None) -> list[str]:
         return list(self._tasks)[:count]
 
-    def start_task(self, task: str, options: Mapping[str, Any]) -> str:
+    def start_task(self, task: str, options: Mapping[str, object]) -> str:
         if task not in self._tasks:
             raise UnknownTask.of(task, self._tasks, "this environment")
         self._world = self._begin(self._tasks[task])
@@ -146,14 +146,14 @@ class ToolEnv(TextEnv, Generic[Task, World]):
     def _toolbox(self, world: Any) -> Toolbox:
         """Return the tools of a world, and close tools of the previous world that are no longer used."""
         try:
-            given = self._tools(world) if callable(self._tools) else self._tools
+            tools = self._tools(world) if callable(self._tools) else self._tools
             finish = Tool.of(_finish, name=self._finish, seconds=None)
-            box = Toolbox([*given, finish], seconds=self._seconds, budget=self._budget)
+            box = Toolbox([*tools, finish], seconds=self._seconds, budget=self._budget)
         except ToolError as error:
             raise EnvError(str(error)) from error
-        kept = {id(tool) for tool in box}
+        present = {id(tool) for tool in box}
         for tool in self._box or ():
-            if id(tool) not in kept:
+            if id(tool) not in present:
                 tool.close()
         return box
 
@@ -169,8 +169,8 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         if not refused:
             return parsed.calls, ""
         self._answers = [_written(_NOT_RUN if answer is None else answer.text) for answer in answers]
-        rest = " Nothing was done." if len(parsed.calls) > 1 else ""
-        return parsed.calls, self._results(refused) + rest
+        addition = " Nothing was done." if len(parsed.calls) > 1 else ""
+        return parsed.calls, self._results(refused) + addition
 
     def _called(self, calls: Sequence[Call], box: Toolbox) -> str:
         """Run calls; return the observation."""
@@ -204,18 +204,20 @@ class ToolEnv(TextEnv, Generic[Task, World]):
             raise NotReset
         return self._box
 
-    def get_info(self, valid: bool) -> dict[str, Any]:
-        schemas = [tool.schema for tool in self._box or ()]
-        return {
-            **({TOOLS: schemas} if self._native and not self._calls else {}),
-            **({RESULTS: list(self._answers)} if self._answers else {}),
-            "task": self.task_id,
+    def get_info(self, valid: bool) -> Info:
+        info: Info = {
+            "task": str(self.task_id),
             "state": self._key(),
             "valid": valid,
             "score": self._score,
             "won": self._over and self._score >= 1.0,
             "free_actions": [] if self._over else list(dict.fromkeys(map(self._form.example, self._playing()))),
         }
+        if self._native and not self._calls:
+            info["tools"] = [tool.schema for tool in self._box or ()]
+        if self._answers:
+            info["results"] = list(self._answers)
+        return info
 
     def _key(self) -> str:
         seen = self._calls if self._state is None else self._state(self._world)
@@ -243,15 +245,15 @@ def _form(name: str) -> CallFormat:
         raise UnknownOption(str(error)) from error
 
 
-def _score(given: object) -> float:
+def _score(score: object) -> float:
     """Return a valid score as a float.
 
     Raises:
         EnvError: it is not a number in [0, 1].
     """
-    if isinstance(given, bool | int | float) and math.isfinite(given) and 0 <= given <= 1:
-        return float(given)
-    raise EnvError(f"check() must return a score in [0, 1] or a bool, got {given!r:.200}")
+    if isinstance(score, bool | int | float) and math.isfinite(score) and 0 <= score <= 1:
+        return float(score)
+    raise EnvError(f"check() must return a score in [0, 1] or a bool, got {score!r:.200}")
 
 
 def _written(text: str) -> str:

@@ -6,7 +6,6 @@ Nothing is converted: the string "5" is not an integer.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from turnwise.envs.errors import UnknownOption
 from turnwise.registry import suggest
@@ -14,7 +13,7 @@ from turnwise.registry import suggest
 __all__ = ["choice", "flag", "integer", "number"]
 
 
-def choice(what: str, value: Any, known: Collection[str]) -> str:
+def choice(subject: str, value: object, choices: Collection[str]) -> str:
     """Return the value if it is one of the known names.
 
     >>> choice("split", "trian", ("train", "held_out"))
@@ -24,12 +23,12 @@ def choice(what: str, value: Any, known: Collection[str]) -> str:
     Raises:
         UnknownOption: it is not.
     """
-    if not isinstance(value, str) or value not in known:
-        raise UnknownOption(f"unknown {what} {value!r}{suggest(str(value), known)}")
+    if not isinstance(value, str) or value not in choices:
+        raise UnknownOption(f"unknown {subject} {value!r}{suggest(str(value), choices)}")
     return value
 
 
-def integer(name: str, value: Any, least: int = 0, most: int | None = None, *, of: str = "") -> int:
+def integer(name: str, value: object, least: int = 0, most: int | None = None, *, of: str = "") -> int:
     """Return the value if it is an integer within bounds.
 
     Args:
@@ -51,7 +50,7 @@ def integer(name: str, value: Any, least: int = 0, most: int | None = None, *, o
     return value
 
 
-def number(name: str, value: Any, low: float, high: float) -> float:
+def number(name: str, value: object, low: float, high: float) -> float:
     """Return the value as a float if it is a number within bounds.
 
     Args:
@@ -70,7 +69,7 @@ def number(name: str, value: Any, low: float, high: float) -> float:
     return float(value)
 
 
-def flag(name: str, value: Any) -> bool:
+def flag(name: str, value: object) -> bool:
     """Return the value if it is True or False.
 
     Raises:

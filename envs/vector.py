@@ -22,6 +22,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import create_shared_memory, read_from_shared_memory, write_to_shared_memory
 
 from turnwise.envs.errors import UnknownOption
+from turnwise.envs.info import Environment, ResetOptions, ResetResult
 from turnwise.envs.registration import make
 from turnwise.envs.spaces import Text
 from turnwise.envs.validation import choice, integer
@@ -63,13 +64,13 @@ class SharedTexts(Sequence[str]):
         """Yield the texts."""
         return (self[index] for index in range(len(self)))
 
-    def __deepcopy__(self, memo: Any) -> tuple[str, ...]:
+    def __deepcopy__(self, memo: object) -> tuple[str, ...]:
         """Return the texts as they are now."""
         return tuple(self)
 
 
 @create_shared_memory.register(Text)
-def _create(space: Text, n: int = 1, ctx: ModuleType | Any = None) -> Any:
+def _create(space: Text, n: int = 1, ctx: ModuleType | Any = None) -> object:
     import multiprocessing
 
     return (ctx or multiprocessing).Array("B", n * _room(space))
@@ -108,12 +109,12 @@ def _refuse_to_flatten(space: Text) -> int:
 class TaskOfList(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Reset environment number `index` of a vector with its own entry of a list of tasks."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any], index: int, count: int) -> None:
+    def __init__(self, env: Environment, index: int, count: int) -> None:
         """Wrap `env`, which is number `index` of `count`."""
         super().__init__(env)
         self.index, self.count = index, count
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: ResetOptions | None = None) -> ResetResult:
         """Start an episode of the task at `index`, or of the one task for all.
 
         Raises:
@@ -151,5 +152,5 @@ def make_vec(
     return kind(makers, **(vector_kwargs or {}))
 
 
-def _numbered(id: str, index: int, count: int, options: dict[str, Any]) -> gymnasium.Env[Any, Any]:
+def _numbered(id: str, index: int, count: int, options: dict[str, object]) -> Environment:
     return TaskOfList(make(id, **options), index, count)

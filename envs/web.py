@@ -128,7 +128,7 @@ class BrowserWindow:
             self._look()
         return outcome.done
 
-    def script(self, code: str, argument: Any = None) -> Any:
+    def script(self, code: str, argument: object = None) -> Any:
         """Return the result of a script in the page.
 
         Raises:
@@ -189,7 +189,7 @@ class BrowserWindow:
             tab.close()
         self.lost = self.lost or "the page was closed; call reset() to open another one"
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the state without the tab."""
         return self.__dict__ | {"tab": None}
 

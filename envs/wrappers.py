@@ -6,18 +6,15 @@ TurnLimit   truncates an episode after a number of turns
 
 from __future__ import annotations
 
-from typing import Any, SupportsFloat
+from typing import Any
 
 import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
 from turnwise.envs.errors import NotReset, StepAfterEnd
-from turnwise.envs.info import STEP_LIMIT
+from turnwise.envs.info import STEP_LIMIT, Environment, ResetOptions, ResetResult, StepResult
 
-__all__ = ["EndGuard", "StepTuple", "TurnLimit"]
-
-StepTuple = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
-"""What step() returns: observation, reward, terminated, truncated, info."""
+__all__ = ["EndGuard", "TurnLimit"]
 
 
 class EndGuard(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -28,21 +25,21 @@ class EndGuard(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     have a shorter one of its own: `info["step_limit"]`.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+    def __init__(self, env: Environment) -> None:
         """Wrap `env`."""
         RecordConstructorArgs.__init__(self)
         gymnasium.Wrapper.__init__(self, env)
         self._state = "new"
         self._clock = _time_limit(env)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: ResetOptions | None = None) -> ResetResult:
         """Start an episode. If this fails, there is no episode to step."""
         self._state = "new"
         result = self.env.reset(seed=seed, options=options)
         self._state = "open"
         return result
 
-    def step(self, action: Any) -> StepTuple:
+    def step(self, action: object) -> StepResult:
         """Return the environment's result, never both terminated and truncated.
 
         Raises:
@@ -61,7 +58,7 @@ class EndGuard(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return observation, reward, terminated, truncated, info
 
 
-def _time_limit(env: gymnasium.Env[Any, Any]) -> Any:
+def _time_limit(env: Environment) -> Any:
     """Return Gymnasium's wrapper that limits the turns, or None."""
     while isinstance(env, gymnasium.Wrapper):
         if isinstance(env, gymnasium.wrappers.TimeLimit):
@@ -73,7 +70,7 @@ def _time_limit(env: gymnasium.Env[Any, Any]) -> Any:
 class TurnLimit(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Truncate an episode after `max_turns` turns, unless the task ends on the last one."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any], max_turns: int) -> None:
+    def __init__(self, env: Environment, max_turns: int) -> None:
         """Wrap `env`.
 
         Args:
@@ -90,14 +87,14 @@ class TurnLimit(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self.max_turns = max_turns
         self._left: int | None = None
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: ResetOptions | None = None) -> ResetResult:
         """Start an episode with `max_turns` turns left."""
         self._left = None
         result = self.env.reset(seed=seed, options=options)
         self._left = self.max_turns
         return result
 
-    def step(self, action: Any) -> StepTuple:
+    def step(self, action: object) -> StepResult:
         """Return the environment's result, truncated on the last turn.
 
         Raises:

@@ -26,7 +26,7 @@ from turnwise.agents.files.folder_lock import check_lock, locked
 from turnwise.agents.files.json_files import read_json, write_json
 from turnwise.agents.files.trajectory_files import TornLine, TrajectoryWriter, read_trajectories
 from turnwise.agents.prompts.chat_template import DATE, reads_clock
-from turnwise.agents.samplers.base import Sampler
+from turnwise.agents.samplers.base import Samples
 from turnwise.agents.trajectory import Trajectory
 from turnwise.evaluation.evaluation import EpisodeRow, EvaluationResult, Panel, evaluate
 from turnwise.evaluation.suite import PinnedPanel
@@ -180,7 +180,7 @@ def play_panel(
     folder: BenchmarkFolder,
     pinned: PinnedPanel,
     agent: Agent,
-    sampler: Sampler,
+    sampler: Samples,
     *,
     name: str = "",
     concurrency: int | None = None,

@@ -24,7 +24,8 @@ from turnwise.agents.errors import EngineFailed, EvaluationError, Interrupted
 from turnwise.agents.files.json_files import read_json, validated, write_json
 from turnwise.agents.rollouts.env_pool import EnvPool, MakeEnv
 from turnwise.agents.rollouts.rollout import RolloutReport, rollout
-from turnwise.agents.samplers.base import Sampler
+from turnwise.agents.samplers.base import Samples
+from turnwise.agents.samplers.wrappers import as_sampler
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.envs import make as make_env
 from turnwise.evaluation.statistics import wilson
@@ -327,7 +328,7 @@ class EvaluationResult:
 
 def evaluate(
     agent: Agent,
-    sampler: Sampler,
+    sampler: Samples,
     panel: Panel,
     make: MakeEnv | EnvPool,
     *,
@@ -375,7 +376,7 @@ def evaluate(
         "temperature": agent.temperature,
         "top_p": agent.top_p,
         **{name: getattr(agent, name) for name in ("top_k", "min_p") if getattr(agent, name)},
-        "version": sampler.version,
+        "version": as_sampler(sampler).version,
     }
     rows = tuple(EpisodeRow.of(played[task].trajectories[0]) for task in panel.tasks if task in played)
     return EvaluationResult(panel, rows, name, report.seconds, settings, memory_use())

@@ -10,8 +10,12 @@ The parts are imported when they are first used, so that `import turnwise` is in
 from __future__ import annotations
 
 from importlib import import_module
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from turnwise.training.loaded_agent import LoadedAgent, load_agent
+
+__all__ = ["LoadedAgent", "__version__", "load_agent"]
 __version__ = "0.1.0"
 
 _PARTS = (
@@ -29,11 +33,17 @@ _PARTS = (
 )
 
 
-def __getattr__(name: str) -> ModuleType:
+_NAMES = {"LoadedAgent": "training", "load_agent": "training"}
+"""Names of the parts that the package offers itself."""
+
+
+def __getattr__(name: str) -> Any:
     if name in _PARTS:
         return import_module(f"{__name__}.{name}")
+    if name in _NAMES:
+        return getattr(import_module(f"{__name__}.{_NAMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PARTS])
+    return sorted([*globals(), *_PARTS, *_NAMES])

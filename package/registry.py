@@ -42,6 +42,7 @@ __all__ = [
     "UnknownName",
     "Untrusted",
     "adopt_import_rules",
+    "choose",
     "import_registered",
     "import_rules",
     "import_typed",
@@ -335,6 +336,23 @@ def load(reference: str, kind: str, *, registered: bool = False) -> Any:
         return attrgetter(attribute)((import_registered if registered else import_typed)(module))
     except Exception as error:  # importing runs code of others, which may raise anything
         raise CannotLoad(f"the {kind} {reference!r} cannot be loaded: {type(error).__name__}: {error}") from error
+
+
+def choose(kind: str, name: str, choices: Iterable[str]) -> str:
+    """Return a name if it is one of the choices.
+
+    Args:
+        kind: what the choices are, for the message.
+        name: the name to check.
+        choices: the names that exist.
+
+    Raises:
+        UnknownName: it is none of them; the message suggests the nearest one.
+    """
+    names = list(choices)
+    if name not in names:
+        raise UnknownName(f"unknown {kind} {name!r}{suggest(name, names)}")
+    return name
 
 
 def suggest(name: str, known: Iterable[str], *, most: int = 20) -> str:

@@ -17,7 +17,7 @@ How the parts work together:
                       widgets name it with `do(action, **parameters)`.
     layout            widgets -> boxes: one tree that the accessibility dump, the touch and the painter all read.
     touch, typing     a point, a swipe or a key -> the action of the box that is there.
-    painter           boxes -> pixels (needs the extra `android`).
+    painter           boxes -> pixels (needs the extra `phone`).
 
 There is no clock but the phone's own, no thread, and no random number outside the seed.
 

@@ -12,9 +12,9 @@ __all__ = ["set_clock"]
 
 def set_clock(phone: Phone, moment: datetime) -> None:
     """Set the clock. What was due in between happens once, at the new time, as on Android."""
-    now = to_clock(moment)
-    due = sorted((event for event in phone.state.events if event.when <= now), key=lambda event: event.when)
-    phone.change(clock=now, events=tuple(event for event in phone.state.events if event.when > now))
+    clock = to_clock(moment)
+    due = sorted((event for event in phone.state.events if event.when <= clock), key=lambda event: event.when)
+    phone.change(clock=clock, events=tuple(event for event in phone.state.events if event.when > clock))
     for event in due:
         phone.run(event.action, event.package)
     phone.advance(0)

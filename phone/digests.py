@@ -27,15 +27,15 @@ def tables_key(
     databases: Mapping[str, Mapping[str, Table]], first: Callable[[str], Mapping[str, Table]]
 ) -> list[tuple[str, str, str]]:
     """Return package, name and digest of every table that differs from `first(package)`, those of the start."""
-    found = []
+    differences = []
     for package, tables in databases.items():
         begun = first(package)
         if tables == begun:  # all are the same objects
             continue
         for name, table in tables.items():
             if table is not begun[name] and table.digest != begun[name].digest:
-                found.append((package, name, table.digest.hex()))
-    return sorted(found)
+                differences.append((package, name, table.digest.hex()))
+    return sorted(differences)
 
 
 @lru_cache(maxsize=2000)
@@ -49,8 +49,8 @@ def pages_text(state: State) -> str:
     snackbar = state.snackbar and (state.snackbar.text, state.snackbar.label)
     events = sorted((event.when, event.package, event.action.name) for event in state.events)
     front, *behind = state.tasks
-    kept = [front, *(task for task in behind if task.package != HOME)]  # which always opens at its first page
-    tasks = [f"({task.package!r}, {_tuple([page.text for page in task.pages])})" for task in kept]
+    open_tasks = [front, *(task for task in behind if task.package != HOME)]  # which always opens at its first page
+    tasks = [f"({task.package!r}, {_tuple([page.text for page in task.pages])})" for task in open_tasks]
     return _tuple(
         [
             repr(state.clock),

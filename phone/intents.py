@@ -13,12 +13,13 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qsl, unquote
 
 from turnwise.phone.phone import HOME, Phone, UnknownApp
 from turnwise.phone.toolkit.app import Action, App
 from turnwise.phone.toolkit.handlers import do
+from turnwise.phone.toolkit.tables import Value
 
 __all__ = ["Intent", "NoActivity", "answering", "broadcast", "start_activity"]
 
@@ -41,7 +42,7 @@ class Intent:
     component: str = ""
     package: str = ""
     category: str = ""
-    extras: Mapping[str, Any] = field(default_factory=dict)
+    extras: Mapping[str, Value] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Return the intent as `am` prints it."""
@@ -136,30 +137,30 @@ def _answer(app: App, intent: Intent, exact: bool) -> str | Action:
     uri = re.match(r"(?P<authority>(?P<scheme>[a-z][a-z0-9+.-]*):(//[^/?#]*)?)", intent.data)
     kinds = [*(uri.group("authority", "scheme") if uri else ()), *([intent.type] if intent.type else ())]
     for kind in kinds:
-        found = app.intents.get(f"{intent.action} {kind}")
-        if found:
-            return found
+        answer = app.intents.get(f"{intent.action} {kind}")
+        if answer:
+            return answer
     return "" if exact and kinds else app.intents.get(intent.action, "")
 
 
-def _arguments(function: Callable[..., Any], intent: Intent) -> dict[str, Any]:
+def _arguments(function: Callable[..., object], intent: Intent) -> dict[str, Value]:
     """Return the arguments of a screen or action that the intent has values for, of the types of their defaults."""
     values = _values(intent)
-    found = {}
+    arguments = {}
     for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
         value = values.get(name.casefold().replace("_", ""), values.get(name, ""))
         if value != "":
-            found[name] = _as_type_of(parameter.default, value)
-    return found
+            arguments[name] = _as_type_of(parameter.default, value)
+    return arguments
 
 
-def _values(intent: Intent) -> dict[str, Any]:
+def _values(intent: Intent) -> dict[str, Value]:
     """Return what an intent carries by name: its data itself before its extras, and those before the data's query."""
-    scheme, _, rest = intent.data.partition(":")
-    whom, _, query = rest.partition("?")
+    scheme, _, target = intent.data.partition(":")
+    whom, _, query = target.partition("?")
     query = query.replace("+", "%2B") if scheme == "mailto" else query  # RFC 6068: a plus there is no space
     extras = {name.rsplit(".", 1)[-1].casefold(): value for name, value in intent.extras.items()}
-    values: dict[str, Any] = {**dict(parse_qsl(query)), **extras}
+    values: dict[str, Value] = {**dict(parse_qsl(query)), **extras}
     if intent.data:
         values |= {"data": intent.data, "url": intent.data}
     if scheme in _TO_SOMEBODY and whom:
@@ -168,10 +169,10 @@ def _values(intent: Intent) -> dict[str, Any]:
     return values | ({"id": int(last[1])} if last else {})
 
 
-def _as_type_of(default: Any, value: Any) -> Any:
+def _as_type_of(default: object, value: Value) -> Value:
     """Return a value with the type of a default; the default itself where it is a whole number and the value is not."""
     if isinstance(default, str):
         return str(value)
     if isinstance(default, int) and not isinstance(value, int):
-        return int(value) if re.fullmatch(r"[+-]?\d{1,15}", str(value)) else default
+        return int(str(value)) if re.fullmatch(r"[+-]?\d{1,15}", str(value)) else default
     return value

@@ -7,15 +7,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from turnwise.phone.content.catalogue import CatalogueSource, small_catalogue
 from turnwise.phone.digests import files_key, pages_text, settings_key, tables_key
 from turnwise.phone.phone_data import PhoneData, UnknownApp
 from turnwise.phone.screen import keys, text_input, touch
 from turnwise.phone.screen.frames import frame_for
 from turnwise.phone.screen.layout import Frame, lay_out
 from turnwise.phone.toolkit.app import App, BrokenApp, Context, call, to_clock, to_datetime
-from turnwise.phone.toolkit.handlers import Do
+from turnwise.phone.toolkit.handlers import Arguments, Do
 from turnwise.phone.toolkit.state import (
     HOME,
     AppPage,
@@ -24,6 +25,7 @@ from turnwise.phone.toolkit.state import (
     State,
     Task,
 )
+from turnwise.phone.toolkit.tables import Value
 from turnwise.phone.toolkit.widgets import Screen, Window, wrong_field
 from turnwise.tools.android.node import Node, write_xml
 
@@ -47,15 +49,22 @@ class Phone(PhoneData):
     Inputs never raise for what a user can do: a touch of nothing does nothing.
     """
 
-    def __init__(self, seed: int | str = 0, clock: datetime | None = None, apps: Iterable[App] | None = None) -> None:
+    def __init__(
+        self,
+        seed: int | str = 0,
+        clock: datetime | None = None,
+        apps: Iterable[App] | None = None,
+        catalogue: CatalogueSource = small_catalogue,
+    ) -> None:
         """Start a phone at its home screen.
 
         Args:
             seed: of the content of all apps.
             clock: local date and time; default: `CLOCK`.
             apps: what is installed; default: all of the registry. The system's own are always there.
+            catalogue: products of the store in the browser, as a function of the seed; default: a few dozen.
         """
-        super().__init__(seed, to_clock(clock or CLOCK), apps)
+        super().__init__(seed, to_clock(clock or CLOCK), apps, catalogue)
         self._frame: Frame | None = None
         self._key: str | None = None
         self.changes = 0  # counts what may have changed the state, for those who watch the phone
@@ -112,8 +121,8 @@ class Phone(PhoneData):
         except BrokenApp:
             raise
         except Exception as error:
-            what = wrong_field(window) or f"it cannot be laid out: {type(error).__name__}: {error}"
-            raise BrokenApp(f"{page.package}: screen {page.screen!r}: {what}") from error
+            problem = wrong_field(window) or f"it cannot be laid out: {type(error).__name__}: {error}"
+            raise BrokenApp(f"{page.package}: screen {page.screen!r}: {problem}") from error
         frame.asked = context.asked
         context.phone = None  # a kept frame must not keep the phone: rows of lists hold their context
         return frame
@@ -133,7 +142,7 @@ class Phone(PhoneData):
             size: width and height in pixels; default: the screen's own.
 
         Raises:
-            ModuleNotFoundError: the extra `android` is not installed.
+            ModuleNotFoundError: the extra `phone` is not installed.
         """
         from turnwise.phone.screen.screenshot import paint
 
@@ -199,7 +208,7 @@ class Phone(PhoneData):
         """Press Overview."""
         self.key(keys.APP_SWITCH)
 
-    def launch(self, app: str, screen: str = "", **params: Any) -> None:
+    def launch(self, app: str, screen: str = "", **params: object) -> None:
         """Bring an app to the front.
 
         Args:
@@ -247,24 +256,24 @@ class Phone(PhoneData):
             self._settings_key = (state.settings, settings_key(state.settings))
         tables = tables_key(state.databases, self._first_tables)
         files = self._changed_files()
-        rest = f"({self.seed!r}, {self._start!r}, {self._settings_key[1]!r}, {files!r}, {pages_text(state)})"
-        content = f"({tables!r}, {rest})".encode("utf-8", "surrogatepass")
+        remainder = f"({self.seed!r}, {self._start!r}, {self._settings_key[1]!r}, {files!r}, {pages_text(state)})"
+        content = f"({tables!r}, {remainder})".encode("utf-8", "surrogatepass")
         return blake2b(content, digest_size=16).hexdigest()
 
     def _changed_files(self) -> object:
         """Return the key of the files, or None if they are those of the start."""
-        now = self.state.files
-        if now is None or now is self._content.files:
+        files = self.state.files
+        if files is None or files is self._content.files:
             return None
         if self._content.files is None:
-            self.state.files, kept = None, now
+            self.state.files, changed = None, files
             _ = self.files
-            self.state.files = kept
-        key = files_key(now)
+            self.state.files = changed
+        key = files_key(files)
         return None if key == files_key(self._content.files) else key
 
     def snapshot(self) -> State:
-        """Return the state, to be restored on this phone or on one with the same seed, clock and apps."""
+        """Return the state, to be restored on this phone or on one with the same seed, clock, apps and catalogue."""
         return self.state.copy()
 
     def restore(self, state: State) -> None:
@@ -300,7 +309,7 @@ class Phone(PhoneData):
 
     # What apps and inputs do; a person has no use for these
 
-    def run(self, action: Do | None, package: str, value: Any = None, frame: Frame | None = None) -> None:
+    def run(self, action: Do | None, package: str, value: Value = None, frame: Frame | None = None) -> None:
         """Run an action of an app.
 
         Args:
@@ -355,14 +364,14 @@ class Phone(PhoneData):
             self.go_home()
         self._changed()
 
-    def start(self, package: str, screen: str = "", params: tuple[tuple[str, Any], ...] = ()) -> None:
+    def start(self, package: str, screen: str = "", params: Arguments = ()) -> None:
         """Bring an app to the front, with a screen of it on top if one is named."""
         app = self.find_app(package)
         if app.package == HOME:
             self.go_home(screen or "home")
             return
-        found = next((task for task in self.state.tasks if task.package == app.package), None)
-        pages = found.pages if found else (AppPage(app.package, app.screens[0].__name__),)
+        running = next((task for task in self.state.tasks if task.package == app.package), None)
+        pages = running.pages if running else (AppPage(app.package, app.screens[0].__name__),)
         if screen and (params or screen != pages[-1].screen):
             app.screen(screen)
             pages = (*pages, AppPage(app.package, screen, params))
@@ -406,8 +415,8 @@ class Phone(PhoneData):
     def notify(self, notification: Notification) -> None:
         """Post a notification; one of the same app and tag is replaced."""
         same = (notification.package, notification.tag)
-        kept = [n for n in self.state.notifications if not n.tag or (n.package, n.tag) != same]
-        self.change(notifications=(notification, *kept))
+        others = [n for n in self.state.notifications if not n.tag or (n.package, n.tag) != same]
+        self.change(notifications=(notification, *others))
 
     def leave(self) -> None:
         """Do what the Back key does when no keyboard is open: the screen decides, else its page closes."""

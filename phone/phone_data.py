@@ -6,8 +6,9 @@ import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from turnwise.phone.content.catalogue import CatalogueSource, StoreCatalogue
 from turnwise.phone.content.seed_content import SeedContent, shared_content
 from turnwise.phone.toolkit.app import App, Context, call
 from turnwise.phone.toolkit.state import HOME, AppPage, File, LogLine, State, Task, default_settings
@@ -28,20 +29,22 @@ class UnknownApp(LookupError):
 class PhoneData(ABC):
     """The data of a phone; what a seed fills is computed when it is first used."""
 
-    def __init__(self, seed: int | str, start: int, apps: Iterable[App] | None) -> None:
+    def __init__(self, seed: int | str, start: int, apps: Iterable[App] | None, catalogue: CatalogueSource) -> None:
         """Start without changes.
 
         Args:
             seed: of the content of all apps.
             start: the time at which it begins, in seconds.
             apps: what is installed; None: all of the registry. The system's own are always there.
+            catalogue: products of the store in the browser, as a function of the seed.
         """
         from turnwise.phone.installed_apps import installed
 
         self.seed = seed
         self.apps: Mapping[str, App] = installed(apps)
         self._start = start
-        self._content = shared_content(repr(seed), start) if apps is None else SeedContent()
+        self._catalogue = catalogue
+        self._content = shared_content(repr(seed), start, catalogue) if apps is None else SeedContent()
         self.state = State(start, default_settings(), tasks=(Task(HOME, (AppPage(HOME, "home"),)),))
 
     @abstractmethod
@@ -52,6 +55,11 @@ class PhoneData(ABC):
     def _changed(self) -> None:
         """Forget what was computed from the state before it changed."""
 
+    @property
+    def stock(self) -> StoreCatalogue:
+        """What the store in the browser sells."""
+        return self._catalogue(self.seed)
+
     def find_app(self, name: str) -> App:
         """Return an app by package, activity or name.
 
@@ -59,14 +67,14 @@ class PhoneData(ABC):
             UnknownApp: the phone has none; the message lists the apps.
         """
         package, slash, activity = name.partition("/")
-        found = self.apps.get(package)
-        if found and (not slash or activity in (found.activity, package + found.activity)):
-            return found
+        match = self.apps.get(package)
+        if match and (not slash or activity in (match.activity, package + match.activity)):
+            return match
         for app in self.apps.values():
             if app.name.casefold() == name.casefold() and not app.hidden:
                 return app
-        known = ", ".join(sorted(app.name for app in self.apps.values() if not app.hidden))
-        raise UnknownApp(f"no app is called {name!r}; the phone has {known}")
+        names = ", ".join(sorted(app.name for app in self.apps.values() if not app.hidden))
+        raise UnknownApp(f"no app is called {name!r}; the phone has {names}")
 
     def startable(self, name: str) -> App:
         """Return an app that can be brought to the front: not a part of the system other than the home screen.
@@ -103,12 +111,12 @@ class PhoneData(ABC):
     @contextmanager
     def _at_start(self) -> Iterator[State]:
         """Put the phone back to its start, so that content does not depend on when it is first needed."""
-        kept = self.state
+        current = self.state
         self.state = State(self._start, default_settings())
         try:
             yield self.state
         finally:
-            self.state = kept
+            self.state = current
 
     def database(self, package: str) -> sqlite3.Connection:
         """Return an app's tables as an SQLite database in memory; `serialize()` gives the bytes of its file."""
@@ -171,7 +179,7 @@ class PhoneData(ABC):
             values[name] = value
         self.change(settings={**self.state.settings, namespace: values})
 
-    def change(self, **fields: Any) -> None:
+    def change(self, **fields: object) -> None:
         """Replace fields of the state."""
         for name, value in fields.items():
             setattr(self.state, name, value)

@@ -68,9 +68,9 @@ class Storage:
         path = normal_path(path)
         if path in self._databases:
             return Entry(path, False, len(self.read(path)), self.phone.state.clock)
-        found = self.phone.files.get(path)
-        if found is not None:
-            return Entry(path, False, len(found.data), found.modified)
+        file = self.phone.files.get(path)
+        if file is not None:
+            return Entry(path, False, len(file.data), file.modified)
         if path in self._directories():
             return Entry(path, True, 4096, self.phone.state.clock)
         return None
@@ -81,10 +81,10 @@ class Storage:
         Raises:
             StorageError: nothing is.
         """
-        found = self.find(path)
-        if found is None:
+        entry = self.find(path)
+        if entry is None:
             raise StorageError("No such file or directory")
-        return found
+        return entry
 
     def names(self, path: str) -> list[str]:
         """Return the names in a directory, in order."""
@@ -108,17 +108,17 @@ class Storage:
         package = self._databases.get(path)
         if package is not None:
             return self.phone.database(package).serialize()
-        found = self.phone.files.get(path)
-        if found is None:
+        file = self.phone.files.get(path)
+        if file is None:
             raise StorageError("Is a directory" if self.entry(path).directory else "No such file or directory")
-        return found.data
+        return file.data
 
     def write(self, path: str, data: bytes, modified: int | None = None) -> None:
         """Write a file into a directory that exists; `modified` in seconds since 1970, by default now."""
         path = normal_path(path)
         self._check_writable(path)
-        found = self.find(path)
-        if found and found.directory:
+        entry = self.find(path)
+        if entry and entry.directory:
             raise StorageError("Is a directory")
         parent = self.entry(posixpath.dirname(path))
         if not parent.directory:
@@ -144,9 +144,9 @@ class Storage:
         """Make a directory; with `parents` those above it too, and no complaint if it exists."""
         path = normal_path(path)
         self._check_writable(path)
-        found = self.find(path)
-        if found is not None:
-            if not (parents and found.directory):
+        entry = self.find(path)
+        if entry is not None:
+            if not (parents and entry.directory):
                 raise StorageError("File exists")
             return
         above = path
@@ -191,9 +191,9 @@ class Storage:
 
     def touch(self, path: str) -> None:
         """Make an empty file, or set the time of one to now."""
-        found = self.find(path)
-        if found is None or not found.directory:
-            self.write(path, self.read(path) if found else b"")
+        entry = self.find(path)
+        if entry is None or not entry.directory:
+            self.write(path, self.read(path) if entry else b"")
 
     def _check_writable(self, path: str) -> None:
         self.phone.from_outside()
@@ -201,16 +201,16 @@ class Storage:
             raise StorageError("Read-only file system")
 
     def _directories(self) -> set[str]:
-        found = {"/"}
+        directories = {"/"}
         packages = [f"/data/data/{package}/files" for package in self.phone.apps]
         for path in (*folders.STANDARD, "/proc", "/system/bin", *self.phone.state.directories, *packages):
-            _add_with_parents(found, path)
+            _add_with_parents(directories, path)
         for path in (*self.phone.files, *self._databases):
-            _add_with_parents(found, posixpath.dirname(path))
-        return found
+            _add_with_parents(directories, posixpath.dirname(path))
+        return directories
 
 
-def _add_with_parents(found: set[str], path: str) -> None:
-    while path not in found:
-        found.add(path)
+def _add_with_parents(directories: set[str], path: str) -> None:
+    while path not in directories:
+        directories.add(path)
         path = posixpath.dirname(path)

@@ -94,14 +94,14 @@ def _limit(seconds: int, memory: int) -> None:
 
     with open("/proc/self/statm", "rb") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
-    for what, most in (
+    for resource_id, most in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_CPU, seconds),
         (resource.RLIMIT_AS, used + memory),
     ):
-        hard = resource.getrlimit(what)[1]
+        hard = resource.getrlimit(resource_id)[1]
         limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(what, (limit, hard))
+        resource.setrlimit(resource_id, (limit, hard))
 
 
 def _read(reader: int, deadline: float, most: int) -> bytes:

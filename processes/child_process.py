@@ -60,7 +60,7 @@ class ProcessDied(Exception):
         self.during = during
         self.reason = reason
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Let it travel to another process."""
         return partial(ProcessDied, during=self.during, reason=self.reason), (self.exit_code, self.output)
 
@@ -75,7 +75,7 @@ class ChildProcess:
     def __init__(
         self,
         target: Callable[..., None],
-        *args: Any,
+        *args: object,
         name: str,
         start_method: str = "spawn",
         daemon: bool = True,
@@ -194,7 +194,7 @@ def _read(pid: int, name: str) -> bytes:
         return b""
 
 
-def _begin(rules: ImportRules, mark: str, target: Callable[..., None], pipe: Connection, *args: Any) -> None:
+def _begin(rules: ImportRules, mark: str, target: Callable[..., None], pipe: Connection, *args: object) -> None:
     """Run in the child: leave the parent's session, watch the parent, and call the target."""
     adopt_import_rules(rules)
     with contextlib.suppress(OSError, AttributeError):
@@ -227,7 +227,7 @@ def _end_with_parent(mark: str, patience: float | None = None) -> None:
     os._exit(1)
 
 
-def call_bytes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+def call_bytes(args: tuple[object, ...], kwargs: dict[str, object]) -> bytes:
     """Return the arguments of a call as bytes.
 
     Raises:
@@ -239,13 +239,13 @@ def call_bytes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         raise CallFailed(f"the arguments cannot be sent to another process: {message_of(error)}") from error
 
 
-def run_call(function: Callable[..., Any], arguments: bytes) -> Any:
+def run_call(function: Callable[..., object], arguments: bytes) -> Any:
     """Return the result of a function for the arguments of `call_bytes`."""
     args, kwargs = pickle.loads(arguments)
     return function(*args, **kwargs)
 
 
-def result_of(function: Callable[[], Any]) -> tuple[Exception | None, Any]:
+def result_of(function: Callable[[], object]) -> tuple[Exception | None, Any]:
     """Return (exception that can be pickled and delivered, None), or (None, value); exits and Ctrl-C pass through."""
     try:
         return None, function()
@@ -274,7 +274,7 @@ def _portable(error: Exception, note: str) -> Exception:
     return CallFailed(f"{type(error).__name__}: {message_of(error)}\n{note}")
 
 
-def answer_bytes(number: int, error: Exception | None, value: Any) -> bytes:
+def answer_bytes(number: int, error: Exception | None, value: object) -> bytes:
     """Return the answer to a call as bytes: (number, error, value), pickled."""
     try:
         return pickle.dumps((number, error, value))

@@ -198,12 +198,15 @@ class ConcurrentProcess:
                 self._child.pipe.send_bytes(pickle.dumps(message))
 
     def _next_message(self) -> _Message:
-        now, message = time.monotonic(), []
+        current_time, message = time.monotonic(), []
         while self._waiting and len(self._sent) < self._most:
             call = self._waiting.popleft()
             message.append((call.number, call.lane, call.arguments))
             if call.arguments is not None:
-                call.sent_at, call.late_at = now, float("inf") if call.seconds is None else now + call.seconds
+                call.sent_at, call.late_at = (
+                    current_time,
+                    float("inf") if call.seconds is None else current_time + call.seconds,
+                )
                 self._sent[call.number] = call
         return message
 
@@ -252,11 +255,13 @@ class ConcurrentProcess:
 
     def _check_clock(self) -> Exception | None:
         """Fail calls that are late; return why the process has to end, or None."""
-        now = time.monotonic()
+        current_time = time.monotonic()
         if not self.ready:
-            return DeadlinePassed(f"took longer than {self._start_seconds:g} s") if now > self._start_by else None
+            return (
+                DeadlinePassed(f"took longer than {self._start_seconds:g} s") if current_time > self._start_by else None
+            )
         with self._changed:
-            late = [call for call in self._sent.values() if call.late_at < now]
+            late = [call for call in self._sent.values() if call.late_at < current_time]
             for call in late:
                 del self._sent[call.number]
             self.late += len(late)
@@ -265,13 +270,13 @@ class ConcurrentProcess:
             endless = [call for call in self._sent.values() if call.seconds is None]
         for call in late:
             call.future.set_exception(DeadlinePassed(f"took longer than {call.seconds:g} s"))
-        self._watch(endless, now)
+        self._watch(endless, current_time)
         return None
 
-    def _watch(self, calls: list[_Call], now: float) -> None:
+    def _watch(self, calls: list[_Call], current_time: float) -> None:
         """Tell which calls without a deadline take long, and end the process over one that takes too long."""
         for call in calls:
-            spent = now - max(call.sent_at, self._answered_at)
+            spent = current_time - max(call.sent_at, self._answered_at)
             if spent > self._longest and not self._reason:
                 self._reason = f"a call without a deadline took longer than {self._longest:g} s"
                 self._child.stop()
@@ -406,9 +411,9 @@ class _InOrder:
             self._running.value = number
             done.append((number, _answer(self._function, number, arguments)))
             self._running.value = 0
-            now = time.monotonic()
-            first = first if done[1:] else now
-            if self._calls.empty() or now - first > _GATHER:
+            current_time = time.monotonic()
+            first = first if done[1:] else current_time
+            if self._calls.empty() or current_time - first > _GATHER:
                 self._answers.send(done)
                 done = []
 

@@ -80,7 +80,7 @@ class WorkerThread:
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.thread.start()
 
-    def submit(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> futures.Future[T]:
+    def submit(self, function: Callable[..., T], *args: object, **kwargs: Any) -> futures.Future[T]:
         """Queue a call, to run with the caller's context variables, and return its future."""
         future: futures.Future[T] = futures.Future()
         self._calls.put((future, partial(contextvars.copy_context().run, function, *args, **kwargs)))
@@ -117,7 +117,7 @@ class WorkerProcess:
 
     def __init__(
         self,
-        make: Callable[[], Callable[..., Any]],
+        make: Callable[[], Callable[..., object]],
         *,
         seconds: float = _START,
         start_method: str = "spawn",
@@ -143,7 +143,7 @@ class WorkerProcess:
             self.kill()
             raise
 
-    def call(self, seconds: float | None, *args: Any, **kwargs: Any) -> Any:
+    def call(self, seconds: float | None, *args: object, **kwargs: Any) -> Any:
         """Return the result of a call; an exception is raised here with the child's traceback as a note.
 
         Raises:
@@ -168,7 +168,7 @@ class WorkerProcess:
         if "_child" in self.__dict__ and not self._child.killed:
             self.kill()
 
-    def _answer(self, seconds: float | None) -> Any:
+    def _answer(self, seconds: float | None) -> object:
         """Return the answer to the last call; answers to calls that were interrupted (Ctrl-C) are dropped."""
         pipe = self._child.pipe
         try:

@@ -101,7 +101,7 @@ class Fork(Generic[T]):
     def __exit__(self, *_: object) -> None:
         self.kill()
 
-    def _receive(self) -> Iterator[Any]:
+    def _receive(self) -> Iterator[object]:
         try:
             kind, error, value = pickle.loads(self._child.pipe.recv_bytes())
         except (EOFError, OSError):
@@ -112,7 +112,7 @@ class Fork(Generic[T]):
             yield value
 
 
-def _run(pipe: Connection, work: Callable[[ForkPipe], Any]) -> None:
+def _run(pipe: Connection, work: Callable[[ForkPipe], object]) -> None:
     """Work in the copy."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -21,7 +21,7 @@ from functools import partial
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from turnwise.processes.serving import PortInUse, ServingError, listen, serve_forever
 
@@ -78,15 +78,15 @@ def serve_with_workers(
     running: list[BaseProcess] = []
     try:
         start = partial(_start, app, names)
-        running += [start(one) for one in opened]
+        running += [start(server) for server in opened]
         _supervise(start, opened, running, report)
     except KeyboardInterrupt:
         pass
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         _stop(running)
-        for one in opened:
-            one.close()
+        for server in opened:
+            server.close()
         signal.signal(signal.SIGTERM, before)
 
 
@@ -165,5 +165,5 @@ def _listening(host: str, port: int) -> socket.socket:
     return opened
 
 
-def _interrupt(number: int, frame: Any) -> None:
+def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt

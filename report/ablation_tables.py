@@ -12,8 +12,8 @@ from typing import Any
 
 from rich.table import Table
 
-from turnwise.cli.console import duration
 from turnwise.report.figures import Estimate, save_curves_and_dots
+from turnwise.report.number_text import duration
 from turnwise.report.plots import Curve
 
 HEAD = ("arm", "mean over seeds", "seeds", "all episodes", "gain above the warm start", "against {}", "verdict")
@@ -271,7 +271,7 @@ def save_figure(found: Mapping[str, Any], path: Path) -> None:
     """Write success while training and after it as a figure; a dotted line marks the warm start.
 
     Raises:
-        UserError: matplotlib is not installed.
+        ReportError: matplotlib is not installed.
         OSError: the file cannot be written.
     """
     (left, curves), (right, rows) = training_curves(found), estimates(found)

@@ -26,7 +26,7 @@ def save_picture(name: str, rates: Mapping[str, Rate], marks: Mapping[str, Seque
         path: the file; its folder exists.
 
     Raises:
-        UserError: matplotlib is not installed.
+        ReportError: matplotlib is not installed.
         OSError: the file cannot be written.
     """
     figure = new_figure(8, 1.1 + 0.36 * len(rates))

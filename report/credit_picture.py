@@ -2,22 +2,67 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.cli.errors import UserError, choose, require_writable
+from turnwise.registry import choose
+from turnwise.report.credit_comparison import RULES, RuleComparison, compare_rules
+from turnwise.report.credit_settings import credit_settings
+from turnwise.report.errors import ReportError
+from turnwise.report.stored_groups import read_groups, require_turns
 
 if TYPE_CHECKING:
     from turnwise.agents.steps import Anchor
     from turnwise.agents.trajectory import Group
-    from turnwise.cli.credit_comparison import RuleComparison
 
 SUFFIXES = (".svg", ".html", ".htm", ".graphml", ".dot", ".json")
 COLUMN_SUFFIXES = (".svg", ".pdf")
 FORMATS = ("full", "column")
+
+
+def write_credit_picture(
+    path: str | os.PathLike[str],
+    file: str | os.PathLike[str],
+    credit: str | Sequence[str] | None = None,
+    *,
+    options: Mapping[str, Any] | None = None,
+    anchor: str | None = None,
+    task: str | None = None,
+    iteration: int | None = None,
+    form: str = "full",
+) -> str:
+    """Draw the most instructive task of stored trajectories with the advantages of several rules, and return its id.
+
+    Args:
+        path: a run folder, or a file of trajectories.
+        file: the picture (.svg, .html) or graph file (.graphml, .dot, .json).
+        credit: names of credit rules; None: the run's rule and the usual ones.
+        options: options of the rules, which replace those of the run.
+        anchor: "state", "observation" or "history"; None: the run's.
+        task: only tasks whose id contains this text.
+        iteration: number of the iteration of a run folder; None: the newest.
+        form: "full", or "column" for a figure as wide as a column of a paper (.svg, .pdf).
+
+    Raises:
+        ReportError: there are no such trajectories, no rule can be applied, or the picture cannot be drawn.
+        StoreError: the path holds no trajectories, or the file cannot be written.
+        CreditError: an unknown rule, or an option with an impossible value.
+        UnknownName: there is no such form.
+    """
+    from turnwise.training.run_folder.paths import trajectory_file
+
+    check_picture(Path(file), form)
+    source = trajectory_file(Path(path), iteration)
+    settings = credit_settings(source, credit, options, anchor, RULES)
+    groups = read_groups(source, task)
+    require_turns(groups, source)
+    number = most_instructive(groups)
+    save_picture(Path(file), form, groups, number, compare_rules(groups, settings), settings.anchor)
+    return groups[number].task
 
 
 def check_picture(path: Path, form: str) -> None:
@@ -28,12 +73,16 @@ def check_picture(path: Path, form: str) -> None:
         form: "full", or "column" for a figure as wide as a column of a paper.
 
     Raises:
-        UserError: the form is unknown or does not exist with this suffix, or the file cannot be written.
+        UnknownName: there is no such form.
+        ReportError: it does not exist with this suffix.
+        StoreError: the file cannot be written.
     """
+    from turnwise.agents.files.json_files import require_writable
+
     suffixes = SUFFIXES if choose("format", form, FORMATS) == "full" else COLUMN_SUFFIXES
     if path.suffix not in suffixes:
         hint = "; a .pdf needs --format column" if path.suffix == ".pdf" else ""
-        raise UserError(f"{path} must end in one of {', '.join(suffixes)}{hint}")
+        raise ReportError(f"{path} must end in one of {', '.join(suffixes)}{hint}")
     require_writable(path)
 
 
@@ -61,7 +110,7 @@ def save_picture(
         anchor: what made two turns comparable.
 
     Raises:
-        UserError: the column form needs matplotlib, which is not installed.
+        ReportError: the column form needs matplotlib, which is not installed.
         OSError: the file cannot be written.
     """
     from turnwise.credit import graph as graphs

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from turnwise.cli.errors import UserError
+from turnwise.report.errors import ReportError
 from turnwise.report.plots import Curve
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -41,12 +41,12 @@ def new_figure(width: float, height: float, layout: Any = "constrained") -> Any:
     """Return an empty matplotlib figure of a size in inches; layout None is for axes with fixed positions.
 
     Raises:
-        UserError: matplotlib is not installed.
+        ReportError: matplotlib is not installed.
     """
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise UserError("drawing figures needs matplotlib: pip install 'turnwise[train]'") from error
+        raise ReportError("drawing figures needs matplotlib: pip install 'turnwise[train]'") from error
     return Figure(figsize=(width, height), dpi=150, layout=layout)
 
 
@@ -79,7 +79,7 @@ def save_curves(
         y_range: ends of the vertical axis, or None.
 
     Raises:
-        UserError: matplotlib is not installed.
+        ReportError: matplotlib is not installed.
         OSError: the file cannot be written.
     """
     figure = new_figure(8, 4.5)
@@ -123,7 +123,7 @@ def save_curves_and_dots(
         reference: value that the dot plot marks with a line, or None.
 
     Raises:
-        UserError: matplotlib is not installed.
+        ReportError: matplotlib is not installed.
         OSError: the file cannot be written.
     """
     names = list(dict.fromkeys([*(one.name for one in estimates), *(curve.name for curve in curves)]))
@@ -163,7 +163,7 @@ def save_scatters(panels: Mapping[str, Sequence[Points]], path: Path, *, y_label
         y_label: label of the vertical axis, in which zero is marked.
 
     Raises:
-        UserError: matplotlib is not installed.
+        ReportError: matplotlib is not installed.
         OSError: the file cannot be written.
     """
     figure = new_figure(3 * len(panels), 3.8)

@@ -150,7 +150,7 @@ def _new_decoder(kind: str, path: Path) -> _Decoder:
 class BodyDecoder:
     """Decodes the body of an HTTP answer as it arrives: as it is, or gzip.
 
-    >>> decoder = BodyDecoder("", max_bytes=5, what="the answer")
+    >>> decoder = BodyDecoder("", max_bytes=5, label="the answer")
     >>> decoder.feed(b"abc")
     b'abc'
     >>> decoder.feed(b"def")  # doctest: +IGNORE_EXCEPTION_DETAIL
@@ -161,22 +161,22 @@ class BodyDecoder:
     ACCEPTED: ClassVar[str] = "gzip"
     """Value of the header `Accept-Encoding` of a request whose answer is read here."""
 
-    def __init__(self, encoding: str, *, max_bytes: int, what: str) -> None:
+    def __init__(self, encoding: str, *, max_bytes: int, label: str) -> None:
         """Begin a body.
 
         Args:
             encoding: value of the header `Content-Encoding`; "" if there is none.
             max_bytes: decoded bytes of the whole body.
-            what: name of what is read, for the message.
+            label: name of what is read, for the message.
 
         Raises:
             InputError: the encoding is another one; a server must not choose one that was not offered.
         """
         name = encoding.strip().lower()
         if name not in ("", "identity", "gzip", "x-gzip"):
-            raise InputError(f"{what} has the content encoding {name[:40]!r}; only gzip is read")
+            raise InputError(f"{label} has the content encoding {name[:40]!r}; only gzip is read")
         self._gzip = None if name in ("", "identity") else zlib.decompressobj(wbits=31)
-        self._most, self._what = max_bytes, what
+        self._most, self._what = max_bytes, label
         self._received = self._decoded = 0
 
     def feed(self, block: bytes) -> bytes:
@@ -197,13 +197,13 @@ class BodyDecoder:
         return block
 
 
-def bounded(blocks: Iterable[bytes], max_bytes: int | None, what: str) -> Iterator[bytes]:
+def bounded(blocks: Iterable[bytes], max_bytes: int | None, label: str) -> Iterator[bytes]:
     """Yield blocks of bytes until they exceed a limit in total.
 
     Args:
         blocks: for example the body of an answer, as it arrives and decoded.
         max_bytes: the limit in bytes; None for no limit.
-        what: name of what is read, for the message.
+        label: name of what is read, for the message.
 
     Raises:
         InputError: there are more bytes than allowed.
@@ -212,7 +212,7 @@ def bounded(blocks: Iterable[bytes], max_bytes: int | None, what: str) -> Iterat
     for block in blocks:
         total += len(block)
         if max_bytes is not None and total > max_bytes:
-            raise InputError(f"{what} has more than {max_bytes:,} bytes, the most that is read")
+            raise InputError(f"{label} has more than {max_bytes:,} bytes, the most that is read")
         yield block
 
 
@@ -252,35 +252,35 @@ def read_lines(path: str | Path, *, max_line: int = MAX_LINE, max_bytes: int | N
         InputError: a line or the file is larger than allowed, or the compressed data is damaged.
         OSError: the file cannot be read.
     """
-    yield from split_lines(DecodedFile(path, max_bytes=max_bytes), max_line=max_line, what=str(path))
+    yield from split_lines(DecodedFile(path, max_bytes=max_bytes), max_line=max_line, label=str(path))
 
 
-def split_lines(blocks: Iterable[bytes], *, max_line: int = MAX_LINE, what: str) -> Iterator[bytes]:
+def split_lines(blocks: Iterable[bytes], *, max_line: int = MAX_LINE, label: str) -> Iterator[bytes]:
     """Yield the lines of a stream of blocks; see `read_lines`."""
-    rest: list[bytes] = []
+    parts: list[bytes] = []
     held = number = 0
     for block in blocks:
         first, *others = block.split(b"\n")
-        rest.append(first)
+        parts.append(first)
         held += len(first)
         for following in others:
             number += 1
-            _check_line(held, max_line, what, number)
-            yield b"".join(rest).removesuffix(b"\r")
-            rest, held = [following], len(following)
-        _check_line(held, max_line, what, number + 1)
+            _check_line(held, max_line, label, number)
+            yield b"".join(parts).removesuffix(b"\r")
+            parts, held = [following], len(following)
+        _check_line(held, max_line, label, number + 1)
     if held:
-        yield b"".join(rest).removesuffix(b"\r")
+        yield b"".join(parts).removesuffix(b"\r")
 
 
-def _check_line(size: int, max_line: int, what: str, number: int) -> None:
+def _check_line(size: int, max_line: int, label: str, number: int) -> None:
     if size > max_line:
-        raise InputError(f"{what}, line {number}: more than {max_line:,} bytes, the most that a line may have")
+        raise InputError(f"{label}, line {number}: more than {max_line:,} bytes, the most that a line may have")
 
 
 def parse_json(
     data: bytes | str,
-    what: str,
+    label: str,
     *,
     max_bytes: int = MAX_FILE,
     max_depth: int = MAX_DEPTH,
@@ -291,7 +291,7 @@ def parse_json(
 
     Args:
         data: UTF-8 or a string.
-        what: name of what is read, for the message: a path, "the answer of ...".
+        label: name of what is read, for the message: a path, "the answer of ...".
         max_bytes: length of the text.
         max_depth: levels of lists and objects.
         finite: refuse numbers that are infinite or not a number (`Infinity`, `NaN`, `1e999`).
@@ -303,14 +303,14 @@ def parse_json(
     if isinstance(data, str):
         data = data.encode("utf-8", errors="surrogatepass")
     if len(data) > max_bytes:
-        raise InputError(f"{what} has {len(data):,} bytes of JSON; at most {max_bytes:,} are read")
+        raise InputError(f"{label} has {len(data):,} bytes of JSON; at most {max_bytes:,} are read")
     if _deeper_than(data, max_depth):
-        raise InputError(f"{what} is JSON with more than {max_depth} levels of lists and objects")
+        raise InputError(f"{label} is JSON with more than {max_depth} levels of lists and objects")
     numbers: dict[str, Any] = {"parse_constant": _refuse_constant, "parse_float": _finite_float} if finite else {}
     try:
         value = json.loads(data.decode("utf-8-sig", errors="surrogatepass"), **numbers)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{what} is not valid JSON ({error})") from error
+        raise InputError(f"{label} is not valid JSON ({error})") from error
     return encodable_values(value) if encodable and _HALF.search(data) else value
 
 
@@ -367,11 +367,11 @@ def read_toml(path: str | Path, *, max_bytes: int = MAX_SETTINGS, max_depth: int
     return table
 
 
-def _decoded(data: bytes, what: str) -> str:
+def _decoded(data: bytes, label: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{what} is no text in UTF-8 (byte {error.start:,})") from error
+        raise InputError(f"{label} is no text in UTF-8 (byte {error.start:,})") from error
 
 
 def _refuse_constant(name: str) -> float:

@@ -68,7 +68,7 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", errors="backslashreplace").decode("utf-8")
 
 
-def encodable_values(value: Any) -> Any:
+def encodable_values(value: object) -> Any:
     r"""Return a value as JSON has it, lists and objects, in which every string is `encodable`.
 
     >>> encodable_values({"a": ["\udc80", 1]})
@@ -81,7 +81,7 @@ def encodable_values(value: Any) -> Any:
     return [encodable_values(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def json_text(value: Any, *, indent: int | None = None, compact: bool = False, ascii: bool = True) -> str:
+def json_text(value: object, *, indent: int | None = None, compact: bool = False, ascii: bool = True) -> str:
     r"""Return a value as JSON that every reader accepts: half surrogate pairs are written as the text `\udc80`.
 
     Args:
@@ -161,7 +161,7 @@ def hide_secrets(text: str, secrets: Iterable[Secret | str]) -> str:
     return text
 
 
-def hide_in(data: Any, secrets: Collection[Secret | str]) -> Any:
+def hide_in(data: object, secrets: Collection[Secret | str]) -> Any:
     """Return JSON data without keys: `hide_secrets` in each of its strings, those that name a value included.
 
     >>> hide_in({"headers": ["Bearer sk-12345"], "n": 2}, [Secret("sk-12345")])
@@ -173,7 +173,7 @@ def hide_in(data: Any, secrets: Collection[Secret | str]) -> Any:
     return map_strings(data, lambda text: hide_secrets(text, secrets))
 
 
-def map_strings(data: Any, function: Callable[[str], str]) -> Any:
+def map_strings(data: object, function: Callable[[str], str]) -> Any:
     """Return JSON data with a function applied to each of its strings, those that name a value included."""
     if isinstance(data, str):
         return function(data)

@@ -23,20 +23,17 @@ from contextlib import aclosing, suppress
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.rollouts.rollout_options import RolloutReport, RolloutSettings
+from turnwise.agents.rollouts.rollout_options import RolloutOptions, RolloutReport
 from turnwise.agents.rollouts.rollout_stream import GroupSpec, GroupStream
 from turnwise.agents.samplers.background import BackgroundLoop
-from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.samplers.pausable import PausableSampler
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.training.config.sections import TrainSection
-from turnwise.training.config.seeds import Seeds
 from turnwise.training.engine.engine import RunEngine
 from turnwise.training.environments import Environments
 from turnwise.training.rollouts import Played, refuse_empty
 from turnwise.training.run_folder.events import Reporter
-from turnwise.training.run_folder.group_files import GroupFiles
-from turnwise.training.run_folder.trajectory_store import TrajectoryStore
+from turnwise.training.run_folder.trajectory_store import GroupFiles, TrajectoryStore
 from turnwise.training.states import State
 from turnwise.training.tasks import TaskSampler
 
@@ -52,8 +49,9 @@ class AsynchronousRollouts:
         agent: plays.
         engine: samples; it must not share the learner's module if episodes go on during an update.
         report: receives ticks.
-        environments: where it plays, with the tasks.
-        seeds: seeds of the run.
+        environments: where it plays.
+        tasks: order of the tasks.
+        seed_of: returns the seed of an iteration.
         store: stores the trajectories that an iteration takes.
         files: the members of groups in play.
     """
@@ -66,13 +64,14 @@ class AsynchronousRollouts:
         report: Reporter,
         *,
         environments: Environments,
-        seeds: Seeds,
+        tasks: TaskSampler,
+        seed_of: Callable[[int], int],
         store: TrajectoryStore,
         files: GroupFiles,
     ) -> None:
         self._train, self._agent, self._engine, self._report = section, agent, engine, report
-        self._environments, self._seeds, self._store, self._files = environments, seeds, store, files
-        self._tasks = TaskSampler(environments.tasks, seeds.of("tasks"))
+        self._environments, self._store, self._files = environments, store, files
+        self._tasks, self._seed_of = tasks, seed_of
         self._thread = BackgroundLoop("turnwise-rollouts")
         self._lock = threading.Condition()  # guards the five below
         self._next = self._rejected = 0  # number of the next group; groups that were complete without a turn
@@ -94,8 +93,8 @@ class AsynchronousRollouts:
 
     def load(self, version: int) -> None:
         """Let the episodes wait, and give the learner's weights to the engine."""
-        sampler = self._engine.sampler  # opened here, on the main thread
-        self._thread.call(self._load(sampler, version))
+        _ = self._engine.sampler  # opened here, on the main thread
+        self._thread.call(self._load(version))
 
     def next(self, step: int) -> Played:
         """Let the episodes go on, and return the groups of the next iteration as soon as there are enough."""
@@ -187,14 +186,14 @@ class AsynchronousRollouts:
 
     # -- what runs on the thread --
 
-    async def _load(self, sampler: Sampler, version: int) -> None:
+    async def _load(self, version: int) -> None:
         if self._sampler is None:
-            self._sampler = PausableSampler(sampler)
+            self._sampler = PausableSampler(self._engine.sampler)
             # One stream for the whole run: members of a group may begin under one version and end under another, and a
             # group that an iteration does not take goes on. `_specs` holds groups back until they may begin, so the
             # capacity rule is in `_may_begin` alone.
-            settings = RolloutSettings(self._train.concurrency, repairs=self._train.replacements)
-            self._stream = GroupStream(self._agent, self._sampler, self._specs(), settings, self._keep)
+            options: RolloutOptions = {"concurrency": self._train.concurrency, "repairs": self._train.replacements}
+            self._stream = GroupStream(self._agent, self._sampler, self._specs(), options, self._keep)
         assert self._stream is not None
         # Episodes wait between two tokens, or between two turns where the engine cannot be interrupted. Without this,
         # one answer would be sampled by half-loaded weights.
@@ -306,7 +305,7 @@ class AsynchronousRollouts:
         iteration = number // self._train.groups
         task = self._tasks.at(number)
         before = [self._tasks.at(other) for other in range(iteration * self._train.groups, number)]
-        seed = self._seeds.of("rollout", iteration)
+        seed = self._seed_of(iteration)
         size = self._train.group_size
         self._members += len(played)
         return GroupSpec(task, seed, size, number, before.count(task) * size, played)

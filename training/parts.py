@@ -51,10 +51,10 @@ from turnwise.training.preflight.remarks import remarks
 from turnwise.training.preflight.rules import check_rules
 from turnwise.training.rollouts import Rollouts, SynchronousRollouts
 from turnwise.training.run_folder.events import Reporter
-from turnwise.training.run_folder.group_files import GroupFiles
 from turnwise.training.run_folder.recovery import Recovery, ReferencePolicy
-from turnwise.training.run_folder.trajectory_store import TrajectoryStore
+from turnwise.training.run_folder.trajectory_store import GroupFiles, TrajectoryStore
 from turnwise.training.scheduled_objective import ScheduledObjective
+from turnwise.training.tasks import TaskSampler
 from turnwise.training.token_scores import TokenScores
 
 if TYPE_CHECKING:
@@ -201,20 +201,28 @@ class RunParts:
 
     def rollouts(self, agent: Agent, engine: RunEngine, report: Reporter) -> Rollouts:
         """Return what plays the groups of the iterations."""
-        run, environments, seeds = self.run, self.environments, self.seeds
-        store = TrajectoryStore(run.folder, run.trajectory_format)
+        run, store = self.run, TrajectoryStore(self.run.folder, self.run.trajectory_format)
+        tasks, seed_of = TaskSampler(self.environments.tasks, self.seeds.of("tasks")), partial(self.seeds.of, "rollout")
         if run.train.asynchronous:
-            files = GroupFiles(run.folder / "groups")
             return AsynchronousRollouts(
-                run.train, agent, engine, report, environments=environments, seeds=seeds, store=store, files=files
+                run.train,
+                agent,
+                engine,
+                report,
+                environments=self.environments,
+                tasks=tasks,
+                seed_of=seed_of,
+                store=store,
+                files=GroupFiles(run.folder / "groups"),
             )
         return SynchronousRollouts(
             run.train,
             agent,
             engine,
             report,
-            environments=environments,
-            seeds=seeds,
+            environments=self.environments,
+            tasks=tasks,
+            seed_of=seed_of,
             store=store,
             processes=run.processes,
         )

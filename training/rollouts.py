@@ -6,7 +6,7 @@ file.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,7 +16,6 @@ from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.advantages import Advantages
 from turnwise.training.batch.batch import Batch
 from turnwise.training.config.sections import TrainSection
-from turnwise.training.config.seeds import Seeds
 from turnwise.training.engine.engine import RunEngine
 from turnwise.training.environments import Environments
 from turnwise.training.errors import TrainingError
@@ -98,8 +97,9 @@ class SynchronousRollouts:
         agent: plays.
         engine: samples.
         report: receives ticks.
-        environments: where it plays, with the tasks.
-        seeds: seeds of the run.
+        environments: where it plays.
+        tasks: order of the tasks.
+        seed_of: returns the seed of an iteration.
         store: stores the trajectories.
         processes: number of processes that play, of which this one is the first.
     """
@@ -112,13 +112,14 @@ class SynchronousRollouts:
         report: Reporter,
         *,
         environments: Environments,
-        seeds: Seeds,
+        tasks: TaskSampler,
+        seed_of: Callable[[int], int],
         store: TrajectoryStore,
         processes: int = 1,
     ) -> None:
         self._section, self._agent, self._engine, self._report = section, agent, engine, report
-        self._tasks = TaskSampler(environments.tasks, seeds.of("tasks"))
-        self._pool, self._seeds, self._store, self._processes = environments.pool(), seeds, store, processes
+        self._tasks, self._seed_of, self._pool = tasks, seed_of, environments.pool()
+        self._store, self._processes = store, processes
 
     def load(self, version: int) -> None:
         """Give the learner's weights to the engine."""
@@ -141,7 +142,7 @@ class SynchronousRollouts:
                 tasks,
                 make=self._pool,
                 size=section.group_size,
-                seed=self._seeds.of("rollout", step),
+                seed=self._seed_of(step),
                 concurrency=section.concurrency,
                 processes=self._processes,
                 repairs=section.replacements,

@@ -149,12 +149,12 @@ class Cluster:
         """
         from ray.util.placement_group import placement_group, placement_group_table
 
-        wanted = self.settings
+        settings = self.settings
         if self._room is None:
-            bundle = {"CPU": wanted.cpus, **({"GPU": wanted.gpus} if wanted.gpus else {})}
-            self._room = await self._ask_head(lambda: placement_group([bundle] * wanted.engines, strategy="SPREAD"))
+            bundle = {"CPU": settings.cpus, **({"GPU": settings.gpus} if settings.gpus else {})}
+            self._room = await self._ask_head(lambda: placement_group([bundle] * settings.engines, strategy="SPREAD"))
         clock = asyncio.get_running_loop().time
-        end = clock() + (0.0 if wanted.address == "local" and not self._could_fit() else wanted.wait)
+        end = clock() + (0.0 if settings.address == "local" and not self._could_fit() else settings.wait)
         while (await self._ask_head(lambda: placement_group_table(self._room)))["state"] != "CREATED":
             if clock() > end:
                 raise SamplerError(self._too_small())
@@ -171,7 +171,7 @@ class Cluster:
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         self.check_head()
-        place = PlacementGroupSchedulingStrategy(self._room, placement_group_bundle_index=index)
+        strategy = PlacementGroupSchedulingStrategy(self._room, placement_group_bundle_index=index)
         return (
             self._ray.remote(kind)
             .options(
@@ -179,7 +179,7 @@ class Cluster:
                 num_gpus=self.settings.gpus,
                 max_concurrency=MOST_CALLS,
                 max_restarts=0,  # a restarted actor has lost its weights; the sampler starts a new one and loads them
-                scheduling_strategy=place,
+                scheduling_strategy=strategy,
             )
             .remote(*arguments)
         )
@@ -202,17 +202,19 @@ class Cluster:
         """
         from ray.util.placement_group import placement_group, remove_placement_group
 
-        wanted = self.settings
-        each = {name: size for name, size in (("CPU", wanted.cpus), ("GPU", gpus)) if size}
+        settings = self.settings
+        each = {name: size for name, size in (("CPU", settings.cpus), ("GPU", gpus)) if size}
         if not each:
             return
         group = placement_group([each] * count, strategy="SPREAD")
-        if not group.wait(timeout_seconds=min(wanted.wait, LOCAL_WAIT) if wanted.address == "local" else wanted.wait):
+        if not group.wait(
+            timeout_seconds=min(settings.wait, LOCAL_WAIT) if settings.address == "local" else settings.wait
+        ):
             remove_placement_group(group)
             has = _amount(sum(node.cpus for node in self.nodes), sum(node.gpus for node in self.nodes))
             raise SamplerError(
-                f"the cluster has no room for {count} workers of {_amount(wanted.cpus, gpus)} that {key} asks for: it "
-                f"has {has}, of which others use a part; lower {key} or cluster.cpus, or add nodes"
+                f"the cluster has no room for {count} workers of {_amount(settings.cpus, gpus)} that {key} asks for: "
+                f"it has {has}, of which others use a part; lower {key} or cluster.cpus, or add nodes"
             )
         self._workers_room = group
 
@@ -254,12 +256,12 @@ class Cluster:
         def finish(reply: Future[Any]) -> None:
             complete(answer, lambda: value_of(reply))  # unless it was given up
 
-        def hand_over(found: Future[Any]) -> None:
+        def hand_over(future: Future[Any]) -> None:
             """Leave Ray's own thread, on which a call of Ray, such as to end an actor, would wait for ever."""
             try:
-                self._answers.submit(finish, found)
+                self._answers.submit(finish, future)
             except RuntimeError:  # the cluster was closed meanwhile
-                finish(found)
+                finish(future)
 
         reference.future().add_done_callback(hand_over)
         return answer
@@ -353,22 +355,22 @@ class Cluster:
             raise SamplerError(_not_joined(address, str(error))) from error
 
     def _could_fit(self) -> bool:
-        wanted = self.settings
+        settings = self.settings
         fitting = [
-            min(node.cpus // wanted.cpus if wanted.cpus else wanted.engines, _times(node.gpus, wanted.gpus))
+            min(node.cpus // settings.cpus if settings.cpus else settings.engines, _times(node.gpus, settings.gpus))
             for node in self.nodes
         ]
-        return sum(fitting) >= wanted.engines
+        return sum(fitting) >= settings.engines
 
     def _too_small(self) -> str:
-        wanted, nodes = self.settings, self.nodes
-        each = _amount(wanted.cpus, wanted.gpus)
+        settings, nodes = self.settings, self.nodes
+        each = _amount(settings.cpus, settings.gpus)
         has = _amount(sum(node.cpus for node in nodes), sum(node.gpus for node in nodes))
-        late = "" if wanted.address == "local" else f" within {wanted.wait:g} s"
+        late = "" if settings.address == "local" else f" within {settings.wait:g} s"
         taken = ", of which others use a part" if self._could_fit() else ""
         count = "1 node has" if len(nodes) == 1 else f"{len(nodes)} nodes have"
         return (
-            f"the cluster has no room for {wanted.engines} engines of {each}{late}: its {count} {has}{taken}; lower "
+            f"the cluster has no room for {settings.engines} engines of {each}{late}: its {count} {has}{taken}; lower "
             "cluster.engines, or add nodes"
         )
 
@@ -404,20 +406,20 @@ def check_address(address: str) -> str:
     """
     if address == "local":
         return address
-    place, source = (address, "") if address != "auto" else _remembered_address()
-    host, _, port = place.rpartition(":")
+    target, source = (address, "") if address != "auto" else _remembered_address()
+    host, _, port = target.rpartition(":")
     if not host or not port.isdigit() or "/" in host:
         key = source or "cluster.address"
-        raise SamplerError(f'{key} must be "local", "auto" or "host:port", got "{place}"')
+        raise SamplerError(f'{key} must be "local", "auto" or "host:port", got "{target}"')
     try:
-        greet(place)
+        greet(target)
     except (OSError, OverflowError) as error:
         reason = "it does not answer as Ray does" if isinstance(error, TimeoutError) else str(error)
-        where, advice = (f"{place} ({source})", "start one with `ray start --head`") if source else (place, "")
+        where, advice = (f"{target} ({source})", "start one with `ray start --head`") if source else (target, "")
         raise SamplerError(
             f"no Ray cluster can be reached at {where}: {reason}; {advice or 'see `ray status` there'}"
         ) from error
-    return place
+    return target
 
 
 def _remembered_address() -> tuple[str, str]:
@@ -444,9 +446,11 @@ def _no_cluster(address: str) -> str:
 
 def _not_joined(address: str, text: str) -> str:
     """Return why Ray could not be joined or started; versions that differ are named."""
-    found = re.findall(r"(Ray|Python): (\S+)", text)
-    if "Version mismatch" in text and len(found) == 4:
-        cluster, mine = (" and ".join(f"{name} {number}" for name, number in part) for part in (found[:2], found[2:]))
+    versions = re.findall(r"(Ray|Python): (\S+)", text)
+    if "Version mismatch" in text and len(versions) == 4:
+        cluster, mine = (
+            " and ".join(f"{name} {number}" for name, number in part) for part in (versions[:2], versions[2:])
+        )
         return f"the cluster at {address} runs {cluster}, but this process has {mine}; install the same on all nodes"
     return f'Ray could not be started or joined at "{address}": {" ".join(text.split())[:300]}'
 

@@ -11,23 +11,17 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from importlib.metadata import version as version_of
 from pathlib import Path
-from typing import Any, cast
+from typing import TypeVar
 
 from turnwise.agents.cluster.weight_chunks import WeightChunk, join_chunks
-from turnwise.agents.errors import AgentError, SamplerError, look_up
-from turnwise.agents.samplers.base import (
-    SAMPLERS,
-    Completion,
-    Interruptible,
-    Request,
-    Sampler,
-    SamplerSettings,
-    Sleeps,
-    Tokenizer,
-)
+from turnwise.agents.errors import AgentError, SamplerError
+from turnwise.agents.samplers.base import Completion, Request, Sampler, SamplerSettings, Tokenizer
+from turnwise.agents.samplers.wrappers import make_sampler
 from turnwise.registry import ImportRules, adopt_import_rules
 
 __all__ = ["EngineFacts", "EngineHost"]
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +52,7 @@ class EngineHost:
 
     async def open(self, name: str, settings: SamplerSettings) -> EngineFacts | AgentError:
         """Make the sampler, and return what the driver must know about it."""
-        return cast("EngineFacts | AgentError", await _caught(self._open(name, settings)))
+        return await _caught(self._open(name, settings))
 
     async def sample(self, request: Request) -> Completion | AgentError | None:
         """Return the sampler's answer; None if its episode was forgotten meanwhile.
@@ -70,7 +64,7 @@ class EngineHost:
         self._running[request.episode] = ended = asyncio.Event()
         try:
             await self._open_to_new.wait()
-            return cast("Completion | AgentError", await _caught(self._sampler.sample(request)))
+            return await _caught(self._sampler.sample(request))
         except asyncio.CancelledError:
             return None
         finally:
@@ -91,20 +85,18 @@ class EngineHost:
         Other samplers answer what they have.
         """
         sampler = self._sampler
-        if not isinstance(sampler, Interruptible):
+        if not sampler.interruptible:
             await self._answer_all()
             return None
         self._held = True
         self._open_to_new.clear()
-        return cast("AgentError | None", await _caught(sampler.interrupt()))
+        return await _caught(sampler.interrupt())
 
     async def proceed(self) -> AgentError | None:
         """Go on with the requests that are held."""
-        sampler, self._held = self._sampler, False
+        self._held = False
         self._open_to_new.set()
-        return (
-            cast("AgentError | None", await _caught(sampler.proceed())) if isinstance(sampler, Interruptible) else None
-        )
+        return await _caught(self._sampler.proceed())
 
     async def load(self, version: int) -> AgentError | None:
         """Use the weights whose chunks were taken, once the requests that were cancelled have ended."""
@@ -113,14 +105,13 @@ class EngineHost:
         chunks = [self._chunks[number] for number in sorted(self._chunks)]
         self._chunks.clear()
         try:
-            return cast("AgentError | None", await _caught(self._sampler.load(join_chunks(chunks), version)))
+            return await _caught(self._sampler.load(join_chunks(chunks), version))
         finally:
             self._open_to_new.set()
 
     async def sleep(self) -> AgentError | None:
         """Release memory until the next load, if the sampler can."""
-        sampler = self._sampler
-        return cast("AgentError | None", await _caught(sampler.sleep())) if isinstance(sampler, Sleeps) else None
+        return await _caught(self._sampler.sleep())
 
     async def close(self) -> None:
         """Close the sampler."""
@@ -142,17 +133,17 @@ class EngineHost:
                 f"the model folder {folder} does not exist on an engine's node; nodes need a common disk for folders, "
                 "or policy.model must be an id of the Hugging Face Hub"
             )
-        self._opened = sampler = look_up(SAMPLERS, name, SamplerError)(settings)
+        self._opened = sampler = make_sampler(name, settings, SamplerError)
         return EngineFacts(
             turnwise=version_of("turnwise"),
             tokenizer=sampler.tokenizer if settings.tokenizer is None else None,
             has_tokenizer=sampler.tokenizer is not None,
             context=sampler.context,
-            images=bool(getattr(sampler, "images", False)),
+            images=sampler.images,
         )
 
 
-async def _caught(work: Awaitable[Any]) -> Any:
+async def _caught(work: Awaitable[Result]) -> Result | AgentError:
     """Return the result of the work, or its error as one of ours."""
     try:
         return await work

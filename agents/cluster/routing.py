@@ -67,13 +67,15 @@ class Routes:
             return None
         least = self._seen.get(episode)
         able = [
-            one for one in self._engines if one.state is EngineState.READY and (least is None or one.loads >= least)
+            candidate
+            for candidate in self._engines
+            if candidate.state is EngineState.READY and (least is None or candidate.loads >= least)
         ]
         if home in able:
             return home
         if not able:
             return None
-        engine = min(able, key=lambda one: (len(one.episodes), one.busy, one.number))
+        engine = min(able, key=lambda candidate: (len(candidate.episodes), candidate.busy, candidate.number))
         if home is not None:
             home.episodes.discard(episode)
             self.moved += 1

@@ -25,8 +25,9 @@ from turnwise.agents.cluster.engine_host import EngineFacts, EngineHost
 from turnwise.agents.cluster.routing import Changes, Engine, EngineState, Routes
 from turnwise.agents.cluster.weight_chunks import CHUNK, split_weights
 from turnwise.agents.errors import AgentError, EngineFailed, RequestFailed, SamplerError
+from turnwise.agents.models.weights import Weights, WeightSource
 from turnwise.agents.samplers.background import BackgroundLoop
-from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, Tokenizer
+from turnwise.agents.samplers.base import Completion, Request, Sampler, SamplerSettings
 from turnwise.agents.samplers.token_requests import check_sample
 from turnwise.registry import import_rules
 
@@ -56,7 +57,7 @@ class _Weights:
     """How many times weights were sent, with these."""
 
 
-class ClusterSampler:
+class ClusterSampler(Sampler):
     """Samples from several engines on a Ray cluster.
 
     A request goes to the engine that holds its episode's cache, otherwise to the one with the fewest episodes. Weights
@@ -86,7 +87,7 @@ class ClusterSampler:
         self._engines = [Engine(number) for number in range(cluster.engines)]
         self._routes = Routes(self._engines)
         self._weights: _Weights | None = None
-        self._version = self._loads = 0
+        self._loads = 0
         self._lost = self._repeated = 0
         self._asked: dict[str, asyncio.Task[Any]] = {}
         self._suspects = asyncio.Lock()
@@ -103,27 +104,8 @@ class ClusterSampler:
         except BaseException:
             self.close()
             raise
-
-    @property
-    def version(self) -> int:
-        """Version of the weights in use."""
-        return self._version
-
-    @property
-    def tokenizer(self) -> Tokenizer | None:
-        """The engines' tokenizer; None if they have none."""
-        given: Tokenizer | None = self._settings.tokenizer
-        return (given or self._facts.tokenizer) if self._facts.has_tokenizer else None
-
-    @property
-    def context(self) -> int | None:
-        """Most tokens of prompt and response together."""
-        return self._facts.context
-
-    @property
-    def images(self) -> bool:
-        """Whether the engines can use images."""
-        return self._facts.images
+        self.context, self.images = self._facts.context, self._facts.images
+        self.tokenizer = (settings.tokenizer or self._facts.tokenizer) if self._facts.has_tokenizer else None
 
     def metrics(self) -> dict[str, float]:
         """Return counts since the start: engines that can answer, losses of engines, repeated requests, moves."""
@@ -150,18 +132,18 @@ class ClusterSampler:
         if not self._closed:
             self._loop.post(self._forget, episode)
 
-    async def load(self, weights: Any, version: int) -> None:
+    async def use(self, weights: Weights, version: int) -> None:
         """Use new weights from now on, in every engine; requests that arrive meanwhile wait for the new ones.
 
         Args:
-            weights: a torch module (adapters are merged), named tensors, or the path of a folder.
-            version: of the weights.
+            weights: new weights; adapters are merged.
+            version: version of the weights.
 
         Raises:
             SamplerError: the weights do not fit the engines' model.
             EngineFailed: all engines have ended, and cannot be started again.
         """
-        await self._loop.run(self._load(weights, version))
+        await self._loop.run(self._load(weights.source, version))
 
     async def interrupt(self) -> None:
         """Let the engines hold the requests in progress until `proceed`; those that cannot answer them first."""
@@ -276,7 +258,7 @@ class ClusterSampler:
 
     # -- weights --
 
-    async def _load(self, weights: Any, version: int) -> None:
+    async def _load(self, weights: WeightSource, version: int) -> None:
         ready = [engine for engine in self._engines if engine.state is EngineState.READY]
         for engine in ready:
             engine.state = EngineState.LOADING
@@ -291,12 +273,12 @@ class ClusterSampler:
         for result in results:
             if isinstance(result, BaseException):
                 raise result
-        await self._until(lambda: self._all_ended or any(one.state is EngineState.READY for one in self._engines))
+        await self._until(lambda: self._all_ended or any(engine.state is EngineState.READY for engine in self._engines))
         if self._all_ended:
             raise self._failure()
-        self._version = version
+        self.version = version
 
-    async def _put(self, weights: Any, version: int) -> _Weights:
+    async def _put(self, weights: WeightSource, version: int) -> _Weights:
         """Put weights into the object store, which the old ones leave first."""
         self._weights, self._splitting = None, True
         self._loads += 1
@@ -308,7 +290,7 @@ class ClusterSampler:
             self._splitting = False
             self._notify()
 
-    def _type_on_the_way(self, weights: Any) -> str:
+    def _type_on_the_way(self, weights: WeightSource) -> str:
         """Return the type in which weights travel: that of the engines where a GPU's bus or a network carries them.
 
         On one machine, main memory takes float32 faster than the processor rounds it.
@@ -357,13 +339,13 @@ class ClusterSampler:
         """Return seconds, of which those in which requests are held do not count."""
         return self._held_since if self._interrupted else time.monotonic() - self._held_seconds
 
-    async def _tell_all(self, what: str) -> None:
+    async def _tell_all(self, method: str) -> None:
         """Call a method of all engines that are ready; one that is lost is started again in the background."""
 
         async def tell(engine: Engine) -> None:
             actor = engine.actor
             try:
-                await self._ask(getattr(actor, what).remote())
+                await self._ask(getattr(actor, method).remote())
             except ActorLost as lost:
                 self._lose(engine, actor, str(lost))
 
@@ -376,7 +358,7 @@ class ClusterSampler:
         await self._cluster.reserve()
         facts = await asyncio.gather(*(self._start_first(engine) for engine in self._engines))
         mine = version_of("turnwise")
-        other = next((one.turnwise for one in facts if one.turnwise != mine), None)
+        other = next((engine.turnwise for engine in facts if engine.turnwise != mine), None)
         if other:
             raise SamplerError(f"a node has turnwise {other}, but this process has {mine}; install the same everywhere")
         return facts[0]

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from turnwise.agents.models.lora_folders import is_adapter
-from turnwise.agents.samplers.weights import has_adapter, named_tensors
+from turnwise.agents.models.weights import WeightSource, has_adapter, is_adapter, named_tensors
 
 if TYPE_CHECKING:
     import torch
@@ -38,7 +37,7 @@ class WeightChunk:
     """In bytes."""
 
 
-def split_weights(weights: Any, size: int = CHUNK, dtype: str = "") -> Iterator[WeightChunk]:
+def split_weights(weights: WeightSource, size: int = CHUNK, dtype: str = "") -> Iterator[WeightChunk]:
     """Yield a whole model in chunks, one at a time on the CPU.
 
     Args:
@@ -78,19 +77,20 @@ def split_weights(weights: Any, size: int = CHUNK, dtype: str = "") -> Iterator[
 
 def join_chunks(chunks: Iterable[WeightChunk]) -> dict[str, torch.Tensor]:
     """Return the named tensors of all chunks; they read the memory of the chunks and must not be written."""
-    found: dict[str, torch.Tensor] = {}
+    tensors: dict[str, torch.Tensor] = {}
     same: dict[str, str] = {}
     for chunk in chunks:
-        found |= {name: _tensor(dtype, array) for name, (dtype, array) in chunk.arrays.items()}
+        tensors |= {name: _tensor(dtype, array) for name, (dtype, array) in chunk.arrays.items()}
         same |= chunk.same
-    return found | {name: found[first] for name, first in same.items()}
+    return tensors | {name: tensors[first] for name, first in same.items()}
 
 
-def _parameter_names(weights: Any) -> frozenset[str]:
+def _parameter_names(weights: WeightSource) -> frozenset[str]:
     """Return the names that `named_tensors` gives the parameters of a module; none for weights of another kind."""
     if not hasattr(weights, "named_parameters"):
         return frozenset()
-    base = weights.get_base_model() if has_adapter(weights) else weights
+    module: Any = weights
+    base = module.get_base_model() if has_adapter(module) else module
     names = (name for name, _ in base.named_parameters(remove_duplicate=False))
     return frozenset(name.replace(".base_layer.", ".") for name in names)
 

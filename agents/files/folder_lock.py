@@ -36,7 +36,7 @@ def locked(folder: Path, activity: str) -> Iterator[None]:
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise StoreError(f"the output folder {folder} cannot be written: {error.strerror}") from error
-    place = folder.absolute()
+    path = folder.absolute()
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -53,10 +53,10 @@ def locked(folder: Path, activity: str) -> Iterator[None]:
         os.ftruncate(handle, 0)
         os.pwrite(handle, str(os.getpid()).encode("ascii"), 0)
         status = os.fstat(handle)
-        _held[place] = status.st_dev, status.st_ino
+        _held[path] = status.st_dev, status.st_ino
         yield
     finally:
-        _held.pop(place, None)
+        _held.pop(path, None)
         os.close(handle)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from turnwise.agents.errors import EvaluationError
+from turnwise.agents.errors import EvaluationError, StoreError
 from turnwise.agents.files.trajectory_files import name_file_in_errors
 from turnwise.tools import bounded_input
 from turnwise.tools.bounded_input import InputError
@@ -34,8 +34,8 @@ def validated(kind: type[Record], content: object, complaint: str) -> Record:
         return TypeAdapter(kind).validate_json(json.dumps(content, default=str), strict=True)
     except ValidationError as error:
         problem = error.errors()[0]
-        place = ".".join(str(part) for part in problem["loc"])
-        raise EvaluationError(f"{complaint}: {place}: {problem['msg'].lower()}") from error
+        location = ".".join(str(part) for part in problem["loc"])
+        raise EvaluationError(f"{complaint}: {location}: {problem['msg'].lower()}") from error
 
 
 def write_json(path: Path, content: Mapping[str, Any], *, indent: int | None = 1) -> None:
@@ -50,9 +50,27 @@ def is_no_file(path: Path) -> str:
     """
     if path.is_dir():
         return "folder"
-    place = os.path.abspath(path)
-    special = place.startswith(("/dev/", "/proc/")) and not place.startswith("/dev/shm/")
+    absolute = os.path.abspath(path)
+    special = absolute.startswith(("/dev/", "/proc/")) and not absolute.startswith("/dev/shm/")
     return "device" if special or (path.exists() and not path.is_file()) else ""
+
+
+def require_writable(path: Path) -> None:
+    """Check before any work that a result can be written to a path.
+
+    Raises:
+        StoreError: the path is a folder or a device, its folder does not exist, or nothing can be written there.
+    """
+    if kind := is_no_file(path):  # results are renamed into place, which would replace a device
+        raise StoreError(f"expected the name of a file, but {path} is a {kind}")
+    if not path.parent.exists():
+        raise StoreError(f"{path} cannot be written: the folder {path.parent} does not exist")
+    probe = path.with_name(f".{path.name}.probe")
+    try:
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def write_text(path: Path, text: str) -> None:
@@ -101,6 +119,6 @@ def read_json(path: Path, kind: str, key: str, version: int) -> Mapping[str, Any
     if not isinstance(content, dict) or key not in content:
         raise EvaluationError(f"{path} is not {kind}: the key {key!r} is missing")
     if content.get("version") != version:
-        found = content.get("version")
-        raise EvaluationError(f"{path} must have version {version} of the format, got {found!r}")
+        number = content.get("version")
+        raise EvaluationError(f"{path} must have version {version} of the format, got {number!r}")
     return content

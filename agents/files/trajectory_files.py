@@ -186,15 +186,15 @@ def _turn(entry: Any, previous: tuple[int, ...]) -> Turn:
 
 def _fields(record: dict[str, Any], fields: dict[str, tuple[tuple[type, ...], str]]) -> dict[str, Any]:
     """Return the values of some keys, which must have the types of the fields; JSON has no others."""
-    for name, (kinds, wanted) in fields.items():
+    for name, (kinds, expected) in fields.items():
         if type(record[name]) not in kinds:
-            raise StoreError(f"{name} must be {wanted}, got {_shown(record[name])}")
+            raise StoreError(f"{name} must be {expected}, got {_shown(record[name])}")
     return {name: record[name] for name in fields}
 
 
-def _list(record: dict[str, Any], name: str, kinds: tuple[type, ...], wanted: str) -> tuple[Any, ...]:
+def _list(record: dict[str, Any], name: str, kinds: tuple[type, ...], expected: str) -> tuple[Any, ...]:
     if not _is_list(record[name], kinds):
-        raise StoreError(f"{name} must be a list of {wanted}, got {_shown(record[name])}")
+        raise StoreError(f"{name} must be a list of {expected}, got {_shown(record[name])}")
     return tuple(record[name])
 
 
@@ -314,7 +314,7 @@ def _split(path: Path) -> Iterator[bytes]:
     check_suffix(path)
     number = 0
     try:
-        for line in split_lines(DecodedFile(path), max_line=MAX_LINE, what=str(path)):
+        for line in split_lines(DecodedFile(path), max_line=MAX_LINE, label=str(path)):
             number += 1
             yield line
     except InputError as error:
@@ -362,12 +362,12 @@ def _is_complete(path: Path) -> bool:
 
 def iteration_files(folder: Path) -> dict[int, Path]:
     """Return the trajectory files of a run's folder by iteration, in order; copies of other names are left out."""
-    found = {
+    files = {
         int(match[1]): path
         for path in folder.glob("*")
         if (match := re.fullmatch(r"(\d{6,})\.jsonl(\.gz|\.zst)?", path.name))
     }
-    return dict(sorted(found.items()))
+    return dict(sorted(files.items()))
 
 
 def check_suffix(path: Path) -> str:

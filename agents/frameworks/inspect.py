@@ -12,9 +12,10 @@ from typing import Any, Final
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import RequestFailed
+from turnwise.agents.models.weights import Weights
 from turnwise.agents.rollouts.env_pool import MakeEnv
 from turnwise.agents.rollouts.episode import play
-from turnwise.agents.samplers.base import Completion, Request, Tokenizer
+from turnwise.agents.samplers.base import Completion, Request, Sampler
 from turnwise.agents.trajectory import Finish
 
 __all__ = ["InspectSampler", "environment_task"]
@@ -23,12 +24,8 @@ _MISSING: Final = "tasks for inspect need the package inspect_ai: pip install in
 _ROLES: Final = {"system": "ChatMessageSystem", "user": "ChatMessageUser", "assistant": "ChatMessageAssistant"}
 
 
-class InspectSampler:
+class InspectSampler(Sampler):
     """Inspect's active model as a sampler of messages."""
-
-    version = 0
-    tokenizer: Tokenizer | None = None
-    context: int | None = None
 
     def __init__(self) -> None:
         """Use the model of the evaluation that runs."""
@@ -62,19 +59,13 @@ class InspectSampler:
         finish: Finish = "length" if output.stop_reason in ("max_tokens", "model_length") else "stop"
         return Completion((), (), output.completion, self.version, finish, _usage(output), reasoning=_reasoning(output))
 
-    def forget(self, episode: str) -> None:
-        """Do nothing: nothing is kept between turns."""
-
-    async def load(self, weights: Any, version: int) -> None:
+    async def use(self, weights: Weights, version: int) -> None:
         """Refuse new weights.
 
         Raises:
             RequestFailed: always.
         """
         raise RequestFailed("inspect's models cannot load weights")
-
-    def close(self) -> None:
-        """Do nothing: inspect owns the model."""
 
 
 def _reasoning(output: Any) -> str:

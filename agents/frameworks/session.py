@@ -60,8 +60,8 @@ class ClientSession:
         """Return what is known about the current episode beyond the observation."""
         if (last := self._last) is None:
             return {}
-        known = {"task": last.task or self._task, "task_type": last.task_type, "state": last.state}
-        return {**known, "won": last.won, "score": last.score}
+        facts = {"task": last.task or self._task, "task_type": last.task_type, "state": last.state}
+        return {**facts, "won": last.won, "score": last.score}
 
     def close(self) -> None:
         """Close the environment; the session answers with an error from now on."""

@@ -21,7 +21,8 @@ from turnwise.agents.errors import AgentError
 from turnwise.agents.frameworks.session import ClientSession
 from turnwise.agents.rollouts.env_pool import MakeEnv, StepResult
 from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.base import SAMPLERS, SamplerSettings
+from turnwise.agents.samplers.base import SamplerSettings
+from turnwise.agents.samplers.wrappers import make_sampler
 from turnwise.agents.trajectory import Trajectory
 
 __all__ = ["ToolEnvironment", "episode_reward", "rollout_function"]
@@ -58,7 +59,7 @@ def rollout_function(
         tokenizer = trainer.processing_class
         training, version = model.training, trainer.state.global_step
         settings = SamplerSettings(module=model, tokenizer=tokenizer, device=str(model.device), concurrency=concurrency)
-        model_sampler = SAMPLERS.get(sampler)(settings)
+        model_sampler = make_sampler(sampler, settings)
         try:
             groups = rollout(
                 player, model_sampler, prompts, make=make, seed=version, concurrency=concurrency, deadline=deadline

@@ -32,8 +32,8 @@ def cached(repo: str, revision: str, *, weights: bool = True) -> Path | None:
         weights: whether a snapshot needs weights, or configuration and tokenizer are enough.
     """
     hub = _library()
-    found = hub.try_to_load_from_cache(repo, "config.json", revision=revision)
-    folder = Path(found).parent if isinstance(found, str) else None
+    file = hub.try_to_load_from_cache(repo, "config.json", revision=revision)
+    folder = Path(file).parent if isinstance(file, str) else None
     if folder is None or not (_has_weights(folder) if weights else any(folder.glob("tokenizer*"))):
         return None
     return folder
@@ -54,14 +54,14 @@ def download(repo: str, revision: str, *, weights: bool = True) -> Path:
     """
     hub = _library()
     try:
-        found = hub.HfApi().model_info(repo, revision=revision, files_metadata=True)
-        sizes = {one.rfilename: one.size or 0 for one in found.siblings or ()}
+        info = hub.HfApi().model_info(repo, revision=revision, files_metadata=True)
+        sizes = {sibling.rfilename: sibling.size or 0 for sibling in info.siblings or ()}
         names = needed_files(sizes)
         if not names:
             raise ModelError(f"{repo} has no weights that transformers reads (model*.safetensors, pytorch_model*.bin)")
         if not weights:
             names = [name for name in names if name.endswith(TEXTS)]
-        _require_space(repo, {name: sizes[name] for name in names if not _is_cached(hub, repo, name, found.sha)})
+        _require_space(repo, {name: sizes[name] for name in names if not _is_cached(hub, repo, name, info.sha)})
         return Path(hub.snapshot_download(repo, revision=revision, allow_patterns=names))
     except ModelError:
         raise
@@ -112,11 +112,11 @@ def _require_space(repo: str, sizes: Mapping[str, int]) -> None:
     from huggingface_hub import constants
 
     folder = Path(constants.HF_HUB_CACHE).expanduser().absolute()
-    existing = next(place for place in (folder, *folder.parents) if place.exists())
-    wanted, free = sum(sizes.values()), shutil.disk_usage(existing).free
-    if wanted > free:
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    needed, free = sum(sizes.values()), shutil.disk_usage(existing).free
+    if needed > free:
         raise ModelError(
-            f"{repo} takes {_gigabytes(wanted)} to download, and {folder} has {_gigabytes(free)} left; free some "
+            f"{repo} takes {_gigabytes(needed)} to download, and {folder} has {_gigabytes(free)} left; free some "
             "space, or set HF_HOME to a folder on another disk"
         )
 
@@ -142,7 +142,7 @@ def _explain(repo: str, revision: str, error: BaseException) -> str:
         return f"{repo} (revision {revision}) is not in the local cache, and HF_HUB_OFFLINE forbids downloads"
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return f"the disk became full while {repo} was downloaded; what was downloaded is kept for the next attempt"
-    what = f"{type(error).__name__}: {' '.join(str(error).split()) or 'no further word'}"
+    reason = f"{type(error).__name__}: {' '.join(str(error).split()) or 'no further word'}"
     if isinstance(error, errors.HfHubHTTPError):
-        return f"{constants.ENDPOINT} could not deliver {repo} ({what})"
-    return f"{repo} is not in the local cache, and {constants.ENDPOINT} could not be reached ({what})"
+        return f"{constants.ENDPOINT} could not deliver {repo} ({reason})"
+    return f"{repo} is not in the local cache, and {constants.ENDPOINT} could not be reached ({reason})"

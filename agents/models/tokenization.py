@@ -104,7 +104,7 @@ class TokenCodec:
         if not untrusted or self._ids.isdisjoint(ids):
             return ids
         trusted = list(self._trusted(text, untrusted))
-        return ids if len(trusted) == sum(one in self._ids for one in ids) else self._encode_apart(text, trusted)
+        return ids if len(trusted) == sum(token in self._ids for token in ids) else self._encode_apart(text, trusted)
 
     def encode_beginning(self, text: str, untrusted: Sequence[Span], fitting: int) -> tuple[tuple[int, ...], bool]:
         """Return the ids of a text, or of its beginning if that alone has more than twice as many as fit.
@@ -166,7 +166,7 @@ class TokenCodec:
         added = getattr(tokenizer, "added_tokens_decoder", {}).values()
         names = {str(token) for token in added if getattr(token, "special", False)}
         names |= {str(name) for name in getattr(tokenizer, "all_special_tokens", ())}
-        return (names | {self.decode([one]) for one in self.ends if one is not None}) - {""}
+        return (names | {self.decode([token]) for token in self.ends if token is not None}) - {""}
 
     def _special_tokens(self, tokenizer: Tokenizer) -> dict[str, int]:
         """Return the texts that the tokenizer encodes as one special token, with their ids."""
@@ -174,7 +174,7 @@ class TokenCodec:
         # The unknown token is left out: it ends nothing, and any text may contain it.
         unknown = getattr(tokenizer, "unk_token_id", None)
         special = {name: ids[0] for name, ids in read.items() if len(ids) == 1}
-        return {name: one for name, one in special.items() if one != unknown or one == self.eos}
+        return {name: token for name, token in special.items() if token != unknown or token == self.eos}
 
     def _can_split(self, tokenizer: Tokenizer) -> bool:
         """Return whether encode() honours `split_special_tokens`; some tokenizers accept and ignore it."""

@@ -119,7 +119,7 @@ class ChatTemplate:
         if len(parts) == 1:
             raise PromptError("the chat template of this tokenizer does not contain the user's message as given")
         user = user.strip()
-        return PromptText.joined([parts[0], *(one for part in parts[1:] for one in (user, part))])
+        return PromptText.joined([parts[0], *(piece for part in parts[1:] for piece in (user, part))])
 
     def between(self, user: PromptText, results: Sequence[str] = ()) -> PromptText:
         """Return the text from the end of one answer to the start of the next.
@@ -158,13 +158,13 @@ class ChatTemplate:
         head = _message("system", _SYSTEM) if self._system and not self._fold else []
         base = head + _message("user", _USERS[0])
         once = self._render([*base, *self._reply(0)])
-        history, _, rest = once.partition(_ANSWERS[0])
-        self._before, found, self._after = rest.partition(_USERS[1])
+        history, _, ending = once.partition(_ANSWERS[0])
+        self._before, separator, self._after = ending.partition(_USERS[1])
         drops = _loses_thinking(self._render(base), history)
         twice = self._render([*base, *self._reply(0), *self._reply(1)])
-        history, _, rest = twice.partition(_ANSWERS[1])
+        history, _, ending = twice.partition(_ANSWERS[1])
         _loses_thinking(once, history)
-        if not found or rest.strip() != f"{self._before}{_USERS[2]}{self._after}".strip():
+        if not separator or ending.strip() != f"{self._before}{_USERS[2]}{self._after}".strip():
             raise PromptError(_REWRITES)
         thought = self._render([*base, *self._reply(0, f"<think>\n{_THOUGHT}\n</think>\n\n")])
         if (drops or _THOUGHT not in thought) and not self._keep:
@@ -311,13 +311,15 @@ def _day(value: object) -> date:
         raise PromptError(f"agent.chat.date must be a date such as 2026-01-31, got {value!r}") from None
 
 
-def _schemas(given: Any) -> list[dict[str, Any]]:
-    if given is not None and (isinstance(given, bool | str) or not all(isinstance(one, Mapping) for one in given)):
+def _schemas(schemas: Any) -> list[dict[str, Any]]:
+    if schemas is not None and (
+        isinstance(schemas, bool | str) or not all(isinstance(schema, Mapping) for schema in schemas)
+    ):
         raise PromptError(
             f"the tools of a chat template are a list of JSON schemas, or true where a run names the environment; got "
-            f"{given!r}"
+            f"{schemas!r}"
         )
-    return [dict(one) for one in given or ()]
+    return [dict(schema) for schema in schemas or ()]
 
 
 def _works(tokenizer: Tokenizer, **options: Any) -> bool:
@@ -340,10 +342,10 @@ def _loses_thinking(prompt: str, history: str) -> bool:
     """
     # The model samples the white space between the prompt and its answer, so it may differ.
     prompt, history = prompt.rstrip(), history.rstrip()
-    rest = prompt.removeprefix(history).strip()
-    if not prompt.startswith(history) or (rest and not rest.startswith("<think>")):
+    thinking = prompt.removeprefix(history).strip()
+    if not prompt.startswith(history) or (thinking and not thinking.startswith("<think>")):
         raise PromptError(_REWRITES)
-    return bool(rest)
+    return bool(thinking)
 
 
 def _message(role: str, content: str) -> list[dict[str, str]]:

@@ -96,16 +96,16 @@ def think_action(text: str) -> Parsed:
     >>> think_action("<action>look</action>").why
     'there was no </think>'
     """
-    _, closed, rest = text.rpartition("</think>")
+    _, closed, answer = text.rpartition("</think>")
     if not closed:
         return Parsed(None, "there was no </think>")
-    rest = rest.strip()
-    if not rest.startswith("<action>"):
+    answer = answer.strip()
+    if not answer.startswith("<action>"):
         between = (
-            "there was text between </think> and <action>" if "<action>" in rest else "no <action> followed </think>"
+            "there was text between </think> and <action>" if "<action>" in answer else "no <action> followed </think>"
         )
-        return Parsed(None, between if rest else "nothing followed </think>")
-    inside, closed, after = rest[len("<action>") :].partition("</action>")
+        return Parsed(None, between if answer else "nothing followed </think>")
+    inside, closed, after = answer[len("<action>") :].partition("</action>")
     if "<action>" in inside or "<action>" in after:
         return Parsed(None, "there was more than one <action>")
     if not closed:
@@ -179,16 +179,16 @@ def _lines(action: str, nothing: str) -> Parsed:
     return Parsed(action, None)
 
 
-def _action(text: str, what: str) -> Parsed:
+def _action(text: str, name: str) -> Parsed:
     action = text.strip()
     if not action:
-        return Parsed(None, f"{what} was empty")
+        return Parsed(None, f"{name} was empty")
     if len(action) > MAX_ACTION_CHARS:
-        return Parsed(None, f"{what} was longer than {MAX_ACTION_CHARS} characters")
+        return Parsed(None, f"{name} was longer than {MAX_ACTION_CHARS} characters")
     if "\n" in action or "\r" in action:
-        return Parsed(None, f"{what} had more than one line")
+        return Parsed(None, f"{name} had more than one line")
     if not action.isprintable():
-        return Parsed(None, f"{what} had characters that cannot be printed")
+        return Parsed(None, f"{name} had characters that cannot be printed")
     return Parsed(action, None)
 
 

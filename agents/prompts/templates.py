@@ -60,13 +60,13 @@ class Template:
         """
         values = dict(mapping)
         base = look_up(TEMPLATES, str(values.pop("base", "plain")), PromptError)
-        known = [entry.name for entry in fields(cls)]
+        names = [entry.name for entry in fields(cls)]
         for key, value in values.items():
-            if key not in known:
-                raise PromptError(f"unknown key of a template {key!r}{suggest(key, [*known, 'base'])}")
+            if key not in names:
+                raise PromptError(f"unknown key of a template {key!r}{suggest(key, [*names, 'base'])}")
             if not isinstance(value, str):
                 raise PromptError(f"template.{key} must be a string, got {value!r}")
-        return cls(**{name: str(values.get(name, getattr(base, name))) for name in known})
+        return cls(**{name: str(values.get(name, getattr(base, name))) for name in names})
 
     @property
     def lists(self) -> bool:

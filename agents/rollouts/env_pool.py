@@ -228,10 +228,10 @@ class EnvWorker:
             return await self._answer(f"{method}()", remote.submit(method, *args, **kwargs))
         return await self._run(f"{method}()", 1.0, getattr(self._env, method), *args, **kwargs)
 
-    async def _run(self, what: str, deadlines: float, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    async def _run(self, name: str, deadlines: float, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Return the result of a call in this process."""
         if self._deadline is None:
-            return _outcome(what, lambda: function(*args, **kwargs))
+            return _outcome(name, lambda: function(*args, **kwargs))
         if self._thread is None:
             self._thread = WorkerThread("turnwise-environment")
         call = self._thread.submit(function, *args, **kwargs)
@@ -243,16 +243,16 @@ class EnvWorker:
                 call.add_done_callback(_close_result)
         if not ended:
             call.cancel()
-            raise EnvFailure(f"{what} took longer than {deadlines * self._deadline:g} seconds")
-        return _outcome(what, call.result)
+            raise EnvFailure(f"{name} took longer than {deadlines * self._deadline:g} seconds")
+        return _outcome(name, call.result)
 
-    async def _answer(self, what: str, call: Future[Any]) -> Any:
+    async def _answer(self, name: str, call: Future[Any]) -> Any:
         """Return the result of a call in another process."""
         if self._in_order:
             await asyncio.sleep(0)  # other episodes send their calls first, so that processes work at the same time
         else:
             await _ended(call)
-        return _outcome(what, call.result)
+        return _outcome(name, call.result)
 
 
 class EnvPool:
@@ -351,19 +351,19 @@ async def _ended(call: Future[Any], seconds: float | None = None) -> bool:
     return bool((await asyncio.wait([ended], timeout=seconds))[0])
 
 
-def _outcome(what: str, call: Callable[[], Any]) -> Any:
+def _outcome(name: str, call: Callable[[], Any]) -> Any:
     """Return what a call of an environment returns; everything that it raises is an `EnvFailure`, except Ctrl-C."""
     try:
         return call()
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # nothing is awaited here, so a CancelledError is the environment's own
-        raise _failure(what, error) from error
+        raise _failure(name, error) from error
 
 
-def _failure(what: str, error: BaseException, kind: type[EnvFailure] = EnvFailure) -> EnvFailure:
+def _failure(name: str, error: BaseException, kind: type[EnvFailure] = EnvFailure) -> EnvFailure:
     message = message_of(error)
-    text = f"{type(error).__name__} in {what}" + (f": {message}" if message else "")
+    text = f"{type(error).__name__} in {name}" + (f": {message}" if message else "")
     if isinstance(error, HostDied):
         lost = EnvLost(text)
         lost.suspect = error.suspect
@@ -420,9 +420,9 @@ def step_result(
     )
 
 
-def _texts(listed: Iterable[str], what: str = "an action") -> tuple[str, ...]:
+def _texts(listed: Iterable[str], kind: str = "an action") -> tuple[str, ...]:
     actions = tuple(listed)
     for action in actions:
         if not isinstance(action, str):
-            raise TypeError(f"{what} in info must be a string, got {type(action).__name__}")
+            raise TypeError(f"{kind} in info must be a string, got {type(action).__name__}")
     return actions

@@ -156,28 +156,28 @@ class EnvProcesses:
     def pids(self) -> list[int]:
         """Return the process ids of the processes that take new environments."""
         with self._lock:
-            return [one.process.pid for one in self._processes if not one.retired]
+            return [entry.process.pid for entry in self._processes if not entry.retired]
 
     def close(self) -> None:
         """Close all environments, for a limited time, and end the processes."""
         with self._lock:
             processes, self._processes = self._processes, []
         try:
-            for connection in [connection for one in processes for connection in one.connections]:
+            for connection in [connection for entry in processes for connection in entry.connections]:
                 connection.close()
-            wait([future for one in processes for future in one.closing], timeout=_CLOSE)
+            wait([future for entry in processes for future in entry.closing], timeout=_CLOSE)
         finally:
-            for one in processes:
-                one.process.kill()
+            for entry in processes:
+                entry.process.kill()
 
     def _least_loaded(self) -> _Process:
         """Return the process for the next environment; start one if there are fewer than there may be."""
         self._drop_ended()
-        usable = [one for one in self._processes if not one.alone and not self.retire_if_needed(one)]
+        usable = [entry for entry in self._processes if not entry.alone and not self.retire_if_needed(entry)]
         if len(usable) < self.workers:
             self._processes.append(_Process(self._start()))
             return self._processes[-1]
-        return min(usable, key=lambda one: len(one.connections))
+        return min(usable, key=lambda entry: len(entry.connections))
 
     def _new_alone(self) -> _Process:
         """Return a new process beyond the others, which takes no second environment."""
@@ -187,54 +187,54 @@ class EnvProcesses:
 
     def _drop_ended(self) -> None:
         """Forget the processes that have ended."""
-        for one in [one for one in self._processes if one.process.ended]:
-            self._remove(one)
-            self._failed_starts = 0 if one.process.ready else self._failed_starts + 1
+        for entry in [entry for entry in self._processes if entry.process.ended]:
+            self._remove(entry)
+            self._failed_starts = 0 if entry.process.ready else self._failed_starts + 1
             if self._failed_starts >= _STARTS:
                 raise AgentError(
-                    f"{_STARTS} processes for environments did not start: {one.process.error}; a script that uses them "
-                    'needs `if __name__ == "__main__":` around what it does'
+                    f"{_STARTS} processes for environments did not start: {entry.process.error}; a script that uses "
+                    'them needs `if __name__ == "__main__":` around what it does'
                 )
 
-    def _remove(self, one: _Process) -> None:
+    def _remove(self, entry: _Process) -> None:
         """Forget a process; if it died early, let others have fewer environments."""
-        self._processes.remove(one)
-        if one.alone:
+        self._processes.remove(entry)
+        if entry.alone:
             return
         self.replaced += 1
-        if one.process.ended and one.process.ready and one.episodes < _STEADY * one.crowd:
-            self._most = min(self._most, max(_FEWEST, min(self._most, one.crowd) // 2))
+        if entry.process.ended and entry.process.ready and entry.episodes < _STEADY * entry.crowd:
+            self._most = min(self._most, max(_FEWEST, min(self._most, entry.crowd) // 2))
 
-    def count_episode(self, one: _Process) -> None:
+    def count_episode(self, entry: _Process) -> None:
         """Let processes have more environments again when one of them has played many episodes."""
-        one.episodes += 1
-        if one.episodes % (_STEADY * max(1, one.crowd)) == 0:
+        entry.episodes += 1
+        if entry.episodes % (_STEADY * max(1, entry.crowd)) == 0:
             self._most = min(self._limit, 2 * self._most)
 
-    def is_crowded(self, one: _Process) -> bool:
+    def is_crowded(self, entry: _Process) -> bool:
         """Return whether a process has more environments than it may have, and another has room."""
-        if len(one.connections) <= self._most:
+        if len(entry.connections) <= self._most:
             return False
         with self._lock:
             usable = [other for other in self._processes if not other.retired and not other.process.ended]
             return len(usable) < self.workers or any(len(other.connections) < self._most for other in usable)
 
-    def retire_if_needed(self, one: _Process) -> bool:
+    def retire_if_needed(self, entry: _Process) -> bool:
         """Return whether a process takes no new episodes, and decide it now."""
-        if not one.retired:
-            grown = self.memory and one.process.memory() > self.memory * 2**30
-            one.retired = bool(grown or one.process.late or one.process.ended)
-        return one.retired
+        if not entry.retired:
+            grown = self.memory and entry.process.memory() > self.memory * 2**30
+            entry.retired = bool(grown or entry.process.late or entry.process.ended)
+        return entry.retired
 
-    def kill_if_unused(self, one: _Process) -> None:
+    def kill_if_unused(self, entry: _Process) -> None:
         """Kill a retired process whose last environment has been closed."""
         with self._lock:
-            if one.process.ended and not one.retired:
+            if entry.process.ended and not entry.retired:
                 return  # it is found when an environment is opened
-            if one not in self._processes or not self.retire_if_needed(one) or one.connections or one.closing:
+            if entry not in self._processes or not self.retire_if_needed(entry) or entry.connections or entry.closing:
                 return
-            self._remove(one)
-        one.process.kill()
+            self._remove(entry)
+        entry.process.kill()
 
 
 @dataclass(eq=False, slots=True)

@@ -17,8 +17,9 @@ from turnwise.agents.prompts.dialogue import Dialogue, Prompt
 from turnwise.agents.prompts.prompt import View
 from turnwise.agents.reported_values import check_columns
 from turnwise.agents.rollouts.env_pool import EnvEndedHost, EnvFailure, EnvLost, EnvWorker, StepResult
-from turnwise.agents.samplers.base import Completion, Request, Sampler, UsesPlanner
+from turnwise.agents.samplers.base import Completion, Request, Sampler, Samples
 from turnwise.agents.samplers.token_requests import check_sample
+from turnwise.agents.samplers.wrappers import as_sampler
 from turnwise.agents.trajectory import Extra, Stop, Trajectory, Turn, check_extras
 
 MAX_RESPONSE_CHARS = 20_000
@@ -27,7 +28,7 @@ MAX_RESPONSE_CHARS = 20_000
 
 async def play(
     agent: Agent,
-    sampler: Sampler,
+    sampler: Samples,
     env: gymnasium.Env[Any, Any],
     task: str,
     seed: int,
@@ -45,7 +46,7 @@ async def play(
     """
     name = episode_id or f"{task}#0@{seed}"
     spec = EpisodeSpec(task, seed, name, sampling_seed(name))
-    return await Episode(agent, sampler, EnvWorker(lambda: env), spec).play()
+    return await Episode(agent, as_sampler(sampler), EnvWorker(lambda: env), spec).play()
 
 
 def sampling_seed(episode_id: str) -> int:
@@ -118,14 +119,14 @@ class Episode:
         self.result = result = self._checked(await self.worker.reset(self.spec.task, self.spec.seed))
         self.observation, self.images, self._extras = result.observation, result.images, dict(result.extras)
         planner = self.worker.planner()
-        if planner is not None and isinstance(self.sampler, UsesPlanner):
+        if planner is not None:
             self.sampler.attach(self.spec.name, planner)
         for _ in range(self.agent.max_turns):
-            now = self.result
+            latest = self.result
             view = self.dialogue.view(
                 self.observation,
-                now.admissible,
-                free=now.free,
+                latest.admissible,
+                free=latest.free,
                 valid=self.valid,
                 images=self.images,
                 tools=result.tools,
@@ -143,9 +144,9 @@ class Episode:
 
     def _checked(self, result: StepResult) -> StepResult:
         """Refuse images that the sampler cannot use."""
-        if result.images and not getattr(self.sampler, "images", False):
+        if result.images and not self.sampler.images:
             raise AgentError(
-                f"the environment returns images, and the sampler {type(self.sampler).__name__} reads text only; make "
+                f"the environment returns images, and the sampler {self.sampler.name} reads text only; make "
                 "the environment with text observations (screenshot=false for the browser environments), or use a "
                 "sampler that declares images = True"
             )
@@ -153,12 +154,12 @@ class Episode:
 
     def _fits(self, prompt: Prompt, view: View) -> bool:
         """Return whether prompt and response fit into the model's context."""
-        context, wanted = self.sampler.context, self.agent.max_tokens
-        if context is None or len(prompt.ids) + wanted <= context:
+        context, room = self.sampler.context, self.agent.max_tokens
+        if context is None or len(prompt.ids) + room <= context:
             return True
         size = f"{'' if prompt.whole else 'more than '}{len(prompt.ids)}"
         self.error = (
-            f"turn {view.turn}: a prompt of {size} tokens and a response of up to {wanted} do not fit into "
+            f"turn {view.turn}: a prompt of {size} tokens and a response of up to {room} do not fit into "
             f"the model's context of {context}"
         )
         return False

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
 
@@ -20,9 +19,10 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError, EngineFailed, Interrupted
 from turnwise.agents.rollouts.env_pool import EnvPool, MakeEnv
 from turnwise.agents.rollouts.episode import play, sampling_seed
-from turnwise.agents.rollouts.rollout_options import RolloutOptions, RolloutReport, RolloutSettings
-from turnwise.agents.rollouts.rollout_stream import GroupNumbers, GroupSpec, GroupStream, member_number
-from turnwise.agents.samplers.base import Sampler, TakesNotes
+from turnwise.agents.rollouts.rollout_options import RolloutOptions, RolloutReport, with_defaults
+from turnwise.agents.rollouts.rollout_stream import GroupNumbers, GroupSpec, GroupStream, group_of
+from turnwise.agents.samplers.base import Samples
+from turnwise.agents.samplers.wrappers import as_sampler
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.processes.child_process import ProcessDied
 from turnwise.processes.forks import Fork, ForkPipe
@@ -32,7 +32,7 @@ __all__ = ["RolloutOptions", "RolloutReport", "arollout", "play", "rollout", "sa
 
 def rollout(
     agent: Agent,
-    sampler: Sampler,
+    sampler: Samples,
     tasks: Sequence[str],
     *,
     make: MakeEnv | EnvPool,
@@ -60,7 +60,7 @@ def rollout(
         AgentError: called inside a running event loop, or with values out of range.
     """
     _refuse_running_loop()
-    played = _Rollout(agent, sampler, tasks, size, seed, RolloutSettings(**options))
+    played = _Rollout(agent, sampler, tasks, size, seed, options)
     try:
         played.play(make)
     except KeyboardInterrupt:
@@ -73,7 +73,7 @@ def rollout(
 
 async def arollout(
     agent: Agent,
-    sampler: Sampler,
+    sampler: Samples,
     tasks: Sequence[str],
     *,
     make: MakeEnv | EnvPool,
@@ -85,10 +85,9 @@ async def arollout(
 
     If it is cancelled, ``on_finish`` has received every finished trajectory.
     """
-    settings = RolloutSettings(**options)
-    if settings.processes > 1:
+    if options.get("processes", 1) > 1:
         raise AgentError("several processes need rollout(), since an event loop cannot be forked")
-    played = _Rollout(agent, sampler, tasks, size, seed, settings)
+    played = _Rollout(agent, sampler, tasks, size, seed, options)
     await played.play_here(make)
     return played.groups()
 
@@ -105,35 +104,35 @@ class _Rollout:
     """The trajectories of a list of tasks, complete or not."""
 
     def __init__(
-        self, agent: Agent, sampler: Sampler, tasks: Sequence[str], size: int, seed: int, settings: RolloutSettings
+        self, agent: Agent, sampler: Samples, tasks: Sequence[str], size: int, seed: int, options: RolloutOptions
     ) -> None:
         numbers = GroupNumbers(size, seed)
-        self._agent, self._sampler, self._settings = agent, sampler, settings
-        self._report = settings.report or RolloutReport()
+        self._agent, self._sampler, self._options = agent, as_sampler(sampler), with_defaults(options)
+        self._report = self._options["report"] or RolloutReport()
         self._specs = [numbers.next(task) for task in tasks]
-        self._found: dict[int, list[Trajectory]] = {spec.number: [] for spec in self._specs}
+        self._members: dict[int, list[Trajectory]] = {spec.number: [] for spec in self._specs}
 
     def groups(self) -> list[Group]:
         """Return the finished trajectories in the order of tasks and members."""
-        return [Group(spec.task, tuple(sorted(self._found[spec.number], key=_member))) for spec in self._specs]
+        return [group_of(spec, self._members[spec.number]) for spec in self._specs]
 
     def play(self, make: MakeEnv | EnvPool) -> None:
         """Play all groups, in as many processes as the settings ask for."""
-        count = max(1, min(self._settings.processes, len(self._specs)))
-        limit = -(-self._settings.concurrency // count)
+        count = max(1, min(self._options["processes"], len(self._specs)))
+        limit = -(-self._options["concurrency"] // count)
         own, *others = (self._specs[share::count] for share in range(count))
         with ExitStack() as stack:  # forks end with it
             work = [partial(self._play_apart, make, share, limit) for share in others]
-            forks = [stack.enter_context(Fork(one)) for one in work]
+            forks = [stack.enter_context(Fork(job)) for job in work]
 
             def finished(trajectory: Trajectory) -> None:
                 self._tell(trajectory)
                 for fork in forks:
                     self._receive(fork.arrived())
 
-            settings = replace(self._settings, on_finish=finished, report=self._report, concurrency=limit)
+            changes: RolloutOptions = {"on_finish": finished, "report": self._report, "concurrency": limit}
             try:
-                asyncio.run(self._stream(make, own, settings))
+                asyncio.run(self._stream(make, own, changes))
                 for fork in forks:
                     self._receive(fork.messages())
                     self._join(*fork.result())
@@ -142,7 +141,7 @@ class _Rollout:
 
     async def play_here(self, make: MakeEnv | EnvPool) -> None:
         """Play all groups in this process."""
-        await self._stream(make, self._specs, replace(self._settings, report=self._report))
+        await self._stream(make, self._specs, {"report": self._report})
 
     def _play_apart(
         self,
@@ -153,41 +152,38 @@ class _Rollout:
     ) -> tuple[RolloutReport, Any]:
         """Play some groups in a fork of this process, and send their trajectories; return counts and notes."""
         report = RolloutReport()
-        settings = replace(self._settings, on_finish=None, report=report, concurrency=concurrency)
-        asyncio.run(self._stream(make, share, settings, lambda spec, found: pipe.send((spec.number, found))))
-        return report, self._sampler.notes() if isinstance(self._sampler, TakesNotes) else None
+        changes: RolloutOptions = {"on_finish": None, "report": report, "concurrency": concurrency}
+        asyncio.run(self._stream(make, share, changes, lambda spec, member: pipe.send((spec.number, member))))
+        return report, self._sampler.notes()
 
     def _join(self, report: RolloutReport, notes: Any) -> None:
         self._report.include(report)
-        if isinstance(self._sampler, TakesNotes):
-            self._sampler.add_notes(notes)
+        self._sampler.add_notes(notes)
 
     async def _stream(
         self,
         make: MakeEnv | EnvPool,
         share: list[GroupSpec],
-        settings: RolloutSettings,
+        changes: RolloutOptions,
         keep: Callable[[GroupSpec, Trajectory], None] | None = None,
     ) -> None:
-        stream = GroupStream(self._agent, self._sampler, _listed(share), settings, keep or self._keep)
-        async for _ in stream.play(make):
-            pass
+        stream = GroupStream(
+            self._agent, self._sampler, _listed(share), {**self._options, **changes}, keep or self._keep
+        )
+        await stream.play_members(make)
 
     def _keep(self, spec: GroupSpec, trajectory: Trajectory) -> None:
-        self._found[spec.number].append(trajectory)
+        self._members[spec.number].append(trajectory)
 
     def _receive(self, messages: Iterable[tuple[int, Trajectory]]) -> None:
         for number, trajectory in messages:
-            self._found[number].append(trajectory)
+            self._members[number].append(trajectory)
             self._tell(trajectory)
 
     def _tell(self, trajectory: Trajectory) -> None:
-        if self._settings.on_finish is not None:
-            self._settings.on_finish(trajectory)
-
-
-def _member(trajectory: Trajectory) -> int:
-    return member_number(trajectory.id)
+        on_finish = self._options["on_finish"]
+        if on_finish is not None:
+            on_finish(trajectory)
 
 
 async def _listed(specs: Iterable[GroupSpec]) -> AsyncIterator[GroupSpec]:

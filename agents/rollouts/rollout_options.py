@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import TypedDict
+from typing import Final, TypedDict
 
 from turnwise.agents.errors import AgentError
 from turnwise.agents.trajectory import Trajectory
 
-__all__ = ["RolloutOptions", "RolloutReport", "RolloutSettings"]
+__all__ = ["RolloutOptions", "RolloutReport", "with_defaults"]
 
 OnFinish = Callable[[Trajectory], None]
 
@@ -56,9 +56,9 @@ class RolloutReport:
 
     def include(self, other: RolloutReport) -> None:
         """Add the counts of a rollout that went on at the same time."""
-        for one in fields(self):
-            mine, theirs = getattr(self, one.name), getattr(other, one.name)
-            setattr(self, one.name, max(mine, theirs) if one.name == "seconds" else mine + theirs)
+        for count in fields(self):
+            mine, theirs = getattr(self, count.name), getattr(other, count.name)
+            setattr(self, count.name, max(mine, theirs) if count.name == "seconds" else mine + theirs)
 
     def sentence(self) -> str:
         """Return the report in one line, with the most frequent failure."""
@@ -81,7 +81,7 @@ class RolloutOptions(TypedDict, total=False):
     """Options of a rollout."""
 
     concurrency: int
-    """Most environments, and so most episodes, at once; 64 by default."""
+    """Maximum number of environments, and so of episodes, at once; 64 by default."""
     deadline: float | None
     """Seconds for each reset and step; environments then run on threads. None (the default): no limit, no threads."""
     processes: int
@@ -97,22 +97,30 @@ class RolloutOptions(TypedDict, total=False):
     """Receives the counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class RolloutSettings:
-    """The options with their defaults, checked."""
+_DEFAULTS: Final[RolloutOptions] = {
+    "concurrency": 64,
+    "deadline": None,
+    "processes": 1,
+    "repairs": 0,
+    "on_finish": None,
+    "report": None,
+}
 
-    concurrency: int = 64
-    deadline: float | None = None
-    processes: int = 1
-    repairs: int = 0
-    on_finish: OnFinish | None = None
-    report: RolloutReport | None = None
 
-    def __post_init__(self) -> None:
-        """Refuse numbers out of range."""
-        if self.concurrency < 1:
-            raise AgentError(f"concurrency must be >= 1, got {self.concurrency}")
-        if self.processes < 1:
-            raise AgentError(f"processes must be >= 1, got {self.processes}")
-        if self.repairs < 0:
-            raise AgentError(f"repairs must be >= 0, got {self.repairs}")
+def with_defaults(options: RolloutOptions) -> RolloutOptions:
+    """Return all options, those that are absent with their defaults.
+
+    Raises:
+        AgentError: a number is out of range.
+        TypeError: there is no such option.
+    """
+    if unknown := options.keys() - _DEFAULTS.keys():
+        raise TypeError(f"a rollout has no option {min(unknown)!r}; it has {', '.join(_DEFAULTS)}")
+    options = {**_DEFAULTS, **options}
+    if options["concurrency"] < 1:
+        raise AgentError(f"concurrency must be >= 1, got {options['concurrency']}")
+    if options["processes"] < 1:
+        raise AgentError(f"processes must be >= 1, got {options['processes']}")
+    if options["repairs"] < 0:
+        raise AgentError(f"repairs must be >= 0, got {options['repairs']}")
+    return options

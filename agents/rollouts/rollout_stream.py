@@ -30,11 +30,21 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError
 from turnwise.agents.rollouts.env_pool import EnvPool, EnvWorker, MakeEnv
 from turnwise.agents.rollouts.episode import Episode, EpisodeSpec, sampling_seed
-from turnwise.agents.rollouts.rollout_options import RolloutOptions, RolloutReport, RolloutSettings
-from turnwise.agents.samplers.base import Sampler
+from turnwise.agents.rollouts.rollout_options import RolloutOptions, RolloutReport, with_defaults
+from turnwise.agents.samplers.base import Sampler, Samples
+from turnwise.agents.samplers.wrappers import as_sampler
 from turnwise.agents.trajectory import Group, Trajectory
 
-__all__ = ["GroupNumbers", "GroupSpec", "GroupStream", "is_replacement", "member_number", "number_groups", "stream"]
+__all__ = [
+    "GroupNumbers",
+    "GroupSpec",
+    "GroupStream",
+    "group_of",
+    "is_replacement",
+    "member_number",
+    "number_groups",
+    "stream",
+]
 
 QUARANTINE_ERRORS = 3
 """Consecutive errors after which a task is not played again."""
@@ -74,7 +84,7 @@ class GroupSpec:
 
 async def stream(
     agent: Agent,
-    sampler: Sampler,
+    sampler: Samples,
     tasks: Iterable[str] | AsyncIterable[str],
     *,
     make: MakeEnv | EnvPool,
@@ -104,7 +114,7 @@ async def stream(
         EngineFailed: the engine or server is gone.
         AgentError: values out of range.
     """
-    groups = GroupStream(agent, sampler, number_groups(tasks, size, seed), RolloutSettings(**options))
+    groups = GroupStream(agent, as_sampler(sampler), number_groups(tasks, size, seed), options)
     async with aclosing(groups.play(make)) as complete:
         async for _, group in complete:
             yield group
@@ -154,11 +164,9 @@ class _OpenGroup:
 
     spec: GroupSpec
     left: int
-    found: dict[int, Trajectory] = field(default_factory=dict)
+    members: dict[int, Trajectory] = field(default_factory=dict)
+    """Finished episodes, by their numbers."""
     repairs: int = 0
-
-    def group(self) -> Group:
-        return Group(self.spec.task, tuple(self.found[member] for member in sorted(self.found)))
 
 
 class _Losses:
@@ -198,7 +206,7 @@ class GroupStream:
         agent: prompts, parser, limits.
         sampler: the model.
         groups: what to play; asked for the next group when an environment is free and no episode waits.
-        settings: options of the rollout.
+        options: options of the rollout.
         on_member: called with every trajectory as it finishes, and with its group.
     """
 
@@ -207,11 +215,11 @@ class GroupStream:
         agent: Agent,
         sampler: Sampler,
         groups: AsyncIterator[GroupSpec],
-        settings: RolloutSettings,
+        options: RolloutOptions,
         on_member: Callable[[GroupSpec, Trajectory], None] = lambda _, __: None,
     ) -> None:
-        self.agent, self.sampler, self.settings = agent, sampler, settings
-        self.report = settings.report or RolloutReport()
+        self.agent, self.sampler, self.options = agent, sampler, with_defaults(options)
+        self.report = self.options["report"] or RolloutReport()
         self._groups, self._on_member = groups, on_member
         self._open: dict[int, _OpenGroup] = {}
         self._waiting: deque[EpisodeSpec] = deque()
@@ -227,19 +235,33 @@ class GroupStream:
 
     async def play(self, make: MakeEnv | EnvPool) -> AsyncGenerator[tuple[GroupSpec, Group]]:
         """Yield every group when it is complete; a stream is played once."""
-        deadline = self.settings.deadline
+        async with aclosing(self._play(make)) as complete:
+            async for group in complete:
+                yield group.spec, group_of(group.spec, group.members.values())
+
+    async def play_members(self, make: MakeEnv | EnvPool) -> None:
+        """Play all groups for a caller that receives their members through `on_member`, and makes the groups of them.
+
+        An interruption, or another process that plays a part of the groups, leaves it with incomplete ones.
+        """
+        async with aclosing(self._play(make)) as complete:
+            async for _ in complete:
+                pass
+
+    async def _play(self, make: MakeEnv | EnvPool) -> AsyncGenerator[_OpenGroup]:
+        deadline = self.options["deadline"]
         if isinstance(make, EnvPool) and deadline is not None:
             raise AgentError("an EnvPool has its own deadline; set it there and not in the rollout")
         pool = make if isinstance(make, EnvPool) else EnvPool(make, deadline)
         start = time.perf_counter()
-        self._workers = min(self.settings.concurrency, pool.capacity)
+        self._workers = min(self.options["concurrency"], pool.capacity)
         workers = [asyncio.create_task(self._work(pool)) for _ in range(self._workers)]
         everything = asyncio.gather(*workers)
         everything.add_done_callback(lambda _: self._complete.put_nowait(None))
         try:
-            while (one := await self._complete.get()) is not None:
-                del self._open[one.spec.number]
-                yield one.spec, one.group()
+            while (group := await self._complete.get()) is not None:
+                del self._open[group.spec.number]
+                yield group
             await everything
         finally:
             for worker in workers:
@@ -330,9 +352,9 @@ class GroupStream:
 
     def _begin(self, spec: GroupSpec) -> None:
         """Let the episodes of a group wait for environments."""
-        found = {member_number(trajectory.id): trajectory for trajectory in spec.played}
-        left = [member for member in spec.members if not _is_played(member, found)]
-        self._open[spec.number] = _OpenGroup(spec, len(left) + (not left), found)
+        played = {member_number(trajectory.id): trajectory for trajectory in spec.played}
+        left = [member for member in spec.members if not _is_played(member, played)]
+        self._open[spec.number] = _OpenGroup(spec, len(left) + (not left), played)
         self._waiting.extend(_episode(spec, member) for member in left)
         if not left:
             self._settle(self._open[spec.number])
@@ -341,13 +363,13 @@ class GroupStream:
         """Keep a finished episode; replace it if its environment failed and the group may still be repaired."""
         spec = episode.spec
         number, member = spec.position
-        one = self._open[number]
+        group = self._open[number]
         self._losses.note(episode)
         if self._losses.may_begin_again(episode):
             self.report.lost += 1
             self._waiting.appendleft(spec)
             return
-        one.found[member] = trajectory
+        group.members[member] = trajectory
         self.report.count(trajectory)
         if trajectory.stop != "error":
             self._failed_in_a_row[spec.task] = 0
@@ -355,27 +377,33 @@ class GroupStream:
             self._failed_in_a_row[spec.task] += 1
             if self._failed_in_a_row[spec.task] == QUARANTINE_ERRORS:
                 self.report.quarantined.append(spec.task)
-        if self.settings.on_finish is not None:
-            self.settings.on_finish(trajectory)
-        self._on_member(one.spec, trajectory)
+        on_finish = self.options["on_finish"]
+        if on_finish is not None:
+            on_finish(trajectory)
+        self._on_member(group.spec, trajectory)
         failed = trajectory.stop == "error" and episode.env_failed
-        if failed and one.repairs < self.settings.repairs and self._failed_in_a_row[spec.task] < QUARANTINE_ERRORS:
-            one.repairs += 1
+        if failed and group.repairs < self.options["repairs"] and self._failed_in_a_row[spec.task] < QUARANTINE_ERRORS:
+            group.repairs += 1
             self.report.repaired += 1
-            self._waiting.appendleft(_episode(one.spec, member + REPLACED))
+            self._waiting.appendleft(_episode(group.spec, member + REPLACED))
         else:
-            self._settle(one)
+            self._settle(group)
 
-    def _settle(self, one: _OpenGroup) -> None:
+    def _settle(self, group: _OpenGroup) -> None:
         """Count an episode that is over or not played; the group is complete with the last of them."""
-        one.left -= 1
-        if not one.left:
-            self._complete.put_nowait(one)
+        group.left -= 1
+        if not group.left:
+            self._complete.put_nowait(group)
 
 
 def _episode(spec: GroupSpec, member: int) -> EpisodeSpec:
     name = f"{spec.task}#{member}@{spec.seed}"
     return EpisodeSpec(spec.task, spec.seed, name, sampling_seed(name), (spec.number, member))
+
+
+def group_of(spec: GroupSpec, members: Iterable[Trajectory]) -> Group:
+    """Return the group of its finished members, complete or not, in the order of their numbers."""
+    return Group(spec.task, tuple(sorted(members, key=lambda trajectory: member_number(trajectory.id))))
 
 
 def is_replacement(episode_id: str) -> bool:
@@ -392,6 +420,6 @@ def member_number(episode_id: str) -> int:
     return int(episode_id.rpartition("#")[2].partition("@")[0])
 
 
-def _is_played(member: int, found: dict[int, Trajectory]) -> bool:
+def _is_played(member: int, played: dict[int, Trajectory]) -> bool:
     """Whether a member, or an episode in its place, is finished."""
-    return any(number % REPLACED == member for number in found)
+    return any(number % REPLACED == member for number in played)

@@ -12,8 +12,8 @@ from turnwise.agents.samplers.base import (
     Request,
     Sampler,
     SamplerSettings,
+    Samples,
     Tokenizer,
-    UsesPlanner,
     parse_sampler,
     task_of,
 )
@@ -26,6 +26,7 @@ from turnwise.agents.samplers.scripted import (
     Random,
     Scripted,
 )
+from turnwise.agents.samplers.wrappers import as_sampler, make_sampler
 
 if TYPE_CHECKING:
     from turnwise.agents.samplers.transformers.sampler import TransformersSampler
@@ -44,10 +45,12 @@ __all__ = [
     "Request",
     "Sampler",
     "SamplerSettings",
+    "Samples",
     "Scripted",
     "Tokenizer",
     "TransformersSampler",
-    "UsesPlanner",
+    "as_sampler",
+    "make_sampler",
     "parse_sampler",
     "task_of",
 ]

@@ -1,18 +1,22 @@
-"""The interface to a model: a request for one turn, its completion, and the `Sampler` protocol.
+"""The interface to a model: a request for one turn, its completion, and the base class of samplers.
 
-The protocol is asynchronous because episodes are independent: every episode awaits its own completion, and the sampler
+It is asynchronous because episodes are independent: every episode awaits its own completion, and the sampler
 batches the requests that are waiting.
 """
+
+# ruff: noqa: B027 - a sampler that lacks an ability does nothing when it is asked for it
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast
 
 from turnwise.agents.errors import SamplerError
 from turnwise.agents.models.tokenization import AnswerEnd, Tokenizer
+from turnwise.agents.models.weights import Weights, WeightSource
 from turnwise.agents.prompts.dialogue import Message
 from turnwise.agents.prompts.prompt import Exchange, View
 from turnwise.agents.trajectory import Extra, Finish
@@ -22,15 +26,12 @@ __all__ = [
     "MODEL_FREE",
     "SAMPLERS",
     "Completion",
-    "HasMetrics",
-    "Interruptible",
     "Planner",
     "Request",
     "Sampler",
     "SamplerSettings",
-    "Sleeps",
+    "Samples",
     "Tokenizer",
-    "UsesPlanner",
     "parse_sampler",
     "task_of",
 ]
@@ -98,74 +99,62 @@ class Completion:
     """The message of a server as it came, which is sent back with the next prompt."""
 
 
-class Sampler(Protocol):
-    """Answers requests.
+class Sampler(ABC):
+    """Answers requests; a subclass defines `sample`, and whatever else differs from the defaults.
 
-    A sampler that can use images has the attribute ``images = True``; without it, environments that return images are
-    refused. A sampler that may follow the environment's expert implements `UsesPlanner` as well.
+    A plain object with a method `sample` works as well; `turnwise.agents.samplers.wrappers.as_sampler` gives it the
+    defaults.
     """
 
-    @property
-    def version(self) -> int:
-        """Version of the weights in use."""
+    version: int = 0
+    """Version of the weights in use."""
+    tokenizer: Tokenizer | None = None
+    """None for a sampler that works on messages or text."""
+    context: int | None = None
+    """Maximum number of tokens of prompt plus response; None: no limit."""
+    images: bool = False
+    """Whether it can use images; environments that return images are refused otherwise."""
+    module: object = None
+    """The module that it computes with, where that is in this process: a learner's own, perhaps."""
 
     @property
-    def tokenizer(self) -> Tokenizer | None:
-        """The tokenizer; None for a sampler that works on messages or text."""
+    def name(self) -> str:
+        """Name in messages."""
+        return type(self).__name__
 
-    @property
-    def context(self) -> int | None:
-        """Most tokens of prompt plus response; None: no limit."""
-
+    @abstractmethod
     async def sample(self, request: Request) -> Completion:
         """Return the answer to one request; several may be awaited at once."""
+
+    def attach(self, episode: str, planner: Planner) -> None:
+        """Receive the planner of an episode that begins, which `forget` drops; most samplers do not look at it.
+
+        It is separate from the request, so that a language model never sees the plan.
+        """
 
     def forget(self, episode: str) -> None:
         """Drop what is kept for an episode that is over."""
 
-    async def load(self, weights: Any, version: int) -> None:
-        """Use new weights from now on, and drop what was cached under the old ones.
+    async def load(self, weights: Weights | WeightSource, version: int) -> None:
+        """Use new weights from now on, and drop what was cached under the old ones; `use` does it.
 
         Args:
-            weights: a torch module, a mapping of names (as in a Hugging Face folder) to tensors, or the path of a
-                Hugging Face folder or of a folder with a LoRA adapter.
-            version: of the weights, returned with every completion.
+            weights: a torch module, named tensors, or a folder; see `turnwise.agents.models.weights`.
+            version: version of the weights, returned with every completion.
+
+        Raises:
+            SamplerError: the sampler has no weights, or these do not fit.
         """
+        await self.use(Weights.of(weights), version)
 
-    def close(self) -> None:
-        """Release what the sampler holds; it cannot be used again."""
+    async def use(self, weights: Weights, version: int) -> None:
+        """Do what `load` does; a sampler whose weights can be replaced defines it."""
+        raise SamplerError(f"the sampler {self.name} has no weights that can be replaced")
 
-
-@runtime_checkable
-class UsesPlanner(Protocol):
-    """A sampler that may ask the environment's expert."""
-
-    def attach(self, episode: str, planner: Planner) -> None:
-        """Receive the planner of an episode that begins; `forget` drops it."""
-
-
-@runtime_checkable
-class TakesNotes(Protocol):
-    """A sampler that notes something about its answers; with several processes, the notes of each are joined."""
-
-    def notes(self) -> Any:
-        """Return the notes, which can be pickled."""
-
-    def add_notes(self, notes: Any) -> None:
-        """Add the notes of a copy of this sampler."""
-
-
-@runtime_checkable
-class Sleeps(Protocol):
-    """A sampler that can release an accelerator's memory while a learner on the same device works."""
-
-    async def sleep(self) -> None:
-        """Release the memory of weights and caches until the next `load`, which wakes the sampler."""
-
-
-@runtime_checkable
-class Interruptible(Protocol):
-    """A sampler that can load new weights in the middle of answers, and go on with them."""
+    @property
+    def interruptible(self) -> bool:
+        """Whether new weights can be loaded in the middle of answers, which go on with them: it has an `interrupt`."""
+        return type(self).interrupt is not Sampler.interrupt
 
     async def interrupt(self) -> None:
         """Compute nothing for the requests in progress until `proceed`; they keep the tokens that were sampled."""
@@ -173,13 +162,29 @@ class Interruptible(Protocol):
     async def proceed(self) -> None:
         """Go on with the requests that were interrupted, under the weights that are loaded by now."""
 
-
-@runtime_checkable
-class HasMetrics(Protocol):
-    """A sampler that counts something that the log of a run should show."""
+    async def sleep(self) -> None:
+        """Release the memory of weights and caches until the next `load`, for a learner on the same device."""
 
     def metrics(self) -> dict[str, float]:
-        """Return the counts since the start, by name."""
+        """Return counts since the start that the log of a run should show, by name."""
+        return {}
+
+    def notes(self) -> Any:
+        """Return what the sampler noted about its answers, which can be pickled; None if it takes no notes."""
+        return None
+
+    def add_notes(self, notes: Any) -> None:
+        """Add the notes of a copy of this sampler in another process."""
+
+    def close(self) -> None:
+        """Release what the sampler holds; it cannot be used again."""
+
+
+class Samples(Protocol):
+    """The least that a sampler of a user must have."""
+
+    async def sample(self, request: Request) -> Completion:
+        """Return the answer to one request."""
 
 
 def task_of(episode: str) -> str:
@@ -239,16 +244,16 @@ def parse_sampler(text: str) -> tuple[str, str, str]:
     >>> parse_sampler("their_package:make_sampler")
     ('their_package:make_sampler', '', '')
     """
-    engine, _, rest = text.partition(":")
+    engine, _, address = text.partition(":")
     if engine not in SAMPLERS.names():
         return text, "", ""
-    model, at, url = rest.rpartition("@")
+    model, at, url = address.rpartition("@")
     if engine == "openai" and at and "://" not in url and re.match(r"localhost\b|[\w.-]+:\d+|[\w.-]+\.\w+/", url):
         raise SamplerError(f"the URL of a server must begin with http:// or https://, got {url}")
-    return (engine, model, url) if at and "://" in url else (engine, rest, "")
+    return (engine, model, url) if at and "://" in url else (engine, address, "")
 
 
-MakeSampler = Callable[[SamplerSettings], Sampler]
+MakeSampler = Callable[[SamplerSettings], Samples]
 CheckSettings = Callable[[SamplerSettings, bool], object]
 
 

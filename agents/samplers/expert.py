@@ -67,25 +67,29 @@ class Expert(ActionSampler):
         if self._noise and rng.random() < self._noise:
             self._plans.pop(episode, None)
             return random_action(request, rng)
-        rest = self._plans.get(episode)
-        if not rest or not _possible(rest[0], request.view):
+        plan = self._plans.get(episode)
+        if not plan or not _possible(plan[0], request.view):
             try:
-                rest = self._plan(request)
+                plan = self._plan(request)
             except (NoPlan, EnvError):
                 if request.view.admissible is None:
                     raise
                 self.guesses.add((episode, request.turn))
                 self._plans.pop(episode, None)
                 return random_action(request, rng)
-        if not rest:
+        if not plan:
             return ""
-        self._plans[episode] = rest[1:]
-        return rest[0]
+        self._plans[episode] = plan[1:]
+        return plan[0]
 
     def replan(self, episode: str) -> None:
         """Drop the plan of an episode: somebody else chose its last action."""
         self._plans.pop(episode, None)
         self._failures.pop(episode, None)
+
+    def guessed(self, request: Request) -> bool:
+        """Return whether there was no plan for the request."""
+        return (request.episode, request.turn) in self.guesses
 
     def forget(self, episode: str) -> None:
         """Drop the plan and the planner of an episode that is over."""

@@ -8,24 +8,25 @@ sampled for the same text, with log-probability 0. Without one the ids stay empt
 from __future__ import annotations
 
 import random
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from turnwise.agents.errors import AgentError, RequestFailed, look_up
 from turnwise.agents.models.tokenization import Tokenizer, codec_of
+from turnwise.agents.models.weights import Weights
 from turnwise.agents.prompts.parsing import PARSERS
 from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, task_of
+from turnwise.agents.samplers.base import Completion, Request, Sampler, SamplerSettings, task_of
 from turnwise.envs.info import Demonstrator
 from turnwise.registry import suggest
 
 __all__ = ["ActionSampler", "DemonstratorSampler", "EpisodePlayer", "PlayerSampler", "Random", "Scripted"]
 
 
-class ActionSampler:
+class ActionSampler(Sampler):
     """Base of the samplers that choose actions themselves; subclasses define `action`."""
 
-    context: int | None = None
     images = True
 
     def __init__(self, parser: str = "bare", tokenizer: Tokenizer | None = None) -> None:
@@ -35,7 +36,6 @@ class ActionSampler:
             parser: parser of the agent; answers have its form.
             tokenizer: encodes the answers; None leaves the ids empty.
         """
-        self.version = 0
         self.tokenizer = tokenizer
         self._parser = look_up(PARSERS, parser)
 
@@ -46,19 +46,20 @@ class ActionSampler:
         tokens = () if self.tokenizer is None else codec_of(self.tokenizer).response(text, request.end)
         return Completion(tokens, (0.0,) * len(tokens), text, self.version, "stop")
 
+    @abstractmethod
     def action(self, request: Request) -> str:
         """Return the action of this turn; "" gives an empty answer."""
-        raise NotImplementedError(f"{type(self).__name__} must define action()")
 
-    def forget(self, episode: str) -> None:
-        """Do nothing: nothing is kept for an episode."""
+    def replan(self, episode: str) -> None:
+        """Drop what was planned for an episode: somebody else chose its last action."""
 
-    async def load(self, weights: object, version: int) -> None:
+    def guessed(self, request: Request) -> bool:
+        """Return whether the answer to a request was a guess, which nobody should imitate."""
+        return False
+
+    async def use(self, weights: Weights, version: int) -> None:
         """Take over the version; there are no weights."""
         self.version = version
-
-    def close(self) -> None:
-        """Do nothing: nothing is held."""
 
 
 class Scripted(ActionSampler):

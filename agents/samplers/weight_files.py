@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.samplers.weights import one_name_each
+from turnwise.agents.models.weights import WeightSource, one_name_each
 from turnwise.tools.bounded_input import read_json
 
 __all__ = [
@@ -50,37 +50,38 @@ def shapes_of(folder: Path) -> dict[str, Shape]:
     return shapes
 
 
-def check_shapes(found: Mapping[str, Shape], expected: Mapping[str, Shape]) -> None:
+def check_shapes(shapes: Mapping[str, Shape], expected: Mapping[str, Shape]) -> None:
     """Check that new weights have exactly the tensors of the engine's model.
 
     vLLM leaves a layer that receives no tensor as it was, and a wrong shape breaks the model half-way.
 
     Args:
-        found: names and shapes of the new weights.
+        shapes: names and shapes of the new weights.
         expected: those of the folder that the engine started from; nothing is checked if it is empty.
 
     Raises:
         SamplerError: a tensor is missing, unknown, or has another shape.
     """
-    if not found:
+    if not shapes:
         raise SamplerError("the new weights have no tensors; they must be in *.safetensors files")
     expected = {name: shape for name, shape in expected.items() if not name.endswith("inv_freq")}
     if not expected:
         return
-    for what, names in (("lack", expected.keys() - found.keys()), ("add", found.keys() - expected.keys())):
+    for problem, names in (("lack", expected.keys() - shapes.keys()), ("add", shapes.keys() - expected.keys())):
         if names:
             raise SamplerError(
-                f"the new weights do not fit the engine's model: they {what} {len(names)} tensors, such as {min(names)}"
+                f"the new weights do not fit the engine's model: they {problem} {len(names)} tensors, such as "
+                f"{min(names)}"
             )
     for name, shape in expected.items():
-        if found[name] != shape:
+        if shapes[name] != shape:
             raise SamplerError(
-                f"the new weights do not fit the engine's model: {name} has the shape {list(found[name])} instead of "
+                f"the new weights do not fit the engine's model: {name} has the shape {list(shapes[name])} instead of "
                 f"{list(shape)}"
             )
 
 
-def write_tensors(weights: Any, folder: Path, dtype: Any = None, names: Collection[str] = ()) -> None:
+def write_tensors(weights: WeightSource, folder: Path, dtype: Any = None, names: Collection[str] = ()) -> None:
     """Write a whole model as safetensors.
 
     Args:
@@ -103,7 +104,7 @@ def write_tensors(weights: Any, folder: Path, dtype: Any = None, names: Collecti
         raise SamplerError(f"new weights cannot be written into {folder}: {error}") from error
 
 
-def _shards(weights: Any, dtype: Any, names: Collection[str]) -> Iterator[dict[str, Any]]:
+def _shards(weights: WeightSource, dtype: Any, names: Collection[str]) -> Iterator[dict[str, Any]]:
     """Yield the tensors on the CPU, about `SHARD` bytes at a time."""
     shard: dict[str, Any] = {}
     size = 0
@@ -140,9 +141,9 @@ def check_adapter(folder: Path, limit: int, expected: Mapping[str, Shape]) -> No
     for name, shape in shapes_of(folder).items() if expected else ():
         layer, _, part = name.removeprefix("base_model.model.").partition(".lora_")
         full = expected.get(f"{layer}.weight", (0, 0))
-        inputs, wanted = part.startswith("A"), full[1] if part.startswith("A") else full[0]
-        if wanted != (shape[1] if inputs else shape[0]):
-            has = f"which has {wanted} {'inputs' if inputs else 'outputs'}" if wanted else "which it lacks"
+        inputs, size = part.startswith("A"), full[1] if part.startswith("A") else full[0]
+        if size != (shape[1] if inputs else shape[0]):
+            has = f"which has {size} {'inputs' if inputs else 'outputs'}" if size else "which it lacks"
             raise SamplerError(
                 f"the adapter belongs to another model than the engine's: its {name} has the shape {list(shape)} and "
                 f"is for {layer}, {has}"

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.samplers.weights import one_name_each
+from turnwise.agents.models.weights import WeightSource, one_name_each
 
 if TYPE_CHECKING:
     import torch
@@ -63,7 +63,7 @@ class WeightSender:
         self.place = GroupPlace(str(self._folder / "store"), workers + 1, backend)
         self._group: Any = None
 
-    def send(self, weights: Any, pieces: Sequence[Piece]) -> None:
+    def send(self, weights: WeightSource, pieces: Sequence[Piece]) -> None:
         """Send the pieces of some weights; the workers must receive them meanwhile.
 
         Args:
@@ -110,10 +110,10 @@ class WeightReceiver:
         device: of this worker, as torch names it.
     """
 
-    def __init__(self, place: GroupPlace, rank: int, device: Any) -> None:
-        self.place = place
-        self._device = device if place.backend == "nccl" else "cpu"
-        self._group = _join(place, rank)
+    def __init__(self, rendezvous: GroupPlace, rank: int, device: Any) -> None:
+        self.place = rendezvous
+        self._device = device if rendezvous.backend == "nccl" else "cpu"
+        self._group = _join(rendezvous, rank)
 
     def tensors(self, pieces: Sequence[Piece]) -> Iterator[tuple[str, torch.Tensor]]:
         """Yield the tensors that the sender sends; all of them must be taken."""
@@ -127,7 +127,7 @@ class WeightReceiver:
                 yield name, part.view(shape)
 
 
-def pieces_of(weights: Any, dtype: Any = None, names: Collection[str] = ()) -> list[Piece]:
+def pieces_of(weights: WeightSource, dtype: Any = None, names: Collection[str] = ()) -> list[Piece]:
     """Return what there is to send of a whole model.
 
     Args:
@@ -159,12 +159,12 @@ def _buckets(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
         yield bucket
 
 
-def _join(place: GroupPlace, rank: int) -> Any:
+def _join(rendezvous: GroupPlace, rank: int) -> Any:
     """Return the group as this member sees it; all members call it at about the same time."""
     import torch.distributed as dist
 
-    store: Any = dist.FileStore(place.file, place.size)  # type: ignore[attr-defined]
+    store: Any = dist.FileStore(rendezvous.file, rendezvous.size)  # type: ignore[attr-defined]
     store.set_timeout(TIMEOUT)
-    if place.backend == "nccl":
-        return dist.ProcessGroupNCCL(store, rank, place.size, dist.ProcessGroupNCCL.Options())
-    return dist.ProcessGroupGloo(store, rank, place.size, TIMEOUT)
+    if rendezvous.backend == "nccl":
+        return dist.ProcessGroupNCCL(store, rank, rendezvous.size, dist.ProcessGroupNCCL.Options())
+    return dist.ProcessGroupGloo(store, rank, rendezvous.size, TIMEOUT)

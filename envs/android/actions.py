@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from turnwise.envs.android.elements import ScreenElement
+from turnwise.envs.android.values import JsonObject
 from turnwise.tools.android.device import Device, DeviceError, DeviceLost
 
 __all__ = ["ACTION_TYPES", "Action", "BadAction", "parse", "perform"]
@@ -105,39 +106,39 @@ def _from_json(text: str) -> Action:
         raise BadAction(f"the action starts like JSON and cannot be read as JSON: {error}") from None
     if not isinstance(fields, dict):
         raise BadAction(f"a JSON action is an object, got {type(fields).__name__}")
-    known = Action.__dataclass_fields__.keys() - {"press_enter", "x2", "y2"}
-    unknown = sorted(fields.keys() - known)
+    names = Action.__dataclass_fields__.keys() - {"press_enter", "x2", "y2"}
+    unknown = sorted(fields.keys() - names)
     if unknown:
-        raise BadAction(f"a JSON action has no field {unknown[0]!r}; fields: {', '.join(sorted(known))}")
-    given = {name: value for name, value in fields.items() if value is not None}
-    kind = given.get("action_type")
+        raise BadAction(f"a JSON action has no field {unknown[0]!r}; fields: {', '.join(sorted(names))}")
+    values = {name: value for name, value in fields.items() if value is not None}
+    kind = values.get("action_type")
     if kind not in ACTION_TYPES:
         raise BadAction(f"action_type must be one of {', '.join(ACTION_TYPES)}; got {kind!r}")
-    _check_types(given)
-    if given.get("clear_text") is None:
-        given.pop("clear_text", None)
-    action = Action(**given, press_enter=kind == "input_text")
+    _check_types(values)
+    if values.get("clear_text") is None:
+        values.pop("clear_text", None)
+    action = Action(**values, press_enter=kind == "input_text")
     _check_fields(action)
     return action
 
 
-def _check_types(given: dict[str, Any]) -> None:
+def _check_types(values: JsonObject) -> None:
     for name in ("index", "x", "y"):
-        if name in given:
-            given[name] = _whole(name, given[name])
+        if name in values:
+            values[name] = _whole(name, values[name])
     for name in ("text", "app_name", "keycode"):
-        if name in given:
-            value = given[name]
+        if name in values:
+            value = values[name]
             if isinstance(value, bool | list | dict):
                 raise BadAction(f"{name} must be a text, got {value!r}")
-            given[name] = str(value)
-    if not isinstance(given.get("clear_text", False), bool):
-        raise BadAction(f"clear_text must be true or false, got {given['clear_text']!r}")
+            values[name] = str(value)
+    if not isinstance(values.get("clear_text", False), bool):
+        raise BadAction(f"clear_text must be true or false, got {values['clear_text']!r}")
     for name, choices in (("direction", DIRECTIONS), ("goal_status", STATUSES)):
-        if name in given and given[name] not in choices:
-            raise BadAction(f"{name} must be one of {', '.join(choices)}; got {given[name]!r}")
-    if "keycode" in given and not given["keycode"].startswith("KEYCODE_"):
-        raise BadAction(f"keycode must start with KEYCODE_, got {given['keycode']!r}")
+        if name in values and values[name] not in choices:
+            raise BadAction(f"{name} must be one of {', '.join(choices)}; got {values[name]!r}")
+    if "keycode" in values and not values["keycode"].startswith("KEYCODE_"):
+        raise BadAction(f"keycode must start with KEYCODE_, got {values['keycode']!r}")
 
 
 def _whole(name: str, value: Any) -> int:
@@ -188,7 +189,7 @@ _TOUCHES: Final = {"tap": "click", "click": "click", "double tap": "double_tap",
 
 
 def _from_words(text: str) -> Action:
-    word, _, rest = text.partition(" ")
+    word, _, argument = text.partition(" ")
     lower = text.strip().lower()
     if lower in _PLAIN:
         return _PLAIN[lower]
@@ -204,13 +205,13 @@ def _from_words(text: str) -> Action:
         x, y, x2, y2 = map(int, drawn.groups())
         return Action("swipe", x=x, y=y, x2=x2, y2=y2)
     word = word.lower()
-    if word == "type" and rest and (typed := _TYPE.fullmatch(f"type {rest}")):
+    if word == "type" and argument and (typed := _TYPE.fullmatch(f"type {argument}")):
         number = typed[1]
         return Action("input_text", index=int(number) if number else None, text=typed[2], clear_text=bool(number))
-    if word == "open" and rest.strip():
-        return Action("open_app", app_name=rest.strip())
-    if word == "answer" and rest.strip():
-        return Action("answer", text=rest.strip())
+    if word == "open" and argument.strip():
+        return Action("open_app", app_name=argument.strip())
+    if word == "answer" and argument.strip():
+        return Action("answer", text=argument.strip())
     raise BadAction(f"{text[:80]!r} is not an action; actions look like: {_FORMS}, or are JSON objects")
 
 
@@ -244,8 +245,8 @@ def _element(action: Action, elements: Sequence[ScreenElement]) -> ScreenElement
     if action.index is None:
         return None
     if not 0 <= action.index < len(elements):
-        what = f"the elements are 0 to {len(elements) - 1}" if elements else "the screen shows no elements"
-        raise BadAction(f"there is no element {action.index}: {what}")
+        choices = f"the elements are 0 to {len(elements) - 1}" if elements else "the screen shows no elements"
+        raise BadAction(f"there is no element {action.index}: {choices}")
     return elements[action.index]
 
 
@@ -305,7 +306,7 @@ def _move(action: Action, device: Device, element: ScreenElement | None, apps: M
 
 def _open(action: Action, device: Device, element: ScreenElement | None, apps: Mapping[str, str]) -> None:
     name = str(action.app_name)
-    component = next((apps[known] for known in apps if known.casefold() == name.casefold()), None)
+    component = next((apps[app] for app in apps if app.casefold() == name.casefold()), None)
     if component is None and "." not in name:
         raise BadAction(f"there is no app {name[:80]!r}; apps: {', '.join(sorted(apps))}")
     try:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -23,6 +23,7 @@ from turnwise.envs.android.actions import Action, BadAction, parse
 from turnwise.envs.android.elements import ScreenElement, leaves
 from turnwise.envs.android.failures import DeviceFailures
 from turnwise.envs.android.screen_text import FORMATS, admissible, scrolls
+from turnwise.envs.android.values import Info, JsonObject, Observation, Options
 from turnwise.envs.errors import EnvError, EnvironmentDied, UnknownOption, UnknownTask
 from turnwise.envs.spaces import Text
 from turnwise.envs.text import TextEnv
@@ -92,7 +93,7 @@ class AndroidWorldEnv(TextEnv):
         UnknownOption: an argument is missing or invalid.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"]}  # noqa: RUF012 (Gymnasium's attribute)
+    metadata: Info = {"render_modes": ["ansi", "rgb_array"]}  # noqa: RUF012 (Gymnasium's attribute)
     EXAMPLE_ACTION = "tap 540 1200"
 
     def __init__(
@@ -128,7 +129,9 @@ class AndroidWorldEnv(TextEnv):
         self._screen = _Screen("", "", (0, 0))
         if self._images:
             image = gymnasium.spaces.Box(0, 255, (self._size[1], self._size[0], 3), np.uint8)
-            self.observation_space: gymnasium.Space[Any] = gymnasium.spaces.Dict({"text": Text(), "image": image})
+            self.observation_space: gymnasium.Space[Observation] = gymnasium.spaces.Dict(
+                {"text": Text(), "image": image}
+            )
 
     def _connect(self) -> AndroidWorldClient:
         try:
@@ -136,7 +139,7 @@ class AndroidWorldEnv(TextEnv):
         except DeviceError as error:
             raise UnknownOption(str(error)) from None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Info:
         """Refuse: the episode is on the server's phone, of which there cannot be two."""
         raise EnvError("an episode on a server cannot be copied")
 
@@ -153,22 +156,22 @@ class AndroidWorldEnv(TextEnv):
         return self._lengths
 
     def _length(self, kind: str) -> int:
-        known = self._known()
-        if not known[kind]:
+        lengths = self._known()
+        if not lengths[kind]:
             with DeviceFailures():
-                known[kind] = self._client.task_length(kind)
-        return known[kind]
+                lengths[kind] = self._client.task_length(kind)
+        return lengths[kind]
 
     def list_tasks(self, count: int | None) -> list[str]:
         """Return the first ids, one of each type in turn."""
         kinds = list(self._known())
-        found: list[str] = []
+        ids: list[str] = []
         index = 0
-        while kinds and (count is None or len(found) < count):
+        while kinds and (count is None or len(ids) < count):
             kinds = [kind for kind in kinds if index < self._length(kind)]
-            found += [f"{kind}/{index}" for kind in kinds]
+            ids += [f"{kind}/{index}" for kind in kinds]
             index += 1
-        return found[:count]
+        return ids[:count]
 
     def draw_task(self) -> str:
         """Return a random task; all types are equally likely."""
@@ -176,13 +179,13 @@ class AndroidWorldEnv(TextEnv):
         kind = kinds[int(self.np_random.integers(len(kinds)))]
         return f"{kind}/{int(self.np_random.integers(self._length(kind)))}"
 
-    def start_task(self, task: str, options: Mapping[str, Any]) -> Any:
+    def start_task(self, task: str, options: Options) -> Observation:
         """Start a task on the server's phone."""
         kind, _, number = task.rpartition("/")
-        known = self._known()
-        length = self._length(kind) if kind in known else 0
+        kinds = self._known()
+        length = self._length(kind) if kind in kinds else 0
         if not number.isdecimal() or not int(number[:9]) < length or str(int(number[:9])) != number:
-            raise UnknownTask.of(task, [f"{name}/0" for name in known], f"the suite of {self._url}")
+            raise UnknownTask.of(task, [f"{name}/0" for name in kinds], f"the suite of {self._url}")
         self._tear_down()
         self._run = None
         with DeviceFailures():
@@ -194,7 +197,7 @@ class AndroidWorldEnv(TextEnv):
         self._look()
         return self._observe(f"{_INSTRUCTIONS}Your task is to: {goal}\n")
 
-    def take_action(self, action: str) -> tuple[Any, float, bool]:
+    def take_action(self, action: str) -> tuple[Observation, float, bool]:
         """Send an action to the server."""
         run, problem = self._running(), ""
         try:
@@ -220,7 +223,7 @@ class AndroidWorldEnv(TextEnv):
             raise EnvironmentDied(f"the episode on {self._url} could not be started; call reset()")
         return self._run
 
-    def _as_json(self, action: Action) -> dict[str, Any]:
+    def _as_json(self, action: Action) -> JsonObject:
         """Return an action of the agent in the terms of the server, whose numbers of elements may be others."""
         if action.x2 is not None:
             raise BadAction("AndroidWorld has no swipe between two points: give a direction, such as swipe left")
@@ -246,8 +249,8 @@ class AndroidWorldEnv(TextEnv):
             raise BadAction("this server does not list elements: give coordinates, such as tap 540 1200")
         index, elements = action.index, screen.elements
         if index is None or not 0 <= index < len(elements):
-            what = f"the elements are 0 to {len(elements) - 1}" if elements else "the screen shows no elements"
-            raise BadAction(f"there is no element {index}: {what}")
+            choices = f"the elements are 0 to {len(elements) - 1}" if elements else "the screen shows no elements"
+            raise BadAction(f"there is no element {index}: {choices}")
         element = elements[index]
         if action.action_type in ("scroll", "swipe"):
             listed = leaves(screen.root, screen.size)
@@ -278,7 +281,7 @@ class AndroidWorldEnv(TextEnv):
                 text, blake2b(pixels.tobytes(), digest_size=16).hexdigest(), (width, height), pixels=pixels
             )
 
-    def _read(self, answer: Mapping[str, Any]) -> _Screen:
+    def _read(self, answer: Options) -> _Screen:
         try:
             root, _ = parse_xml(answer["xml"])
             width, height = map(int, answer["size"])
@@ -288,7 +291,7 @@ class AndroidWorldEnv(TextEnv):
         elements = self._format.elements(root, (width, height))
         return _Screen(self._format.text(elements, scrolls(root)), state, (width, height), root, elements, apps)
 
-    def _observe(self, head: str) -> Any:
+    def _observe(self, head: str) -> Observation:
         text = f"{head}{self._screen.text}"
         return {"text": text, "image": self._picture()} if self._images else text
 
@@ -308,10 +311,10 @@ class AndroidWorldEnv(TextEnv):
         """Return whether the agent has said that it is done."""
         return self._run is not None and self._run.ended
 
-    def get_info(self, valid: bool) -> dict[str, Any]:
+    def get_info(self, valid: bool) -> Info:
         """Return the `info` dictionary."""
         run, screen = self._running(), self._screen
-        info: dict[str, Any] = {
+        info: Info = {
             "task": f"{run.kind}/{run.index}",
             "state": screen.state,
             "valid": valid,
@@ -327,7 +330,7 @@ class AndroidWorldEnv(TextEnv):
             info["reasons"] = tuple(run.reasons)
         return info
 
-    def render(self) -> Any:
+    def render(self) -> Observation:
         """Return the screen as uint8 [H, W, 3], or the last exchange as text, as `render_mode` says."""
         if self.render_mode == "rgb_array" and self._run is not None:
             return self._picture()

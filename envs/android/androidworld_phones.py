@@ -17,12 +17,13 @@ import numpy as np
 
 from turnwise.envs.android.actions import BadAction, parse, perform
 from turnwise.envs.android.elements import leaves
+from turnwise.envs.android.phones import task_phone
 from turnwise.envs.android.task_source import SimulatedTask
 from turnwise.envs.android.tasks.template import SPLITS, all_templates, make_task, split_of
+from turnwise.envs.android.values import JsonObject, Options
 from turnwise.envs.errors import EnvError
 from turnwise.envs.validation import choice, integer, number
 from turnwise.phone.adb.direct import DirectDevice
-from turnwise.phone.phone import Phone
 from turnwise.tools.android.node import write_xml
 
 __all__ = ["ANDROID_WORLD", "AndroidWorldPhone", "AndroidWorldPhones", "Refused"]
@@ -67,7 +68,7 @@ class AndroidWorldPhone:
         self._task: SimulatedTask | None = None
         self._started = ("", 0)
         self._id, self._answer, self._gave_up = "", "", False
-        phone = Phone("androidworld")
+        phone = task_phone("androidworld")
         self._device: Any = DirectDevice(phone)
         self._apps: Mapping[str, str] = {app.name: app.package for app in phone.apps.values() if not app.hidden}
 
@@ -97,14 +98,14 @@ class AndroidWorldPhone:
         Raises:
             Refused: the suite has no such task.
         """
-        found = self.suite.get(task_type)
-        if found is None:
+        ids = self.suite.get(task_type)
+        if ids is None:
             raise Refused(f"the suite has no task {task_type[:80]!r}; GET /suite/task_list lists them", 404)
-        if not 0 <= index < len(found):
-            raise Refused(f"the task {task_type} has the instances 0 to {len(found) - 1}, got {index}", 404)
-        return found[index]
+        if not 0 <= index < len(ids):
+            raise Refused(f"the task {task_type} has the instances 0 to {len(ids) - 1}, got {index}", 404)
+        return ids[index]
 
-    def initialize(self, task_type: str, index: int) -> dict[str, Any]:
+    def initialize(self, task_type: str, index: int) -> JsonObject:
         """Start a task on a new phone; return its id and its limit of steps."""
         self._id = self.id_of(task_type, index)
         self._task = self._make(self._id)
@@ -156,21 +157,21 @@ class AndroidWorldPhone:
         if go_home:
             self._device.key(_HOME)
 
-    def execute(self, fields: Mapping[str, Any]) -> None:
+    def execute(self, fields: Options) -> None:
         """Do a JSON action. `press_enter` false, which the original does not have, leaves out Enter after typing.
 
         Raises:
             Refused: the action is invalid, or the screen does not allow it. Nothing was done.
         """
-        given = dict(fields)
-        press_enter = given.pop("press_enter", True)
+        action_fields = dict(fields)
+        press_enter = action_fields.pop("press_enter", True)
         if not isinstance(press_enter, bool):
             raise Refused(f"press_enter must be true or false, got {press_enter!r:.80}")
-        if given.get("action_type") == "unknown":  # does nothing in the original, and is not an error there
+        if action_fields.get("action_type") == "unknown":  # does nothing in the original, and is not an error there
             return
         try:
-            text = json.dumps(given)
-            json.dumps(given, ensure_ascii=False).encode()
+            text = json.dumps(action_fields)
+            json.dumps(action_fields, ensure_ascii=False).encode()
             action = parse(text)
             if action.action_type == "input_text":
                 action = replace(action, press_enter=press_enter)
@@ -196,7 +197,7 @@ class AndroidWorldPhone:
         rows = ",".join(f"[{','.join(written[i : i + width])}]" for i in range(0, height * width, width))
         return f'{{"pixels":[{rows}]}}'.encode()
 
-    def dump(self) -> dict[str, Any]:
+    def dump(self) -> JsonObject:
         """Return the accessibility tree as XML, the size of the screen, the apps, and the key of the state."""
         state = self._task.state() if self._task is not None else self._device.phone.state_key()
         return {
@@ -247,15 +248,15 @@ class AndroidWorldPhones:
         Raises:
             Refused: all phones are in use.
         """
-        now = self._clock()
+        clock = self._clock()
         if session not in self._phones:
             if len(self._phones) >= self._most:
                 oldest = min(self._used, key=self._used.__getitem__)
-                if now - self._used[oldest] < self._idle:
+                if clock - self._used[oldest] < self._idle:
                     raise Refused(f"all {self._most} phones of this server are in use; try again later", 503)
                 self.drop(oldest)
             self._phones[session] = self._make()
-        self._used[session] = now
+        self._used[session] = clock
         return self._phones[session]
 
     def drop(self, session: str) -> None:

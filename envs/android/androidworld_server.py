@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from turnwise.envs.android.androidworld_phones import ANDROID_WORLD, AndroidWorldPhone, AndroidWorldPhones, Refused
 from turnwise.tools.android.androidworld_client import SESSION_HEADER
@@ -77,15 +77,15 @@ def create_app(
     app = FastAPI(title="turnwise androidworld", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.phones, app.state.max_body = phones, _MAX_BODY
 
-    def respond(status: int, content: Any) -> Response:
+    def respond(status: int, content: object) -> Response:
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
         return Response(body, status_code=status, media_type="application/json")
 
-    def answer(handler: _Handler, session: str, query: Query, body: bytes) -> Any:
+    def answer(handler: _Handler, session: str, query: Query, body: bytes) -> object:
         with phones.lock:
             return handler(phones.get(session), query, body)
 
-    def endpoint(handler: _Handler) -> Callable[[Request], Any]:
+    def endpoint(handler: _Handler) -> Callable[[Request], Awaitable[Response]]:
         async def respond_to(request: Request) -> Response:
             try:
                 session, body = _session(request), await request.body()
@@ -153,25 +153,25 @@ def _task(query: Query) -> tuple[str, int]:
 
 # What is done for each request
 
-_Handler = Callable[[AndroidWorldPhone, Query, bytes], Any]
+_Handler = Callable[[AndroidWorldPhone, Query, bytes], object]
 
 
 def _done(message: str) -> dict[str, str]:
     return {"status": "success", "message": message}
 
 
-def _reset(phone: AndroidWorldPhone, query: Query, body: bytes) -> Any:
+def _reset(phone: AndroidWorldPhone, query: Query, body: bytes) -> object:
     go_home = _truth(query, "go_home")
     phone.reset(go_home)
     return _done(f"Environment reset with go_home={go_home}.")
 
 
-def _screenshot(phone: AndroidWorldPhone, query: Query, body: bytes) -> Any:
+def _screenshot(phone: AndroidWorldPhone, query: Query, body: bytes) -> object:
     _truth(query, "wait_to_stabilize")  # a simulated phone is always at rest
     return phone.screenshot()
 
 
-def _execute(phone: AndroidWorldPhone, query: Query, body: bytes) -> Any:
+def _execute(phone: AndroidWorldPhone, query: Query, body: bytes) -> object:
     try:
         fields = json.loads(body)
     except (ValueError, RecursionError):
@@ -182,35 +182,35 @@ def _execute(phone: AndroidWorldPhone, query: Query, body: bytes) -> Any:
     return _done(f"Action {json.dumps(fields)} executed.")
 
 
-def _task_list(phone: AndroidWorldPhone, query: Query, body: bytes) -> Any:
+def _task_list(phone: AndroidWorldPhone, query: Query, body: bytes) -> object:
     names, most = list(phone.suite), _whole(query, "max_index")
     return {"task_list": names if most < 0 else names[:most]}
 
 
-def _task_length(phone: AndroidWorldPhone, query: Query, body: bytes) -> Any:
+def _task_length(phone: AndroidWorldPhone, query: Query, body: bytes) -> object:
     name = _text(query, "task_type")
     phone.id_of(name, 0)
     return {"length": len(phone.suite[name])}
 
 
-def _reinitialize(phone: AndroidWorldPhone, query: Query, body: bytes) -> Any:
+def _reinitialize(phone: AndroidWorldPhone, query: Query, body: bytes) -> object:
     instances, seed = _whole(query, "n_task_combinations", 2), _whole(query, "seed", 42)
     phone.reinitialize(instances, seed, _text(query, "task_family", ANDROID_WORLD))
     return _done(f"Task suite re-initialized with n_task_combinations={instances}, seed={seed}.")
 
 
-def _initialize(phone: AndroidWorldPhone, query: Query, body: bytes) -> Any:
+def _initialize(phone: AndroidWorldPhone, query: Query, body: bytes) -> object:
     name, index = _task(query)
     return {**_done(f"Task {name} {index} initialized."), **phone.initialize(name, index)}
 
 
-def _tear_down(phone: AndroidWorldPhone, query: Query, body: bytes) -> Any:
+def _tear_down(phone: AndroidWorldPhone, query: Query, body: bytes) -> object:
     name, index = _task(query)
     phone.tear_down(name, index)
     return _done(f"Task {name} {index} torn down.")
 
 
-def _score(phone: AndroidWorldPhone, query: Query, body: bytes) -> Any:
+def _score(phone: AndroidWorldPhone, query: Query, body: bytes) -> object:
     score, reasons = phone.score(*_task(query))
     return {"score": score, "reasons": list(reasons)}
 

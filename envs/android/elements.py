@@ -59,13 +59,13 @@ class ScreenElement:
 
     def says(self, text: str) -> bool:
         """Return whether one of its texts is this one; case and white space do not count."""
-        wanted = normal(text)
-        return any(normal(own) == wanted for own in self.texts)
+        target = normal(text)
+        return any(normal(own) == target for own in self.texts)
 
     def mentions(self, text: str) -> bool:
         """Return whether this text occurs in one of its texts; case and white space do not count."""
-        wanted = normal(text)
-        return any(wanted in normal(own) for own in self.texts)
+        target = normal(text)
+        return any(target in normal(own) for own in self.texts)
 
 
 def normal(text: str) -> str:
@@ -80,7 +80,7 @@ def normal(text: str) -> str:
 def folded(root: Node, size: tuple[int, int]) -> list[ScreenElement]:
     """Return the elements of a screen of this width and height, each row as one."""
     width, height = size
-    found: list[ScreenElement] = []
+    elements: list[ScreenElement] = []
     waiting = [(root, False)]  # and whether it is in something that can be touched
     while waiting:
         node, inside = waiting.pop()
@@ -93,11 +93,11 @@ def folded(root: Node, size: tuple[int, int]) -> list[ScreenElement]:
                 _gather(node, texts, state)
             if len(texts) > 1:
                 texts = list(dict.fromkeys(texts))
-            found.append(ScreenElement(len(found), node, tuple(texts), _kind(node, state[0]), *state))
+            elements.append(ScreenElement(len(elements), node, tuple(texts), _kind(node, state[0]), *state))
         if node.children:
             inside = inside or touchable
             waiting.extend([(child, inside) for child in reversed(node.children)])
-    return found
+    return elements
 
 
 def _own(node: Node) -> list[str]:
@@ -146,8 +146,8 @@ def _kind(node: Node, checkable: bool) -> str:
 def leaves(root: Node, size: tuple[int, int]) -> list[ScreenElement]:
     """Return the elements that AndroidWorld lists: leaves, nodes with a description, and nodes that scroll."""
     width, height = size
-    kept = [node for node in root.walk() if not node.children or node.description or node.scrollable]
-    shown = [node for node in kept if _visible(node, width, height)]
+    nodes = [node for node in root.walk() if not node.children or node.description or node.scrollable]
+    shown = [node for node in nodes if _visible(node, width, height)]
     return [
         ScreenElement(
             i, node, tuple(_own(node)), _kind(node, node.checkable), node.checkable, node.checked, node.selected
@@ -158,5 +158,5 @@ def leaves(root: Node, size: tuple[int, int]) -> list[ScreenElement]:
 
 def find(elements: Sequence[ScreenElement], text: str) -> ScreenElement | None:
     """Return the first element with a text, one that can be touched before one that cannot; or None."""
-    found = [element for element in elements if element.says(text)]
-    return next((element for element in found if element.kind != "text"), found[0] if found else None)
+    matches = [element for element in elements if element.says(text)]
+    return next((element for element in matches if element.kind != "text"), matches[0] if matches else None)

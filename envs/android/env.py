@@ -6,9 +6,9 @@ An action is one line of the short grammar or one JSON object of AndroidWorld (s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -20,6 +20,7 @@ from turnwise.envs.android.screen_text import FORMATS, admissible, scrolls
 from turnwise.envs.android.stock.source import StockTasks
 from turnwise.envs.android.task_source import DeviceTask, SimulatedTasks, TaskSource
 from turnwise.envs.android.tasks.judge import Verdict
+from turnwise.envs.android.values import Info, Observation, Options
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, UnknownOption, UnknownTask
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.spaces import Text
@@ -52,9 +53,9 @@ class _View(NamedTuple):
 @lru_cache(maxsize=KEPT)
 def _view_of(root: Node, size: tuple[int, int], format: str, apps: tuple[str, ...]) -> _View:
     """Return a screen of this width and height; one that a phone shows again is read once."""
-    known = FORMATS[format]
-    elements, more = known.elements(root, size), scrolls(root)
-    return _View(elements, known.text(elements, more), admissible(elements, more, apps))
+    reader = FORMATS[format]
+    elements, more = reader.elements(root, size), scrolls(root)
+    return _View(elements, reader.text(elements, more), admissible(elements, more, apps))
 
 
 class AndroidEnv(SavableEnv):
@@ -82,7 +83,7 @@ class AndroidEnv(SavableEnv):
         EnvError: an argument is invalid, or no task fits.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"]}  # noqa: RUF012 (Gymnasium's attribute)
+    metadata: Info = {"render_modes": ["ansi", "rgb_array"]}  # noqa: RUF012 (Gymnasium's attribute)
     SNAPSHOT_FORMAT = ("Android", 1)
     EXAMPLE_ACTION = "tap 3"
 
@@ -95,7 +96,7 @@ class AndroidEnv(SavableEnv):
         task_types: str | Sequence[str] | None = None,
         injections: float = 0.0,
         device: str | None = None,
-        connection: Mapping[str, Any] | None = None,
+        connection: Options | None = None,
         size: tuple[int, int] = (540, 1200),
         instructions: bool = True,
         render_mode: str | None = None,
@@ -116,9 +117,11 @@ class AndroidEnv(SavableEnv):
         self._key = ""
         if self._images:
             image = gymnasium.spaces.Box(0, 255, (self._size[1], self._size[0], 3), np.uint8)
-            self.observation_space: gymnasium.Space[Any] = gymnasium.spaces.Dict({"text": Text(), "image": image})
+            self.observation_space: gymnasium.Space[Observation] = gymnasium.spaces.Dict(
+                {"text": Text(), "image": image}
+            )
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Info:
         """Return the state without the phone, to which the actions lead again.
 
         Raises:
@@ -128,7 +131,7 @@ class AndroidEnv(SavableEnv):
             self._check_replayable("copied")
         return self.__dict__ | {"_episode": None, "_verdict": None, "_now": None}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Info) -> None:
         """Restore the state, and play the episode again."""
         self.__dict__.update(state)
         if self.task_id is not None:
@@ -164,7 +167,7 @@ class AndroidEnv(SavableEnv):
             raise EnvError("no plan: the episode has ended without success")
         return episode.plan(self._answer, self._format.expert)
 
-    def render(self) -> Any:
+    def render(self) -> Observation:
         """Return the screen as uint8 [H, W, 3], or the last exchange as text, as `render_mode` says."""
         if self.render_mode == "rgb_array" and self._episode is not None:
             return self._episode.device.screenshot(self._size)
@@ -178,7 +181,7 @@ class AndroidEnv(SavableEnv):
         with DeviceFailures():
             return self._source.draw(self.np_random)
 
-    def start_task(self, task: str, options: Mapping[str, Any]) -> Any:
+    def start_task(self, task: str, options: Options) -> Observation:
         try:
             with DeviceFailures():
                 self._begin(self._source.start(task))
@@ -193,7 +196,7 @@ class AndroidEnv(SavableEnv):
         self._episode, self._played, self._answer, self._verdict, self._now = episode, [], "", None, None
         self._harm = episode.harm("")
 
-    def take_action(self, action: str) -> tuple[Any, float, bool]:
+    def take_action(self, action: str) -> tuple[Observation, float, bool]:
         self._played.append(action)
         with DeviceFailures():
             problem = self._act(action)
@@ -236,19 +239,19 @@ class AndroidEnv(SavableEnv):
             self._now = _view_of(device.dump(), device.size(), self._format.name, tuple(episode.apps))
         return self._now
 
-    def _observe(self, head: str) -> Any:
+    def _observe(self, head: str) -> Observation:
         text = f"{head}{self._view().text}"
         return self._with_image(text) if self._images else text
 
-    def _with_image(self, text: str) -> dict[str, Any]:
+    def _with_image(self, text: str) -> Info:
         return {"text": text, "image": self.episode.device.screenshot(self._size)}
 
     def is_over(self) -> bool:
         return self._verdict is not None
 
-    def get_info(self, valid: bool) -> dict[str, Any]:
+    def get_info(self, valid: bool) -> Info:
         episode, verdict, view = self.episode, self._verdict, self._view()
-        info: dict[str, Any] = {
+        info: Info = {
             "task": self.task_id or "",
             "state": self._state(),
             "admissible_actions": [] if verdict else [*view.admissible, *episode.keys()],
@@ -285,7 +288,7 @@ class AndroidEnv(SavableEnv):
         finally:
             self.last_exchange = (action, shown)
 
-    def restore(self, data: bytes, /) -> tuple[Any, dict[str, Any]]:
+    def restore(self, data: bytes, /) -> tuple[Observation, Info]:
         """Resume the episode of a snapshot, taken from an environment with the same arguments.
 
         Returns:
@@ -300,10 +303,10 @@ class AndroidEnv(SavableEnv):
             return self.last_exchange[1], info
         return shown, info
 
-    def snapshot_arguments(self) -> dict[str, Any]:
+    def snapshot_arguments(self) -> Info:
         return {**self._source.arguments(), "format": self._format.name}
 
-    def save_episode(self) -> dict[str, Any]:
+    def save_episode(self) -> Info:
         return {"played": self._played}
 
     def _check_replayable(self, done: str) -> None:
@@ -337,7 +340,7 @@ class AndroidEnv(SavableEnv):
 
 def _source(
     device: str | None,
-    connection: Mapping[str, Any] | None,
+    connection: Options | None,
     chosen: tuple[str, list[str] | None, list[str] | None],
     injections: float,
 ) -> TaskSource:
@@ -350,12 +353,12 @@ def _source(
     return StockTasks(device, *chosen, connection)
 
 
-def _names(option: str, given: str | Sequence[str] | None) -> list[str] | None:
-    if given is None:
+def _names(option: str, value: str | Sequence[str] | None) -> list[str] | None:
+    if value is None:
         return None
-    names = [given] if isinstance(given, str) else list(given) if isinstance(given, Sequence) else []
+    names = [value] if isinstance(value, str) else list(value) if isinstance(value, Sequence) else []
     if not names or not all(isinstance(name, str) for name in names):
-        raise UnknownOption(f"{option} must be a name, or a list of names, got {given!r}")
+        raise UnknownOption(f"{option} must be a name, or a list of names, got {value!r}")
     return names
 
 

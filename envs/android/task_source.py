@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count as count_from
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from turnwise.envs.android.tasks.effects import Answer, Effect, Infeasible
 from turnwise.envs.android.tasks.expert import NoWay, Writer, as_read, play
 from turnwise.envs.android.tasks.judge import Content, Verdict, content, judge
 from turnwise.envs.android.tasks.template import SPLITS, PhoneTask, TaskTemplate, all_templates, make_task, split_of
+from turnwise.envs.android.values import Options
 from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.validation import choice, number
 from turnwise.phone.adb.direct import DirectDevice
@@ -91,7 +92,7 @@ class TaskSource(Protocol):
         """
         ...
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> Options:
         """Return what must be equal for two sources to have the same tasks."""
         ...
 
@@ -121,32 +122,32 @@ class SimulatedTasks:
         """
         self._split = choice("split", split, SPLITS)
         self._injections = number("injections", injections, 0.0, 1.0)
-        known = all_templates()
+        templates = all_templates()
         for name in task_types or ():
-            choice("task type", name, known)
-        used = sorted({app for template in known.values() for app in template.apps})
+            choice("task type", name, templates)
+        used = sorted({app for template in templates.values() for app in template.apps})
         for app in apps or ():
             choice("app", app, used)
         self._apps, self._types = apps, task_types
-        self._templates = [t for _, t in sorted(known.items()) if self._chosen(t)]
+        self._templates = [t for _, t in sorted(templates.items()) if self._chosen(t)]
         if not self._templates:
             raise UnknownOption(self._nothing_left())
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Return how to make it again: templates hold functions, which cannot be pickled."""
         return SimulatedTasks, (self._split, self._apps, self._types, self._injections)
 
     def _choice(self) -> str:
         """Return the arguments that leave tasks out, as they were given."""
-        given = {"apps": self._apps, "task_types": self._types}
-        return ", ".join(f"{name}={value}" for name, value in given.items() if value is not None)
+        options = {"apps": self._apps, "task_types": self._types}
+        return ", ".join(f"{name}={value}" for name, value in options.items() if value is not None)
 
     def _nothing_left(self) -> str:
         """Return that no template is left, and what the first wanted ones would need."""
         needs = [f"no task template fits {', '.join(filter(None, [f'split={self._split!r}', self._choice()]))}"]
         for name in list(dict.fromkeys(self._types or ()))[:3]:
             template = all_templates()[name]
-            splits = [one for one in SPLITS if any(split_of(template, instance) == one for instance in range(50))]
+            splits = [split for split in SPLITS if any(split_of(template, instance) == split for instance in range(50))]
             needs.append(f"{name} needs apps={list(template.apps)} and has tasks in the splits {splits}")
         return "; ".join(needs)
 
@@ -189,11 +190,11 @@ class SimulatedTasks:
         if (split := split_of(template, int(instance))) != self._split:
             raise UnknownTask(f"task {task!r} belongs to the split {split!r}, not to {self._split!r}")
         if template not in self._templates:
-            wanted = f"apps={list(template.apps)} and task_types={[name]} would allow it"
-            raise UnknownTask(f"task {task!r} is left out by {self._choice()}; {wanted}")
+            hint = f"apps={list(template.apps)} and task_types={[name]} would allow it"
+            raise UnknownTask(f"task {task!r} is left out by {self._choice()}; {hint}")
         return SimulatedTask(make_task(name, int(instance), self._injections))
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> Options:
         """Return split and choice."""
         return {"split": self._split, "apps": self._apps, "task_types": self._types, "injections": self._injections}
 
@@ -241,11 +242,11 @@ class SimulatedTask:
     def _contents(self) -> tuple[Content, Content]:
         """Return what the phone held at the start, and what it holds now."""
         phone = self.phone
-        now = phone.snapshot()
+        current = phone.snapshot()
         after = content(phone)
         phone.restore(self._first)
         before = content(phone, list(after.databases))
-        phone.restore(now)
+        phone.restore(current)
         return before, after
 
     def plan(self, answer: str, write: Writer) -> list[str]:

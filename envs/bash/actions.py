@@ -38,7 +38,7 @@ class Submission:
     answer: str
 
 
-def parse_action(said: str) -> ShellCommand | Submission | str:
+def parse_action(reply: str) -> ShellCommand | Submission | str:
     """Return the action in a text, or a sentence that tells the agent why there is none. Never raises.
 
     >>> parse_action("wc -l notes.txt")
@@ -48,9 +48,9 @@ def parse_action(said: str) -> ShellCommand | Submission | str:
     >>> parse_action(" ")
     'the action was empty: give a shell command, or submit'
     """
-    text = said.replace("\r\n", "\n").strip()
-    if found := _FENCE.match(text):
-        text = found["text"].strip()
+    text = reply.replace("\r\n", "\n").strip()
+    if fence := _FENCE.match(text):
+        text = fence["text"].strip()
     if not text:
         return "the action was empty: give a shell command, or submit"
     if len(text) > LONGEST:

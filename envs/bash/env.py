@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.bash.actions import FORMS, Submission, parse_action
 from turnwise.envs.bash.expert import restore_commands
@@ -20,6 +20,7 @@ from turnwise.envs.bash.grading import BashGrade, grade
 from turnwise.envs.bash.shell import LIMITS, ROOT, Shell
 from turnwise.envs.bash.task import BashTask
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset
+from turnwise.envs.info import Info
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.text import SavableEnv
 from turnwise.envs.truncation import truncate
@@ -86,12 +87,12 @@ class BashEnv(SavableEnv):
         self._budget = integer("budget", budget, 100, of="characters")
         choice("sandbox", sandbox, ("auto", *BACKENDS))
         seconds = number("seconds", seconds, 0.1, 600)
-        wanted = limits or LIMITS
-        wanted = wanted.but(wall=max(wanted.wall, seconds + 5), cpu=max(wanted.cpu, seconds + 1))
+        resources = limits or LIMITS
+        resources = resources.but(wall=max(resources.wall, seconds + 5), cpu=max(resources.cpu, seconds + 1))
         self._shell = Shell(
-            partial(start, wanted, backend=sandbox, image=image),
+            partial(start, resources, backend=sandbox, image=image),
             seconds,
-            f"{sandbox} {image} {seconds} {wanted}" if flag("memory", memory) else None,
+            f"{sandbox} {image} {seconds} {resources}" if flag("memory", memory) else None,
         )
         self._task: BashTask | None = None
         self._tree: FileTree = {}
@@ -148,7 +149,7 @@ class BashEnv(SavableEnv):
     def draw_task(self) -> str:
         return task_ids(self._split, self._level, 1, int(self.np_random.integers(_DRAWN_FROM)))[0]
 
-    def start_task(self, task: str, options: Mapping[str, Any]) -> str:
+    def start_task(self, task: str, options: Mapping[str, object]) -> str:
         """Return the instruction and a summary of the actions."""
         self._begin(generate(task))
         return f"{self.task.statement}\n{_HELP}"
@@ -159,17 +160,17 @@ class BashEnv(SavableEnv):
         self._route = {self._key(): 0}
 
     def take_action(self, action: str) -> tuple[str, float, bool]:
-        found, valid, reward = parse_action(action), True, 0.0
-        if isinstance(found, str):
-            said, valid = found, False
-        elif isinstance(found, Submission):
-            self._answer = found.answer
+        parsed, valid, reward = parse_action(action), True, 0.0
+        if isinstance(parsed, str):
+            reply, valid = parsed, False
+        elif isinstance(parsed, Submission):
+            self._answer = parsed.answer
             self._grade = grade(self.task, self._tree, self._answer)
             reward = self._score()
-            said = "Submitted: the task is done." if self._grade.won else "Submitted: the task is not done."
+            reply = "Submitted: the task is done." if self._grade.won else "Submitted: the task is not done."
         else:
-            said, valid = self._command(found.text)
-        return truncate(said, self._budget), reward, valid
+            reply, valid = self._command(parsed.text)
+        return truncate(reply, self._budget), reward, valid
 
     def is_over(self) -> bool:
         return self._grade is not None
@@ -199,10 +200,10 @@ class BashEnv(SavableEnv):
             return 0.0
         return {"partial": self._grade.partial, "gain": self._grade.gain}.get(self._reward, float(self._grade.won))
 
-    def snapshot_arguments(self) -> dict[str, Any]:
+    def snapshot_arguments(self) -> dict[str, object]:
         return {"split": self._split, "level": self._level.text, "reward": self._reward, "budget": self._budget}
 
-    def save_episode(self) -> dict[str, Any]:
+    def save_episode(self) -> dict[str, object]:
         return {
             "files": base64.b64encode(to_tar(self._tree)).decode(),
             "folder": self._folder,
@@ -213,7 +214,7 @@ class BashEnv(SavableEnv):
         }
 
     def load_episode(self, task: str, saved: Fields) -> None:
-        known = generate(task)
+        generated = generate(task)
         try:
             tree = from_tar(base64.b64decode(saved.get("files", str), validate=True))
             route = {str(key): int(done) for key, done in saved.get("route", list)}
@@ -221,11 +222,11 @@ class BashEnv(SavableEnv):
             raise BadSnapshot(f"the snapshot has unreadable files or an unreadable route: {error}") from None
         folder, answer = saved.get("folder", str), saved.get("answer", str)
         looked, over = saved.get("looked", bool), saved.get("over", bool)
-        self._begin(known)
+        self._begin(generated)
         self._tree, self._folder, self._answer, self._route = tree, folder, answer, route
-        self._looked, self._grade = looked, grade(known, tree, answer) if over else None
+        self._looked, self._grade = looked, grade(generated, tree, answer) if over else None
 
-    def get_info(self, valid: bool) -> dict[str, Any]:
+    def get_info(self, valid: bool) -> Info:
         over = self._grade is not None
         return {
             "task": self.task.id,

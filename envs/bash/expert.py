@@ -16,10 +16,10 @@ __all__ = ["restore_commands"]
 _CHUNK: Final = 3000  # bytes that one command writes, so that it stays shorter than the longest action
 
 
-def restore_commands(tree: Mapping[str, FileNode], wanted: Mapping[str, FileNode]) -> list[str]:
+def restore_commands(tree: Mapping[str, FileNode], goal: Mapping[str, FileNode]) -> list[str]:
     """Return commands that turn one tree into another, from any current folder."""
     commands = [f"cd {ROOT}"]
-    for step in _steps(tree, wanted):
+    for step in _steps(tree, goal):
         joined = f"{commands[-1]}; {step}"
         if len(joined) <= LONGEST // 2:
             commands[-1] = joined
@@ -28,27 +28,27 @@ def restore_commands(tree: Mapping[str, FileNode], wanted: Mapping[str, FileNode
     return commands
 
 
-def _steps(tree: Mapping[str, FileNode], wanted: Mapping[str, FileNode]) -> Iterator[str]:
+def _steps(tree: Mapping[str, FileNode], goal: Mapping[str, FileNode]) -> Iterator[str]:
     gone: list[str] = []
     for path, node in sorted(tree.items()):
-        if path in wanted and wanted[path].kind == node.kind:
+        if path in goal and goal[path].kind == node.kind:
             continue
         if not any(path.startswith(f"{other}/") for other in gone):
             gone.append(path)
             yield f"rm -rf {_quoted(path)}"
-    for path, node in sorted(wanted.items()):
-        found = tree.get(path)
-        if found is not None and found.kind != node.kind:
-            found = None
+    for path, node in sorted(goal.items()):
+        present = tree.get(path)
+        if present is not None and present.kind != node.kind:
+            present = None
         if node.kind == "folder":
-            if found is None:
+            if present is None:
                 yield f"mkdir -p {_quoted(path)}"
         elif node.kind == "link":
             yield f"ln -sfn {_quoted(node.data.decode())} {_quoted(path)}"
-        elif found is None or found.data != node.data:
+        elif present is None or present.data != node.data:
             yield f"rm -f {_quoted(path)}"
             yield from _written(path, node.data)
-        if node.kind != "link" and (found is None or found != node):
+        if node.kind != "link" and (present is None or present != node):
             yield f"chmod {node.mode:o} {_quoted(path)}"
 
 

@@ -58,12 +58,12 @@ def folder(mode: int = 0o755) -> FileNode:
 
 def with_folders(tree: Mapping[str, FileNode]) -> FileTree:
     """Return the tree with an entry for every parent folder, sorted by path."""
-    found = dict(tree)
+    entries = dict(tree)
     for path in tree:
         for parent in PurePosixPath(path).parents:
             if str(parent) != ".":
-                found.setdefault(str(parent), folder())
-    return dict(sorted(found.items()))
+                entries.setdefault(str(parent), folder())
+    return dict(sorted(entries.items()))
 
 
 def from_tar(archive: bytes) -> FileTree:

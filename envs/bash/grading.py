@@ -90,32 +90,32 @@ def _partial(task: BashTask, tree: Mapping[str, FileNode], answer: str) -> float
     return min(0.99, 0.01 + 0.33 * (1 - math.erf(len(ours ^ theirs))) + 0.33 * share + 0.33 * alike)
 
 
-def _differ(task: BashTask, one: FileNode | None, other: FileNode | None) -> bool:
+def _differ(task: BashTask, node: FileNode | None, other: FileNode | None) -> bool:
     """Return whether two states of a path differ in a way that matters."""
-    if one is None or other is None:
-        here = one or other
+    if node is None or other is None:
+        here = node or other
         return here is not None and here.kind != "folder"
-    if one.kind == other.kind == "file" and not task.modes:
-        return one.data != other.data
-    return one != other if one.kind != "folder" else other.kind != "folder"
+    if node.kind == other.kind == "file" and not task.modes:
+        return node.data != other.data
+    return node != other if node.kind != "folder" else other.kind != "folder"
 
 
-def _right(task: BashTask, path: str, found: FileNode | None) -> bool:
-    wanted = task.after.get(path)
-    if wanted is None:
-        return found is None or found.kind == "folder"
-    if wanted.kind == "folder":
+def _right(task: BashTask, path: str, node: FileNode | None) -> bool:
+    goal = task.after.get(path)
+    if goal is None:
+        return node is None or node.kind == "folder"
+    if goal.kind == "folder":
         asked = path not in task.before
-        return found.kind == "folder" if found else not asked
-    if found is None or found.kind != wanted.kind:
+        return node.kind == "folder" if node else not asked
+    if node is None or node.kind != goal.kind:
         return False
-    if task.modes and found.mode != wanted.mode:
+    if task.modes and node.mode != goal.mode:
         return False
     if path in task.archives:
-        return (contents := _archive_contents(found.data)) is not None and contents == _archive_contents(wanted.data)
-    if found.data == wanted.data:
+        return (contents := _archive_contents(node.data)) is not None and contents == _archive_contents(goal.data)
+    if node.data == goal.data:
         return True
-    return task.before.get(path) != wanted and found.data.removesuffix(b"\n") == wanted.data.removesuffix(b"\n")
+    return task.before.get(path) != goal and node.data.removesuffix(b"\n") == goal.data.removesuffix(b"\n")
 
 
 def _archive_contents(data: bytes) -> dict[str, bytes] | None:
@@ -132,17 +132,17 @@ def _archive_contents(data: bytes) -> dict[str, bytes] | None:
     return {entry.path: entry.data for entry in entries if entry.kind == "file"}
 
 
-def same_answer(given: str, wanted: str) -> bool:
+def same_answer(answer: str, expected: str) -> bool:
     """Return whether an answer is right, ignoring whitespace, surrounding quotes and the notation of numbers.
 
     >>> same_answer(" `1,200` ", "1200"), same_answer("12 files", "12")
     (True, False)
     """
-    given = " ".join(given.split()).strip("`'\"").removeprefix("./").strip()
-    if given == wanted:
+    answer = " ".join(answer.split()).strip("`'\"").removeprefix("./").strip()
+    if answer == expected:
         return True
-    number = _number(wanted)
-    return number is not None and _number(given.replace(",", "")) == number
+    number = _number(expected)
+    return number is not None and _number(answer.replace(",", "")) == number
 
 
 def _number(text: str) -> Decimal | None:
@@ -154,7 +154,7 @@ def _number(text: str) -> Decimal | None:
         return None
 
 
-def _similarity(one: str, other: str) -> float:
-    a, b = Counter(_WORD.findall(one.lower())), Counter(_WORD.findall(other.lower()))
+def _similarity(text: str, other: str) -> float:
+    a, b = Counter(_WORD.findall(text.lower())), Counter(_WORD.findall(other.lower()))
     size = math.sqrt(sum(n * n for n in a.values()) * sum(n * n for n in b.values()))
     return sum(a[word] * b[word] for word in a) / size if size else 0.0

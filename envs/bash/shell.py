@@ -137,20 +137,20 @@ class Shell:
             self.close()
             after, note = tree, f"[the files were put back as they were before: {error}]"
         gone = "at" in control and not control["at"]
-        place = "" if gone else _current_folder(control.get("at", ""), control.get("root", home), folder)
-        if gone or not (place.startswith("/") or _is_folder(after, place)):
-            place, note = "", note or f"[the folder in which the shell was is gone: this is {ROOT}]"
+        current = "" if gone else _current_folder(control.get("at", ""), control.get("root", home), folder)
+        if gone or not (current.startswith("/") or _is_folder(after, current)):
+            current, note = "", note or f"[the folder in which the shell was is gone: this is {ROOT}]"
         elif "lost" in control:
             note = note or f"[the folder {folder} cannot be entered: this is {ROOT}]"
         text = escape_unprintable(_rename_folder(result.stdout, home, ROOT))
         parts = [text.rstrip("\n"), note, _ending(result, self._seconds)]
         understood = "syntax" not in control and (result.code != _NOT_FOUND or after != tree)
-        answer = ShellResult("\n".join(part for part in parts if part) or "(no output)", understood, after, place)
+        answer = ShellResult("\n".join(part for part in parts if part) or "(no output)", understood, after, current)
         return answer, result.stop == "exit" and not note
 
 
-def _size(found: tuple[ShellResult, bool]) -> int | None:
-    answer, sure = found
+def _size(run: tuple[ShellResult, bool]) -> int | None:
+    answer, sure = run
     return len(answer.text) + sum(len(node.data) for node in answer.tree.values()) if sure else None
 
 
@@ -169,19 +169,19 @@ def _read_tree(box: Box) -> FileTree:
 def _control_lines(channel: str, nonce: str) -> dict[str, str]:
     """Return the control lines of the shell: first word -> rest of the line."""
     lines = (line.removeprefix(nonce + " ") for line in channel.split("\n") if line.startswith(nonce + " "))
-    return {word: rest for word, _, rest in (line.partition(" ") for line in lines)}
+    return {word: value for word, _, value in (line.partition(" ") for line in lines)}
 
 
-def _current_folder(place: str, root: str, before: str) -> str:
+def _current_folder(path: str, root: str, before: str) -> str:
     """Return the current folder relative to the sandbox folder; the previous one if the shell did not report it.
 
     A program can report anything in its stead; what cannot be the argument of a command counts as not reported.
     """
-    if not place.startswith("/") or len(place) > _LONGEST_PATH or "\0" in place:
+    if not path.startswith("/") or len(path) > _LONGEST_PATH or "\0" in path:
         return before
-    if place == root:
+    if path == root:
         return ""
-    return place.removeprefix(root + "/")
+    return path.removeprefix(root + "/")
 
 
 def _is_folder(tree: FileTree, path: str) -> bool:

@@ -60,13 +60,13 @@ def all_episodes(explorer: Explorer) -> list[ProbeEpisode]:
     return [episode for episodes in explorer.episodes.values() for episode in episodes]
 
 
-def failed(explorer: Explorer, episode: ProbeEpisode, turn: int, what: str, claim: str) -> RuleFailed:
+def failed(explorer: Explorer, episode: ProbeEpisode, turn: int, problem: str, claim: str) -> RuleFailed:
     """Return the failure of a rule at a turn of an episode; `claim` is an assertion about `answers`."""
     code = script(explorer.source, episode.task, episode.seed, claim, runs={"answers": episode.actions[:turn]})
-    return RuleFailed(what, code)
+    return RuleFailed(problem, code)
 
 
-def free_script(explorer: Explorer, task: str | None, claim: str, actions: Sequence[Any]) -> str:
+def free_script(explorer: Explorer, task: str | None, claim: str, actions: Sequence[object]) -> str:
     """Return a script that plays without a turn limit."""
     code = explorer.source if explorer.source.limit is None else explorer.source.limited_code(-1)
     return script(code, task, explorer.seed, claim, runs={"answers": actions})
@@ -93,13 +93,13 @@ def last_line(explorer: Explorer) -> str:
 
 def states_seen(episodes: Sequence[ProbeEpisode], most: int) -> list[tuple[tuple[Any, ...], ProbeStep]]:
     """Return unfinished steps in different states, spread over the episodes."""
-    found: dict[Any, tuple[tuple[Any, ...], ProbeStep]] = {}
+    states: dict[object, tuple[tuple[object, ...], ProbeStep]] = {}
     for episode in episodes:
         for moment in episode.moments:
             if not moment.over:
                 key = moment.key if moment.key is not None else episode.actions[: moment.turn]
-                found.setdefault(key, (episode.actions[: moment.turn], moment))
-    spots = list(found.values())
+                states.setdefault(key, (episode.actions[: moment.turn], moment))
+    spots = list(states.values())
     return spots[:: max(1, -(-len(spots) // most))]
 
 

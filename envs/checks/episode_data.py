@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import gymnasium
 import numpy as np
 
-from turnwise.envs.info import ADMISSIBLE, SCORE, STATE, TASK, VALID, WON
+from turnwise.envs.info import ADMISSIBLE, SCORE, STATE, TASK, VALID, WON, Environment
 from turnwise.envs.registration import find, make
 
 __all__ = [
@@ -113,9 +112,9 @@ class ProbeEpisode:
 class Crash(Exception):
     """The environment raised an unexpected exception, or broke Gymnasium's contract."""
 
-    def __init__(self, what: str, task: str | None, seed: int, actions: Sequence[Any], claim: str = "") -> None:
+    def __init__(self, message: str, task: str | None, seed: int, actions: Sequence[object], claim: str = "") -> None:
         """Keep what happened, the actions, and an assertion that shows it."""
-        super().__init__(what)
+        super().__init__(message)
         self.task, self.seed, self.actions, self.claim = task, seed, tuple(actions), claim
 
 
@@ -124,13 +123,13 @@ class EnvSource:
     """How to make the environment, here and in a script."""
 
     name: str
-    build: Callable[..., gymnasium.Env[Any, Any]] = field(repr=False)
+    build: Callable[..., Environment] = field(repr=False)
     code: str
     limit: int | None
     """Turn limit of the registration."""
 
     @classmethod
-    def of(cls, env: str | Callable[..., gymnasium.Env[Any, Any]], kwargs: Mapping[str, Any]) -> EnvSource:
+    def of(cls, env: str | Callable[..., Environment], kwargs: Mapping[str, Any]) -> EnvSource:
         """Return the source of an id, or of a callable that takes `kwargs`.
 
         Raises:
@@ -149,7 +148,7 @@ class EnvSource:
         limit = kwargs.get("max_episode_steps", spec.max_episode_steps)
         return cls(spec.id, functools.partial(make, env, **kwargs), code, limit if limit != -1 else None)
 
-    def limited(self, turns: int) -> gymnasium.Env[Any, Any]:
+    def limited(self, turns: int) -> Environment:
         """Return an instance with another turn limit (-1: none), if `limit` is not None."""
         return self.build(max_episode_steps=turns)
 
@@ -160,26 +159,26 @@ class EnvSource:
         return f"{head}, max_episode_steps={turns})"
 
 
-def _name(env: Callable[..., Any]) -> str:
+def _name(env: Callable[..., object]) -> str:
     """Return a name for a callable."""
     inner = env.func if isinstance(env, functools.partial) else env
     return str(getattr(inner, "__qualname__", repr(env)))
 
 
-def _code_of(env: Callable[..., Any], kwargs: Mapping[str, Any]) -> str:
+def _code_of(env: Callable[..., object], kwargs: Mapping[str, object]) -> str:
     """Return code that makes the environment, with a placeholder if the callable cannot be imported."""
-    args: tuple[Any, ...] = ()
+    args: tuple[object, ...] = ()
     if isinstance(env, functools.partial):
         args, kwargs, env = env.args, {**env.keywords, **kwargs}, env.func
     module, name = getattr(env, "__module__", None), getattr(env, "__qualname__", "")
-    given = ", ".join([*map(repr, args), *(f"{key}={value!r}" for key, value in kwargs.items())])
+    arguments = ", ".join([*map(repr, args), *(f"{key}={value!r}" for key, value in kwargs.items())])
     if not module or not name or "<" in name:
-        return f"env = ...  # made by {env!r}, given to check_env" + (f" ({given})" if given else "")
-    return f"from {module} import {name.partition('.')[0]}\n\nenv = {name}({given})"
+        return f"env = ...  # made by {env!r}, given to check_env" + (f" ({arguments})" if arguments else "")
+    return f"from {module} import {name.partition('.')[0]}\n\nenv = {name}({arguments})"
 
 
 def script(
-    source: EnvSource | str, task: str | None, seed: int, *blocks: str, runs: Mapping[str, Sequence[Any]]
+    source: EnvSource | str, task: str | None, seed: int, *blocks: str, runs: Mapping[str, Sequence[object]]
 ) -> str:
     """Return a script that plays and then asserts.
 
@@ -205,7 +204,7 @@ def script(
     return "\n".join(part for part in (code, "\n\n" + play, "", plays, *blocks) if part or part == "") + "\n"
 
 
-def literal(action: Any) -> str:
+def literal(action: object) -> str:
     """Return the code of an action or a list of actions; NumPy numbers become Python numbers."""
     if isinstance(action, list):
         return "[" + ", ".join(map(literal, action)) + "]"
@@ -238,30 +237,30 @@ def difference(a: ProbeStep, b: ProbeStep, *, keys: Iterable[str] = CONTRACT, st
         pairs += [(name, getattr(a, name), getattr(b, name)) for name in ("reward", "terminated", "truncated")]
     for key in keys:
         pairs.append((f'info["{key}"]', _canonical(key, a.info), _canonical(key, b.info)))
-    for name, one, other in pairs:
-        if not same(one, other):
-            return f"{name} is {cut(one)} and {cut(other)}"
+    for name, value, other in pairs:
+        if not same(value, other):
+            return f"{name} is {cut(value)} and {cut(other)}"
     return None
 
 
-def _canonical(key: str, info: Mapping[str, Any]) -> Any:
+def _canonical(key: str, info: Mapping[str, object]) -> object:
     """Return info[key] in a canonical order."""
     value = info.get(key)
     return sorted(value, key=repr) if key == ADMISSIBLE and isinstance(value, list) else value
 
 
-def cut(value: Any, longest: int = 160) -> str:
+def cut(value: object, longest: int = 160) -> str:
     """Return a value for a message, shortened if necessary."""
     text = repr(value)
     return text if len(text) <= longest else f"{text[: longest - 20]}... ({len(text)} characters)"
 
 
-def read_step(raw: Any, task: str | None, seed: int, actions: Sequence[Any]) -> ProbeStep:
+def read_step(raw: object, task: str | None, seed: int, actions: Sequence[object]) -> ProbeStep:
     """Return a result as a step (not copied), or raise a Crash if it breaks Gymnasium's contract."""
     call, size = ("step()", 5) if actions else ("reset()", 2)
 
-    def crash(what: str, claim: str) -> Crash:
-        return Crash(f"{call} {what}", task, seed, actions, claim)
+    def crash(problem: str, claim: str) -> Crash:
+        return Crash(f"{call} {problem}", task, seed, actions, claim)
 
     if not isinstance(raw, tuple) or len(raw) != size:
         claim = f"assert len(answers[-1]) == 5  # {call} has to return {size} values"

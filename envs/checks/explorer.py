@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
 
 from turnwise.envs.checks.episode_data import (
@@ -23,10 +22,11 @@ from turnwise.envs.checks.episode_data import (
     same,
 )
 from turnwise.envs.errors import EnvError
+from turnwise.envs.info import Environment
 
 __all__ = ["Explorer", "PlayExpert"]
 
-PlayExpert = Callable[[Callable[[], gymnasium.Env[Any, Any]], str, int], tuple[bool, list[str]]]
+PlayExpert = Callable[[Callable[[], Environment], str, int], tuple[bool, list[str]]]
 """Plays a task as an agent that follows plan(): (make, task, seed) -> (won, actions)."""
 
 
@@ -38,7 +38,7 @@ class Explorer:
         source: EnvSource,
         seed: int,
         effort: Effort,
-        actions: Sequence[Any] = (),
+        actions: Sequence[object] = (),
         play_expert: PlayExpert | None = None,
     ) -> None:
         """Make the shared instance; `actions` are tried where the environment does not list admissible ones."""
@@ -48,11 +48,11 @@ class Explorer:
         self.tasks: list[str | None] = [None]
         self.episodes: dict[str | None, list[ProbeEpisode]] = {}
         self.seconds: list[float] = []
-        self._free: gymnasium.Env[Any, Any] | None = None
+        self._free: Environment | None = None
         self._fans: dict[tuple[str | None, tuple[Any, ...]], list[tuple[Any, ProbeStep]]] = {}
 
     @property
-    def free(self) -> gymnasium.Env[Any, Any]:
+    def free(self) -> Environment:
         """An instance without the turn limit of the registration, for long replays."""
         if self._free is None:
             self._free = self.env if self.source.limit is None else self.source.limited(-1)
@@ -67,7 +67,7 @@ class Explorer:
         """Return whether the environment has an optional method."""
         return bool(self.env.has_wrapper_attr(method))
 
-    def task_ids(self, env: gymnasium.Env[Any, Any] | None = None, *args: Any) -> Any:
+    def task_ids(self, env: Environment | None = None, *args: object) -> Any:
         """Return the result of task_ids()."""
         return (env or self.env).get_wrapper_attr("task_ids")(*args)
 
@@ -79,9 +79,9 @@ class Explorer:
     def play(
         self,
         task: str | None,
-        actions: Sequence[Any],
+        actions: Sequence[object],
         *,
-        env: gymnasium.Env[Any, Any] | None = None,
+        env: Environment | None = None,
         seed: int | None = None,
     ) -> ProbeEpisode:
         """Return the episode of these actions, up to its end.
@@ -95,10 +95,10 @@ class Explorer:
     def walk(
         self,
         task: str | None,
-        choose: Callable[[ProbeStep, int], Any],
+        choose: Callable[[ProbeStep, int], object],
         turns: int,
         *,
-        env: gymnasium.Env[Any, Any] | None = None,
+        env: Environment | None = None,
         seed: int | None = None,
     ) -> ProbeEpisode:
         """Return an episode with the actions of `choose(step, number of actions so far)`; None stops it.
@@ -108,7 +108,7 @@ class Explorer:
         """
         env = env or self.env
         seed = self.seed if seed is None else seed
-        taken: list[Any] = []
+        taken: list[object] = []
         raw = self._run(lambda: env.reset(seed=seed, options=_options(task)), "reset()", task, seed, taken)
         returned = [read_step(raw, task, seed, taken)]
         moments = [copy.deepcopy(returned[0])]
@@ -124,14 +124,16 @@ class Explorer:
             moments.append(copy.deepcopy(returned[-1]))
         return ProbeEpisode(task, seed, tuple(taken), tuple(moments), _altered(returned, moments))
 
-    def _run(self, call: Callable[[], Any], what: str, task: str | None, seed: int, actions: Sequence[Any]) -> Any:
+    def _run(
+        self, call: Callable[[], object], call_name: str, task: str | None, seed: int, actions: Sequence[object]
+    ) -> object:
         """Call the environment; an exception becomes a Crash."""
         try:
             return call()
         except Exception as error:
-            raise Crash(f"{what} raised {type(error).__name__}: {error}", task, seed, actions) from error
+            raise Crash(f"{call_name} raised {type(error).__name__}: {error}", task, seed, actions) from error
 
-    def plan(self, task: str | None, prefix: Sequence[Any] = (), *, strict: bool = False) -> list[Any] | None:
+    def plan(self, task: str | None, prefix: Sequence[object] = (), *, strict: bool = False) -> list[Any] | None:
         """Return the plan after some actions; the environment must have plan().
 
         Args:
@@ -169,14 +171,14 @@ class Explorer:
             foreign: probability of an action that the environment does not know.
             few: prefer the first `few` actions that were chosen, which leads back to earlier states.
         """
-        alphabet: list[Any] = []
+        alphabet: list[object] = []
 
-        def choose(moment: ProbeStep, taken: int) -> Any:
+        def choose(moment: ProbeStep, taken: int) -> object:
             if self.foreign is not None and rng.random() < foreign:
                 return self.foreign
             actions = self.candidates(moment)
-            if few and (known := [action for action in actions if action in alphabet]) and len(alphabet) >= few:
-                actions = known
+            if few and (familiar := [action for action in actions if action in alphabet]) and len(alphabet) >= few:
+                actions = familiar
             if not actions:
                 self.env.action_space.seed(int(rng.integers(2**31)))
                 return self.env.action_space.sample()
@@ -187,7 +189,7 @@ class Explorer:
 
         return choose
 
-    def fan(self, task: str | None, prefix: tuple[Any, ...], moment: ProbeStep) -> list[tuple[Any, ProbeStep]]:
+    def fan(self, task: str | None, prefix: tuple[object, ...], moment: ProbeStep) -> list[tuple[Any, ProbeStep]]:
         """Return every candidate action after `prefix` and the step that follows; cached."""
         key = (task, prefix)
         if key not in self._fans:
@@ -202,15 +204,15 @@ class Explorer:
             for task in self.tasks:
                 self.tries += [action for action in self.plan(task) or [] if action not in self.tries]
         for number, task in enumerate(self.tasks):
-            found: list[ProbeEpisode] = []
+            episodes: list[ProbeEpisode] = []
             if self.has("plan"):
-                found.append(self.play(task, self.plan(task) or []))
+                episodes.append(self.play(task, self.plan(task) or []))
             for walk in range(self.effort.walks):
                 rng = np.random.default_rng([self.seed, number, walk])
                 few = 4 if walk % 2 else 0
-                found.append(self.walk(task, self.chooser(rng, foreign=0.1, few=few), self.effort.turns))
-            found.append(self._idle(task))
-            self.episodes[task] = found
+                episodes.append(self.walk(task, self.chooser(rng, foreign=0.1, few=few), self.effort.turns))
+            episodes.append(self._idle(task))
+            self.episodes[task] = episodes
 
     def _idle(self, task: str | None) -> ProbeEpisode:
         """Play an episode in which little happens, up to the turn limit if there is one."""
@@ -220,16 +222,16 @@ class Explorer:
         return self.walk(task, choose, turns)
 
 
-def _options(task: str | None) -> dict[str, Any] | None:
+def _options(task: str | None) -> dict[str, object] | None:
     """Return the options of reset() for a task."""
     return None if task is None else {"task": task}
 
 
 def _altered(returned: Sequence[ProbeStep], copies: Sequence[ProbeStep]) -> str | None:
     """Return which observation or info changed after it was returned, or None."""
-    for kept, copied in zip(returned, copies, strict=True):
-        if not same(kept.observation, copied.observation):
-            return f"the observation of turn {kept.turn}"
-        if not same(kept.info, copied.info):
-            return f"the info of turn {kept.turn}"
+    for original, copied in zip(returned, copies, strict=True):
+        if not same(original.observation, copied.observation):
+            return f"the observation of turn {original.turn}"
+        if not same(original.info, copied.info):
+            return f"the info of turn {original.turn}"
     return None

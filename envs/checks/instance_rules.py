@@ -6,9 +6,8 @@ import pickle
 import statistics
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
-import gymnasium
 import numpy as np
 
 from turnwise.envs.checks.contract_rule import (
@@ -22,6 +21,7 @@ from turnwise.envs.checks.contract_rule import (
 )
 from turnwise.envs.checks.episode_data import ProbeEpisode, ProbeStep, difference, same
 from turnwise.envs.checks.explorer import Explorer
+from turnwise.envs.info import Environment
 
 __all__ = ["RULES"]
 
@@ -44,8 +44,8 @@ def pickling(explorer: Explorer) -> str:
         frozen = pickle.dumps(explorer.env)
     except Exception as error:
         return f"observations, info and spec; an instance does not pickle ({type(error).__name__}: {error})"
-    what = _restored_differs(frozen, episode, half)
-    if what:
+    mismatch = _restored_differs(frozen, episode, half)
+    if mismatch:
         claim = (
             "import pickle\n\n"
             f"restored = pickle.loads(pickle.dumps(env))\nfor action in {list(episode.actions[half:])!r}:\n"
@@ -53,7 +53,7 @@ def pickling(explorer: Explorer) -> str:
             "    assert one[:4] == other[:4] and one[4].get('state') == other[4].get('state')"
         )
         raise failed(
-            explorer, episode, half, f"an instance pickled at turn {half} continues differently: {what}", claim
+            explorer, episode, half, f"an instance pickled at turn {half} continues differently: {mismatch}", claim
         )
     return f"an instance pickled at turn {half} of {len(episode.actions)} went on as the original"
 
@@ -61,18 +61,18 @@ def pickling(explorer: Explorer) -> str:
 def _restored_differs(frozen: bytes, episode: ProbeEpisode, half: int) -> str | None:
     """Return how an unpickled instance differs from the episode, or None."""
     try:
-        env: gymnasium.Env[Any, Any] = pickle.loads(frozen)
+        env: Environment = pickle.loads(frozen)
         for turn, action in enumerate(episode.actions[half:], start=half + 1):
-            observation, reward, terminated, truncated, found = env.step(action)
-            other = ProbeStep(turn, observation, reward, bool(terminated), bool(truncated), found)
-            if what := difference(episode.moments[turn], other):
-                return f"at turn {turn}, {what}"
+            observation, reward, terminated, truncated, info = env.step(action)
+            other = ProbeStep(turn, observation, reward, bool(terminated), bool(truncated), info)
+            if mismatch := difference(episode.moments[turn], other):
+                return f"at turn {turn}, {mismatch}"
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return None
 
 
-def _pickle_problem(value: Any) -> str | None:
+def _pickle_problem(value: object) -> str | None:
     """Return what pickling does to a value, or None if it comes back equal."""
     try:
         again = pickle.loads(pickle.dumps(value))
@@ -107,13 +107,13 @@ def growth(explorer: Explorer) -> str:
 
 def _long_walk(explorer: Explorer, task: str | None) -> ProbeEpisode:
     """Return the longest of some random episodes that avoid the actions that ended earlier ones."""
-    fatal: set[tuple[Any, Any]] = set()
+    fatal: set[tuple[object, object]] = set()
     best: ProbeEpisode | None = None
     for attempt in range(12):
         rng = np.random.default_rng([explorer.seed, attempt])
         choose = explorer.chooser(rng)
 
-        def careful(moment: ProbeStep, taken: int, choose: Callable[[ProbeStep, int], Any] = choose) -> Any:
+        def careful(moment: ProbeStep, taken: int, choose: Callable[[ProbeStep, int], object] = choose) -> object:
             for _ in range(8):
                 action = choose(moment, taken)
                 if (moment.key, action) not in fatal:

@@ -43,9 +43,9 @@ def tasks(explorer: Explorer) -> str:
         ),
         (ids[:2] == first, "with count=2 is not its beginning", f"assert {call}(2) == {call}()[:2]"),
     ]
-    for fine, what, claim in checks:
+    for fine, problem, claim in checks:
         if not fine:
-            raise RuleFailed(f"task_ids() {what}", f"{explorer.source.code}\n\n{claim}\n")
+            raise RuleFailed(f"task_ids() {problem}", f"{explorer.source.code}\n\n{claim}\n")
     for task in ids[:: max(1, len(ids) // 5)]:
         start = explorer.play(task, []).last
         if start.info.get(TASK) != task:
@@ -95,8 +95,8 @@ def plan(explorer: Explorer) -> str:
                     "for action in env.get_wrapper_attr('plan')():\n    answers.append(env.step(action))\n"
                     "assert answers[-1][4]['won']"
                 )
-                what = f"the plan of {len(actions)} actions after {len(prefix)} turns of {task!r} does not win"
-                raise RuleFailed(what, free_script(explorer, task, claim, prefix))
+                problem = f"the plan of {len(actions)} actions after {len(prefix)} turns of {task!r} does not win"
+                raise RuleFailed(problem, free_script(explorer, task, claim, prefix))
             left = explorer.free.get_wrapper_attr("plan")()
             if left != []:
                 claim = "assert env.get_wrapper_attr('plan')() == []"
@@ -120,8 +120,8 @@ def expert(explorer: Explorer) -> str:
                 f"from {module} import {name}\n\n{explorer.source.code}\n\n"
                 f"won, actions = {name}(lambda: env, {task!r}, {explorer.seed})\nassert won, actions\n"
             )
-            what = f"an agent that follows plan() does not win {task!r}: it took {cut(actions)}, the plan is "
-            raise RuleFailed(what + cut(explorer.plan(task)), code)
+            problem = f"an agent that follows plan() does not win {task!r}: it took {cut(actions)}, the plan is "
+            raise RuleFailed(problem + cut(explorer.plan(task)), code)
     return f"won {len(explorer.tasks)} tasks"
 
 
@@ -139,8 +139,10 @@ def admissible(explorer: Explorer) -> str:
                 taken += 1
                 if after.info.get(VALID) is not None and not after.info[VALID]:
                     claim = f"assert answers[-1][4]['valid'] or {action!r} not in answers[-2][4]['admissible_actions']"
-                    what = f"{action!r} is listed as admissible after {len(prefix)} turns, and is not valid when taken"
-                    raise RuleFailed(what, free_script(explorer, task, claim, [*prefix, action]))
+                    problem = (
+                        f"{action!r} is listed as admissible after {len(prefix)} turns, and is not valid when taken"
+                    )
+                    raise RuleFailed(problem, free_script(explorer, task, claim, [*prefix, action]))
             # For actions with free text, a list can contain only examples.
             free = moment.info.get(FREE) or []
             unlisted = [a for a in everything if a not in (moment.admissible or []) and not fits(str(a), free)]
@@ -149,8 +151,8 @@ def admissible(explorer: Explorer) -> str:
                 refused += 1
                 if explorer.play(task, [*prefix, action], env=explorer.free).last.info.get(VALID):
                     claim = "assert not answers[-1][4]['valid'] or {0!r} in answers[-2][4]['admissible_actions']"
-                    what = f"{action!r} is accepted as valid after {len(prefix)} turns, where it is not listed"
-                    raise RuleFailed(what, free_script(explorer, task, claim.format(action), [*prefix, action]))
+                    problem = f"{action!r} is accepted as valid after {len(prefix)} turns, where it is not listed"
+                    raise RuleFailed(problem, free_script(explorer, task, claim.format(action), [*prefix, action]))
     return f"{taken:,} listed actions taken, {refused} unlisted ones tried"
 
 

@@ -34,7 +34,7 @@ class ReachedState:
 
 
 def tell_apart(
-    explorer: Explorer, task: str | None, one: ReachedState, other: ReachedState, actions: Sequence[Any]
+    explorer: Explorer, task: str | None, state: ReachedState, other: ReachedState, actions: Sequence[object]
 ) -> tuple[str | None, int]:
     """Play the same actions in both states.
 
@@ -42,26 +42,26 @@ def tell_apart(
         The first difference and the number of actions before it, or None and the number of compared actions.
     """
     tails = []
-    for place in (one, other):
-        episode = explorer.play(task, [*place.prefix, *actions], env=explorer.free)
-        tails.append(episode.moments[len(place.prefix) + 1 :])
+    for source in (state, other):
+        episode = explorer.play(task, [*source.prefix, *actions], env=explorer.free)
+        tails.append(episode.moments[len(source.prefix) + 1 :])
     for count, (a, b) in enumerate(zip(*tails, strict=False), start=1):
         if a.truncated or b.truncated:
             # Truncation depends on the number of turns, which is not part of the state.
             return None, count - 1
-        if what := difference(a, b, keys=SEEN):
-            return f"after {list(actions[:count])!r}, {what}", count
+        if mismatch := difference(a, b, keys=SEEN):
+            return f"after {list(actions[:count])!r}, {mismatch}", count
     return None, min(map(len, tails))
 
 
-def distance(one: Sequence[Any], other: Sequence[Any]) -> int:
+def distance(actions: Sequence[object], other: Sequence[object]) -> int:
     """Return the number of actions between two sequences, after their common beginning."""
     common = 0
-    for a, b in zip(one, other, strict=False):
+    for a, b in zip(actions, other, strict=False):
         if a != b:
             break
         common += 1
-    return len(one) + len(other) - 2 * common
+    return len(actions) + len(other) - 2 * common
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class SearchOutcome:
 
 
 def search(
-    explorer: Explorer, task: str | None, one: ReachedState, other: ReachedState, known: set[frozenset[Any]]
+    explorer: Explorer, task: str | None, state: ReachedState, other: ReachedState, apart: set[frozenset[object]]
 ) -> SearchOutcome:
     """Return whether a sequence of actions tells two states apart; the most likely sequences are tried first.
 
@@ -84,13 +84,13 @@ def search(
     Args:
         explorer: the environment.
         task: the task.
-        one: a state.
+        state: a state.
         other: another one, with the same admissible actions.
-        known: pairs of keys known to be different; reaching one of them suffices. New pairs are added.
+        apart: pairs of keys known to be different; reaching one of them suffices. New pairs are added.
     """
-    words = _words(*_between(one.prefix, other.prefix))
-    queue: list[tuple[float, int, tuple[Any, ...], ProbeStep]] = [(0.0, 0, (), one.moment)]
-    first = frozenset((one.moment.key, other.moment.key))
+    words = _words(*_between(state.prefix, other.prefix))
+    queue: list[tuple[float, int, tuple[object, ...], ProbeStep]] = [(0.0, 0, (), state.moment)]
+    first = frozenset((state.moment.key, other.moment.key))
     met = {first}
     tried = 0
     while queue and tried < explorer.effort.search:
@@ -98,10 +98,10 @@ def search(
         for action in explorer.candidates(moment):
             tried += 1
             longer = (*actions, action)
-            a, b = (explorer.play(task, [*place.prefix, *longer], env=explorer.free).last for place in (one, other))
+            a, b = (explorer.play(task, [*source.prefix, *longer], env=explorer.free).last for source in (state, other))
             pair = frozenset((a.key, b.key))
-            if pair in known or (not (a.truncated or b.truncated) and difference(a, b, keys=SEEN)):
-                known.add(first)
+            if pair in apart or (not (a.truncated or b.truncated) and difference(a, b, keys=SEEN)):
+                apart.add(first)
                 return SearchOutcome(True, f"differ after {list(longer)!r}")
             if a.over or b.over or len(pair) == 1 or pair in met:
                 continue
@@ -116,12 +116,12 @@ def search(
     return SearchOutcome(False, f"were not told apart by {tried:,} actions in {len(met):,} pairs of following states")
 
 
-def _between(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:
+def _between(actions: Sequence[object], other: Sequence[object]) -> list[object]:
     """Return the actions between two sequences."""
-    common = (len(one) + len(other) - distance(one, other)) // 2
-    return [*one[common:], *other[common:]]
+    common = (len(actions) + len(other) - distance(actions, other)) // 2
+    return [*actions[common:], *other[common:]]
 
 
-def _words(*actions: Any) -> set[str]:
+def _words(*actions: object) -> set[str]:
     """Return the words of some actions."""
     return {word for action in actions for word in re.findall(r"\w+", str(action).lower())}

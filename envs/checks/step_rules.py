@@ -36,9 +36,9 @@ def info(explorer: Explorer) -> str:
     for episode in all_episodes(explorer):
         for moment in episode.moments:
             if broken := _broken_info(moment, episode.task, has_state=episode.moments[0].key is not None):
-                what, claim = broken
+                problem, claim = broken
                 claim = f"info = answers[-1][4]\nassert {claim}"
-                raise failed(explorer, episode, moment.turn, f"turn {moment.turn}: {what}", claim)
+                raise failed(explorer, episode, moment.turn, f"turn {moment.turn}: {problem}", claim)
             keys |= moment.info.keys()
     missing = [key for key in (STATE, ADMISSIBLE, TASK_TYPE) if key not in keys]
     return "keys " + ", ".join(sorted(keys)) + (f"; without the optional {', '.join(missing)}" if missing else "")
@@ -46,24 +46,24 @@ def info(explorer: Explorer) -> str:
 
 def _broken_info(moment: ProbeStep, task: str | None, *, has_state: bool) -> tuple[str, str] | None:
     """Return what is wrong with an info and the assertion that it breaks, or None."""
-    found, end, first = moment.info, moment.over, moment.turn == 0
+    info, end, first = moment.info, moment.over, moment.turn == 0
     needed = [TASK, SCORE] + ([] if first else [VALID]) + ([WON] if end else []) + ([STATE] if has_state else [])
     for key in needed:
-        if key not in found:
+        if key not in info:
             return f"info has no {key!r}", f"{key!r} in info"
-    texts = [key for key in (TASK, STATE, TASK_TYPE) if key in found]
+    texts = [key for key in (TASK, STATE, TASK_TYPE) if key in info]
     for key in texts:
-        if not isinstance(found[key], str):
-            return f"info[{key!r}] is {cut(found[key])}, not a str", f"isinstance(info[{key!r}], str)"
+        if not isinstance(info[key], str):
+            return f"info[{key!r}] is {cut(info[key])}, not a str", f"isinstance(info[{key!r}], str)"
     for key in (VALID, WON):
-        if key in found and not isinstance(found[key], (bool, np.bool_)):
-            return f"info[{key!r}] is {cut(found[key])}, not a bool", f"isinstance(info[{key!r}], bool)"
-    score = found[SCORE]
+        if key in info and not isinstance(info[key], (bool, np.bool_)):
+            return f"info[{key!r}] is {cut(info[key])}, not a bool", f"isinstance(info[{key!r}], bool)"
+    score = info[SCORE]
     if isinstance(score, bool) or not isinstance(score, (int, float, np.number)) or not 0 <= score <= 1:
         return f"info['score'] is {cut(score)}, not a number in [0, 1]", "0 <= info['score'] <= 1"
-    if task is not None and found[TASK] != task:
-        return f"info['task'] is {found[TASK]!r} in an episode of task {task!r}", f"info['task'] == {task!r}"
-    actions = found.get(ADMISSIBLE, [])
+    if task is not None and info[TASK] != task:
+        return f"info['task'] is {info[TASK]!r} in an episode of task {task!r}", f"info['task'] == {task!r}"
+    actions = info.get(ADMISSIBLE, [])
     if not isinstance(actions, list) or len({repr(action) for action in actions}) != len(actions):
         claim = "len(set(info['admissible_actions'])) == len(info['admissible_actions'])"
         return f"info['admissible_actions'] is {cut(actions)}, not a list without repetition", claim
@@ -77,13 +77,13 @@ def spaces(explorer: Explorer) -> str:
         for moment in episode.moments:
             count += 1
             if moment.observation not in env.observation_space:
-                what = f"the observation {cut(moment.observation)} is not in {env.observation_space}"
-                raise failed(explorer, episode, moment.turn, what, "assert answers[-1][0] in env.observation_space")
+                problem = f"the observation {cut(moment.observation)} is not in {env.observation_space}"
+                raise failed(explorer, episode, moment.turn, problem, "assert answers[-1][0] in env.observation_space")
             for action in moment.admissible or []:
                 if action not in env.action_space:
-                    what = f"the admissible action {cut(action)} is not in {env.action_space}"
+                    problem = f"the admissible action {cut(action)} is not in {env.action_space}"
                     claim = "assert all(action in env.action_space for action in answers[-1][4]['admissible_actions'])"
-                    raise failed(explorer, episode, moment.turn, what, claim)
+                    raise failed(explorer, episode, moment.turn, problem, claim)
     return f"{count:,} observations"
 
 
@@ -99,8 +99,8 @@ def kept(explorer: Explorer) -> str:
                 "    returned.append((observation, info))\n    copies.append(copy.deepcopy(returned[-1]))\n"
                 "assert returned == copies\n"
             )
-            what = f"{episode.altered} was changed after it had been returned"
-            raise RuleFailed(what, f"{explorer.source.code}\n\n{before}")
+            problem = f"{episode.altered} was changed after it had been returned"
+            raise RuleFailed(problem, f"{explorer.source.code}\n\n{before}")
     return f"{len(all_episodes(explorer))} episodes"
 
 
@@ -112,22 +112,22 @@ def repeatable(explorer: Explorer) -> str:
     for episode in all_episodes(explorer):
         again = explorer.play(episode.task, episode.actions)
         count += 1
-        for one, other in zip(episode.moments, again.moments, strict=False):
-            if what := difference(one, other, start=one.turn == 0):
-                what = f"two episodes of the same task, seed and actions differ at turn {one.turn}: {what}"
-                raise _twice(explorer, episode, one.turn, what)
+        for moment, other in zip(episode.moments, again.moments, strict=False):
+            if mismatch := difference(moment, other, start=moment.turn == 0):
+                mismatch = f"two episodes of the same task, seed and actions differ at turn {moment.turn}: {mismatch}"
+                raise _twice(explorer, episode, moment.turn, mismatch)
         if len(again.moments) != len(episode.moments):
             raise _twice(
                 explorer, episode, len(again.actions), "two episodes of the same actions have different lengths"
             )
     drawn = [explorer.play(None, [], seed=seed).last for seed in (explorer.seed, explorer.seed + 1, explorer.seed)]
-    if what := difference(drawn[0], drawn[2], start=True):
+    if mismatch := difference(drawn[0], drawn[2], start=True):
         code = script(explorer.source, None, explorer.seed, _SAME_START, runs={"a": [], "b": []})
-        raise RuleFailed(f"reset(seed={explorer.seed}) without a task gives different starts: {what}", code)
+        raise RuleFailed(f"reset(seed={explorer.seed}) without a task gives different starts: {mismatch}", code)
     return f"{count} episodes played again"
 
 
-def _twice(explorer: Explorer, episode: ProbeEpisode, turn: int, what: str) -> RuleFailed:
+def _twice(explorer: Explorer, episode: ProbeEpisode, turn: int, problem: str) -> RuleFailed:
     """Return the failure that two episodes with the same actions differ, with another episode in between."""
     actions = episode.actions[:turn]
     claim = (
@@ -136,7 +136,7 @@ def _twice(explorer: Explorer, episode: ProbeEpisode, turn: int, what: str) -> R
         f"    assert all(x[4].get(key) == y[4].get(key) for key in {CONTRACT!r})"
     )
     runs = {"a": actions, "between": episode.actions[:1], "b": actions}
-    return RuleFailed(what, script(explorer.source, episode.task, episode.seed, claim, runs=runs))
+    return RuleFailed(problem, script(explorer.source, episode.task, episode.seed, claim, runs=runs))
 
 
 def group(explorer: Explorer) -> str:
@@ -146,7 +146,7 @@ def group(explorer: Explorer) -> str:
         for task in explorer.tasks:
             first = explorer.play(task, []).last
             for number, env in enumerate(others, start=2):
-                if what := difference(first, explorer.play(task, [], env=env).last, start=True):
+                if mismatch := difference(first, explorer.play(task, [], env=env).last, start=True):
                     again = explorer.source.code.rpartition("\n")[2]
                     code = (
                         f"{explorer.source.code}\n\nstarts = []\nfor _ in range({number}):\n    {again}\n"
@@ -154,7 +154,7 @@ def group(explorer: Explorer) -> str:
                         "    starts.append((observation, info.get('state'), info.get('task')))\n"
                         "assert all(start == starts[0] for start in starts)\n"
                     )
-                    raise RuleFailed(f"instance {number} starts task {task!r} differently: {what}", code)
+                    raise RuleFailed(f"instance {number} starts task {task!r} differently: {mismatch}", code)
     finally:
         for env in others:
             env.close()
@@ -227,12 +227,12 @@ def _unexplained_end(explorer: Explorer, episode: ProbeEpisode) -> None:
         return
     for turn, before in enumerate(episode.moments[:-2]):
         if before.key == key and episode.actions[turn] == action:
-            what = (
+            problem = (
                 f"{action!r} in state {cut(key)} did not end the episode at turn {turn + 1} and does at turn "
                 f"{last.turn}: an end caused by the number of turns is a truncation"
             )
             claim = f"assert not answers[-1][2]  # the same state and action went on at turn {turn + 1}"
-            raise failed(explorer, episode, last.turn, what, claim)
+            raise failed(explorer, episode, last.turn, problem, claim)
 
 
 def limit(explorer: Explorer) -> str:
@@ -249,19 +249,19 @@ def limit(explorer: Explorer) -> str:
     plan = (explorer.plan(task) or []) if explorer.has("plan") else []
     if plan and explorer.play(task, plan, env=explorer.free).last.terminated:
         cases.append((len(plan), tuple(plan), "terminated"))
-    for turns, actions, wanted in cases:
+    for turns, actions, outcome in cases:
         env = explorer.source.limited(turns)
         try:
             last = explorer.play(task, actions, env=env).last
         finally:
             env.close()
-        other = "terminated" if wanted == "truncated" else "truncated"
-        if not getattr(last, wanted) or getattr(last, other):
-            what = f"with a limit of {turns} turns, the last turn should be {wanted} alone, and is "
-            what += f"terminated={last.terminated}, truncated={last.truncated}"
+        other = "terminated" if outcome == "truncated" else "truncated"
+        if not getattr(last, outcome) or getattr(last, other):
+            problem = f"with a limit of {turns} turns, the last turn should be {outcome} alone, and is "
+            problem += f"terminated={last.terminated}, truncated={last.truncated}"
             code = explorer.source.limited_code(turns)
-            claim = f"{LAST}assert {wanted} and not {other}"
-            raise RuleFailed(what, script(code, task, explorer.seed, claim, runs={"answers": actions}))
+            claim = f"{LAST}assert {outcome} and not {other}"
+            raise RuleFailed(problem, script(code, task, explorer.seed, claim, runs={"answers": actions}))
     return f"limits of {' and '.join(str(turns) for turns, _, _ in cases)} turns"
 
 

@@ -64,7 +64,7 @@ class CodeAction:
     keep: bool = False
 
 
-def parse_action(said: str) -> CodeAction | str:
+def parse_action(reply: str) -> CodeAction | str:
     """Return the action in a text, or a sentence that tells the agent why there is none. Never raises.
 
     >>> parse_action("replace 3: return a + b")
@@ -72,61 +72,61 @@ def parse_action(said: str) -> CodeAction | str:
     >>> parse_action("compile")
     "no action begins with 'compile': run, show, write, edit, replace, test or submit"
     """
-    if len(said) > LONGEST_ACTION:
-        return f"an action has at most {LONGEST_ACTION:,} characters, and this one has {len(said):,}"
-    text = said.replace("\r\n", "\n").strip("\n")
+    if len(reply) > LONGEST_ACTION:
+        return f"an action has at most {LONGEST_ACTION:,} characters, and this one has {len(reply):,}"
+    text = reply.replace("\r\n", "\n").strip("\n")
     first, _, body = text.lstrip().partition("\n")
-    word, _, rest = first.strip().partition(" ")
-    rest = rest.strip()
+    word, _, arguments = first.strip().partition(" ")
+    arguments = arguments.strip()
     if not word:
         return f"the action was empty: begin with {_listed()}"
     if word not in _KINDS:
         return f"no action begins with {_short(word)}: {_listed()}"
-    if found := _CONTROL.search(text):
-        return f"an action is text, and this one holds the character {found.group()!r}"
+    if control := _CONTROL.search(text):
+        return f"an action is text, and this one holds the character {control.group()!r}"
     try:
         text.encode()
     except UnicodeEncodeError as error:
         return f"an action is Unicode text, and this one is not, at character {error.start}"
-    return _READERS[word](rest, body)
+    return _READERS[word](arguments, body)
 
 
-def _alone(kind: ActionKind, rest: str, body: str) -> CodeAction | str:
-    if rest or body.strip():
-        return f"{kind} stands alone, and {_short(rest or body)} followed it"
+def _alone(kind: ActionKind, arguments: str, body: str) -> CodeAction | str:
+    if arguments or body.strip():
+        return f"{kind} stands alone, and {_short(arguments or body)} followed it"
     return CodeAction(kind)
 
 
-def _run(rest: str, body: str) -> CodeAction | str:
-    if rest:
-        return f"the program of run begins on the next line, not with {_short(rest)} behind it"
+def _run(arguments: str, body: str) -> CodeAction | str:
+    if arguments:
+        return f"the program of run begins on the next line, not with {_short(arguments)} behind it"
     return CodeAction("run", text=_unfenced(body))
 
 
-def _show(rest: str, body: str) -> CodeAction | str:
+def _show(path: str, body: str) -> CodeAction | str:
     if body.strip():
         return f"show takes a path and nothing below it, not {_short(body)}"
-    return path_problem("show", rest) or CodeAction("show", rest)
+    return path_problem("show", path) or CodeAction("show", path)
 
 
-def _write(rest: str, body: str) -> CodeAction | str:
-    if problem := path_problem("write", rest):
+def _write(path: str, body: str) -> CodeAction | str:
+    if problem := path_problem("write", path):
         return problem
     if not body:
-        return f"write {rest} wants the text of the file on the lines below it"
-    return CodeAction("write", rest, _ended(_unfenced(body)))
+        return f"write {path} wants the text of the file on the lines below it"
+    return CodeAction("write", path, _ended(_unfenced(body)))
 
 
-def _edit(rest: str, body: str) -> CodeAction | str:
-    if problem := path_problem("edit", rest):
+def _edit(path: str, body: str) -> CodeAction | str:
+    if problem := path_problem("edit", path):
         return problem
-    found = _passages(_unfenced(body))
-    if found is None:
+    passages = _passages(_unfenced(body))
+    if passages is None:
         return "edit wants a line of <<<<<<<, the old lines, a line of =======, the new lines, and a line of >>>>>>>"
-    old, new = found
+    old, new = passages
     if not old.strip():
         return "the old lines of edit were empty, so they tell no place: use write for a whole file"
-    return CodeAction("edit", rest, new, old)
+    return CodeAction("edit", path, new, old)
 
 
 def _passages(block: str) -> tuple[str, str] | None:
@@ -139,16 +139,16 @@ def _passages(block: str) -> tuple[str, str] | None:
     return None if middle is None else ("".join(lines[:middle]), "".join(lines[middle + 1 : -1]))
 
 
-def _replace(rest: str, body: str) -> CodeAction | str:
-    found = _REPLACE.fullmatch(rest)
-    if found is None:
+def _replace(arguments: str, body: str) -> CodeAction | str:
+    match = _REPLACE.fullmatch(arguments)
+    if match is None:
         return "replace wants a line number and the new line, such as replace 3: return a"
-    path, line, text = found["path"] or "", int(found["line"]), found["text"]
+    path, line, text = match["path"] or "", int(match["line"]), match["text"]
     if path and (problem := path_problem("replace", path)):
         return problem
     if line < 1:
         return "lines are counted from 1"
-    if found["mark"]:
+    if match["mark"]:
         if body.strip():
             return f"with replace {line}: the new line stands behind the colon; below replace {line} stand several"
         return CodeAction("replace", path, text.strip(), line=line, keep=True)
@@ -205,13 +205,13 @@ def repair_actions(path: str, main: str, old: str, new: str) -> list[str]:
         new: required contents.
     """
     before, after = old.splitlines(), new.splitlines()
-    changed = [number for number, (one, two) in enumerate(zip(before, after, strict=False), 1) if one != two]
+    changed = [number for number, (line, two) in enumerate(zip(before, after, strict=False), 1) if line != two]
     name = "" if path == main else f"{path} "
     actions = [f"replace {name}{number}: {after[number - 1].strip()}" for number in changed]
     text = old
     if len(before) == len(after) and len(changed) <= 3:
-        for said in actions:
-            action = parse_action(said)
+        for action_text in actions:
+            action = parse_action(action_text)
             text = apply_edit(text, action) if isinstance(action, CodeAction) else ""
         if text == new:
             return actions
@@ -220,10 +220,10 @@ def repair_actions(path: str, main: str, old: str, new: str) -> list[str]:
 
 def _unfenced(body: str) -> str:
     text = body.strip("\n")
-    found, end = _FENCE.match(text), text.rstrip(" \t")
-    if found is None or not end.endswith("```") or found.end() > len(end) - 3:
+    fence, end = _FENCE.match(text), text.rstrip(" \t")
+    if fence is None or not end.endswith("```") or fence.end() > len(end) - 3:
         return body
-    return end[found.end() : -3].removesuffix("\n")
+    return end[fence.end() : -3].removesuffix("\n")
 
 
 def _ended(text: str) -> str:

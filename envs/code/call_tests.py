@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.code.grades import LATE, CaseResult, shorten
 from turnwise.envs.code.serialization import DEEPEST, MOST, NotPlain, decode, encode, refuse
@@ -28,8 +28,8 @@ _SHORT: Final = 32_768  # bytes of an answer that is read in any case
 def request(main: str, call: CallTest) -> str:
     """Return the request of a call, for `CandidateProcess.ask`."""
     arguments = [list(ast.literal_eval(call.arguments)), ast.literal_eval(call.keywords)]
-    what = {"do": "call", "module": module_of(main), "name": call.name, "alone": True}
-    return json.dumps({**what, "arguments": encode(arguments, refuse)})
+    header = {"do": "call", "module": module_of(main), "name": call.name, "alone": True}
+    return json.dumps({**header, "arguments": encode(arguments, refuse)})
 
 
 def compare(call: CallTest, line: bytes | None, silence: str) -> CaseResult:
@@ -62,12 +62,12 @@ def compare(call: CallTest, line: bytes | None, silence: str) -> CaseResult:
 
 
 def _equal(call: CallTest, value: object) -> bool:
-    wanted = ast.literal_eval(call.returns)
+    expected = ast.literal_eval(call.returns)
     if call.form == "python":
-        return bool(value == wanted)
+        return bool(value == expected)
     value = _with_lists(value)
-    alone = call.form == "listed" and isinstance(wanted, list) and len(wanted) == 1
-    return bool(value == wanted or (alone and value == wanted[0]))
+    alone = call.form == "listed" and isinstance(expected, list) and len(expected) == 1
+    return bool(value == expected or (alone and value == expected[0]))
 
 
 def _with_lists(value: object) -> object:
@@ -79,9 +79,9 @@ def _with_lists(value: object) -> object:
 def _raised(answer: dict[str, object]) -> str:
     names = answer.get("e")
     kind = shorten(str(names[0])) if isinstance(names, list) and names else "an error"
-    said = f"raised {kind}: {str(answer.get('m', ''))[:300]}".rstrip(": ")
-    return LATE if kind == "CallTimeout" else said[:307]
+    message = f"raised {kind}: {str(answer.get('m', ''))[:300]}".rstrip(": ")
+    return LATE if kind == "CallTimeout" else message[:307]
 
 
-def _foreign(data: dict[str, Any]) -> Any:
+def _foreign(data: dict[str, object]) -> object:
     raise NotPlain("not plain")

@@ -31,7 +31,7 @@ def _ring(number: int, frame: object) -> None:
     raise CallTimeout
 
 
-def _other(value: Any) -> Any:
+def _other(value: object) -> object:
     """Return a reference to a value that is not plain, with its type."""
     if isinstance(value, type) and issubclass(value, BaseException):
         return {"E": [str(kind.__name__) for kind in value.__mro__]}
@@ -43,12 +43,12 @@ def _other(value: Any) -> Any:
 _CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
-def _stays(value: Any) -> bool:
+def _stays(value: object) -> bool:
     """Return whether a value is a container of a class that the candidate defined, which keeps its methods."""
     return isinstance(value, _CONTAINERS) and type(value).__module__ not in sys.stdlib_module_names
 
 
-def _thing(data: Any) -> Any:
+def _thing(data: Any) -> object:
     if "h" in data:
         return things[int(data["h"])]
     if "T" in data:
@@ -62,21 +62,21 @@ def _thing(data: Any) -> Any:
     raise NotPlain("no value")
 
 
-def _do(request: dict[str, Any]) -> Any:
-    what = request["do"]
-    if what == "load":
+def _do(request: dict[str, Any]) -> object:
+    kind = request["do"]
+    if kind == "load":
         importlib.import_module(request["module"])
         return None
-    if what == "get":
+    if kind == "get":
         return getattr(importlib.import_module(request["module"]), request["name"])
-    if what == "name":
+    if kind == "name":
         value = things[request["of"]]
         return getattr(value, request["name"])
-    if what == "list":
+    if kind == "list":
         return [item for _, item in zip(range(request["most"]), things[request["of"]], strict=False)]
-    if what == "plain":
+    if kind == "plain":
         return things[request["of"]]
-    if what == "next":
+    if kind == "next":
         return next(things[request["of"]])
     target = things[request["of"]] if "of" in request else None
     if target is None:
@@ -88,7 +88,7 @@ def _do(request: dict[str, Any]) -> Any:
     return value if request.get("alone") else [value, _changeable(arguments[0])]
 
 
-def _changeable(arguments: list[Any]) -> list[Any]:
+def _changeable(arguments: list[object]) -> list[object]:
     """Return the arguments that a call may have changed, if they are plain; None for the others."""
     after = []
     for value in arguments:
@@ -115,10 +115,10 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     except BaseException as error:
         names = [kind.__name__ for kind in type(error).__mro__]
         try:
-            said = str(error)[:300]
+            message = str(error)[:300]
         except BaseException:
-            said = ""
-        return {"e": names, "m": said}
+            message = ""
+        return {"e": names, "m": message}
 
 
 def serve(text: str, seconds: float) -> str:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.code.actions import FORMS, CodeAction, apply_edit, parse_action, repair_actions
 from turnwise.envs.code.generator import CodeLevel
@@ -20,6 +20,7 @@ from turnwise.envs.code.task import CallTest, CodeTask, digest, fingerprint, nam
 from turnwise.envs.code.task_sources import CodeTaskSource, FileCodeTasks, GeneratedCodeTasks
 from turnwise.envs.code.workspace import Workspace, refuse_file
 from turnwise.envs.errors import EnvError, NotReset
+from turnwise.envs.info import Info
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.text import SavableEnv
 from turnwise.envs.truncation import escape_unprintable, truncate
@@ -97,11 +98,13 @@ class CodeEnv(SavableEnv):
         else:
             self._source = FileCodeTasks(tasks, split or "all", strict)
         self.skipped: int = self._source.skipped
-        wanted = limits or LIMITS
-        wanted = wanted.but(wall=max(wanted.wall, 10 * self._seconds), cpu=max(wanted.cpu, 10 * self._seconds))
-        box = partial(start, wanted, backend=sandbox, image=image)
+        resources = limits or LIMITS
+        resources = resources.but(
+            wall=max(resources.wall, 10 * self._seconds), cpu=max(resources.cpu, 10 * self._seconds)
+        )
+        box = partial(start, resources, backend=sandbox, image=image)
         # With Docker, the container of the next grading is started while this one is used.
-        self._grader = CodeGrader(partial(box, warm=1), self._seconds, packages, f"{wanted} {sandbox} {image}")
+        self._grader = CodeGrader(partial(box, warm=1), self._seconds, packages, f"{resources} {sandbox} {image}")
         self._task: CodeTask | None = None
         self._workspace: Workspace | None = None
         self._best = 0.0
@@ -135,7 +138,7 @@ class CodeEnv(SavableEnv):
         if self._workspace is not None:
             self._workspace.close()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the state without the sandbox, which is created again when needed."""
         state = self.__dict__.copy()
         if self._workspace is not None:
@@ -149,9 +152,9 @@ class CodeEnv(SavableEnv):
     def draw_task(self) -> str:
         return self._source.draw(self.np_random)
 
-    def start_task(self, task: str, options: Mapping[str, Any]) -> str:
-        known = self._source.get(task)
-        self._begin(known, dict(known.files))
+    def start_task(self, task: str, options: Mapping[str, object]) -> str:
+        loaded = self._source.get(task)
+        self._begin(loaded, dict(loaded.files))
         return self._opening()
 
     def _begin(self, task: CodeTask, files: dict[str, str]) -> None:
@@ -161,25 +164,25 @@ class CodeEnv(SavableEnv):
         self._best, self._score = 0.0, None
 
     def take_action(self, action: str) -> tuple[str, float, bool]:
-        found = parse_action(action)
-        valid, reward = not isinstance(found, str), 0.0
-        if isinstance(found, str):
-            said = found
+        parsed = parse_action(action)
+        valid, reward = not isinstance(parsed, str), 0.0
+        if isinstance(parsed, str):
+            reply = parsed
         else:
             try:
-                said, reward = self._do(found)
+                reply, reward = self._do(parsed)
             except LookupError as error:
-                said, valid = str(error.args[0]), False
+                reply, valid = str(error.args[0]), False
             except BoxFull as error:
-                said = self._overfull(found, error)
+                reply = self._overfull(parsed, error)
             except SandboxError as error:
                 raise EnvError(f"the program could not be run: {error}") from error
-        return truncate(said, self._budget), reward, valid
+        return truncate(reply, self._budget), reward, valid
 
     def is_over(self) -> bool:
         return self._score is not None
 
-    def snapshot_arguments(self) -> dict[str, Any]:
+    def snapshot_arguments(self) -> dict[str, object]:
         return self._source.made | {
             "reward": "all" if self._all else "share",
             "shaping": self._shaping,
@@ -188,7 +191,7 @@ class CodeEnv(SavableEnv):
             "packages": bool(self._packages),
         }
 
-    def save_episode(self) -> dict[str, Any]:
+    def save_episode(self) -> dict[str, object]:
         task, workspace = self._playing()
         return {
             "fingerprint": fingerprint(task),
@@ -198,11 +201,11 @@ class CodeEnv(SavableEnv):
         }
 
     def load_episode(self, task: str, saved: Fields) -> None:
-        known = self._source.get(task)
-        check_task(saved, known)
-        files, best = files_of(saved, known), share_of(saved, "best")
+        loaded = self._source.get(task)
+        check_task(saved, loaded)
+        files, best = files_of(saved, loaded), share_of(saved, "best")
         score = None if saved.maybe("score", float) is None else share_of(saved, "score")
-        self._begin(known, files)
+        self._begin(loaded, files)
         self._best, self._score = best, score
 
     def _do(self, action: CodeAction) -> tuple[str, float]:
@@ -238,7 +241,7 @@ class CodeEnv(SavableEnv):
         grade = workspace.test(task.visible)
         rise = max(0.0, grade.share - self._best) if self._shaping else 0.0
         self._best += rise
-        passed = sum(one.passed for one in grade.outcomes)
+        passed = sum(outcome.passed for outcome in grade.outcomes)
         lines = [f"{passed} of {len(grade.outcomes)} tests pass.", *map(_line, grade.outcomes)]
         return escape_unprintable("\n".join(lines)), self._shaping * rise
 
@@ -247,7 +250,7 @@ class CodeEnv(SavableEnv):
         grade = self._grader(workspace.files, task.main, task.hidden)
         workspace.close()
         self._score = grade.share
-        passed = sum(one.passed for one in grade.outcomes)
+        passed = sum(outcome.passed for outcome in grade.outcomes)
         reward = float(self._score == 1.0) if self._all else self._score
         late = " (the time was up)" if grade.late else ""
         return f"Handed in: {passed} of {len(grade.outcomes)} hidden tests pass{late}.", reward
@@ -289,20 +292,20 @@ class CodeEnv(SavableEnv):
 
     def _changed(self) -> bool:
         """Return whether the last action changed a file, judging by its observation."""
-        last, said = parse_action(self.last_exchange[0]), self.last_exchange[1].partition("\n")[0]
-        return not isinstance(last, str) and last.kind in ("write", "edit", "replace") and said.endswith(" is now:")
+        last, headline = parse_action(self.last_exchange[0]), self.last_exchange[1].partition("\n")[0]
+        return not isinstance(last, str) and last.kind in ("write", "edit", "replace") and headline.endswith(" is now:")
 
     def _playing(self) -> tuple[CodeTask, Workspace]:
         if self._task is None or self._workspace is None:
             raise NotReset
         return self._task, self._workspace
 
-    def get_info(self, valid: bool) -> dict[str, Any]:
+    def get_info(self, valid: bool) -> Info:
         task, workspace = self._playing()
         over = self._score is not None
         best = f"{self._best:.6f}" if self._shaping else ""
         names = sorted(workspace.files, key=lambda path: (path != task.main, path))[:8]
-        info: dict[str, Any] = {
+        info: Info = {
             "task": task.id,
             "state": digest(workspace.files, best, f"{self._score}" if over else ""),
             "admissible_actions": [] if over else ["run", "test", "submit", *(f"show {path}" for path in names)],
@@ -316,14 +319,14 @@ class CodeEnv(SavableEnv):
         return info
 
 
-def _similar(path: str, known: list[str]) -> str:
+def _similar(path: str, paths: list[str]) -> str:
     """Return which files the agent may have meant; agents read it, so its wording is fixed."""
-    short = [name for name in known if len(name) <= _COMPARED]  # comparing takes time in proportion to len ** 3
+    short = [name for name in paths if len(name) <= _COMPARED]  # comparing takes time in proportion to len ** 3
     near = get_close_matches(path, short, n=3, cutoff=0.6) if len(path) <= _COMPARED else []
     if near:
         return "did you mean " + " or ".join(map(repr, near)) + "?"
-    more = f" and {len(known) - 8:,} more" if len(known) > 8 else ""
-    return "the choices are " + ", ".join(map(repr, known[:8])) + more if known else "there are none"
+    more = f" and {len(paths) - 8:,} more" if len(paths) > 8 else ""
+    return "the choices are " + ", ".join(map(repr, paths[:8])) + more if paths else "there are none"
 
 
 def _line(outcome: CaseResult) -> str:

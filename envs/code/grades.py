@@ -40,7 +40,7 @@ class CodeGrade:
     @property
     def share(self) -> float:
         """Fraction of the tests that passed; 1 if there are none."""
-        return sum(one.passed for one in self.outcomes) / len(self.outcomes) if self.outcomes else 1.0
+        return sum(outcome.passed for outcome in self.outcomes) / len(self.outcomes) if self.outcomes else 1.0
 
 
 GRADES: Final[ByteLimitedCache[CodeGrade]] = ByteLimitedCache()
@@ -49,9 +49,9 @@ GRADES: Final[ByteLimitedCache[CodeGrade]] = ByteLimitedCache()
 
 def weight(grade: CodeGrade) -> int | None:
     """Return the approximate size of a grade in bytes; None if it must not be cached."""
-    if grade.late or any(one.said.startswith((STOPPED, LOST)) for one in grade.outcomes):
+    if grade.late or any(outcome.said.startswith((STOPPED, LOST)) for outcome in grade.outcomes):
         return None
-    return sum(len(one.name) + len(one.said) for one in grade.outcomes)
+    return sum(len(outcome.name) + len(outcome.said) for outcome in grade.outcomes)
 
 
 def why(stop: str) -> str:

@@ -94,19 +94,19 @@ class CodeGrader:
         until = time.monotonic() + 10 * self.seconds
         calls = [test for test in tests if isinstance(test, CallTest)]
         outcomes: list[CaseResult] = []
-        found: tuple[CaseResult, ...]
+        results: tuple[CaseResult, ...]
         late = False
         with self._filled(files.items()) as box:
             called = iter(list(self._called(box, main, calls, until)) if calls else ())
             for test in tests:
                 if isinstance(test, CallTest):
                     result = next(called)
-                    found, slow = (result,), result.said == LATE
+                    results, slow = (result,), result.said == LATE
                 elif isinstance(test, StdioTest):
-                    found, slow = self._exchange(box, main, test, until)
+                    results, slow = self._exchange(box, main, test, until)
                 else:
-                    found, slow = self._script(box, main, test, until)
-                outcomes += found
+                    results, slow = self._script(box, main, test, until)
+                outcomes += results
                 late |= slow
         return CodeGrade(tuple(outcomes), late)
 
@@ -142,8 +142,8 @@ class CodeGrader:
             last = (result.stderr.strip().splitlines() or [f"it ended with code {result.code}"])[-1]
             return (CaseResult(name, False, last[:300]),), False
         same = _lines(result.stdout) == _lines(test.stdout)
-        said = "" if same else f"wrote {_quoted(result.stdout)}, not {_quoted(test.stdout)}"
-        return (CaseResult(name, same, said),), False
+        message = "" if same else f"wrote {_quoted(result.stdout)}, not {_quoted(test.stdout)}"
+        return (CaseResult(name, same, message),), False
 
     def _script(self, box: Box, main: str, test: ScriptTest, until: float) -> tuple[tuple[CaseResult, ...], bool]:
         """Run a test script in its own sandbox and forward its calls to the candidate's sandbox."""
@@ -163,12 +163,12 @@ class CodeGrader:
                 test_box.session(isolated=True) as tests,
                 box.session(isolated=True) as session,
             ):
-                found = relay.run(tests, self._candidate(box, session, until), order)
+                verdicts = relay.run(tests, self._candidate(box, session, until), order)
         except ScriptOver as error:
             return tuple(CaseResult(name, False, str(error)) for name in names), str(error) == TOO_LONG
-        failed = any(not passed for name, (passed, _) in found.items() if name not in names)
-        outcomes = (CaseResult(name, *found.get(name, (False, "it was not reached"))) for name in names)
-        return tuple(CaseResult(one.name, one.passed and not failed, one.said) for one in outcomes), relay.late
+        failed = any(not passed for name, (passed, _) in verdicts.items() if name not in names)
+        outcomes = (CaseResult(name, *verdicts.get(name, (False, "it was not reached"))) for name in names)
+        return tuple(CaseResult(case.name, case.passed and not failed, case.said) for case in outcomes), relay.late
 
 
 def _driver(name: str) -> str:
@@ -176,14 +176,14 @@ def _driver(name: str) -> str:
     folder = resources("turnwise.envs.code")
     texts = [folder.joinpath(f"{part}.py").read_text(encoding="utf-8") for part in _DRIVERS[name]]
     lines = [line for text in texts for line in text.splitlines()]
-    kept = [line for line in lines if not line.startswith(("from turnwise.", "from __future__"))]
-    return "\n".join(["from __future__ import annotations", *kept])
+    source = [line for line in lines if not line.startswith(("from turnwise.", "from __future__"))]
+    return "\n".join(["from __future__ import annotations", *source])
 
 
 def _lines(text: str) -> list[str]:
     """Return the lines that count: white space at their ends does not, nor do empty lines before and after all."""
     lines = [line.rstrip() for line in text.rstrip().split("\n")]
-    return lines[next((place for place, line in enumerate(lines) if line), 0) :]
+    return lines[next((index for index, line in enumerate(lines) if line), 0) :]
 
 
 def _quoted(text: str) -> str:

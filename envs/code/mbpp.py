@@ -47,30 +47,30 @@ def mbpp(data: Fields, number: int) -> CodeTask:
     text, code = (text_of(data, key, "") for key in ("text" if "text" in data else "prompt", "code"))
     asserts = [*_texts(data, "test_list"), *_texts(data, "challenge_test_list")]
     setup = "\n".join([*_texts(data, "test_imports"), text_of(data, "test_setup_code", "")])
-    known = data.get("task_id", number)
+    task_id = data.get("task_id", number)
     plain = not setup.strip()
     own = _defined(code)
-    tests = [_test(one, place, setup, plain, own) for place, one in enumerate(asserts, 1)]
+    tests = [_test(assertion, position, setup, plain, own) for position, assertion in enumerate(asserts, 1)]
     if not tests:
-        raise BadTask(f"task {known!r} has an empty test_list")
+        raise BadTask(f"task {task_id!r} has an empty test_list")
     tests += _script(text_of(data, "test", ""), own)
     entry = _entry(asserts[0], setup, own)
     example = "" if isinstance(tests[0], CallTest) else f"\nIt has to pass this test:\n{asserts[0].strip()}"
     return CodeTask(
-        id=f"MBPP/{known}",
+        id=f"MBPP/{task_id}",
         statement=f"{text.strip()}\nCall the function {entry}.{example}",
         files={MAIN: ""},
         visible=(tests[0],),
         hidden=tuple(tests),
         solution={MAIN: code.replace("\r\n", "\n").rstrip("\n") + "\n"},
         kind="MBPP",
-        split=next((split for last, split in SPLITS if isinstance(known, int) and known <= last), "train"),
+        split=next((split for last, split in SPLITS if isinstance(task_id, int) and task_id <= last), "train"),
     )
 
 
 def _texts(data: Fields, key: str) -> list[str]:
     value = data.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise BadTask(f"{key!r} must be a list of strings, got {str(value)[:80]}")
     return value
 
@@ -95,13 +95,13 @@ def _test(text: str, number: int, setup: str, plain: bool, own: set[str]) -> Cod
     tree = _parsed(text)
     if not any(isinstance(node, ast.Assert) for node in tree.body):
         raise BadTask(f"a test must be an assert statement, got {text[:80]!r}")
-    found = equality(tree.body[0]) if plain and len(tree.body) == 1 else None
-    if found is not None and (found.name in own or found.name not in dir(builtins)):
-        return found
+    test = equality(tree.body[0]) if plain and len(tree.body) == 1 else None
+    if test is not None and (test.name in own or test.name not in dir(builtins)):
+        return test
     names = names_from_candidate(text, setup, own)
-    wanted = f"from {MAIN.removesuffix('.py')} import {', '.join(names)}\n" if names else ""
+    imports = f"from {MAIN.removesuffix('.py')} import {', '.join(names)}\n" if names else ""
     inner = "".join(f"    {line}\n" for line in ast.unparse(tree).split("\n"))
-    return ScriptTest(f"{wanted}{setup.strip()}\n\n\ndef test_{number}():\n{inner}", "functions")
+    return ScriptTest(f"{imports}{setup.strip()}\n\n\ndef test_{number}():\n{inner}", "functions")
 
 
 def _script(text: str, own: set[str]) -> list[CodeTest]:
@@ -158,22 +158,22 @@ def names_from_candidate(text: str, setup: str, own: set[str]) -> list[str]:
         BadTask: the source is not valid Python.
     """
     tree = _parsed(f"{setup}\n{text}")
-    given = set(dir(builtins)) - own
+    bound = set(dir(builtins)) - own
     used = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             used += [node] if isinstance(node.ctx, ast.Load) else []
-            given |= {node.id} if not isinstance(node.ctx, ast.Load) else set()
+            bound |= {node.id} if not isinstance(node.ctx, ast.Load) else set()
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            given |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+            bound |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            given.add(node.name)
+            bound.add(node.name)
         elif isinstance(node, ast.arg):
-            given.add(node.arg)
+            bound.add(node.arg)
         elif isinstance(node, ast.ExceptHandler) and node.name:
-            given.add(node.name)
+            bound.add(node.name)
     used.sort(key=lambda node: (node.lineno, node.col_offset))
-    return list(dict.fromkeys(node.id for node in used if node.id not in given))
+    return list(dict.fromkeys(node.id for node in used if node.id not in bound))
 
 
 def _entry(text: str, setup: str, own: set[str]) -> str:
@@ -181,7 +181,7 @@ def _entry(text: str, setup: str, own: set[str]) -> str:
     names = names_from_candidate(text, setup, own)
     calls = [node.func for node in ast.walk(_parsed(text)) if isinstance(node, ast.Call)]
     called = {func.id for func in calls if isinstance(func, ast.Name)}
-    found = next((name for name in names if name in called), "")
-    if not found:
+    entry = next((name for name in names if name in called), "")
+    if not entry:
         raise BadTask(f"the test {text[:80]!r} does not call a function of the solution")
-    return found
+    return entry

@@ -17,7 +17,7 @@ def pytest_substitute() -> Any:
     module: Any = types.ModuleType("pytest")
 
     @contextmanager
-    def raises(kind: Any, match: str | None = None) -> Iterator[Any]:
+    def raises(kind: Any, match: str | None = None) -> Iterator[object]:
         about = types.SimpleNamespace(value=None, type=None)
         try:
             yield about
@@ -28,17 +28,17 @@ def pytest_substitute() -> Any:
             return
         raise AssertionError(f"{kind} was not raised")
 
-    def parametrize(names: Any, rows: Any, **_: Any) -> Callable[[Any], Any]:
+    def parametrize(names: Any, rows: Any, **_: Any) -> Callable[[object], object]:
         listed = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
 
-        def case(row: Any) -> dict[str, Any]:
+        def case(row: Any) -> dict[str, object]:
             if isinstance(row, _Param):
                 row = row.values if len(listed) > 1 else row.values[0]
             return dict(zip(listed, row if len(listed) > 1 else [row], strict=True))
 
-        def mark(function: Any) -> Any:
+        def mark(function: Any) -> object:
             cases = getattr(function, "cases", [{}])
-            function.cases = [{**one, **more} for one in cases for more in map(case, rows)]
+            function.cases = [{**earlier, **more} for earlier in cases for more in map(case, rows)]
             return function
 
         return mark
@@ -70,7 +70,7 @@ class _Marks:
     def __getattr__(self, name: str) -> Any:
         """Return a mark without effect, which can be used with and without arguments."""
 
-        def mark(*arguments: Any, **words: Any) -> Any:
+        def mark(*arguments: Any, **words: Any) -> object:
             bare = len(arguments) == 1 and not words and isinstance(arguments[0], types.FunctionType | type)
             return arguments[0] if bare else mark
 
@@ -87,7 +87,7 @@ class _Near:
         if isinstance(self.value, list | tuple):
             same = type(other) is type(self.value) and len(other) == len(self.value)
             pairs = zip(self.value, other, strict=True) if same else ()
-            return same and all(_Near(one, self.rel, self.abs) == two for one, two in pairs)
+            return same and all(_Near(left, self.rel, self.abs) == two for left, two in pairs)
         if type(other) not in (int, float):
             return False
         return bool(abs(self.value - other) <= max(self.abs, self.rel * abs(self.value)))

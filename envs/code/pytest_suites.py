@@ -24,21 +24,21 @@ _UNIT: Final = ("skip", "skipIf", "skipUnless", "expectedFailure", "SkipTest", "
 _WHAT: Final = "only pytest.raises, approx, fail, param, mark.parametrize and marks without an effect are supported"
 
 
-def suites(tests: Mapping[str, str], task: Mapping[str, str], place: str) -> tuple[ScriptTest, ...]:
+def suites(tests: Mapping[str, str], task: Mapping[str, str], base: str) -> tuple[ScriptTest, ...]:
     """Return the test files in a folder. Its other files, and the task's files that are not modules, are placed beside
     them.
 
     Args:
         tests: path -> contents of the files in the folder.
         task: the task's files, at the start and in the solution.
-        place: name of the folder, for error messages.
+        base: name of the folder, for error messages.
 
     Raises:
         BadTask: a file uses an unsupported feature.
     """
     own = {module_of(path) for path in task if path.endswith(".py")}
     for path, text in tests.items():
-        where, name = f"{place}/{path}", path.rpartition("/")[2]
+        where, name = f"{base}/{path}", path.rpartition("/")[2]
         if name == "conftest.py":
             raise BadTask(f"{where}: conftest.py is not supported, since fixtures are not")
         if path.endswith(".py") and not is_test(path):
@@ -47,7 +47,7 @@ def suites(tests: Mapping[str, str], task: Mapping[str, str], place: str) -> tup
             _refuse(_parsed(text, where), where, own)
     data = {path: text for path, text in task.items() if not path.endswith(".py")}
     beside = {**data, **{path: text for path, text in tests.items() if not is_test(path)}}
-    return tuple(suite(text, f"{place}/{path}", task, beside) for path, text in tests.items() if is_test(path))
+    return tuple(suite(text, f"{base}/{path}", task, beside) for path, text in tests.items() if is_test(path))
 
 
 def suite(code: str, where: str, task: Mapping[str, str], beside: Mapping[str, str] | None = None) -> ScriptTest:
@@ -107,21 +107,23 @@ def _problems(tree: ast.Module, own: set[str]) -> Iterator[str]:
                 yield f"{node.name} is not supported; use setUp or setUpClass"
             yield from _wants(node, names, 0, set())
         elif isinstance(node, ast.ClassDef):
-            given = {name for one in node.decorator_list for name in _parameters(one, names)}
+            supplied = {name for decorator in node.decorator_list for name in _parameters(decorator, names)}
             for part in node.body:
                 if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
-                    yield from _wants(part, names, 1, given)
+                    yield from _wants(part, names, 1, supplied)
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:
     """Return the local names of what a program imports from pytest and unittest."""
-    found = {}
+    aliases = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found.update({one.asname or one.name: one.name for one in node.names if one.name in ("pytest", "unittest")})
+            aliases.update(
+                {alias.asname or alias.name: alias.name for alias in node.names if alias.name in ("pytest", "unittest")}
+            )
         elif isinstance(node, ast.ImportFrom) and node.module in ("pytest", "unittest"):
-            found.update({one.asname or one.name: f"{node.module}.{one.name}" for one in node.names})
-    return found
+            aliases.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
+    return aliases
 
 
 def _dotted(node: ast.expr, names: Mapping[str, str]) -> str:
@@ -135,12 +137,12 @@ def _dotted(node: ast.expr, names: Mapping[str, str]) -> str:
 
 
 def _used(name: str) -> Iterator[str]:
-    first, *rest = name.split(".")
-    if first == "pytest" and rest and rest[0] not in _KNOWN:
+    first, *attributes = name.split(".")
+    if first == "pytest" and attributes and attributes[0] not in _KNOWN:
         yield f"{name} is not supported; {_WHAT}"
-    if first == "pytest" and rest[:1] == ["mark"] and rest[1:] and rest[1] in _MARKS:
+    if first == "pytest" and attributes[:1] == ["mark"] and attributes[1:] and attributes[1] in _MARKS:
         yield f"{name} is not supported; {_WHAT}"
-    if first == "unittest" and rest and rest[0] in _UNIT:
+    if first == "unittest" and attributes and attributes[0] in _UNIT:
         yield f"{name} is not supported; every test is run and counted"
 
 
@@ -149,30 +151,37 @@ def _called(node: ast.Call, own: set[str]) -> Iterator[str]:
         yield "skipTest is not supported; every test is run and counted"
     opens = isinstance(node.func, ast.Name) and node.func.id in ("open", "Path")
     opens = opens or (isinstance(node.func, ast.Attribute) and node.func.attr in ("open", "Path"))
-    for one in node.args[:1] if opens else ():
-        path = one.value if isinstance(one, ast.Constant) and isinstance(one.value, str) else ""
+    for argument in node.args[:1] if opens else ():
+        path = argument.value if isinstance(argument, ast.Constant) and isinstance(argument.value, str) else ""
         if path.endswith(".py") and module_of(path) in own:
             yield f"it reads {path}, which is in the candidate's sandbox and not next to the tests"
 
 
 def _wants(
-    node: ast.FunctionDef | ast.AsyncFunctionDef, names: Mapping[str, str], skip: int, given: set[str]
+    node: ast.FunctionDef | ast.AsyncFunctionDef, names: Mapping[str, str], skip: int, supplied: set[str]
 ) -> Iterator[str]:
     """Yield what a test requires and does not get: an event loop, or fixtures."""
     if not node.name.startswith("test"):
         return
     if isinstance(node, ast.AsyncFunctionDef):
         yield f"{node.name} is async, which is not supported"
-    marks = [_dotted(one.func if isinstance(one, ast.Call) else one, names) for one in node.decorator_list]
+    marks = [
+        _dotted(decorator.func if isinstance(decorator, ast.Call) else decorator, names)
+        for decorator in node.decorator_list
+    ]
     if not all(mark.startswith("pytest.mark.") for mark in marks):
         return  # other decorators, such as mock.patch, may supply arguments
     arguments = [*node.args.posonlyargs, *node.args.args]
     least = len(arguments) - len(node.args.defaults)
-    wanted = [one.arg for one in arguments[skip:least]]
-    wanted += [one.arg for one, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if value is None]
-    found = given | {name for one in node.decorator_list for name in _parameters(one, names)}
-    for name in wanted:
-        if name not in found and "*" not in found:
+    required = [argument.arg for argument in arguments[skip:least]]
+    required += [
+        argument.arg
+        for argument, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+        if value is None
+    ]
+    available = supplied | {name for decorator in node.decorator_list for name in _parameters(decorator, names)}
+    for name in required:
+        if name not in available and "*" not in available:
             yield f"{node.name} uses the fixture {name!r}; fixtures are not supported"
 
 
@@ -180,10 +189,10 @@ def _parameters(node: ast.expr, names: Mapping[str, str]) -> Iterator[str]:
     """Yield the argument names that a decorator supplies; "*" if they are not literals."""
     if not isinstance(node, ast.Call) or _dotted(node.func, names) != "pytest.mark.parametrize":
         return
-    given = [*node.args, *(word.value for word in node.keywords if word.arg == "argnames")]
+    arguments = [*node.args, *(word.value for word in node.keywords if word.arg == "argnames")]
     try:
-        said = ast.literal_eval(given[0])
+        literal = ast.literal_eval(arguments[0])
     except (ValueError, IndexError, TypeError):
         yield "*"
         return
-    yield from (part.strip() for part in (said.split(",") if isinstance(said, str) else said))
+    yield from (part.strip() for part in (literal.split(",") if isinstance(literal, str) else literal))

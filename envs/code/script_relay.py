@@ -86,8 +86,8 @@ def _over(stop: str, error: str) -> ScriptOver:
 
 
 def _verdicts(done: object) -> dict[str, tuple[bool, str]]:
-    found = {}
+    verdicts = {}
     for entry in done if isinstance(done, list) else []:
         if isinstance(entry, list) and len(entry) == 3:
-            found[str(entry[0])] = (entry[1] is True, str(entry[2])[:300])
-    return found
+            verdicts[str(entry[0])] = (entry[1] is True, str(entry[2])[:300])
+    return verdicts

@@ -32,15 +32,6 @@ from typing import Any
 from turnwise.envs.code.pytest_substitute import pytest_substitute
 from turnwise.envs.code.serialization import NotPlain, RawText, decode, encode
 
-outbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-inbox: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
-errors: dict[str, type[BaseException]] = {}
-shared: dict[str, str] = {}  # class name -> module, for classes that both sides define
-blamed: list[str] = []  # exceptions that the candidate raised
-moves: list[None] = []  # one entry for each request that may change remote objects
-spoiled: list[str] = []  # calls after which the current test has failed, whatever the script makes of it
-late: list[None] = []  # calls that took too long
-lost: list[str] = []  # why the candidate's process is gone
 MANY = 100_000
 
 
@@ -48,86 +39,197 @@ class CandidateFailed(AssertionError):
     """The candidate did not answer a call, or raised an exception that tests must not mistake for their own failure."""
 
 
-def ask(request: dict[str, Any]) -> Any:
-    """Return the candidate's response to a request, or raise the exception that it raised."""
-    if request["do"] != "plain":
-        moves.append(None)
-    if lost:
-        raise _spoiled(lost[0])
-    outbox.put({"ask": json.dumps(request)})
-    text, ended = inbox.get()
-    if ended:
-        lost.append(ended)
-        raise _spoiled(ended)
-    try:
-        answer = json.loads(text)
-        if "v" in answer:
-            return decode(answer["v"], _remote)
-        names, said = [str(name) for name in answer["e"]], str(answer.get("m", ""))
-        kind = _error(names, request["do"])
-    except Exception:  # a malformed answer does not come from our driver
-        raise _spoiled("the program gave no answer") from None
-    if names[0] == "CallTimeout":
-        late.append(None)
-    if "Exception" not in names:  # nothing that a test may expect: it ends the whole run of a test suite
-        raise _spoiled(f"{names[0]}: {said}"[:300])
-    blamed.append(f"{names[0]}: {said}"[:300])
-    raise kind(said)
+class ScriptRun:
+    """One run of a test script: requests to the candidate, and what the candidate did.
 
-
-def _spoiled(said: str) -> CandidateFailed:
-    spoiled.append(said)
-    blamed.append(said)
-    return CandidateFailed(said)
-
-
-def _error(names: list[str], do: str = "") -> type[BaseException]:
-    """Return a local exception class for the class names of a remote one.
-
-    A call does not raise StopIteration, which would end a loop of the test over its cases.
+    The script runs on a thread of its own, which waits in `ask`; `begin` and `go_on` are called by the other side.
     """
-    if names[0] in errors:
-        return errors[names[0]]
-    for name in names:
-        kind = getattr(builtins, name, None)
-        if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, AssertionError):
-            if issubclass(kind, StopIteration | StopAsyncIteration) and do != "next":
-                return RuntimeError
-            if name == names[0]:
-                return kind
-            return errors.setdefault(names[0], type(names[0], (kind,), {}))
-    return CandidateFailed
+
+    def __init__(self) -> None:
+        self.moves = 0  # requests that may change remote objects
+        self._outbox: queue.SimpleQueue[dict[str, object]] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+        self._errors: dict[str, type[BaseException]] = {}
+        self._shared: dict[str, str] = {}  # class name -> module, for classes that both sides define
+        self._blamed = False  # whether the candidate raised an exception
+        self._spoiled: list[str] = []  # calls after which the current test has failed, whatever the script makes of it
+        self._late = False  # whether a call took too long
+        self._lost = ""  # why the candidate's process is gone
+
+    def begin(self, text: str) -> str:
+        """Start the test script; return the first request, or the results."""
+        threading.Thread(target=self._play, args=(json.loads(text),), daemon=True).start()
+        return RawText(json.dumps(self._outbox.get()))
+
+    def go_on(self, text: str, ended: str) -> str:
+        """Hand in the response to a request, or why there will be none; return the next request, or the results."""
+        self._inbox.put((text, ended))
+        return RawText(json.dumps(self._outbox.get()))
+
+    def ask(self, request: dict[str, object]) -> Any:
+        """Return the candidate's response to a request, or raise the exception that it raised."""
+        if request["do"] != "plain":
+            self.moves += 1
+        if self._lost:
+            raise self._spoil(self._lost)
+        self._outbox.put({"ask": json.dumps(request)})
+        text, ended = self._inbox.get()
+        if ended:
+            self._lost = ended
+            raise self._spoil(ended)
+        try:
+            answer = json.loads(text)
+            if "v" in answer:
+                return decode(answer["v"], self._remote)
+            names, message = [str(name) for name in answer["e"]], str(answer.get("m", ""))
+            kind = self._error(names, request["do"])
+        except Exception:  # a malformed answer does not come from our driver
+            raise self._spoil("the program gave no answer") from None
+        if names[0] == "CallTimeout":
+            self._late = True
+        if "Exception" not in names:  # nothing that a test may expect: it ends the whole run of a test suite
+            raise self._spoil(f"{names[0]}: {message}"[:300])
+        self._blamed = True
+        raise kind(message)
+
+    def call(self, target: dict[str, object], arguments: tuple[Any, ...], keywords: dict[str, object]) -> Any:
+        """Return the result of a remote call; lists, dicts and sets that it changed are changed here too."""
+        pair = self.ask({"do": "call", **target, "arguments": encode([list(arguments), keywords], self._local)})
+        if type(pair) is not list or len(pair) != 2 or type(pair[1]) is not list:
+            raise self._spoil("the program gave no answer")
+        value, after = pair
+        for mine, theirs in zip(arguments, after, strict=False):
+            if type(mine) is type(theirs) and mine != theirs:
+                if isinstance(mine, list):
+                    mine[:] = theirs
+                elif isinstance(mine, dict | set):
+                    mine.clear()
+                    mine.update(theirs)
+        return value
+
+    def candidate(self, module: str, entry: str) -> Callable[..., Any]:
+        """Return a function that calls the candidate's function of that name."""
+
+        def call(*arguments: object, **keywords: object) -> object:
+            return self.call({"module": module, "name": entry}, arguments, keywords)
+
+        return call
+
+    def _spoil(self, message: str) -> CandidateFailed:
+        """Note that the current test has failed, and return the exception that says so."""
+        self._spoiled.append(message)
+        self._blamed = True
+        return CandidateFailed(message)
+
+    def _error(self, names: list[str], do: object = "") -> type[BaseException]:
+        """Return a local exception class for the class names of a remote one.
+
+        A call does not raise StopIteration, which would end a loop of the test over its cases.
+        """
+        if names[0] in self._errors:
+            return self._errors[names[0]]
+        for name in names:
+            kind = getattr(builtins, name, None)
+            if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, AssertionError):
+                if issubclass(kind, StopIteration | StopAsyncIteration) and do != "next":
+                    return RuntimeError
+                if name == names[0]:
+                    return kind
+                return self._errors.setdefault(names[0], type(names[0], (kind,), {}))
+        return CandidateFailed
+
+    def _remote(self, data: dict[str, Any]) -> object:
+        """Return what stands here for a value of the candidate that is not plain."""
+        if "h" in data:
+            number, kind, callable_, walks, plain = data["h"]
+            return RemoteObject(self, int(number), str(kind), bool(callable_), bool(walks), bool(plain))
+        if "E" in data:
+            return self._error([str(name) for name in data["E"]])
+        raise NotPlain("no value")
+
+    def _local(self, value: object) -> object:
+        """Return the data of an argument that is not plain."""
+        if isinstance(value, RemoteObject):
+            return {"h": value.__dict__["_remote"][0]}
+        name = type(value).__name__
+        if name in self._shared:
+            return {"k": [self._shared[name], name, encode(vars(value), self._local)]}
+        if isinstance(value, type) and getattr(builtins, str(name := value.__name__), None) is value:
+            return {"T": name}
+        raise TypeError(f"a {name} cannot be handed to the candidate: it gets numbers, texts and containers of these")
+
+    def _play(self, order: dict[str, object]) -> None:
+        try:
+            done = self._judge(order)
+        except BaseException as error:
+            # A script that imports something the candidate lacks is not broken, nor is one that stumbles over a value
+            # of the candidate: its tests fail.
+            theirs = self._blamed or (self.moves and not isinstance(error, ImportError))
+            if not theirs:
+                self._outbox.put({"broken": f"{type(error).__name__}: {error}"[:300]})
+                return
+            done = []
+        self._outbox.put({"done": done, "late": self._late})
+
+    def _judge(self, order: dict[str, Any]) -> list[list[object]]:
+        random.seed(0)
+        space: dict[str, Any] = {"__name__": "__tests__", "__file__": os.path.join(os.getcwd(), "tests.py")}
+        sys.modules["__tests__"] = types.ModuleType("__tests__")
+        sys.path.insert(0, os.getcwd())
+        sys.modules["pytest"] = pytest_substitute()
+        Proxies(self, order["own"]).install()
+        exec(compile(order["prelude"], "<prelude>", "exec"), space)
+        self._shared.update({name: order["module"] for name, value in space.items() if isinstance(value, type)})
+        if order["prelude"]:
+            sys.modules["__tests__"].__dict__.update(space)
+        if order["form"] == "check":
+            parts = _check_parts(order["code"], self.candidate(order["module"], order["entry"]), space)
+        else:
+            parts = _function_parts(order["code"], space)
+        verdicts: list[list[object]] = []
+        for name, part in parts:
+            before = len(self._spoiled)
+            message = ""
+            try:
+                part()
+            except BaseException as error:
+                message = f"{type(error).__name__}: {error}"[:300] or "failed"
+            if not message and len(self._spoiled) > before:
+                message = self._spoiled[-1]
+            verdicts.append([name, not message, message])
+        return verdicts
 
 
 class RemoteObject:
     """An object in the candidate's sandbox; containers are compared here, by their contents as plain data."""
 
-    def __init__(self, number: int, kind: str, callable_: bool, walks: bool, plain: bool) -> None:
-        self.__dict__["_remote"] = (number, kind, callable_, walks, plain)
+    def __init__(self, run: ScriptRun, number: int, kind: str, callable_: bool, walks: bool, plain: bool) -> None:
+        self.__dict__["_remote"] = (number, kind, callable_, walks, plain, run)
 
-    def _plain(self) -> Any:
+    def _plain(self) -> object:
         """Return its contents, which are requested once so that several comparisons see the same value."""
-        if self.__dict__.get("_known", (-1,))[0] != len(moves):
-            self.__dict__["_known"] = (len(moves), self._ask(do="plain"))
+        moves = self.__dict__["_remote"][5].moves
+        if self.__dict__.get("_known", (-1,))[0] != moves:
+            self.__dict__["_known"] = (moves, self._ask(do="plain"))
         return self.__dict__["_known"][1]
 
     def _ask(self, **request: Any) -> Any:
-        return ask({"of": self.__dict__["_remote"][0], **request})
+        return self.__dict__["_remote"][5].ask({"of": self.__dict__["_remote"][0], **request})
 
-    def _call(self, name: str, *arguments: Any) -> Any:
+    def _call(self, name: str, *arguments: object) -> Any:
         return self.__getattr__(name)(*arguments)  # the remote method, not the one of this class
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the remote object."""
         return self._ask(do="name", name=name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         """Set an attribute of the remote object."""
         self._call("__setattr__", name, value)
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+    def __call__(self, *arguments: Any, **keywords: Any) -> object:
         """Call the remote object."""
-        return _call({"of": self.__dict__["_remote"][0]}, arguments, keywords)
+        return self.__dict__["_remote"][5].call({"of": self.__dict__["_remote"][0]}, arguments, keywords)
 
     def __iter__(self) -> Iterator[Any]:
         if self.__dict__["_remote"][3]:
@@ -144,25 +246,25 @@ class RemoteObject:
         except AttributeError as error:
             raise TypeError(f"{self!r} has no length") from error  # list() expects a TypeError
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> object:
         return self._call("__getitem__", key)
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         self._call("__setitem__", key, value)
 
-    def __delitem__(self, key: Any) -> None:
+    def __delitem__(self, key: object) -> None:
         self._call("__delitem__", key)
 
-    def __contains__(self, item: Any) -> bool:
+    def __contains__(self, item: object) -> bool:
         return any(other == item for other in self)
 
     def __bool__(self) -> bool:
         return bool(self._plain()) if self.__dict__["_remote"][4] else True
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> object:
         return self._call("__enter__")
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self._call("__exit__", None, None, None)
 
     def __eq__(self, other: object) -> bool:
@@ -187,43 +289,28 @@ CandidateFailed.__name__ = "Failed"
 RemoteObject.__name__ = "Remote"
 
 
-def _remote(data: dict[str, Any]) -> Any:
-    if "h" in data:
-        number, kind, callable_, walks, plain = data["h"]
-        return RemoteObject(int(number), str(kind), bool(callable_), bool(walks), bool(plain))
-    if "E" in data:
-        return _error([str(name) for name in data["E"]])
-    raise NotPlain("no value")
-
-
-def _local(value: Any) -> Any:
-    """Return the data of an argument that is not plain."""
-    if isinstance(value, RemoteObject):
-        return {"h": value.__dict__["_remote"][0]}
-    name = type(value).__name__
-    if name in shared:
-        return {"k": [shared[name], name, encode(vars(value), _local)]}
-    if isinstance(value, type) and getattr(builtins, str(name := value.__name__), None) is value:
-        return {"T": name}
-    raise TypeError(f"a {name} cannot be handed to the candidate: it gets numbers, texts and containers of these")
-
-
 class ModuleProxy(types.ModuleType):
     """Stands in for a module of the candidate when tests import it."""
+
+    def __init__(self, run: ScriptRun, name: str) -> None:
+        super().__init__(name)
+        self.__dict__["__run__"] = run  # no name that the candidate's module may have
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the candidate's module."""
         if name.startswith("__"):
             raise AttributeError(name)
-        return ask({"do": "get", "module": self.__name__, "name": name})
+        return self.__dict__["__run__"].ask({"do": "get", "module": self.__name__, "name": name})
 
 
-def _check_parts(order: dict[str, Any], space: dict[str, Any]) -> list[tuple[str, Callable[[], None]]]:
+def _check_parts(
+    code: str, candidate: Callable[..., Any], space: dict[str, Any]
+) -> list[tuple[str, Callable[[], None]]]:
     """Split check(candidate) into its statements, which run one after another in the same namespace."""
-    tree = ast.parse(order["code"])
+    tree = ast.parse(code)
     main = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check")
     exec(compile(ast.Module([node for node in tree.body if node is not main], []), "<tests>", "exec"), space)
-    space[main.args.args[0].arg] = candidate(order["module"], order["entry"])
+    space[main.args.args[0].arg] = candidate
 
     def part(node: ast.stmt) -> Callable[[], None]:
         return lambda: exec(compile(ast.Module([node], []), "<tests>", "exec"), space)
@@ -231,8 +318,8 @@ def _check_parts(order: dict[str, Any], space: dict[str, Any]) -> list[tuple[str
     return [(f"check {number}", part(node)) for number, node in enumerate(main.body)]
 
 
-def _function_parts(order: dict[str, Any], space: dict[str, Any]) -> list[tuple[str, Callable[[], None]]]:
-    exec(compile(order["code"], "<tests>", "exec"), space)
+def _function_parts(code: str, space: dict[str, Any]) -> list[tuple[str, Callable[[], None]]]:
+    exec(compile(code, "<tests>", "exec"), space)
     parts: list[tuple[str, Callable[[], None]]] = []
     for name, value in list(space.items()):
         if isinstance(value, types.FunctionType) and name.startswith("test"):
@@ -264,7 +351,7 @@ def _class_parts(name: str, kind: Any) -> list[tuple[str, Callable[[], None]]]:
     return [(f"{name}.{test}", lambda test=test: run(test)) for test in tests]  # type: ignore[misc]
 
 
-def _raised(function: Callable[[], Any] | None) -> BaseException | None:
+def _raised(function: Callable[[], object] | None) -> BaseException | None:
     try:
         if function is not None:
             function()
@@ -273,7 +360,7 @@ def _raised(function: Callable[[], Any] | None) -> BaseException | None:
     return None
 
 
-def _function(value: Callable[..., Any]) -> Callable[[], None]:
+def _function(value: Callable[..., object]) -> Callable[[], None]:
     def run() -> None:
         for case in getattr(value, "cases", [{}]):
             value(**case)
@@ -306,35 +393,11 @@ def _told(made: Any, name: str, function: Any) -> None:
         method(*([function] if inspect.signature(method).parameters else []))
 
 
-def candidate(module: str, entry: str) -> Callable[..., Any]:
-    """Return a function that calls the candidate's function of that name."""
-
-    def call(*arguments: Any, **keywords: Any) -> Any:
-        return _call({"module": module, "name": entry}, arguments, keywords)
-
-    return call
-
-
-def _call(target: dict[str, Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Return the result of a remote call; lists, dicts and sets that it changed are changed here too."""
-    pair = ask({"do": "call", **target, "arguments": encode([list(arguments), keywords], _local)})
-    if type(pair) is not list or len(pair) != 2 or type(pair[1]) is not list:
-        raise _spoiled("the program gave no answer")
-    value, after = pair
-    for mine, theirs in zip(arguments, after, strict=False):
-        if type(mine) is type(theirs) and mine != theirs:
-            if isinstance(mine, list):
-                mine[:] = theirs
-            elif isinstance(mine, dict | set):
-                mine.clear()
-                mine.update(theirs)
-    return value
-
-
 class Proxies:
     """Replaces the imports of test code: the task's modules are proxies, all others are found as usual."""
 
-    def __init__(self, own: list[str]) -> None:
+    def __init__(self, run: ScriptRun, own: list[str]) -> None:
+        self.run = run
         self.folder = os.getcwd() + os.sep
         self.modules: dict[str, types.ModuleType] = {}
         self.usual = builtins.__import__
@@ -345,7 +408,7 @@ class Proxies:
 
     def _add(self, name: str, own: bool) -> None:
         if name not in self.modules:
-            self.modules[name] = ModuleProxy(name) if own else types.ModuleType(name)
+            self.modules[name] = ModuleProxy(self.run, name) if own else types.ModuleType(name)
             parent, _, last = name.rpartition(".")
             if parent:
                 setattr(self.modules[parent], last, self.modules[name])
@@ -366,31 +429,6 @@ class Proxies:
         return self.usual(name, globals, locals, fromlist, level)
 
 
-def _judge(order: dict[str, Any]) -> list[list[Any]]:
-    random.seed(0)
-    space: dict[str, Any] = {"__name__": "__tests__", "__file__": os.path.join(os.getcwd(), "tests.py")}
-    sys.modules["__tests__"] = types.ModuleType("__tests__")
-    sys.path.insert(0, os.getcwd())
-    sys.modules["pytest"] = pytest_substitute()
-    Proxies(order["own"]).install()
-    exec(compile(order["prelude"], "<prelude>", "exec"), space)
-    shared.update({name: order["module"] for name, value in space.items() if isinstance(value, type)})
-    if order["prelude"]:
-        sys.modules["__tests__"].__dict__.update(space)
-    verdicts = []
-    for name, part in (_check_parts if order["form"] == "check" else _function_parts)(order, space):
-        before = len(spoiled)
-        said = ""
-        try:
-            part()
-        except BaseException as error:
-            said = f"{type(error).__name__}: {error}"[:300] or "failed"
-        if not said and len(spoiled) > before:
-            said = spoiled[-1]
-        verdicts.append([name, not said, said])
-    return verdicts
-
-
 def _is_here(name: str) -> bool:
     try:
         return name in sys.modules or importlib.util.find_spec(name) is not None
@@ -398,27 +436,6 @@ def _is_here(name: str) -> bool:
         return True
 
 
-def _play(order: dict[str, Any]) -> None:
-    try:
-        done = _judge(order)
-    except BaseException as error:
-        # A script that imports something the candidate lacks is not broken, nor is one that stumbles over a value of
-        # the candidate: its tests fail.
-        theirs = blamed or (moves and not isinstance(error, ImportError))
-        if not theirs:
-            outbox.put({"broken": f"{type(error).__name__}: {error}"[:300]})
-            return
-        done = []
-    outbox.put({"done": done, "late": bool(late)})
-
-
-def begin(text: str) -> str:
-    """Start the test script; return the first request, or the results."""
-    threading.Thread(target=_play, args=(json.loads(text),), daemon=True).start()
-    return RawText(json.dumps(outbox.get()))
-
-
-def go_on(text: str, ended: str) -> str:
-    """Hand in the response to a request, or why there will be none; return the next request, or the results."""
-    inbox.put((text, ended))
-    return RawText(json.dumps(outbox.get()))
+RUN = ScriptRun()
+"""The run of this process: the sandbox loads this source once for each test script."""
+begin, go_on = RUN.begin, RUN.go_on

@@ -43,7 +43,7 @@ def encode(value: object, other: Callable[[Any], Any], stays: Callable[[Any], bo
     """
     count = 0
 
-    def go(value: Any, depth: int) -> Any:
+    def go(value: Any, depth: int) -> object:
         nonlocal count
         count += 1
         if count > MOST or depth > DEEPEST:
@@ -66,7 +66,7 @@ def decode(data: object, other: Callable[[Any], Any]) -> Any:
     """
     count = 0
 
-    def go(data: object, depth: int) -> Any:
+    def go(data: object, depth: int) -> object:
         nonlocal count
         count += 1
         if count > MOST or depth > DEEPEST:
@@ -93,12 +93,12 @@ def refuse(value: object) -> Any:
     raise NotPlain(f"a value of the type {type(value).__name__} is no plain data")
 
 
-def _whole(value: Any, go: Callable[[Any], Any]) -> Any:
+def _whole(value: Any, go: Callable[[Any], Any]) -> object:
     number = int.__add__(value, 0)
     return number if -EXACT < number < EXACT else {"i": hex(number)}
 
 
-def _text(value: Any, go: Callable[[Any], Any]) -> Any:
+def _text(value: object, go: Callable[[object], object]) -> object:
     text = str.__str__(value)
     try:
         text.encode()
@@ -107,23 +107,23 @@ def _text(value: Any, go: Callable[[Any], Any]) -> Any:
     return text
 
 
-def _spread(keys: Iterable[Any]) -> list[Any]:
+def _spread(keys: Iterable[object]) -> list[object]:
     """Return keys that a hash table can hold.
 
     Raises:
         NotPlain: many have the same hash.
     """
-    known = list(keys)
+    texts = list(keys)
     counts: dict[str, int] = {}
-    for key in known:
+    for key in texts:
         text = str(hash(key))  # strings are hashed with a secret, so these do not collide
         counts[text] = counts.get(text, 0) + 1
         if counts[text] > COLLISIONS:
             raise NotPlain("too many keys have the same hash")
-    return known
+    return texts
 
 
-def _dict(data: Any, go: Callable[[Any], Any]) -> dict[Any, Any]:
+def _dict(data: Any, go: Callable[[Any], Any]) -> dict[object, object]:
     pairs = [(key, item) for key, item in data]
     return dict(zip(_spread(go(key) for key, _ in pairs), [go(item) for _, item in pairs], strict=True))
 

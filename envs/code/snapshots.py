@@ -24,20 +24,20 @@ def files_of(saved: Fields, task: CodeTask) -> dict[str, str]:
     Raises:
         BadSnapshot: an agent could not have produced these files.
     """
-    found = saved.get("files", dict)
-    if not all(isinstance(text, str) for text in found.values()):
+    files = saved.get("files", dict)
+    if not all(isinstance(text, str) for text in files.values()):
         raise saved.wrong("files", "an object that maps paths to strings")
-    known = {path: text for path, text in found.items() if path in task.files}
-    for path, text in found.items():
+    present = {path: text for path, text in files.items() if path in task.files}
+    for path, text in files.items():
         if task.files.get(path) == text:
             continue
         try:
             split_path(path)
-            refuse_file(known, path, text)
+            refuse_file(present, path, text)
         except (LookupError, BadPath) as error:
             raise BadSnapshot(f"the snapshot has invalid files: {error.args[0]}") from None
-        known[path] = text
-    return dict(found)
+        present[path] = text
+    return dict(files)
 
 
 def share_of(saved: Fields, name: str) -> float:

@@ -57,9 +57,9 @@ class CallTest:
     @property
     def text(self) -> str:
         """The call as Python source."""
-        given = self.arguments.strip()[1:-1].rstrip().removesuffix(",")
+        positional = self.arguments.strip()[1:-1].rstrip().removesuffix(",")
         named = ", ".join(f"{key}={value!r}" for key, value in ast.literal_eval(self.keywords).items())
-        return f"{self.name}({', '.join(part for part in (given, named) if part)})"
+        return f"{self.name}({', '.join(part for part in (positional, named) if part)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,11 +247,11 @@ _DEFINITIONS: Final = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 def _asserting(tree: ast.Module) -> set[str]:
     """Return the names of functions and classes that assert, themselves or by calling another of them."""
-    known = {node.name: node for node in ast.walk(tree) if isinstance(node, _DEFINITIONS)}
-    found: set[str] = set()
-    while more := {name for name, node in known.items() if name not in found and _asserts(node, found)}:
-        found |= more
-    return found
+    definitions = {node.name: node for node in ast.walk(tree) if isinstance(node, _DEFINITIONS)}
+    asserting: set[str] = set()
+    while more := {name for name, node in definitions.items() if name not in asserting and _asserts(node, asserting)}:
+        asserting |= more
+    return asserting
 
 
 def _asserts(node: ast.AST, helpers: set[str]) -> bool:
@@ -308,8 +308,10 @@ class _StoredTest:
         self.test = test
 
     def __repr__(self) -> str:
-        kept = [field.name for field in fields(self.test) if (field.name, getattr(self.test, field.name)) != _UNSTORED]
-        values = ", ".join(f"{name}={getattr(self.test, name)!r}" for name in kept)
+        stored = [
+            field.name for field in fields(self.test) if (field.name, getattr(self.test, field.name)) != _UNSTORED
+        ]
+        values = ", ".join(f"{name}={getattr(self.test, name)!r}" for name in stored)
         return f"{_STORED_NAMES[type(self.test)]}({values})"
 
 

@@ -7,6 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import numpy as np
+
 from turnwise.envs.code.generator import SPLITS, CodeLevel, generate, task_ids
 from turnwise.envs.code.task import CodeTask, digest
 from turnwise.envs.code.task_files import read_tasks
@@ -30,7 +32,7 @@ class CodeTaskSource(Protocol):
         """Return the first `count` ids; all of them (at most 1,000 generated ones) for None."""
         ...
 
-    def draw(self, rng: Any) -> str:
+    def draw(self, rng: np.random.Generator) -> str:
         """Return a random id."""
         ...
 
@@ -53,7 +55,7 @@ class GeneratedCodeTasks:
         """Return the first ids; 1,000 for None."""
         return task_ids(self.split, self.level, _DEFAULT_COUNT if count is None else count)
 
-    def draw(self, rng: Any) -> str:
+    def draw(self, rng: np.random.Generator) -> str:
         """Return a random id."""
         return task_ids(self.split, self.level, 1, int(rng.integers(_DRAWN_FROM)))[0]
 
@@ -82,7 +84,7 @@ class FileCodeTasks:
         """Return the first ids; all for None."""
         return list(self.tasks)[:count]
 
-    def draw(self, rng: Any) -> str:
+    def draw(self, rng: np.random.Generator) -> str:
         """Return a random id."""
         return self.ids(None)[int(rng.integers(len(self.tasks)))]
 

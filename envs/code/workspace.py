@@ -57,9 +57,9 @@ class Workspace:
             SandboxError: no sandbox works.
         """
         key = digest(self.files, "run", self.main, program, f"{seconds}", self.grader.key)
-        said, left, files, _ = _RUNS.recall(key, lambda: self._ran(program, seconds), _size)
+        text, left, files, _ = _RUNS.recall(key, lambda: self._ran(program, seconds), _size)
         self.files = dict(files)
-        return f"{said}\n[{left}]" if left else said
+        return f"{text}\n[{left}]" if left else text
 
     def _ran(self, program: str, seconds: float) -> Ran:
         """Run a program; replace a sandbox that died or cannot be filled, once.
@@ -81,7 +81,7 @@ class Workspace:
     def _run(self, box: Box, program: str, seconds: float) -> Ran:
         command: str | Sequence[str] = program or [box.python, "-B", self.main]
         result = box.run(command, timeout=seconds)
-        said = _output(result, box.folder, seconds)
+        text = _output(result, box.folder, seconds)
         try:
             left, files = read_back(box.snapshot(), self.files)
         except (BoxLost, BoxClosed):
@@ -89,7 +89,7 @@ class Workspace:
         except SandboxError as error:  # caused by the program, so the episode continues
             left, files = f"the files were put back as they were before: {error}", dict(self.files)
             self.close()  # its files may get in the way of later runs
-        return said, left, files, result.stop in ("exit", "output")
+        return text, left, files, result.stop in ("exit", "output")
 
     def test(self, tests: Sequence[CodeTest]) -> CodeGrade:
         """Run tests on the files, in a sandbox of their own as a submission has."""
@@ -113,8 +113,8 @@ class Workspace:
 
 
 def _size(ran: Ran) -> int | None:
-    said, left, files, by_itself = ran
-    return len(said) + len(left) + sum(len(path) + len(text) for path, text in files.items()) if by_itself else None
+    output, left, files, by_itself = ran
+    return len(output) + len(left) + sum(len(path) + len(text) for path, text in files.items()) if by_itself else None
 
 
 def read_back(archive: bytes, before: Mapping[str, str]) -> tuple[str, dict[str, str]]:
@@ -124,7 +124,7 @@ def read_back(archive: bytes, before: Mapping[str, str]) -> tuple[str, dict[str,
         archive: a snapshot of the sandbox.
         before: the files before the run. Unchanged ones are kept; one that is no longer valid text is restored.
     """
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     new: dict[str, str] = {}
     back, left = [], 0
     for entry in read_archive(archive):
@@ -134,25 +134,25 @@ def read_back(archive: bytes, before: Mapping[str, str]) -> tuple[str, dict[str,
         text = _text(entry.data, old)
         if old is not None:
             back += [path] if text is None else []
-            found[path] = old if text is None else text
+            files[path] = old if text is None else text
         elif text is None or path_problem("show", path):
             left += 1
         else:
             new[path] = text
-    room = max(0, MOST_FILES - len(found))
-    found |= dict(list(new.items())[:room])
+    room = max(0, MOST_FILES - len(files))
+    files |= dict(list(new.items())[:room])
     left += max(0, len(new) - room)
-    said = [f"{left} files are no text, too long or too many, and were not kept"] if left else []
-    said += [f"{path} was no text or too long, and is as it was before" for path in back[:3]]
-    return "; ".join(said), found
+    notes = [f"{left} files are no text, too long or too many, and were not kept"] if left else []
+    notes += [f"{path} was no text or too long, and is as it was before" for path in back[:3]]
+    return "; ".join(notes), files
 
 
 def _text(data: bytes, old: str | None) -> str | None:
     """Return the contents of a file; None if it was changed and is binary or too long."""
-    known = None if old is None else old.encode()
-    if len(data) > max(4 * LONGEST_FILE, len(known or b"")):
+    previous = None if old is None else old.encode()
+    if len(data) > max(4 * LONGEST_FILE, len(previous or b"")):
         return None
-    if data == known:
+    if data == previous:
         return old
     try:
         text = data.decode()

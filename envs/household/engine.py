@@ -156,15 +156,15 @@ class World:
         if predicate not in tables.dynamic:
             return tables.match(predicate, mask, key)
         slot = (predicate, mask, key)
-        found = self._groups.get(slot)
-        if found is None:
+        facts = self._groups.get(slot)
+        if facts is None:
             if mask not in tables.rules.masks.get(predicate, ()):
                 tables.rules.watch(predicate, mask)
                 self._refresh()
-            found = self._groups.get(slot, ())
+            facts = self._groups.get(slot, ())
         if self._trace is not None:
-            self._trace[slot] = found
-        return found
+            self._trace[slot] = facts
+        return facts
 
     def members(self, types: tuple[str, ...]) -> frozenset[int]:
         """Return the objects of any of the types."""
@@ -219,9 +219,10 @@ class World:
         same = tables.same
         self._trace = {}
         rows = way.plan.rows(self, tables.constants)
-        found = [tuple([row[column] for column in way.arguments]) for row in rows]
-        found = sorted(found if way.unique else set(found), reverse=True)  # so that the first of equal commands wins
-        offer = {action.command: action for row in found if (action := self._ground(rule, way, row)) is not None}
+        matches = [tuple([row[column] for column in way.arguments]) for row in rows]
+        # in reverse, so that the first of equal commands wins
+        matches = sorted(matches if way.unique else set(matches), reverse=True)
+        offer = {action.command: action for row in matches if (action := self._ground(rule, way, row)) is not None}
         if rule.named_by is not None:
             offer = same.setdefault((index, tuple([action.arguments for action in offer.values()])), offer)
         self._keep(memo, offer)
@@ -243,10 +244,10 @@ class World:
             return self._render(rule.command.template, rule, arguments)
         commands = self._tables.commands
         key = (rule.index, tuple([arguments[position] for position in rule.named_by]))
-        found = commands.get(key)
-        if found is None:
-            found = commands[key] = self._render(rule.command.template, rule, arguments)
-        return found
+        text = commands.get(key)
+        if text is None:
+            text = commands[key] = self._render(rule.command.template, rule, arguments)
+        return text
 
     def _render(self, symbols: Sequence[Symbol], rule: ActionRule, arguments: Row) -> str:
         mapping = dict(zip(rule.parameters, arguments, strict=True))

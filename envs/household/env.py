@@ -13,7 +13,9 @@ from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
+
+import numpy as np
 
 from turnwise.envs.errors import BadSnapshot, NoGames, NotReset, UnknownOption
 from turnwise.envs.household.engine import World
@@ -23,7 +25,7 @@ from turnwise.envs.household.generator import domain_text, grammar_text, source,
 from turnwise.envs.household.level import PRESETS, TASK_TYPES, HouseholdLevel
 from turnwise.envs.household.library import GameLibrary
 from turnwise.envs.household.searching_demonstrator import SearchingDemonstrator
-from turnwise.envs.info import Demonstrator
+from turnwise.envs.info import Demonstrator, Info
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.text import SavableEnv
 from turnwise.envs.validation import choice, flag
@@ -102,7 +104,7 @@ class HouseholdEnv(SavableEnv):
     def draw_task(self) -> str:
         return self._games.draw(self.np_random)
 
-    def start_task(self, task: str, options: Mapping[str, Any]) -> str:
+    def start_task(self, task: str, options: Mapping[str, object]) -> str:
         human = int(self.np_random.integers(2**31)) if self._human else None
         names = int(self.np_random.integers(2**63)) if self._randomized else None
         drawn = _GameChoice(task, human, names)
@@ -119,10 +121,10 @@ class HouseholdEnv(SavableEnv):
     def is_over(self) -> bool:
         return self._over
 
-    def snapshot_arguments(self) -> dict[str, Any]:
+    def snapshot_arguments(self) -> dict[str, object]:
         return {**self._games.made(), "human": self._human, "domain_randomization": self._randomized}
 
-    def save_episode(self) -> dict[str, Any]:
+    def save_episode(self) -> dict[str, object]:
         world = self._playing()
         return {
             "human": self._drawn.human,
@@ -163,10 +165,10 @@ class HouseholdEnv(SavableEnv):
             raise NotReset
         return self._world
 
-    def get_info(self, valid: bool) -> dict[str, Any]:
+    def get_info(self, valid: bool) -> Info:
         world = self._playing()
         won = world.won
-        info: dict[str, Any] = {
+        info: Info = {
             "task": world.game.id,
             "state": world.state_key(),
             "admissible_actions": list(world.admissible()),
@@ -207,7 +209,7 @@ class _LibraryGames:
         self.split = split
         self._library.get(self._tasks[0])  # reads domain and grammar before the first episode
 
-    def made(self) -> dict[str, Any]:
+    def made(self) -> dict[str, object]:
         # Not the path, which differs between machines.
         digest = blake2b("\n".join(self._tasks).encode(errors="surrogatepass"), digest_size=8).hexdigest()
         return {"games": "files", "split": self.split, "tasks": f"{len(self._tasks):,} tasks ({digest})"}
@@ -215,7 +217,7 @@ class _LibraryGames:
     def ids(self, count: int | None) -> list[str]:
         return self._tasks[:count]
 
-    def draw(self, rng: Any) -> str:
+    def draw(self, rng: np.random.Generator) -> str:
         return self._tasks[int(rng.integers(len(self._tasks)))]
 
     def get(self, id: str, human: int | None) -> Game:
@@ -238,13 +240,13 @@ class _GeneratedGames:
         self.split = split
         self._level = level
 
-    def made(self) -> dict[str, Any]:
+    def made(self) -> dict[str, object]:
         return {"games": "generated", "split": self.split, "level": self._level.text}
 
     def ids(self, count: int | None) -> list[str]:
         return task_ids(self.split, self._level, _DEFAULT_COUNT if count is None else count)
 
-    def draw(self, rng: Any) -> str:
+    def draw(self, rng: np.random.Generator) -> str:
         return task_ids(self.split, self._level, 1, int(rng.integers(_DRAWN_FROM)))[0]
 
     def get(self, id: str, human: int | None) -> Game:
@@ -280,16 +282,16 @@ def _alfworld() -> Path:
     return path
 
 
-def _types(given: object) -> tuple[str, ...] | None:
+def _types(task_types: object) -> tuple[str, ...] | None:
     """Return the requested task types."""
-    if given is None:
+    if task_types is None:
         return None
     # a str is a sequence, too
-    if not isinstance(given, str) and not isinstance(given, Sequence):
-        raise UnknownOption(f"task_types must be a task type, a list of them, or None, got {given!r}")
-    wanted = (given,) if isinstance(given, str) else tuple(given)
-    for name in wanted:
+    if not isinstance(task_types, str) and not isinstance(task_types, Sequence):
+        raise UnknownOption(f"task_types must be a task type, a list of them, or None, got {task_types!r}")
+    types = (task_types,) if isinstance(task_types, str) else tuple(task_types)
+    for name in types:
         choice("task type", name, TASK_TYPES)
-    if not wanted or len(set(wanted)) < len(wanted):
-        raise UnknownOption(f"task_types must hold one or more different task types, got {given!r}")
-    return wanted
+    if not types or len(set(types)) < len(types):
+        raise UnknownOption(f"task_types must hold one or more different task types, got {task_types!r}")
+    return types

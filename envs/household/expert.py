@@ -62,11 +62,11 @@ def _survey(world: World) -> _PlanningFacts:
         return {row[0]: row[1] for row in world.facts(predicate)}
 
     fits: dict[int, set[int]] = {}
-    for place, thing in world.facts("cancontain"):
-        fits.setdefault(thing, set()).add(place)
+    for receptacle, thing in world.facts("cancontain"):
+        fits.setdefault(thing, set()).add(receptacle)
     lies: dict[int, set[int]] = {}
-    for thing, place in world.facts("inreceptacle"):
-        lies.setdefault(thing, set()).add(place)
+    for thing, receptacle in world.facts("inreceptacle"):
+        lies.setdefault(thing, set()).add(receptacle)
     works = {(thing, predicate) for predicate in (*WORK_SCHEMAS, "istoggled") for thing in single(predicate)}
     kind = pairs("objecttype") | pairs("receptacletype")
     return _PlanningFacts(
@@ -92,7 +92,9 @@ def _tools(world: World, schema: str, kind: dict[int, int]) -> tuple[int, ...]:
     number = {name: index for index, name in enumerate(world.game.objects)}
     kinds = {number.get(name, -1) for name in _named_kinds(action.precondition)}
     placed = {row[0] for row in world.facts("receptacleatlocation")}
-    return tuple(sorted(one for one, what in kind.items() if what in kinds and one in placed))
+    return tuple(
+        sorted(receptacle for receptacle, kind_number in kind.items() if kind_number in kinds and receptacle in placed)
+    )
 
 
 def _named_kinds(formula: Formula) -> Iterator[str]:
@@ -158,30 +160,31 @@ class _PlanSketch:
 
     def drop(self, towards: int) -> None:
         """Put down what is held: here, on the way, or at the next best place."""
-        fit = [place for place in self.map.spot if self.map.takes(place, self.held)]
+        fit = [spot for spot in self.map.spot if self.map.takes(spot, self.held)]
         if not fit:
             raise _Infeasible
         goal = self.map.spot.get(towards)
         extra = {
-            place: (self.map.spot[place] not in (self.at, goal)) + (self.shut(place) and place != towards)
-            for place in fit
+            spot: (self.map.spot[spot] not in (self.at, goal)) + (self.shut(spot) and spot != towards) for spot in fit
         }
-        self.put(min(fit, key=lambda place: (extra[place], self.map.spot[place] != self.at)))
+        self.put(min(fit, key=lambda spot: (extra[spot], self.map.spot[spot] != self.at)))
 
-    def fetch(self, thing: int, rest: int = -1) -> None:
+    def fetch(self, thing: int, goal: int = -1) -> None:
         """Pick up an object, preferably not from where it must rest."""
         if self.held == thing:
             return
         places = self.lies(thing)
         if not places or thing not in self.map.pickupable:
             raise _Infeasible
-        place = min(places, key=lambda one: (one == rest, self.map.spot.get(one) != self.at, self.shut(one), one))
+        receptacle = min(
+            places, key=lambda spot: (spot == goal, self.map.spot.get(spot) != self.at, self.shut(spot), spot)
+        )
         if self.held >= 0:
-            self.drop(place)
-        self.enter(place)
-        self.where[thing] = places - {place}
+            self.drop(receptacle)
+        self.enter(receptacle)
+        self.where[thing] = places - {receptacle}
         self.held = thing
-        self.add("pickupobject", thing, place)
+        self.add("pickupobject", thing, receptacle)
 
     def work(self, predicate: str, towards: int) -> None:
         """Clean, heat or cool what is held: here if possible, else on the way, else anywhere."""
@@ -189,7 +192,7 @@ class _PlanSketch:
         if self.held not in self.map.able[predicate] or not tools:
             raise _Infeasible
         near = (self.at, self.map.spot.get(towards))
-        tool = min(tools, key=lambda one: near.index(self.map.spot[one]) if self.map.spot[one] in near else 2)
+        tool = min(tools, key=lambda option: near.index(self.map.spot[option]) if self.map.spot[option] in near else 2)
         self.go(tool)
         self.add(WORK_SCHEMAS[predicate], self.held, tool)
 
@@ -200,18 +203,18 @@ class _PlanSketch:
         places = self.lies(lamp)
         if not places:
             raise _Infeasible
-        place = min(places, key=lambda one: (self.map.spot.get(one) != self.at, one))
-        self.go(place)
+        receptacle = min(places, key=lambda candidate: (self.map.spot.get(candidate) != self.at, candidate))
+        self.go(receptacle)
         if (lamp, "istoggled") not in self.map.true:
-            self.add("toggleobject", lamp, place)
+            self.add("toggleobject", lamp, receptacle)
 
 
 def _missing(wish: GoalBinding, thing: int, facts: _PlanningFacts) -> list[str]:
     """Return what must still be done with an object."""
-    wanted = [predicate for one, predicate in wish.works if one == thing]
-    if any(UNDOES.get(predicate) in wanted for predicate in wanted):
+    changes = [predicate for candidate, predicate in wish.works if candidate == thing]
+    if any(UNDOES.get(predicate) in changes for predicate in changes):
         raise _Infeasible
-    return [predicate for predicate in wanted if (thing, predicate) not in facts.true]
+    return [predicate for predicate in changes if (thing, predicate) not in facts.true]
 
 
 def _draw(facts: _PlanningFacts, wish: GoalBinding, order: tuple[int, ...], limit: int) -> list[Step]:
@@ -219,13 +222,13 @@ def _draw(facts: _PlanningFacts, wish: GoalBinding, order: tuple[int, ...], limi
     sketch = _PlanSketch(facts, limit, facts.at, facts.held, dict(facts.where))
     rests = dict(wish.rests)
     for thing in order:
-        missing, rest = _missing(wish, thing, facts), rests.get(thing, -1)
-        if missing or (rest >= 0 and rest not in sketch.lies(thing)):
-            sketch.fetch(thing, rest)
+        missing, goal = _missing(wish, thing, facts), rests.get(thing, -1)
+        if missing or (goal >= 0 and goal not in sketch.lies(thing)):
+            sketch.fetch(thing, goal)
         for predicate in missing:
-            sketch.work(predicate, rest)
-        if rest >= 0 and rest not in sketch.lies(thing):
-            sketch.put(rest)
+            sketch.work(predicate, goal)
+        if goal >= 0 and goal not in sketch.lies(thing):
+            sketch.put(goal)
     for thing in wish.held:
         if thing in wish.lit:
             raise _Infeasible  # a held lamp gives no light
@@ -245,18 +248,18 @@ def _bound(facts: _PlanningFacts, wish: GoalBinding) -> int:
 
     def visit(places: frozenset[int], *, enter: bool = True) -> None:
         if len(places) == 1:  # else any of them may be visited
-            spots.update(facts.spot.get(place, facts.at) for place in places)
+            spots.update(facts.spot.get(receptacle, facts.at) for receptacle in places)
             doors.update(places & facts.closed if enter else ())
 
-    for thing, rest in wish.rests:
-        missing = sum(one == thing and (thing, predicate) not in facts.true for one, predicate in wish.works)
+    for thing, goal in wish.rests:
+        missing = sum(worked == thing and (thing, predicate) not in facts.true for worked, predicate in wish.works)
         places = facts.where.get(thing, frozenset())
-        if missing or rest not in places:
+        if missing or goal not in places:
             steps += missing + (thing != facts.held)
             visit(places)
-        if rest not in places:
+        if goal not in places:
             steps += 1
-            visit(frozenset({rest}))
+            visit(frozenset({goal}))
     for thing in wish.held:
         if thing != facts.held:
             steps += 1
@@ -280,18 +283,18 @@ def _sketches(world: World, goals: list[GoalCase]) -> list[list[Step]]:
     """Return candidate plans, the shortest first."""
     facts = _survey(world)
     ways = {wish: _bound(facts, wish) for goal in goals for wish in goal_bindings(world, goal)}
-    found: list[list[Step]] = []
+    sketches: list[list[Step]] = []
     best = 10**6
     for wish, bound in sorted(ways.items(), key=lambda item: item[1]):
         if bound >= best:
             break
         for order in _orders(wish, facts):
             try:
-                found.append(_draw(facts, wish, order, best))
+                sketches.append(_draw(facts, wish, order, best))
             except _Infeasible:
                 continue
-            best = len(found[-1])
-    return found[::-1]
+            best = len(sketches[-1])
+    return sketches[::-1]
 
 
 def _play(world: World, steps: list[Step]) -> list[str] | None:
@@ -301,11 +304,11 @@ def _play(world: World, steps: list[Step]) -> list[str] | None:
     commands = []
     for schema, thing, receptacle in steps:
         names = [name for name, _ in schemas[schema].parameters]
-        wanted = [(names.index(name), value) for name, value in (("?o", thing), ("?r", receptacle)) if value >= 0]
+        bindings = [(names.index(name), value) for name, value in (("?o", thing), ("?r", receptacle)) if value >= 0]
         fit = (
             command
             for command, action in copy.actions().items()
-            if action.schema == schema and all(action.arguments[i] == value for i, value in wanted)
+            if action.schema == schema and all(action.arguments[i] == value for i, value in bindings)
         )
         command = next(fit, None)
         if command is None:
@@ -328,12 +331,12 @@ def plan(world: World) -> list[str]:
         return []
     goals = read_goal(world.game.goal)
     if goals is not None:
-        found = _sketches(world, goals)
-        if not found:
+        sketches = _sketches(world, goals)
+        if not sketches:
             raise GoalOutOfReach(
                 f"the goal of {world.game.id!r} cannot be reached from this state{_held_object(world)}"
             )
-        for steps in found:
+        for steps in sketches:
             commands = _play(world, steps)
             if commands is not None:
                 return commands

@@ -169,12 +169,12 @@ def _plain(text: str) -> str:
 
 
 def _line(text: str, word: str) -> int | None:
-    found = text.lower().find(word)
-    return text.count("\n", 0, found) + 1 if found >= 0 else None
+    index = text.lower().find(word)
+    return text.count("\n", 0, index) + 1 if index >= 0 else None
 
 
-def _undeclared(name: str, text: str, path: str, known: Mapping[str, int]) -> GameFileError:
-    return GameFileError(path, _line(text, name), name, f"not declared in (:objects ...){suggest(name, known)}")
+def _undeclared(name: str, text: str, path: str, declared: Mapping[str, int]) -> GameFileError:
+    return GameFileError(path, _line(text, name), name, f"not declared in (:objects ...){suggest(name, declared)}")
 
 
 def _kinds_of(formula: Formula) -> set[str]:

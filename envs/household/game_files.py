@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.errors import GameFileError, NoGames
 from turnwise.envs.household.grammar import UNKNOWN_GOAL
@@ -67,14 +67,14 @@ def playable(id: str) -> bool:
 
 def without_task(grammar: str) -> tuple[str, str | None]:
     """Return the grammar with UNKNOWN_GOAL in place of the task sentence, and the sentence (None if there is none)."""
-    found = _TASK.search(grammar)
-    if found is None or found[2] == UNKNOWN_GOAL:
+    match = _TASK.search(grammar)
+    if match is None or match[2] == UNKNOWN_GOAL:
         return grammar, None
     try:
-        sentence = parse_json(f'"{found[2]}"', "the task")
+        sentence = parse_json(f'"{match[2]}"', "the task")
     except ValueError:
         return grammar, None
-    return grammar[: found.start(2)] + UNKNOWN_GOAL + grammar[found.end(2) :], sentence
+    return grammar[: match.start(2)] + UNKNOWN_GOAL + grammar[match.end(2) :], sentence
 
 
 def left_out(skipped: Mapping[str, int], playable: int) -> str:
@@ -179,8 +179,8 @@ class PackedGames:
         """Return a digest of the files' contents, sizes and times."""
         digest = hashlib.blake2b(digest_size=16)
         for part in [*self.parts, *([self.annotations] if self.annotations else [])]:
-            found = part.stat()
-            digest.update(f"{part.name} {found.st_size} {found.st_mtime_ns}".encode())
+            status = part.stat()
+            digest.update(f"{part.name} {status.st_size} {status.st_mtime_ns}".encode())
             digest.update(hashlib.blake2b(part.read_bytes()).digest())
         return digest.hexdigest()
 
@@ -274,7 +274,7 @@ def _lines(path: Path) -> Iterator[tuple[int, Fields]]:
         raise GameFileError(str(path), None, "damaged file", f"expected JSON lines: {error}") from None
 
 
-def _read_object(path: Path) -> Mapping[str, Any]:
+def _read_object(path: Path) -> Mapping[str, object]:
     try:
         value = parse_json(read_bytes(path, max_bytes=_MOST), "it")
     except InputError as error:

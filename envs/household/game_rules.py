@@ -161,10 +161,10 @@ class GameRules:
             if schema.name not in grammar.commands:
                 hint = f"unknown action in the grammar {grammar.path}{suggest(schema.name, grammar.commands)}"
                 raise GameFileError(domain.path, schema.line, f"(:action {schema.name}", hint)
-        known = set(domain.predicates) | {"not_" + name for name in domain.predicates}
+        declared = set(domain.predicates) | {"not_" + name for name in domain.predicates}
         for query in self.queries:
             for atom in query:
-                if atom.predicate not in known:
+                if atom.predicate not in declared:
                     hint = f"unknown predicate of the domain{suggest(atom.predicate, domain.predicates)}"
                     raise GameFileError(grammar.path, None, f"{atom.predicate}(...)", hint)
                 for name, kind in atom.arguments:
@@ -203,10 +203,10 @@ class GameRules:
         columns = {**self.columns, **{name: len(self.columns) + position for position, name in enumerate(names)}}
 
         def held(formulas: Iterable[Formula]) -> list[_StatedFact]:
-            found = [
+            facts = [
                 atom for atom in formulas if isinstance(atom, Atom) and all(term in columns for term in atom.terms)
             ]
-            return [(atom.predicate, tuple(columns[term] for term in atom.terms)) for atom in found]
+            return [(atom.predicate, tuple(columns[term] for term in atom.terms)) for atom in facts]
 
         positive, negative = held(parts), held(part.body for part in parts if isinstance(part, Not))
         idle = None if conditional else _idle(changes, positive, negative)
@@ -257,17 +257,17 @@ def changes_nothing(idle: Iterable[Iterable[Pairs]], row: Row) -> bool:
 
 def _constants(domain: Domain) -> set[str]:
     """Return the names of objects that occur in actions."""
-    found: set[str] = set()
+    names: set[str] = set()
     for schema in domain.schemas.values():
         formulas: list[Formula] = [schema.precondition]
         for effect in schema.effects:
             formulas.append(effect.atom)
             if effect.condition is not None:
                 formulas.append(effect.condition)
-        found |= {
+        names |= {
             term for formula in formulas for atom in atoms(formula) for term in atom.terms if not term.startswith("?")
         }
-    return found
+    return names
 
 
 def _inserts(symbols: Iterable[Symbol]) -> Iterable[Insert]:
@@ -280,18 +280,18 @@ def _inserts(symbols: Iterable[Symbol]) -> Iterable[Insert]:
 
 def _reachable(domain: Domain, grammar: Grammar) -> list[TextQuery]:
     """Return all queries of texts that a player can see."""
-    found: dict[tuple[Query, tuple[Query, ...]], set[str | None]] = {}
+    occurrences: dict[tuple[Query, tuple[Query, ...]], set[str | None]] = {}
     for query, guards in _asked_by(grammar, (), ["intro"]):
-        found.setdefault((query, guards), set()).add(None)
+        occurrences.setdefault((query, guards), set()).add(None)
     for name in domain.schemas:
         command = grammar.commands.get(name)
         if command is not None:
             for who, symbols in ((None, command.template), (name, command.feedback)):
                 for query, guards in _asked_by(grammar, symbols, []):
-                    found.setdefault((query, guards), set()).add(who)
+                    occurrences.setdefault((query, guards), set()).add(who)
     return [
         TextQuery(query, guards, None if None in names else frozenset(name for name in names if name is not None))
-        for (query, guards), names in found.items()
+        for (query, guards), names in occurrences.items()
     ]
 
 
@@ -326,10 +326,10 @@ def _asked_by(
 
 
 def _alternatives(grammar: Grammar, name: str) -> tuple[Alternative, ...]:
-    found = grammar.rules.get(name)
-    if found is None:
+    alternatives = grammar.rules.get(name)
+    if alternatives is None:
         raise GameFileError(grammar.path, None, f"#{name}#", f"unknown rule{suggest(name, grammar.rules)}")
-    return found
+    return alternatives
 
 
 def _named_by(

@@ -79,12 +79,12 @@ class GameTables:
 
     def members(self, types: tuple[str, ...]) -> frozenset[int]:
         """Return the objects of any of the types."""
-        found = self._members.get(types)
-        if found is None:
+        members = self._members.get(types)
+        if members is None:
             below = frozenset().union(*(self.game.domain.subtypes(name) for name in types))
-            found = frozenset(number for number, kind in enumerate(self.game.types) if kind in below)
-            self._members[types] = found
-        return found
+            members = frozenset(number for number, kind in enumerate(self.game.types) if kind in below)
+            self._members[types] = members
+        return members
 
     def match(self, predicate: str, mask: int, key: Row) -> tuple[Row, ...]:
         """Return facts that never change, by some of their arguments."""
@@ -106,19 +106,19 @@ class GameTables:
         groups: dict[Slot, tuple[Row, ...]] = {}
         for name, rows in facts.items():
             for mask in self.rules.masks.get(name, ()):
-                groups.update(((name, mask, key), found) for key, found in _grouped(rows, mask).items())
+                groups.update(((name, mask, key), matching) for key, matching in _grouped(rows, mask).items())
         return groups
 
     def hash(self, predicate: str, row: Row) -> int:
         """Return the 128-bit hash of a fact for state keys, the same in every process; 0 for an irrelevant fact."""
-        found = self._hashes.get((predicate, row))
-        if found is None and not self.relevance.matters(predicate, row):
-            found = self._hashes[predicate, row] = 0
-        if found is None:
+        digest = self._hashes.get((predicate, row))
+        if digest is None and not self.relevance.matters(predicate, row):
+            digest = self._hashes[predicate, row] = 0
+        if digest is None:
             text = " ".join((predicate, *(self.game.objects[number] for number in row)))
-            found = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest(), "big")
-            self._hashes[predicate, row] = found
-        return found
+            digest = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest(), "big")
+            self._hashes[predicate, row] = digest
+        return digest
 
 
 def _grouped(rows: Iterable[Row], mask: int) -> dict[Row, tuple[Row, ...]]:
@@ -126,7 +126,7 @@ def _grouped(rows: Iterable[Row], mask: int) -> dict[Row, tuple[Row, ...]]:
     key = keys_of(mask)
     for row in sorted(rows):
         groups.setdefault(key(row), []).append(row)
-    return {key: tuple(found) for key, found in groups.items()}
+    return {key: tuple(matching) for key, matching in groups.items()}
 
 
 @cache
@@ -155,8 +155,8 @@ _tables: OrderedDict[str, GameTables] = OrderedDict()
 def game_tables(game: Game) -> GameTables:
     """Return the tables of a game; those of the most recent games are kept."""
     key = f"{game.digest} {game.task}"
-    found = _tables.pop(key, None) or GameTables(game)
-    _tables[key] = found
+    tables = _tables.pop(key, None) or GameTables(game)
+    _tables[key] = tables
     if len(_tables) > _KEPT_TABLES:
         _tables.popitem(last=False)
-    return found
+    return tables

@@ -210,9 +210,9 @@ def write(
         game = source(task_id)
         goal = game.layout.goal
         words = task_id.split("/")
-        place = "None-" + goal.target.capitalize()
+        receptacle = "None-" + goal.target.capitalize()
         trial = Path(
-            folder, split, f"{game.task_type}-{goal.thing.capitalize()}-{place}-{words[1]}", f"trial_{words[2]}"
+            folder, split, f"{game.task_type}-{goal.thing.capitalize()}-{receptacle}-{words[1]}", f"trial_{words[2]}"
         )
         trial.mkdir(parents=True, exist_ok=True)
         path = trial / "game.tw-pddl"

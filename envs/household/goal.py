@@ -71,12 +71,12 @@ def read_goal(goal: Formula) -> list[GoalCase] | None:
             return None
         lists = [list(part) for part in parts if part is not None]
         if isinstance(formula, Or):
-            return (one for part in lists for one in part)
+            return (part_links for part in lists for part_links in part)
         assert isinstance(formula, And)
         return (_joined(combination) for combination in product(*lists))
 
-    found = walk(goal, {})
-    return None if found is None else list(found)
+    bindings = walk(goal, {})
+    return None if bindings is None else list(bindings)
 
 
 def _joined(parts: tuple[GoalCase, ...]) -> GoalCase:
@@ -117,8 +117,8 @@ def _bind(
     goal: GoalCase, domains: dict[str, set[int]], links: list[tuple[str, tuple[str, ...]]]
 ) -> Iterator[GoalBinding]:
     lamps = {terms[0] for predicate, terms in links if predicate == "istoggled"}
-    rest = [terms for predicate, terms in links if predicate == "inreceptacle" and terms[0] not in lamps]
-    names = sorted({name for pair in rest for name in pair} | lamps | {
+    placements = [terms for predicate, terms in links if predicate == "inreceptacle" and terms[0] not in lamps]
+    names = sorted({name for pair in placements for name in pair} | lamps | {
         terms[-1] for predicate, terms in links if predicate == "holds"
     } | {terms[0] for predicate, terms in links if predicate in WORKS})  # fmt: skip
     for values in product(*(sorted(domains[name]) for name in names)):
@@ -126,7 +126,7 @@ def _bind(
         if any(bound.get(a, a) == bound.get(b, b) for a, b in goal.different):
             continue
         yield GoalBinding(
-            rests=tuple(sorted({(bound[o], bound[r]) for o, r in rest})),
+            rests=tuple(sorted({(bound[o], bound[r]) for o, r in placements})),
             works=tuple(dict.fromkeys((bound[terms[0]], p) for p, terms in links if p in WORKS)),
             lit=tuple(bound[name] for name in sorted(lamps)),
             held=tuple(bound[terms[-1]] for p, terms in links if p == "holds"),

@@ -154,16 +154,16 @@ def _symbol(text: str, position: int, path: str, line: int | None) -> tuple[Symb
     while text.startswith("\t", position):
         position += 1
     if text.startswith("[", position):
-        found = _CONDITIONAL.match(text, position + 1)
-        if found and text.startswith("]", found.end()):
-            return Listing(_insert(found, path, line)), found.end() + 1
+        match = _CONDITIONAL.match(text, position + 1)
+        if match and text.startswith("]", match.end()):
+            return Listing(_insert(match, path, line)), match.end() + 1
         return None, position
     if text.startswith("{", position):
-        found = _CONDITIONAL.match(text, position)
-        return (_insert(found, path, line), found.end()) if found else (None, position)
+        match = _CONDITIONAL.match(text, position)
+        return (_insert(match, path, line), match.end()) if match else (None, position)
     if text.startswith("#", position):
-        found = _REFERENCE.match(text, position)
-        return (Insert(found[1], None, None), found.end()) if found else (None, position)
+        match = _REFERENCE.match(text, position)
+        return (Insert(match[1], None, None), match.end()) if match else (None, position)
     quoted = text.startswith('"', position)
     literal = _LITERAL.match(text, position + quoted)
     end = literal.end() if literal else position
@@ -173,11 +173,11 @@ def _symbol(text: str, position: int, path: str, line: int | None) -> tuple[Symb
     return (LiteralText(content.replace("\\n", "\n")), end + quoted) if end + quoted > position else (None, position)
 
 
-def _insert(found: re.Match[str], path: str, line: int | None) -> Insert:
-    value = found["value"].strip() if found["value"] is not None else None
+def _insert(match: re.Match[str], path: str, line: int | None) -> Insert:
+    value = match["value"].strip() if match["value"] is not None else None
     if value is not None:
         check_expression(value, path, line)
-    return Insert(found["rule"], value, parse_query(found["given"], path, line) if found["given"] else None)
+    return Insert(match["rule"], value, parse_query(match["given"], path, line) if match["given"] else None)
 
 
 def check_expression(source: str, path: str, line: int | None) -> ast.expr:
@@ -238,11 +238,11 @@ class _Document:
             position = match.end()
         return [*tokens, ("end", "end of file", len(self.text))]
 
-    def take(self, *wanted: str) -> tuple[str, int]:
+    def take(self, *expected: str) -> tuple[str, int]:
         """Return the next token if its kind or text is wanted."""
         kind, text, offset = self.tokens[self.position]
-        if kind not in wanted and text not in wanted:
-            self.fail(offset, text.split("\n")[0][:40], "expected " + " or ".join(wanted))
+        if kind not in expected and text not in expected:
+            self.fail(offset, text.split("\n")[0][:40], "expected " + " or ".join(expected))
         self.position += 1
         return text, offset
 
@@ -283,9 +283,9 @@ class _Document:
         text, offset = self.take("block")
         self.take(";")
         inner = textwrap.dedent(text[3:-3])
-        kept = "\n".join("" if line.lstrip().startswith("#") else line for line in inner.split("\n"))
+        uncommented = "\n".join("" if line.lstrip().startswith("#") else line for line in inner.split("\n"))
         try:
-            data = json.loads(kept)
+            data = json.loads(uncommented)
         except ValueError as error:
             line = getattr(error, "lineno", 1)
             raise GameFileError(self.path, self._line(offset) + line - 1, str(error), "expected JSON") from None
@@ -293,8 +293,8 @@ class _Document:
             self.fail(offset, type(data).__name__, "expected a JSON object of rules")
         self.data.update((name, (entry, self._line(offset))) for name, entry in data.items())
 
-    def rule(self, name: str, entry: Any, line: int) -> tuple[Alternative, ...]:
-        def alternative(item: Any) -> Alternative:
+    def rule(self, name: str, entry: object, line: int) -> tuple[Alternative, ...]:
+        def alternative(item: object) -> Alternative:
             if (
                 not isinstance(item, dict)
                 or not isinstance(item.get("rhs"), str)

@@ -67,7 +67,7 @@ def disjuncts(formula: Formula) -> list[tuple[Parameters, list[Formula]]]:
             result = [(p1 + p2, c1 + c2) for (p1, c1), (p2, c2) in product(result, disjuncts(part))]
         return result
     if isinstance(formula, Or) and any(_quantified(part) for part in formula.parts):
-        return [one for part in formula.parts for one in disjuncts(part)]
+        return [disjunct for part in formula.parts for disjunct in disjuncts(part)]
     return [((), [formula])]
 
 
@@ -162,8 +162,8 @@ class JoinPlanner:
 
     def _grow(self, atom: Atom, bound: Columns, kinds: Mapping[str, tuple[str, ...]]) -> Step:
         """Return the step that joins an atom and binds its unbound variables."""
-        known = [(position, bound[term]) for position, term in enumerate(atom.terms) if term in bound]
-        mask = sum(1 << position for position, _ in known)
+        joined = [(position, bound[term]) for position, term in enumerate(atom.terms) if term in bound]
+        mask = sum(1 << position for position, _ in joined)
         first: dict[str, int] = {}
         repeats: list[tuple[int, int]] = []
         for position, term in enumerate(atom.terms):
@@ -174,7 +174,7 @@ class JoinPlanner:
         checks = [(position, kinds[name]) for name, position in first.items()]
         for name in first:
             bound[name] = len(bound)
-        return _join(atom.predicate, mask, [column for _, column in known], list(first.values()), repeats, checks)
+        return _join(atom.predicate, mask, [column for _, column in joined], list(first.values()), repeats, checks)
 
     def test(self, formula: Formula, columns: Columns) -> Test:
         """Return a test of a formula whose free variables are all bound."""
@@ -200,7 +200,7 @@ class JoinPlanner:
 def _join(
     predicate: str,
     mask: int,
-    known: list[int],
+    joined: list[int],
     fresh: list[int],
     repeats: list[tuple[int, int]],
     checks: list[tuple[int, tuple[str, ...]]],
@@ -209,7 +209,7 @@ def _join(
         allowed = [(position, view.members(kinds)) for position, kinds in checks]
         result: list[Row] = []
         for row in rows:
-            for fact in view.match(predicate, mask, tuple([row[column] for column in known])):
+            for fact in view.match(predicate, mask, tuple([row[column] for column in joined])):
                 if repeats and any(fact[a] != fact[b] for a, b in repeats):
                     continue
                 for position, members in allowed:
@@ -232,9 +232,9 @@ def _enumerate(kinds: tuple[str, ...], bound: Columns, name: str) -> Step:
 
 
 def _holds(atom: Atom, columns: Columns) -> Test:
-    known = [columns[term] for term in atom.terms]
+    terms = [columns[term] for term in atom.terms]
     if atom.predicate == "=":
-        left, right = known
+        left, right = terms
         return lambda view, row: row[left] == row[right]
-    predicate, mask = atom.predicate, (1 << len(known)) - 1
-    return lambda view, row: bool(view.match(predicate, mask, tuple([row[column] for column in known])))
+    predicate, mask = atom.predicate, (1 << len(terms)) - 1
+    return lambda view, row: bool(view.match(predicate, mask, tuple([row[column] for column in terms])))

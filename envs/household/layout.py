@@ -72,9 +72,11 @@ class HouseLayout:
     def canonical(self) -> str:
         """The layout without names, order and phrasing: equal exactly if one game is a renaming of the other."""
         spots: dict[int, list[str]] = {}
-        for place in self.places:
-            door = "" if place.opened is None else "open" if place.opened else "closed"
-            spots.setdefault(place.spot, []).append(f"{place.kind}/{door}/{','.join(sorted(place.holds))}")
+        for receptacle in self.places:
+            door = "" if receptacle.opened is None else "open" if receptacle.opened else "closed"
+            spots.setdefault(receptacle.spot, []).append(
+                f"{receptacle.kind}/{door}/{','.join(sorted(receptacle.holds))}"
+            )
         goal = self.goal
         return "|".join([goal.task_type, goal.thing, goal.target, *sorted("&".join(sorted(s)) for s in spots.values())])
 
@@ -99,7 +101,7 @@ def _things(words: int) -> tuple[str, ...]:
 def goals_of(task_type: str, room: str, words: int) -> tuple[LayoutGoal, ...]:
     """Return all goals of a task type that are possible in a room, in a fixed order."""
     kinds = {kind for kind, *_ in _kinds(room, words)}
-    found: list[LayoutGoal] = []
+    goals: list[LayoutGoal] = []
     work = WORK.get(task_type, "")
     if work and not any(RECEPTACLES[kind].tool == work for kind in kinds):
         return ()
@@ -111,13 +113,13 @@ def goals_of(task_type: str, room: str, words: int) -> tuple[LayoutGoal, ...]:
             targets = [n for n in _things(words) if "light" in OBJECTS[n].can and homes(n).keys() & kinds]
         else:
             targets = [kind for kind in places if len(places) > 1 and not (work and RECEPTACLES[kind].tool == work)]
-        found += [LayoutGoal(task_type, thing.name, target) for target in sorted(targets)]
-    return tuple(found)
+        goals += [LayoutGoal(task_type, thing.name, target) for target in sorted(targets)]
+    return tuple(goals)
 
 
 def _draw_goal(draw: KeyedRandom, level: HouseholdLevel) -> tuple[str, LayoutGoal]:
     """Return a room and a goal: type, room, object and target are drawn in this order, uniformly."""
-    types = [one for one in level.types if any(goals_of(one, room, level.words) for room in level.rooms)]
+    types = [name for name in level.types if any(goals_of(name, room, level.words) for room in level.rooms)]
     if not types:
         raise UnknownOption(f"no room of {', '.join(level.rooms)} allows a task of {', '.join(level.types)}")
     task_type = draw.pick(types)
@@ -143,12 +145,12 @@ def _needed(draw: KeyedRandom, goal: LayoutGoal, kinds: tuple[str, ...]) -> list
 def _draw_places(draw: KeyedRandom, level: HouseholdLevel, room: str, goal: LayoutGoal) -> list[LayoutReceptacle]:
     """Return the receptacles of a game: those of the goal, then the standard ones of the room, then more by weight."""
     entries = _kinds(room, level.words)
-    wanted = draw.between(*level.receptacles)
+    count = draw.between(*level.receptacles)
     chosen = Counter(_needed(draw, goal, tuple(kind for kind, *_ in entries)))
     usual = [kind for kind, least, _, _ in entries if least and not chosen[kind]]
-    for kind in draw.shuffled(usual)[: max(0, wanted - chosen.total())]:
+    for kind in draw.shuffled(usual)[: max(0, count - chosen.total())]:
         chosen[kind] = 1
-    while chosen.total() < wanted:
+    while chosen.total() < count:
         more = {
             kind: weight * (level.openable if RECEPTACLES[kind].openable else 1.0)
             for kind, _, most, weight in entries
@@ -162,7 +164,7 @@ def _draw_places(draw: KeyedRandom, level: HouseholdLevel, room: str, goal: Layo
     for kind in sorted(chosen.elements()):
         opened = not draw.chance(level.closed) if RECEPTACLES[kind].openable else None
         near = bool(places) and places[-1].kind == kind and draw.chance(level.shared)
-        spot = places[-1].spot if near else 1 + len({place.spot for place in places})
+        spot = places[-1].spot if near else 1 + len({receptacle.spot for receptacle in places})
         places.append(LayoutReceptacle(kind, opened, spot, []))
     return places
 
@@ -180,18 +182,18 @@ def _put(
         stray: probability of any receptacle that takes it, instead of a usual one.
         hidden: probability of considering only closed receptacles, if there are any.
     """
-    fit = [place for place in places if place.kind != avoid and thing in accepts(place.kind)]
+    fit = [receptacle for receptacle in places if receptacle.kind != avoid and thing in accepts(receptacle.kind)]
     if hidden and draw.chance(hidden):
-        fit = [place for place in fit if place.opened is False] or fit
+        fit = [receptacle for receptacle in fit if receptacle.opened is False] or fit
     if not fit:
         return False
-    count = Counter(place.kind for place in fit)
+    count = Counter(receptacle.kind for receptacle in fit)
     usual = {kind: weight for kind, weight in homes(thing).items() if kind in count}
     if not usual or draw.chance(stray):
         draw.pick(fit).holds.append(thing)
         return True
     kind = draw.weighted(usual)
-    draw.pick([place for place in fit if place.kind == kind]).holds.append(thing)
+    draw.pick([receptacle for receptacle in fit if receptacle.kind == kind]).holds.append(thing)
     return True
 
 
@@ -204,17 +206,17 @@ def draw_layout(draw: KeyedRandom, level: HouseholdLevel) -> HouseLayout:
     room, goal = _draw_goal(draw, level)
     places = _draw_places(draw, level, room, goal)
     avoid = "" if goal.light else goal.target
-    wanted = draw.between(*level.objects)
+    count = draw.between(*level.objects)
     copies = goal.count + draw.chance(level.copies)
     for _ in range(copies):
         placed = _put(draw, places, goal.thing, avoid=avoid, stray=level.strays, hidden=level.hidden)
         assert placed, f"no receptacle for {goal.thing}"
     if goal.light:
         _put(draw, places, goal.target, avoid="", stray=0.0)
-    present = {place.kind for place in places}
+    present = {receptacle.kind for receptacle in places}
     others = [thing for thing in _things(level.words) if thing != goal.thing and homes(thing).keys() & present]
     free = {thing: MOST_COPIES for thing in others if not (goal.light and thing == goal.target)}
-    for _ in range(wanted - copies - goal.light):
+    for _ in range(count - copies - goal.light):
         if not free:
             break
         thing = draw.pick(list(free))

@@ -87,12 +87,12 @@ class HouseholdLevel:
         return level_of(text, PRESETS, _read, "the household generator")
 
 
-def _check_names(setting: str, got: tuple[str, ...], known: tuple[str, ...]) -> None:
+def _check_names(setting: str, got: tuple[str, ...], choices: tuple[str, ...]) -> None:
     for name in got:
-        if name not in known:
-            raise UnknownOption(f"unknown value {name!r} of {setting}{suggest(name, known)}")
+        if name not in choices:
+            raise UnknownOption(f"unknown value {name!r} of {setting}{suggest(name, choices)}")
     if not got or len(set(got)) != len(got):
-        raise UnknownOption(f"{setting} must be one or more different names of {', '.join(known)}, got {got!r}")
+        raise UnknownOption(f"{setting} must be one or more different names of {', '.join(choices)}, got {got!r}")
 
 
 def _write(name: str, value: Any) -> str:
@@ -100,19 +100,19 @@ def _write(name: str, value: Any) -> str:
         return f"{value[0]}-{value[1]}"
     if name == "types":
         back = {long: short for short, long in SHORT_TYPES.items()}
-        return ".".join(back[one] for one in value)
+        return ".".join(back[type_name] for type_name in value)
     if name == "rooms":
         return ".".join(value)
     return str(value) if name == "words" else repr(float(value))
 
 
-def _read(name: str, text: str) -> Any:
+def _read(name: str, text: str) -> object:
     try:
         if name in ("receptacles", "objects"):
             least, _, most = text.partition("-")
             return (int(least), int(most or least))
         if name == "types":
-            return tuple(SHORT_TYPES.get(one, one) for one in text.split("."))
+            return tuple(SHORT_TYPES.get(short, short) for short in text.split("."))
         if name == "rooms":
             return tuple(text.split("."))
         return int(text) if name == "words" else float(text)

@@ -59,16 +59,16 @@ class GameLibrary:
         Warns:
             SkippedGames: some games lack the key that tells whether they can be solved.
         """
-        place = Path(path).expanduser().resolve()
-        stamp = (str(place), place.stat().st_mtime_ns if place.exists() else 0, str(cache_folder()) if cache else "")
+        folder = Path(path).expanduser().resolve()
+        stamp = (str(folder), folder.stat().st_mtime_ns if folder.exists() else 0, str(cache_folder()) if cache else "")
         shared = _open.get(stamp)
         if shared is None:
-            shared = _open[stamp] = cls._read(place, cache)
+            shared = _open[stamp] = cls._read(folder, cache)
         return shared
 
     @classmethod
-    def _read(cls, place: Path, cache: bool) -> GameLibrary:
-        source = source_at(place)
+    def _read(cls, folder: Path, cache: bool) -> GameLibrary:
+        source = source_at(folder)
         name = hashlib.blake2b(str(source.place).encode(), digest_size=8).hexdigest()
         file = cache_folder() / f"household-{name}.games"
         key = f"{_FORMAT} {_version()} {source.key()}"
@@ -76,10 +76,10 @@ class GameLibrary:
         if store is None:
             head: dict[str, Any] = {"domains": [], "grammars": []}
             store = write_records(file if cache else Path(os.devnull) / "none", key, _compact(source, head), head)
-        library = cls(place, store)
+        library = cls(folder, store)
         if not store.entries:
-            raise NoGames(f"no playable games in {place}: {left_out(library.skipped, 0) or 'it is empty'}")
-        _warn_of_unmarked(place, library.skipped, len(library))
+            raise NoGames(f"no playable games in {folder}: {left_out(library.skipped, 0) or 'it is empty'}")
+        _warn_of_unmarked(folder, library.skipped, len(library))
         return library
 
     @property
@@ -90,9 +90,9 @@ class GameLibrary:
     @property
     def splits(self) -> tuple[str, ...]:
         """The splits with games, in the order train, valid_seen, valid_unseen, others."""
-        known = ("train", "valid_seen", "valid_unseen")
-        found = {id.split("/", 1)[0] for id in self._ids}
-        return (*(name for name in known if name in found), *sorted(found - set(known)))
+        standard = ("train", "valid_seen", "valid_unseen")
+        splits = {id.split("/", 1)[0] for id in self._ids}
+        return (*(name for name in standard if name in splits), *sorted(splits - set(standard)))
 
     def ids(self, split: str | None = None, task_types: Sequence[str] | None = None) -> list[str]:
         """Return task ids, sorted.
@@ -106,11 +106,11 @@ class GameLibrary:
         """
         if split is not None and split not in self.splits:
             raise UnknownOption(f"unknown split {split!r} in {self.path}{suggest(split, self.splits)}")
-        wanted = None if task_types is None else _known_types(task_types)
+        types = None if task_types is None else _known_types(task_types)
         return [
             id
             for id in self._ids
-            if (split is None or id.startswith(split + "/")) and (wanted is None or self.task_type(id) in wanted)
+            if (split is None or id.startswith(split + "/")) and (types is None or self.task_type(id) in types)
         ]
 
     def __contains__(self, id: object) -> bool:
@@ -154,7 +154,7 @@ class GameLibrary:
 
     def record(self, id: str) -> dict[str, Any]:
         """Return the record of a game: task, task_type, walkthrough, problem, humans, domain and grammar."""
-        record: dict[str, Any] = json.loads(self._store.read(self._number(id)))
+        record: dict[str, object] = json.loads(self._store.read(self._number(id)))
         return record
 
     def _compile(self, id: str, human: int | None) -> Game:
@@ -207,10 +207,10 @@ def _version() -> str:
         return "unknown"
 
 
-def _warn_of_unmarked(place: Path, skipped: Mapping[str, int], playable: int) -> None:
+def _warn_of_unmarked(folder: Path, skipped: Mapping[str, int], playable: int) -> None:
     """Warn of games that are left out since nothing says whether they can be solved."""
     if UNMARKED in skipped:
-        warnings.warn(SkippedGames(f"{place}: {left_out(skipped, playable)}"), stacklevel=5)
+        warnings.warn(SkippedGames(f"{folder}: {left_out(skipped, playable)}"), stacklevel=5)
 
 
 def _known_types(names: Sequence[str]) -> set[str]:
@@ -220,7 +220,7 @@ def _known_types(names: Sequence[str]) -> set[str]:
     return set(names)
 
 
-def _compact(source: GameFolder | PackedGames, head: dict[str, Any]) -> Iterator[tuple[list[Any], bytes]]:
+def _compact(source: GameFolder | PackedGames, head: dict[str, Any]) -> Iterator[tuple[list[object], bytes]]:
     """Yield the cache's records: (id, task type) for the index, the rest as JSON; domains and grammars by number."""
     numbers: dict[tuple[str, str], int] = {}
 
@@ -300,8 +300,13 @@ def _pack(source: GameFolder, target: Path) -> int:
     return count
 
 
-def _packed_line(record: GameRecord, domain: str, grammar: str) -> dict[str, Any]:
-    line: dict[str, Any] = {"path": record.id, "task": record.task, "solvable": True, "walkthrough": record.walkthrough}
+def _packed_line(record: GameRecord, domain: str, grammar: str) -> dict[str, object]:
+    line: dict[str, object] = {
+        "path": record.id,
+        "task": record.task,
+        "solvable": True,
+        "walkthrough": record.walkthrough,
+    }
     if record.task is None:
         del line["task"]
     if record.domain != domain:

@@ -108,11 +108,11 @@ class Domain:
 
     def subtypes(self, name: str) -> frozenset[str]:
         """Return the type and all its subtypes; nothing for an undeclared type."""
-        found = self._below.get(name)
-        if found is None:
-            found = frozenset(t for t in self.types if name in _ancestry(t, self.types))
-            self._below[name] = found
-        return found
+        subtypes = self._below.get(name)
+        if subtypes is None:
+            subtypes = frozenset(t for t in self.types if name in _ancestry(t, self.types))
+            self._below[name] = subtypes
+        return subtypes
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,14 +196,14 @@ class _PddlParser:
     def fail(self, at: Sexp, construct: str, message: str) -> None:
         fail(self.path, at.line, construct, message)
 
-    def form(self, item: Sexp, wanted: str) -> ListExpression:
+    def form(self, item: Sexp, expected: str) -> ListExpression:
         if not isinstance(item, ListExpression):
-            fail(self.path, item.line, str(item), f"expected {wanted}")
+            fail(self.path, item.line, str(item), f"expected {expected}")
         return item
 
-    def word(self, item: Sexp, wanted: str) -> Token:
+    def word(self, item: Sexp, expected: str) -> Token:
         if not isinstance(item, Token):
-            fail(self.path, item.line, f"({item.head} ...)", f"expected {wanted}")
+            fail(self.path, item.line, f"({item.head} ...)", f"expected {expected}")
         return item
 
     def sections(self, top: ListExpression, kind: str) -> Iterator[tuple[Token, ListExpression]]:
@@ -356,9 +356,9 @@ class _PddlParser:
         if head in _UNSUPPORTED or (predicates is not None and head != "=" and head not in predicates):
             self.fail(form, f"({head} ...)", "unknown predicate or construct in a condition or effect")
         atom = Atom(head, tuple(str(self.word(item, "a variable or object")) for item in form[1:]))
-        wanted = 2 if head == "=" else predicates[head] if predicates is not None else len(atom.terms)
-        if len(atom.terms) != wanted:
-            self.fail(form, f"({head} ...)", f"expected {wanted} arguments, got {len(atom.terms)}")
+        arity = 2 if head == "=" else predicates[head] if predicates is not None else len(atom.terms)
+        if len(atom.terms) != arity:
+            self.fail(form, f"({head} ...)", f"expected {arity} arguments, got {len(atom.terms)}")
         return atom
 
     def effects(

@@ -38,11 +38,11 @@ def _numbered(kinds: list[str]) -> list[tuple[str, str]]:
 
 def problem_and_walkthrough(layout: HouseLayout, draw: KeyedRandom) -> tuple[str, list[str]]:
     """Return the PDDL problem of a layout, and commands that win it; `draw` decides which of two mugs is mug 1."""
-    kinds = [(thing, number) for number, place in enumerate(layout.places) for thing in place.holds]
+    kinds = [(thing, number) for number, receptacle in enumerate(layout.places) for thing in receptacle.holds]
     kinds = draw.shuffled(kinds)  # so that numbers do not depend on locations
     labels = _numbered([kind for kind, _ in kinds])
-    things = [_Thing(*label, kind, place) for label, (kind, place) in zip(labels, kinds, strict=True)]
-    places = _numbered([place.kind for place in layout.places])
+    things = [_Thing(*label, kind, receptacle) for label, (kind, receptacle) in zip(labels, kinds, strict=True)]
+    places = _numbered([receptacle.kind for receptacle in layout.places])
     walkthrough = list(_walkthrough(layout, things, [name for _, name in places]))
     return _problem(layout, things, places), walkthrough
 
@@ -52,8 +52,8 @@ def problem_and_walkthrough(layout: HouseLayout, draw: KeyedRandom) -> tuple[str
 
 def _problem(layout: HouseLayout, things: list[_Thing], places: list[tuple[str, str]]) -> str:
     thing_kinds = sorted({thing.kind for thing in things})
-    place_kinds = sorted({place.kind for place in layout.places} | {"sink", "microwave", "fridge"})
-    spots = sorted({place.spot for place in layout.places})
+    place_kinds = sorted({receptacle.kind for receptacle in layout.places} | {"sink", "microwave", "fridge"})
+    spots = sorted({receptacle.spot for receptacle in layout.places})
     objects = ["agent1 - agent"]
     objects += [f"loc_bar_{spot:02d} - location" for spot in (0, *spots)]
     objects += [f"{type_name(kind)} - otype" for kind in thing_kinds]
@@ -61,39 +61,39 @@ def _problem(layout: HouseLayout, things: list[_Thing], places: list[tuple[str, 
     objects += [f"{thing.id} - object" for thing in things]
     objects += [f"{label} - receptacle" for label, _ in places]
     facts = ["(atLocation agent1 loc_bar_00)"]
-    for place, (label, _) in zip(layout.places, places, strict=True):
-        facts += _place_facts(place, label)
+    for receptacle, (label, _) in zip(layout.places, places, strict=True):
+        facts += _place_facts(receptacle, label)
     for thing in things:
         facts += [
             f"(objectType {thing.id} {type_name(thing.kind)})",
             f"(inReceptacle {thing.id} {places[thing.place][0]})",
         ]
-        facts += [f"({one} {thing.id})" for one in _abilities(thing.kind)]
+        facts += [f"({entry} {thing.id})" for entry in _abilities(thing.kind)]
     facts += [
-        f"(canContain {type_name(place)} {type_name(thing)})"
-        for place in sorted({place.kind for place in layout.places})
+        f"(canContain {type_name(receptacle)} {type_name(thing)})"
+        for receptacle in sorted({receptacle.kind for receptacle in layout.places})
         for thing in thing_kinds
-        if thing in accepts(place)
+        if thing in accepts(receptacle)
     ]
     lines = [
         "(define (problem household)",
         "  (:domain alfred)",
         "  (:objects",
-        *(f"    {one}" for one in objects),
+        *(f"    {entry}" for entry in objects),
         "  )",
     ]
     lines += ["  (:init", *(f"    {fact}" for fact in facts), "  )", f"  (:goal {_goal(layout.goal)})", ")", ""]
     return "\n".join(lines)
 
 
-def _place_facts(place: LayoutReceptacle, label: str) -> list[str]:
+def _place_facts(receptacle: LayoutReceptacle, label: str) -> list[str]:
     facts = [
-        f"(receptacleType {label} {type_name(place.kind)})",
-        f"(receptacleAtLocation {label} loc_bar_{place.spot:02d})",
+        f"(receptacleType {label} {type_name(receptacle.kind)})",
+        f"(receptacleAtLocation {label} loc_bar_{receptacle.spot:02d})",
     ]
-    if RECEPTACLES[place.kind].openable:
+    if RECEPTACLES[receptacle.kind].openable:
         facts.append(f"(openable {label})")
-    if place.opened:
+    if receptacle.opened:
         facts.append(f"(opened {label})")
     return facts
 
@@ -133,7 +133,7 @@ def _goal(goal: LayoutGoal) -> str:
 def _walkthrough(layout: HouseLayout, things: list[_Thing], names: list[str]) -> Iterator[str]:
     """Yield commands that win; two objects go to the same receptacle."""
     goal, places = layout.goal, layout.places
-    opened = {number for number, place in enumerate(places) if place.opened is not False}
+    opened = {number for number, receptacle in enumerate(places) if receptacle.opened is not False}
     at = 0
 
     def go(number: int, *, open_it: bool) -> Iterator[str]:
@@ -145,14 +145,16 @@ def _walkthrough(layout: HouseLayout, things: list[_Thing], names: list[str]) ->
             yield f"open {names[number]}"
             opened.add(number)
 
-    wanted = [thing for thing in things if thing.kind == goal.thing][: goal.count]
-    target = next(number for number, place in enumerate(places) if goal.light or place.kind == goal.target)
+    targets = [thing for thing in things if thing.kind == goal.thing][: goal.count]
+    target = next(number for number, receptacle in enumerate(places) if goal.light or receptacle.kind == goal.target)
     lamp = next((thing for thing in things if thing.kind == goal.target), None) if goal.light else None
-    for thing in wanted:
+    for thing in targets:
         yield from go(thing.place, open_it=True)
         yield f"take {thing.name} from {names[thing.place]}"
         if goal.work:
-            tool = next(number for number, place in enumerate(places) if RECEPTACLES[place.kind].tool == goal.work)
+            tool = next(
+                number for number, receptacle in enumerate(places) if RECEPTACLES[receptacle.kind].tool == goal.work
+            )
             yield from go(tool, open_it=False)
             yield f"{goal.work} {thing.name} with {names[tool]}"
         if lamp is not None:

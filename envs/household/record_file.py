@@ -74,7 +74,9 @@ def open_records(path: Path, key: str) -> RecordFile | None:
     return RecordFile(path, index["head"], index["entries"], dictionary=index["dictionary"].encode())
 
 
-def write_records(path: Path, key: str, records: Iterable[tuple[list[Any], bytes]], head: dict[str, Any]) -> RecordFile:
+def write_records(
+    path: Path, key: str, records: Iterable[tuple[list[object], bytes]], head: dict[str, object]
+) -> RecordFile:
     """Write records to a file and return them; keep them in memory if the file cannot be written.
 
     Args:
@@ -84,7 +86,7 @@ def write_records(path: Path, key: str, records: Iterable[tuple[list[Any], bytes
         head: JSON-compatible data about all records.
     """
     chunks: list[bytes] = []
-    entries: list[tuple[list[Any], int, int]] = []
+    entries: list[tuple[list[object], int, int]] = []
     dictionary = b""
     offset = len(_MAGIC)
     for meta, content in records:

@@ -45,8 +45,8 @@ class _Occurrence:
         """Return the rows in which the condition could become true with this fact."""
         values: dict[str, int] = {}
         for term, number in zip(self.atom.terms, row, strict=True):
-            known = constants[self.columns[term]] if term in self.columns else values.setdefault(term, number)
-            if known != number or (term in self.kinds and number not in view.members(self.kinds[term])):
+            bound = constants[self.columns[term]] if term in self.columns else values.setdefault(term, number)
+            if bound != number or (term in self.kinds and number not in view.members(self.kinds[term])):
                 return []
         return self.plan.rows(view, constants + tuple(values.values()))
 
@@ -145,14 +145,14 @@ class Relevance:
 
     def _true_once(self, predicate: str, row: Row) -> bool:
         """Return whether a fact is initially true, or some action may make it true."""
-        found = self._reachable.get((predicate, row))
-        if found is None:
-            found = row in self._start.get(predicate, ()) or any(
+        reachable = self._reachable.get((predicate, row))
+        if reachable is None:
+            reachable = row in self._start.get(predicate, ()) or any(
                 effect is None or bool(effect[0].rows(self._view, self._constants, row))
                 for effect in _effects(self._rules).get((predicate, True), ())
             )
-            self._reachable[predicate, row] = found
-        return found
+            self._reachable[predicate, row] = reachable
+        return reachable
 
     def _impossible(self, reader: _Occurrence, row: Row, joined: Row) -> bool:
         """Return whether two facts of the condition exclude each other in this row."""
@@ -166,12 +166,12 @@ class Relevance:
 
     def _exclude(self, refused: Fact, other: Fact) -> bool:
         """Return whether "was made false" of a fact and another fact are never both true, by induction over actions."""
-        found = self._exclusive.get((refused, other))
-        if found is None:
+        exclusive = self._exclusive.get((refused, other))
+        if exclusive is None:
             plain = (refused[0].removeprefix("not_"), refused[1])
-            found = self._ends(plain, other) and self._restores(other, plain)
-            self._exclusive[refused, other] = found
-        return found
+            exclusive = self._ends(plain, other) and self._restores(other, plain)
+            self._exclusive[refused, other] = exclusive
+        return exclusive
 
     def _ends(self, plain: Fact, other: Fact) -> bool:
         """Return whether every action that makes `plain` false makes `other` false."""
@@ -192,8 +192,8 @@ class Relevance:
                 yield _ground(occurrence, added, row), _ground(occurrence, removed, row)
 
 
-def _ground(occurrence: _Occurrence, found: Sequence[Atom], row: Row) -> set[Fact]:
-    facts = ((atom.predicate, occurrence.ground(atom, row)) for atom in found)
+def _ground(occurrence: _Occurrence, patterns: Sequence[Atom], row: Row) -> set[Fact]:
+    facts = ((atom.predicate, occurrence.ground(atom, row)) for atom in patterns)
     return {(predicate, arguments) for predicate, arguments in facts if arguments is not None}
 
 
@@ -202,18 +202,18 @@ _Precondition = tuple[_Occurrence, list[Atom], Mapping[str, tuple[str, ...]]]
 
 
 def _ways(rules: GameRules, schema: Schema, bound: tuple[str, ...]) -> list[_Precondition]:
-    known: list[_Precondition] | None = rules.ways.get((schema.name, bound))
-    if known is None:
-        known = []
+    preconditions: list[_Precondition] | None = rules.ways.get((schema.name, bound))
+    if preconditions is None:
+        preconditions = []
         for lifted, parts in disjuncts(schema.precondition):
             parameters = (*schema.parameters, *lifted)
             plain = [part for part in parts if isinstance(part, Atom)]
             fixed = [part for part in plain if part.predicate not in rules.dynamic]
             changing = [part for part in plain if part.predicate in rules.dynamic]
             start = _occurrence(rules.planner, rules.columns, parameters, Atom("", bound), fixed)
-            known.append((start, changing, dict(parameters)))
-        rules.ways[schema.name, bound] = known
-    return known
+            preconditions.append((start, changing, dict(parameters)))
+        rules.ways[schema.name, bound] = preconditions
+    return preconditions
 
 
 def _sure(schema: Schema) -> list[Effect]:
@@ -226,8 +226,8 @@ _Effects = dict[tuple[str, bool], list[tuple[_Occurrence, list[Atom], list[Atom]
 
 
 def _readers(rules: GameRules) -> _Readers:
-    kept: _Readers | None = rules.readers
-    if kept is None:
+    cached: _Readers | None = rules.readers
+    if cached is None:
         readers: _Readers = {}
         for schema in rules.domain.schemas.values():
             _read_formula(readers, rules, schema.precondition, schema.parameters, rules.columns)
@@ -236,8 +236,8 @@ def _readers(rules: GameRules) -> _Readers:
                     readers[atom.predicate] = None
         for reading in rules.readings:
             _read_query(readers, rules, reading)
-        rules.readers = kept = readers
-    return kept
+        rules.readers = cached = readers
+    return cached
 
 
 def _read_formula(
@@ -263,20 +263,25 @@ def _read_query(readers: _Readers, rules: GameRules, reading: TextQuery) -> None
         guards = []
         for query in reading.guards:
             conditions, kinds = _as_atoms(query)
-            named = set().union(*(variables(one) for one in conditions))
-            always = all(one.predicate not in rules.dynamic for one in conditions)
+            named = set().union(*(variables(condition) for condition in conditions))
+            always = all(condition.predicate not in rules.dynamic for condition in conditions)
             if always and named <= variables(atom):
                 guards.append(_occurrence(rules.planner, rules.columns, (*parameters, *kinds), atom, conditions))
         others = tuple(other for other in changing if other is not atom)
-        found = _occurrence(rules.planner, rules.columns, parameters, atom, fixed, others, tuple(guards), reading.after)
-        _add(readers, rules, atom.predicate, found)
+        occurrence = _occurrence(
+            rules.planner, rules.columns, parameters, atom, fixed, others, tuple(guards), reading.after
+        )
+        _add(readers, rules, atom.predicate, occurrence)
 
 
 def _as_atoms(query: Query) -> tuple[list[Atom], Parameters]:
     """Return a query as atoms over variables named by placeholder and type."""
     kinds = {_placeholder(name, (kind,)): (kind,) for atom in query for name, kind in atom.arguments}
-    found = [Atom(one.predicate, tuple(_placeholder(name, (kind,)) for name, kind in one.arguments)) for one in query]
-    return found, tuple(kinds.items())
+    converted = [
+        Atom(query_part.predicate, tuple(_placeholder(name, (kind,)) for name, kind in query_part.arguments))
+        for query_part in query
+    ]
+    return converted, tuple(kinds.items())
 
 
 def _placeholder(name: str, kinds: tuple[str, ...]) -> str:
@@ -289,9 +294,9 @@ def _add(readers: _Readers, rules: GameRules, predicate: str, occurrence: _Occur
         return
     if occurrence.free and not occurrence.guards and not occurrence.others and occurrence.after is None:
         readers[predicate] = None
-    known = readers.setdefault(predicate, [])
-    if known is not None:
-        known.append(occurrence)
+    occurrences = readers.setdefault(predicate, [])
+    if occurrences is not None:
+        occurrences.append(occurrence)
 
 
 def _occurrence(
@@ -308,16 +313,16 @@ def _occurrence(
     bound = list(dict.fromkeys(term for term in atom.terms if term not in columns))
     start = {**columns, **{term: len(columns) + position for position, term in enumerate(bound)}}
     named: set[str] = set().union(*(variables(formula) for formula in fixed))
-    wanted = tuple((name, kinds[name]) for name in kinds if name in named and name not in bound)
-    plan = planner.plan(wanted, list(fixed), start)
+    open_terms = tuple((name, kinds[name]) for name in kinds if name in named and name not in bound)
+    plan = planner.plan(open_terms, list(fixed), start)
     own = {term: kinds[term] for term in bound if term in kinds}
     return _Occurrence(atom, own, columns, plan, others, guards, not fixed, after)
 
 
 def _effects(rules: GameRules) -> _Effects:
     """Return, for each predicate and direction, the actions that change it; None for a conditional effect."""
-    kept: _Effects | None = rules.effects
-    if kept is None:
+    cached: _Effects | None = rules.effects
+    if cached is None:
         table: _Effects = {}
         for schema in rules.domain.schemas.values():
             sure = _sure(schema)
@@ -331,7 +336,7 @@ def _effects(rules: GameRules) -> _Effects:
                 for lifted, parts in disjuncts(schema.precondition):
                     fixed = [part for part in parts if isinstance(part, Atom) and part.predicate not in rules.dynamic]
                     parameters = (*schema.parameters, *lifted)
-                    found = _occurrence(rules.planner, rules.columns, parameters, effect.atom, fixed)
-                    entries.append((found, added, removed))
-        rules.effects = kept = table
-    return kept
+                    occurrence = _occurrence(rules.planner, rules.columns, parameters, effect.atom, fixed)
+                    entries.append((occurrence, added, removed))
+        rules.effects = cached = table
+    return cached

@@ -156,8 +156,8 @@ class Renderer:
             fresh: Mapped = {}
             for position, placeholder in free:
                 number = fact[position]
-                known = fresh.get(placeholder)
-                if known != number and (known is not None or number in used or number in fresh.values()):
+                bound = fresh.get(placeholder)
+                if bound != number and (bound is not None or number in used or number in fresh.values()):
                     break
                 fresh[placeholder] = number
             else:
@@ -180,25 +180,25 @@ _ranks: dict[tuple[str, tuple[str, ...]], dict[tuple[str, ...], int]] = {}
 
 def type_ranks(domain: Domain, kinds: tuple[str, ...]) -> dict[tuple[str, ...], int]:
     """Return the combinations of types that a signature covers, with their breadth-first rank."""
-    found = _ranks.get((domain.digest, kinds))
-    if found is None:
+    ranks = _ranks.get((domain.digest, kinds))
+    if ranks is None:
         if len(_ranks) > 4096:
             _ranks.clear()
         children = {
             kind: [name for name, parent in domain.types.items() if parent == kind and name != kind]
             for kind in domain.types
         }
-        found = {kinds: 0}
+        ranks = {kinds: 0}
         queue = [kinds]
         for combination in queue:
             for position, kind in enumerate(combination):
                 for child in children.get(kind, ()):
                     lower = (*combination[:position], child, *combination[position + 1 :])
-                    if lower not in found:
-                        found[lower] = len(found)
+                    if lower not in ranks:
+                        ranks[lower] = len(ranks)
                         queue.append(lower)
-        _ranks[domain.digest, kinds] = found
-    return found
+        _ranks[domain.digest, kinds] = ranks
+    return ranks
 
 
 Value: TypeAlias = Callable[[ObjectTexts, Scope], object]
@@ -232,8 +232,8 @@ def _compile(node: ast.expr) -> Value:
         return lambda cast, scope: not inner(cast, scope)
     assert isinstance(node, ast.Compare)
     equal = isinstance(node.ops[0], ast.Eq)
-    one, two = _compile(node.left), _compile(node.comparators[0])
-    return lambda cast, scope: (one(cast, scope) == two(cast, scope)) == equal
+    first, second = _compile(node.left), _compile(node.comparators[0])
+    return lambda cast, scope: (first(cast, scope) == second(cast, scope)) == equal
 
 
 def _attribute(node: ast.Attribute) -> Value:

@@ -90,8 +90,8 @@ def prior_of(games: Iterable[Game]) -> dict[str, dict[str, float]]:
         lying = [(kinds[o], kinds[r]) for o, r in game.init.get("inreceptacle", frozenset())]
         for thing in {thing for thing, _ in lying}:
             met.setdefault(thing, Counter()).update(places)
-        for thing, place in lying:
-            held.setdefault(thing, Counter())[place] += 1
+        for thing, receptacle in lying:
+            held.setdefault(thing, Counter())[receptacle] += 1
     return {thing: {kind: held[thing][kind] / count for kind, count in row.items()} for thing, row in met.items()}
 
 
@@ -134,9 +134,9 @@ class SearchingDemonstrator:
 
     def _read(self, text: str) -> None:
         for seen in _CONTENTS.finditer(text):
-            place = seen["on"] or seen["open"]
-            self.contents[place] = _ITEM.findall(seen["list"])
-            self.closed.discard(place)
+            receptacle = seen["on"] or seen["open"]
+            self.contents[receptacle] = _ITEM.findall(seen["list"])
+            self.closed.discard(receptacle)
         for shut in _CLOSED.finditer(text):
             self.closed.add(shut[1] or shut[2])
         if took := _TOOK.search(text):
@@ -173,10 +173,10 @@ class SearchingDemonstrator:
 
     def _fetch(self, can: frozenset[str]) -> str:
         goal_place = self._goal_place()
-        for place, things in self.contents.items():
+        for receptacle, things in self.contents.items():
             for thing in things:
-                if _kind(thing) == self.task.thing and not (place == goal_place and self._counts(thing)):
-                    return self._at(place, f"take {thing} from {place}", can)
+                if _kind(thing) == self.task.thing and not (receptacle == goal_place and self._counts(thing)):
+                    return self._at(receptacle, f"take {thing} from {receptacle}", can)
         return self._search(self.task.thing, can)
 
     def _counts(self, thing: str) -> bool:
@@ -195,12 +195,12 @@ class SearchingDemonstrator:
         )
 
     def _bring(self, held: str, can: frozenset[str]) -> str:
-        place = self._goal_place()
-        if place is None:
+        receptacle = self._goal_place()
+        if receptacle is None:
             return self._any(can)
-        action = self._at(place, f"move {held} to {place}", can)
-        if action == f"move {held} to {place}" and action not in can:
-            self.refused.add((self.task.thing, place))  # it does not take such objects
+        action = self._at(receptacle, f"move {held} to {receptacle}", can)
+        if action == f"move {held} to {receptacle}" and action not in can:
+            self.refused.add((self.task.thing, receptacle))  # it does not take such objects
             return self._bring(held, can)
         return action
 
@@ -208,10 +208,10 @@ class SearchingDemonstrator:
         for action in sorted(can):
             if action.startswith(f"use {self.task.target} "):
                 return action
-        for place, things in self.contents.items():
+        for receptacle, things in self.contents.items():
             for thing in things:
                 if _kind(thing) == self.task.target:
-                    return self._at(place, f"use {thing}", can, door=False)
+                    return self._at(receptacle, f"use {thing}", can, door=False)
         return self._search(self.task.target, can)
 
     def _lay_down(self, held: str, can: frozenset[str]) -> str:
@@ -224,37 +224,37 @@ class SearchingDemonstrator:
         )
 
     def _search(self, thing: str, can: frozenset[str]) -> str:
-        unseen = [place for place in self.places if place not in self.contents]
+        unseen = [receptacle for receptacle in self.places if receptacle not in self.contents]
         if not unseen:  # somebody moved it: search everywhere again
             self.contents.clear()
             unseen = self.places
         prior = self._prior.get(thing, {})
-        place = max(unseen, key=lambda p: (f"go to {p}" not in can, self._worth(prior, p)))
-        for action in (f"go to {place}", f"open {place}", f"examine {place}"):
+        receptacle = max(unseen, key=lambda p: (f"go to {p}" not in can, self._worth(prior, p)))
+        for action in (f"go to {receptacle}", f"open {receptacle}", f"examine {receptacle}"):
             if action in can:
                 return action
         return self._any(can)
 
-    def _worth(self, prior: Mapping[str, float], place: str) -> float:
+    def _worth(self, prior: Mapping[str, float], receptacle: str) -> float:
         """Return the probability of finding the object there, per turn of looking (a known door costs one more)."""
-        kind = _kind(place)
+        kind = _kind(receptacle)
         same = sum(_kind(other) == kind for other in self.places)
-        return prior.get(kind, 0.01) / same / (2 if place in self.closed else 1)
+        return prior.get(kind, 0.01) / same / (2 if receptacle in self.closed else 1)
 
-    def _at(self, place: str, action: str, can: frozenset[str], *, door: bool = True) -> str:
+    def _at(self, receptacle: str, action: str, can: frozenset[str], *, door: bool = True) -> str:
         """Return the next step towards `action` at a receptacle: go there, open it, do it."""
         if action in can:
             return action
-        if f"go to {place}" in can:
-            return f"go to {place}"
-        if door and f"open {place}" in can:
-            return f"open {place}"
-        return action if action.startswith("move ") else self._stale(place, can)
+        if f"go to {receptacle}" in can:
+            return f"go to {receptacle}"
+        if door and f"open {receptacle}" in can:
+            return f"open {receptacle}"
+        return action if action.startswith("move ") else self._stale(receptacle, can)
 
-    def _stale(self, place: str, can: frozenset[str]) -> str:
+    def _stale(self, receptacle: str, can: frozenset[str]) -> str:
         """Forget the contents of a receptacle, which have changed, and look again."""
-        self.contents.pop(place, None)
-        return f"examine {place}" if f"examine {place}" in can else self._any(can)
+        self.contents.pop(receptacle, None)
+        return f"examine {receptacle}" if f"examine {receptacle}" in can else self._any(can)
 
     def _any(self, can: frozenset[str]) -> str:
         return "look" if "look" in can else min(can)

@@ -22,8 +22,8 @@ def html_folder() -> Path | None:
         spec = importlib.util.find_spec("miniwob")
     except (ImportError, ValueError):
         return None
-    places = [Path(place) / "html" for place in (spec.submodule_search_locations or ())] if spec else []
-    return next((place for place in places if (place / "miniwob").is_dir()), None)
+    places = [Path(location) / "html" for location in (spec.submodule_search_locations or ())] if spec else []
+    return next((location for location in places if (location / "miniwob").is_dir()), None)
 
 
 @cache
@@ -40,9 +40,9 @@ def task_name(name: object) -> str:
         EnvError: the wheel is not installed.
         UnknownOption: no such task.
     """
-    known = task_names()
-    if not known:
+    names = task_names()
+    if not names:
         raise EnvError("MiniWoB++ is not installed; run: pip install 'turnwise[miniwob]'")
-    if name not in known:
-        raise UnknownOption(f"unknown MiniWoB++ task {name!r}{suggest(str(name), known)}")
+    if name not in names:
+        raise UnknownOption(f"unknown MiniWoB++ task {name!r}{suggest(str(name), names)}")
     return str(name)

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from turnwise.envs.errors import EnvError, UnknownOption, UnknownTask
+from turnwise.envs.info import Info
 from turnwise.envs.miniwob.catalogue import html_folder, task_name, task_names
 from turnwise.envs.validation import choice
 from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, check_deadline
@@ -107,7 +108,7 @@ class MiniWoBEnv(BrowserEnv):
         name = self._names[int(self.np_random.integers(len(self._names)))]
         return f"{self._split}/{name}/{int(self.np_random.integers(_DRAWN_FROM)):06d}"
 
-    def start_task(self, task: str, options: Mapping[str, Any]) -> Any:
+    def start_task(self, task: str, options: Mapping[str, object]) -> Any:
         self._known(task)
         self._task = task
         self._window.open(self._enter)
@@ -161,11 +162,11 @@ class MiniWoBEnv(BrowserEnv):
         self._over = bool(over)
         self._reward = float(reward) if over else 0.0
 
-    def _observation(self) -> Any:
+    def _observation(self) -> object:
         body = f"The task has ended with reward {self._reward:g}." if self._over else None
         return self._window.observation(f"Goal: {self._goal}", body=body)
 
-    def get_info(self, valid: bool) -> dict[str, Any]:
+    def get_info(self, valid: bool) -> Info:
         name, _ = self._known(self._task)
         window = self._window
         return {
@@ -180,14 +181,14 @@ class MiniWoBEnv(BrowserEnv):
         }
 
 
-def _names(given: object) -> tuple[str, ...]:
+def _names(task: object) -> tuple[str, ...]:
     """Return the requested task names."""
-    if given is None:
+    if task is None:
         return tuple(task_name(name) for name in task_names() or ("click-button",))
     # str is a sequence as well
-    if not isinstance(given, str) and not isinstance(given, Sequence):
-        raise UnknownOption(f"task must be the name of a task, a list of names or None, got {given!r}")
-    names = tuple(task_name(name) for name in ([given] if isinstance(given, str) else given))
+    if not isinstance(task, str) and not isinstance(task, Sequence):
+        raise UnknownOption(f"task must be the name of a task, a list of names or None, got {task!r}")
+    names = tuple(task_name(name) for name in ([task] if isinstance(task, str) else task))
     if not names or len(set(names)) < len(names):
-        raise UnknownOption(f"task must be a non-empty list of different names, got {given!r}")
+        raise UnknownOption(f"task must be a non-empty list of different names, got {task!r}")
     return names

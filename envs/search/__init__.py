@@ -12,9 +12,12 @@ from turnwise.envs.search.questions import Question, load_questions
 from turnwise.envs.search.reader_demonstrator import ReaderDemonstrator
 from turnwise.envs.search.retrieval_quality import oracle_answer, recall
 from turnwise.envs.search.search_engine import SearchEngine, SearchFailed
+from turnwise.envs.search.sources import GeneratedQuestions, QuestionFiles
 
 __all__ = [
+    "GeneratedQuestions",
     "Question",
+    "QuestionFiles",
     "ReaderDemonstrator",
     "SearchEngine",
     "SearchEnv",

@@ -10,28 +10,35 @@ Source: Search-R1 (Jin et al. 2025, arXiv:2503.09516).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from turnwise.envs.errors import EnvError, NotReset, UnknownOption
-from turnwise.envs.info import Demonstrator
-from turnwise.envs.search.generator import SearchLevel
-from turnwise.envs.search.protocol import FORMS, ActionFormat, BracketFormat, SearchAction, TagFormat, asked
+from turnwise.envs.info import Demonstrator, Info
+from turnwise.envs.search.protocol import (
+    FORMS,
+    ActionFormat,
+    BracketFormat,
+    SearchAction,
+    TagFormat,
+    asked,
+    instructions_of,
+)
 from turnwise.envs.search.questions import Question
 from turnwise.envs.search.reader_demonstrator import ReaderDemonstrator
 from turnwise.envs.search.reward_rules import EpisodeRecord, make_rule
 from turnwise.envs.search.rewards import contains
 from turnwise.envs.search.search_engine import SearchEngine, SearchFailed
 from turnwise.envs.search.snapshots import record_from_json, record_to_json, titles_of
+from turnwise.envs.search.sources import SOURCES, GeneratedQuestions, QuestionFiles
 from turnwise.envs.search.task_sources import SearchTask, SearchTaskSource
-from turnwise.envs.search.validation import instructions_of, options_of, source_of
 from turnwise.envs.snapshot import Fields
+from turnwise.envs.sources import PlainKeys
 from turnwise.envs.text import SavableEnv
-from turnwise.envs.validation import choice, flag, integer
+from turnwise.envs.validation import choice, integer
 from turnwise.tools.retrieval import Passage
 
-__all__ = ["LONGEST_QUERY", "SearchEnv"]
+__all__ = ["LONGEST_QUERY", "SearchEnv", "from_keys"]
 
 LONGEST_QUERY: Final = 1000
 """Maximum length of a query in characters; a longer one is invalid."""
@@ -51,14 +58,9 @@ class SearchEnv(SavableEnv):
     equal; the retry options may differ. With on_failure="raise", step() raises SearchFailed.
 
     Args:
-        questions: path of questions in FlashRAG's format; None for generated questions.
-        corpus: path of their passages; None if the retriever has its own.
-        split: "train" or "held_out"; for files also "all", the default. A fifth of a file's questions is held out.
-        retriever: "bm25", "dense", "hybrid"; the URL of a service such as `turnwise serve search`; an object with
-            `find(query, k)` or `search(query, k)` (see `search_engine`); or a function that returns one, given a
-            corpus. Generated worlds need a name or a function.
-        model: folder of the sentence encoder of "dense" and "hybrid"; None for the one of the extra `dense`.
-        keep: folder in which indexes of "bm25", "dense" and "hybrid" are stored; None to build them in each process.
+        source: questions, passages and retriever: `GeneratedQuestions(...)` or `QuestionFiles(...)`; None for generated
+            questions. In run files, on the command line and for `gymnasium.make`, its fields are plain keys.
+        paths: deprecated: write `QuestionFiles(...)`.
         topk: passages per search.
         form: action format: "tags", Search-R1's; or "brackets", the shorter `search[...]`, `answer[...]`.
         tags: "first": the first complete pair of tags counts; "single": more than one pair is invalid (verl-agent).
@@ -72,10 +74,8 @@ class SearchEnv(SavableEnv):
             (see `SearchEngine`). With timeout=None, services have 30 seconds and other retrievers no limit.
         on_failure: after the last failed attempt, "tell" reports the failure in the observation and "raise" raises
             SearchFailed.
-        strict: raise for an invalid record in a file; False skips it.
-        level: size and difficulty of generated worlds: a preset of `SearchLevel`, a text such as "small+hops=2-2", or a
-            `SearchLevel`.
         render_mode: None or "ansi".
+        keys: deprecated: the fields of the source.
 
     Raises:
         EnvError: a file is missing or invalid, or an argument is invalid.
@@ -87,34 +87,27 @@ class SearchEnv(SavableEnv):
 
     def __init__(
         self,
-        questions: str | os.PathLike[str] | None = None,
-        corpus: str | os.PathLike[str] | None = None,
-        *,
-        split: str | None = None,
-        retriever: object = "bm25",
-        model: str | os.PathLike[str] | None = None,
-        keep: str | os.PathLike[str] | None = None,
+        source: GeneratedQuestions | QuestionFiles | None = None,
+        *paths: object,
         topk: int = 3,
         form: str = "tags",
         tags: str = "first",
         instructions: bool | str = True,
         reward: str = "em",
-        reward_options: Mapping[str, Any] | None = None,
+        reward_options: Mapping[str, object] | None = None,
         max_searches: int | None = None,
         observation_limit: int = 2000,
         retries: int = 2,
         backoff: float = 0.5,
         timeout: float | None = None,
         on_failure: str = "tell",
-        strict: bool = True,
-        level: str | SearchLevel = "small",
         render_mode: str | None = None,
+        **keys: object,
     ) -> None:
         super().__init__(render_mode)
         choice("form", form, FORMS)
         self._tags = choice("tags", tags, _TAGS)
         self._tell = choice("on_failure", on_failure, _ON_FAILURE) == "tell"
-        flag("strict", strict)
         self._format: ActionFormat = TagFormat(single=tags == "single") if form == "tags" else BracketFormat()
         self._paid_by = reward, dict(reward_options or {})
         self._rule = make_rule(*self._paid_by)
@@ -126,14 +119,14 @@ class SearchEnv(SavableEnv):
         self._budget = None if max_searches is None else integer("max_searches", max_searches)
         self._patience = retries, backoff, timeout
         self._patient(_nothing)  # raises for invalid values now instead of at the first search
-        options = options_of(retriever, model, keep, timeout)
-        self._source: SearchTaskSource = source_of(questions, corpus, split, retriever, strict, level, options)
+        opened = SOURCES.of_arguments(type(self), source, paths, keys)
+        self._source: SearchTaskSource = opened.open(timeout)
         self._task: SearchTask | None = None
         self._engine: SearchEngine | None = None
         self._record = EpisodeRecord(_NO_QUESTION)
         self._seen: dict[str, str] = {}  # passage id -> title
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the state without what can be derived from it: the reward rule and the search engine."""
         state = self.__dict__.copy()
         state["_task"] = None if self._task is None else self._task.question.id
@@ -186,7 +179,7 @@ class SearchEnv(SavableEnv):
     def draw_task(self) -> str:
         return self._source.draw(self.np_random)
 
-    def start_task(self, task: str, options: Mapping[str, Any]) -> str:
+    def start_task(self, task: str, options: Mapping[str, object]) -> str:
         self._task = self._source.get(task)
         self._engine = self._patient(self._task.find)
         observation = self._opening(self._task.question)
@@ -200,10 +193,10 @@ class SearchEnv(SavableEnv):
     def take_action(self, action: str) -> tuple[str, float, bool]:
         record = self._record
         move = self._format.read(action)
-        said = action if move is None else move.said
-        observation, reward, valid = self._move(move, said)
+        text = action if move is None else move.said
+        observation, reward, valid = self._move(move, text)
         record.formed = record.formed and valid
-        record.said += [said, observation]
+        record.said += [text, observation]
         if record.answer is not None:
             reward = self._rule.answer(record)
         return observation, reward, valid
@@ -211,7 +204,7 @@ class SearchEnv(SavableEnv):
     def is_over(self) -> bool:
         return self._record.answer is not None
 
-    def snapshot_arguments(self) -> dict[str, Any]:
+    def snapshot_arguments(self) -> dict[str, object]:
         reward, options = self._paid_by
         return {
             **self._source.made(),
@@ -225,33 +218,33 @@ class SearchEnv(SavableEnv):
             "observation_limit": self._limit,
         }
 
-    def save_episode(self) -> dict[str, Any]:
+    def save_episode(self) -> dict[str, object]:
         return {"played": record_to_json(self._record), "seen": self._seen}
 
     def load_episode(self, task: str, saved: Fields) -> None:
-        known = self._source.get(task)
-        record = record_from_json(saved.part("played"), known.question, self._opening(known.question))
-        seen, engine = titles_of(saved, "seen"), self._patient(known.find)
-        self._task, self._engine, self._record, self._seen = known, engine, record, seen
+        loaded = self._source.get(task)
+        record = record_from_json(saved.part("played"), loaded.question, self._opening(loaded.question))
+        seen, engine = titles_of(saved, "seen"), self._patient(loaded.find)
+        self._task, self._engine, self._record, self._seen = loaded, engine, record, seen
 
     def _patient(self, find: Callable[[str, int], Sequence[Passage]]) -> SearchEngine:
         retries, backoff, timeout = self._patience
         return SearchEngine(find, retries=retries, backoff=backoff, timeout=timeout)
 
-    def _move(self, move: SearchAction | None, said: str) -> tuple[str, float, bool]:
+    def _move(self, move: SearchAction | None, text: str) -> tuple[str, float, bool]:
         """Return the observation of an action, the reward of a search, and whether the action was valid."""
         if move is None:
-            self._record.thoughts.append(said)
+            self._record.thoughts.append(text)
             return self._format.refuse(), 0.0, False
         if move.kind == "answer" and move.words:
-            self._record.thoughts.append(said)
+            self._record.thoughts.append(text)
             self._record.answer = move.words
             return "", 0.0, True
         problem = self._problem(move)
         if problem:
-            self._record.thoughts.append(said)
+            self._record.thoughts.append(text)
             return self._format.tell(problem), 0.0, False
-        return self._search(move.words, said)
+        return self._search(move.words, text)
 
     def _problem(self, move: SearchAction) -> str:
         """Return an observation about why an action is impossible; "" if it is possible."""
@@ -263,21 +256,21 @@ class SearchEnv(SavableEnv):
             return f"The query has {len(move.words):,} characters; at most {LONGEST_QUERY:,} are searched."
         return ""
 
-    def _search(self, query: str, said: str) -> tuple[str, float, bool]:
+    def _search(self, query: str, text: str) -> tuple[str, float, bool]:
         record = self._record
         assert self._engine is not None
         try:
-            found = self._engine.find(query.encode(errors="replace").decode(), self._topk)
+            passages = self._engine.find(query.encode(errors="replace").decode(), self._topk)
         except SearchFailed as error:
             if not self._tell:
                 raise
-            record.thoughts.append(said)
+            record.thoughts.append(text)
             return self._format.tell(f"The search failed: {error.told}."), 0.0, True
-        record.thoughts.append(said)
+        record.thoughts.append(text)
         record.searches += 1
-        self._seen.update((passage.id, passage.title) for passage in found)
-        record.found = record.found or any(contains(one.contents, record.question.answers) for one in found)
-        observation = self._format.show(found, self._limit) if found else self._format.tell("No results.")
+        self._seen.update((passage.id, passage.title) for passage in passages)
+        record.found = record.found or any(contains(passage.contents, record.question.answers) for passage in passages)
+        observation = self._format.show(passages, self._limit) if passages else self._format.tell("No results.")
         return observation, self._rule.search(record), True
 
     def _write(self, kind: str, words: str) -> str:
@@ -294,10 +287,10 @@ class SearchEnv(SavableEnv):
     def _left(self) -> int | None:
         return None if self._budget is None else max(self._budget - self._record.searches, 0)
 
-    def get_info(self, valid: bool) -> dict[str, Any]:
+    def get_info(self, valid: bool) -> Info:
         record = self._record
         over = record.answer is not None
-        info: dict[str, Any] = {
+        info: Info = {
             "task": record.question.id,
             "state": self._state(),
             "admissible_actions": [] if over else self._examples(),
@@ -329,11 +322,15 @@ class SearchEnv(SavableEnv):
         words = [(kind, title) for title in titles if title for kind in ("search", "answer")]
         words = [("search", asked(self.task.question.text)[:LONGEST_QUERY]), *words]
         if self._left() == 0:
-            words = [("answer", one) for kind, one in words if kind == "search"]
+            words = [("answer", title) for kind, title in words if kind == "search"]
         # A title that contains a tag or bracket would not be parsed correctly.
-        written = dict.fromkeys(self._write(kind, one) for kind, one in words)
-        return [one for one in written if (move := self._format.read(one)) is not None and move.words]
+        written = dict.fromkeys(self._write(kind, text) for kind, text in words)
+        return [action for action in written if (move := self._format.read(action)) is not None and move.words]
 
 
 def _nothing(query: str, k: int) -> Sequence[Passage]:
     return ()
+
+
+from_keys = PlainKeys(SearchEnv, SOURCES)
+"""The constructor in Gymnasium's registry."""

@@ -34,11 +34,11 @@ def plan_queries(
             continue
         for query in hint.queries:
             try:
-                found = {passage.id for passage in engine.find(query, topk)}
+                ids = {passage.id for passage in engine.find(query, topk)}
             except EnvError:  # the search is down, so only the answer remains
                 return queries
-            if hint.id in found:
+            if hint.id in ids:
                 queries.append(query)
-                shown |= found
+                shown |= ids
                 break
     return queries

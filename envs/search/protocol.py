@@ -16,9 +16,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from turnwise.envs.errors import UnknownOption
 from turnwise.tools.retrieval import Passage
 
-__all__ = ["FORMS", "INSTRUCTIONS", "ActionFormat", "BracketFormat", "SearchAction", "TagFormat", "asked"]
+__all__ = [
+    "FORMS",
+    "INSTRUCTIONS",
+    "ActionFormat",
+    "BracketFormat",
+    "SearchAction",
+    "TagFormat",
+    "asked",
+    "instructions_of",
+]
 
 ANSWER: Final = "answer"
 SEARCH: Final = "search"
@@ -48,6 +58,25 @@ class SearchAction:
     kind: str
     words: str
     said: str
+
+
+def instructions_of(instructions: object, form: str) -> str:
+    """Return the text before the question, which contains {question}.
+
+    Args:
+        instructions: True for the default, False for none, or the text.
+        form: action format.
+
+    Raises:
+        UnknownOption: any other value.
+    """
+    if isinstance(instructions, bool):
+        return INSTRUCTIONS[form] if instructions else "Question: {question}\n"
+    if not isinstance(instructions, str) or "{question}" not in instructions:
+        raise UnknownOption(
+            f"instructions must be True, False or a text that contains {{question}}, got {instructions!r}"
+        )
+    return instructions
 
 
 def asked(question: str) -> str:
@@ -110,12 +139,12 @@ class TagFormat:
         """
         if self._single and len(_ANY_TAG.findall(text)) != 2:
             return None
-        said = _cut(text)
-        pairs = [pair for kind in (SEARCH, ANSWER) if (pair := _pair(said, kind))]
+        action = _cut(text)
+        pairs = [pair for kind in (SEARCH, ANSWER) if (pair := _pair(action, kind))]
         if not pairs:
             return None
         start, end, kind = min(pairs)
-        return SearchAction(kind, said[start:end].strip(), said)
+        return SearchAction(kind, action[start:end].strip(), action)
 
     def write(self, kind: str, words: str) -> str:
         """Return the words between tags."""
@@ -126,7 +155,9 @@ class TagFormat:
 
         Search-R1 cuts tokens and may lose the closing tag, which is always present here.
         """
-        lines = [f"Doc {place}(Title: {one.title}) {one.text}\n" for place, one in enumerate(passages, start=1)]
+        lines = [
+            f"Doc {number}(Title: {passage.title}) {passage.text}\n" for number, passage in enumerate(passages, start=1)
+        ]
         return self.tell("".join(lines).strip()[:limit].rstrip())
 
     def tell(self, sentence: str) -> str:
@@ -157,11 +188,11 @@ class BracketFormat:
         >>> BracketFormat().read("search[red lamp]")
         SearchAction(kind='search', words='red lamp', said='search[red lamp]')
         """
-        said = text.rstrip()
-        start, kind = max((said.rfind(f"{kind}["), kind) for kind in (SEARCH, ANSWER))
-        if start < 0 or not said.endswith("]"):
+        action = text.rstrip()
+        start, kind = max((action.rfind(f"{kind}["), kind) for kind in (SEARCH, ANSWER))
+        if start < 0 or not action.endswith("]"):
             return None
-        return SearchAction(kind, said[start + len(kind) + 1 : -1].strip(), text)
+        return SearchAction(kind, action[start + len(kind) + 1 : -1].strip(), text)
 
     def write(self, kind: str, words: str) -> str:
         """Return the words in brackets; brackets in the words become spaces."""
@@ -170,10 +201,10 @@ class BracketFormat:
     def show(self, passages: Sequence[Passage], limit: int) -> str:
         """Return one line per passage, cut to `limit` characters."""
         lines = []
-        for place, one in enumerate(passages, start=1):
-            title = one.title.strip('"')
-            head = "" if one.text.startswith(title) else f"{title}: "
-            lines.append(f"{place} {head}{one.text}")
+        for number, passage in enumerate(passages, start=1):
+            title = passage.title.strip('"')
+            head = "" if passage.text.startswith(title) else f"{title}: "
+            lines.append(f"{number} {head}{passage.text}")
         return self.tell("\n".join(lines)[:limit].rstrip())
 
     def tell(self, sentence: str) -> str:
@@ -191,8 +222,8 @@ FORMS: Final[dict[str, type[TagFormat] | type[BracketFormat]]] = {"tags": TagFor
 def _cut(text: str) -> str:
     """Return a text up to the first end of a search, or else of an answer."""
     for end in ("</search>", "</answer>"):
-        head, found, _ = text.partition(end)
-        if found:
+        head, separator, _ = text.partition(end)
+        if separator:
             return head + end
     return text
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.search.question import Question
 from turnwise.tools.bounded_input import InputError, parse_json
@@ -101,7 +101,7 @@ def _listed(value: object) -> object:
         return value
     for parse in (lambda text: parse_json(text, "it"), _python):
         try:
-            items: Any = parse(value)
+            items: object = parse(value)
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             continue
         if isinstance(items, list | tuple) and all(isinstance(item, str) for item in items):

@@ -40,7 +40,7 @@ def queries(step: QuestionStep, name: str) -> tuple[str, ...]:
     """Return queries for a fact about an entity, most promising first."""
     name = name.removeprefix("the ")
     words = step.relation.words.replace("{role}", step.role).strip()
-    return (f"{name} {words}", name, *(f"{name} {name} {one}" for one in words.split()))
+    return (f"{name} {words}", name, *(f"{name} {name} {word}" for word in words.split()))
 
 
 def parse_question(question: str) -> tuple[str, list[QuestionStep]] | None:
@@ -60,10 +60,10 @@ def parse_question(question: str) -> tuple[str, list[QuestionStep]] | None:
 def _steps(phrase: str, kind: str) -> tuple[str, list[QuestionStep]] | None:
     """Return the name in a noun phrase for an entity of a kind, and the steps from it to that entity."""
     for inside, step in _match_templates(_phrases(), phrase):
-        if step.relation.object == kind and (found := _steps(inside, step.relation.subject)):
-            return found[0], [*found[1], step]
+        if step.relation.object == kind and (inner := _steps(inside, step.relation.subject)):
+            return inner[0], [*inner[1], step]
     named = phrase.removeprefix("the ")
-    return (named, []) if all(one[:1].isupper() or one in _INSIDE for one in named.split()) else None
+    return (named, []) if all(word[:1].isupper() or word in _INSIDE for word in named.split()) else None
 
 
 class ReaderDemonstrator:
@@ -79,14 +79,14 @@ class ReaderDemonstrator:
         Raises:
             EnvError: the observation does not contain "Question: ".
         """
-        found = _QUESTION.search(observation)
-        if found is None:
+        match = _QUESTION.search(observation)
+        if match is None:
             raise EnvError(f"the first observation has no 'Question: ', got {observation[:80]!r}")
-        self._begin(found[1])
+        self._begin(match[1])
 
     def act(self, observation: str, admissible: Sequence[str]) -> str:
         """Return the next action."""
-        self._format = FORMS["brackets" if any(one.startswith("search[") for one in admissible) else "tags"]()
+        self._format = FORMS["brackets" if any(action.startswith("search[") for action in admissible) else "tags"]()
         self._read(observation)
         if self._parsed is None:
             return self._guess()
@@ -107,11 +107,11 @@ class ReaderDemonstrator:
     def _read(self, observation: str) -> None:
         """Remember the passages in an observation. If a line omits the title, the text begins with it."""
         for line in observation.splitlines():
-            if found := _TAGGED.match(line):
-                self._lines[found[1], found[2]] = None
-            elif found := _LINE.match(line):
-                title, colon, text = found[1].partition(": ")
-                self._lines[(title, text) if colon else ("", found[1])] = None
+            if match := _TAGGED.match(line):
+                self._lines[match[1], match[2]] = None
+            elif match := _LINE.match(line):
+                title, colon, text = match[1].partition(": ")
+                self._lines[(title, text) if colon else ("", match[1])] = None
 
     def _fact(self, name: str, step: QuestionStep) -> str | None:
         """Return what the passage about an entity says, if it was retrieved."""
@@ -120,8 +120,8 @@ class ReaderDemonstrator:
             if title == plain or (not title and text.startswith(plain)):
                 for sentence in text.split(". "):
                     for pattern in _says(step.relation, plain):
-                        if found := pattern.fullmatch(sentence.removesuffix(".")):
-                            return found["o"]
+                        if match := pattern.fullmatch(sentence.removesuffix(".")):
+                            return match["o"]
         return None
 
     def _look_up(self, name: str, step: QuestionStep) -> str:
@@ -151,9 +151,9 @@ def _pattern(relation: Relation, template: str, s: str, o: str = "") -> re.Patte
     """Return a template as a regular expression that accepts all words of the entity's kind."""
     sorts = SORTS.get(relation.subject, ())
     words = {
-        "kind": "|".join(sorted({one[0] for one in sorts})),
-        "verb": "|".join(sorted({one[1] for one in sorts})),
-        "role": "|".join(sorted({one[2] for one in sorts})),
+        "kind": "|".join(sorted({sort[0] for sort in sorts})),
+        "verb": "|".join(sorted({sort[1] for sort in sorts})),
+        "role": "|".join(sorted({sort[2] for sort in sorts})),
     }
     text = ""
     for piece in re.split(r"(\{\w+\})", template):
@@ -170,12 +170,14 @@ def _pattern(relation: Relation, template: str, s: str, o: str = "") -> re.Patte
 
 @lru_cache(maxsize=1)
 def _asks() -> tuple[tuple[Relation, re.Pattern[str]], ...]:
-    return tuple((one, _pattern(one, text, "(?P<s>.+)")) for one in RELATIONS for text in one.asks)
+    return tuple((relation, _pattern(relation, text, "(?P<s>.+)")) for relation in RELATIONS for text in relation.asks)
 
 
 @lru_cache(maxsize=1)
 def _phrases() -> tuple[tuple[Relation, re.Pattern[str]], ...]:
-    return tuple((one, _pattern(one, text, "(?P<s>.+)")) for one in RELATIONS for text in one.phrases)
+    return tuple(
+        (relation, _pattern(relation, text, "(?P<s>.+)")) for relation in RELATIONS for text in relation.phrases
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -185,7 +187,7 @@ def _says(relation: Relation, name: str) -> tuple[re.Pattern[str], ...]:
     others = {
         form.format(kind=sort[0], last=name.rpartition(" ")[2]) for form in LATER[relation.subject] for sort in sorts
     }
-    called = "|".join(re.escape(one) for one in (f"the {name}", name, *sorted(others)))
+    called = "|".join(re.escape(mention) for mention in (f"the {name}", name, *sorted(others)))
     return tuple(_pattern(relation, text, f"(?i:{called})", "(?P<o>[^.]+?)") for text in relation.says)
 
 
@@ -193,6 +195,6 @@ def _match_templates(kinds: Iterable[tuple[Relation, re.Pattern[str]]], text: st
     """Return all ways to match the outermost template of a text: the inner text, and the step."""
     ways = []
     for relation, pattern in kinds:
-        if found := pattern.fullmatch(text):
-            ways.append((found["s"], QuestionStep(relation, _role(relation, found.groupdict()))))
+        if match := pattern.fullmatch(text):
+            ways.append((match["s"], QuestionStep(relation, _role(relation, match.groupdict()))))
     return ways

@@ -20,7 +20,7 @@ def oracle_answer(question: Question, passages: Iterable[Passage]) -> str | None
 
     Texts are normalized. Answers that cannot be copied from a passage, such as "yes", are never found.
     """
-    read = " ".join(normalise(f"{one.title} {one.text}") for one in passages)
+    read = " ".join(normalise(f"{passage.title} {passage.text}") for passage in passages)
     for answer in question.answers:
         words = normalise(answer)
         if words and f" {words} " in f" {read} ":
@@ -28,7 +28,7 @@ def oracle_answer(question: Question, passages: Iterable[Passage]) -> str | None
     return None
 
 
-def recall(question: Question, found: Iterable[str]) -> float:
+def recall(question: Question, ids: Iterable[str]) -> float:
     """Return the fraction of a question's gold passages that were found; nan if it has none."""
     gold = set(question.gold)
-    return len(gold & set(found)) / len(gold) if gold else float("nan")
+    return len(gold & set(ids)) / len(gold) if gold else float("nan")

@@ -168,8 +168,8 @@ def _e_grpo(alpha: float = 0.3) -> RewardRule:
         return 1.0 if record.correct else alpha * share
 
     def past(record: EpisodeRecord) -> str:
-        found = rewards.entities_in("\n".join(record.thoughts), record.question.entities)
-        return f"thought={sorted(found)}" if record.formed else "formed=0"
+        named = rewards.entities_in("\n".join(record.thoughts), record.question.entities)
+        return f"thought={sorted(named)}" if record.formed else "formed=0"
 
     return RewardRule("e-grpo", pay, past=past)
 
@@ -197,11 +197,11 @@ def _graphrag(first: float = 0.2, decay: float = 0.5, most: int = 4, cost: float
     rewards.attenuated(0, first=first, decay=decay, most=most)
 
     def step(record: EpisodeRecord) -> float:
-        now, before = (
+        after, before = (
             rewards.attenuated(calls, first=first, decay=decay, most=most)
             for calls in (record.searches, record.searches - 1)
         )
-        return now - before
+        return after - before
 
     return RewardRule("graphrag", base.answer, search=step, past=_count, graded=True)
 
@@ -218,7 +218,7 @@ REWARD_RULES: Final[dict[str, Callable[..., RewardRule]]] = {
 }
 
 
-def make_rule(name: str, options: Mapping[str, Any] | None = None) -> RewardRule:
+def make_rule(name: str, options: Mapping[str, object] | None = None) -> RewardRule:
     """Return the reward rule with a name, with some of its constants changed.
 
     Raises:
@@ -226,14 +226,14 @@ def make_rule(name: str, options: Mapping[str, Any] | None = None) -> RewardRule
     """
     if name not in REWARD_RULES:
         raise UnknownOption(f"unknown reward {name!r}{suggest(str(name), REWARD_RULES)}")
-    given = dict(options or {})
-    known = list(inspect.signature(REWARD_RULES[name]).parameters)
-    for key, value in given.items():
-        if key not in known:
-            raise UnknownOption(f"the reward {name!r} has no option {key!r}{suggest(str(key), known)}")
+    arguments = dict(options or {})
+    names = list(inspect.signature(REWARD_RULES[name]).parameters)
+    for key, value in arguments.items():
+        if key not in names:
+            raise UnknownOption(f"the reward {name!r} has no option {key!r}{suggest(str(key), names)}")
         if not isinstance(value, bool if key == "two_answers" else int | float):
             raise UnknownOption(f"{key} of the reward {name!r} must be a number, got {value!r}")
     try:
-        return REWARD_RULES[name](**given)
+        return REWARD_RULES[name](**arguments)
     except ValueError as error:
         raise UnknownOption(f"invalid options of the reward {name!r}: {error}") from error

@@ -57,17 +57,17 @@ def exact_match(answer: str | None, golden: Iterable[str]) -> bool:
     """Return whether an answer equals a right one after normalization; False for None."""
     if answer is None:
         return False
-    said = normalise(answer)
-    return any(said == normalise(one) for one in golden)
+    normalised = normalise(answer)
+    return any(normalised == normalise(accepted) for accepted in golden)
 
 
 def contains(answer: str | None, golden: Iterable[str]) -> bool:
     """Return whether an answer contains a right one after normalization (Search-R1's `subem`); False for None."""
     if answer is None:
         return False
-    said = normalise(answer)
+    normalised = normalise(answer)
     # A right answer that is only an article would be contained in everything.
-    return any(one in said if one else not said for one in map(normalise, golden))
+    return any(accepted in normalised if accepted else not normalised for accepted in map(normalise, golden))
 
 
 def f1(answer: str | None, golden: Iterable[str]) -> float:
@@ -76,16 +76,16 @@ def f1(answer: str | None, golden: Iterable[str]) -> float:
     F1 = 2 P R / (P + R), where P is the fraction of the answer's words that are right and R the fraction of the right
     words that were given; repeated words count repeatedly. "yes", "no" and "noanswer" are right or wrong as a whole.
     """
-    return max((_f1(answer, one) for one in golden), default=0.0) if answer is not None else 0.0
+    return max((_f1(answer, accepted) for accepted in golden), default=0.0) if answer is not None else 0.0
 
 
 def _f1(answer: str, golden: str) -> float:
-    said, right = normalise(answer), normalise(golden)
-    if said != right and {said, right} & {"yes", "no", "noanswer"}:
+    predicted, right = normalise(answer), normalise(golden)
+    if predicted != right and {predicted, right} & {"yes", "no", "noanswer"}:
         return 0.0
-    said_words, right_words = said.split(), right.split()
-    common = sum((Counter(said_words) & Counter(right_words)).values())
-    return 2 * common / (len(said_words) + len(right_words)) if common else 0.0
+    predicted_words, right_words = predicted.split(), right.split()
+    common = sum((Counter(predicted_words) & Counter(right_words)).values())
+    return 2 * common / (len(predicted_words) + len(right_words)) if common else 0.0
 
 
 def extract(text: str, *, least: int = 1) -> str | None:
@@ -97,8 +97,8 @@ def extract(text: str, *, least: int = 1) -> str | None:
     >>> extract("<answer> Beijing </answer> ... <answer> Ada Marsh </answer>", least=2)
     'Ada Marsh'
     """
-    found = _ANSWER.findall(text)
-    return found[-1].strip() if found and len(found) >= least else None
+    answers = _ANSWER.findall(text)
+    return answers[-1].strip() if answers and len(answers) >= least else None
 
 
 _FOLLOWS: Final = {
@@ -170,13 +170,13 @@ def with_format(
 
 def entities_in(thoughts: str, entities: Iterable[str]) -> frozenset[str]:
     """Return the entities that occur verbatim in thoughts."""
-    return frozenset(one for one in entities if one and one in thoughts)
+    return frozenset(entity for entity in entities if entity and entity in thoughts)
 
 
 def entity_share(thoughts: str, entities: Iterable[str]) -> float:
     """Return E-GRPO's fraction of entities that occur in thoughts, |found| / |entities|; 0 if there are none."""
-    wanted = frozenset(entities)
-    return len(entities_in(thoughts, wanted)) / len(wanted) if wanted else 0.0
+    distinct = frozenset(entities)
+    return len(entities_in(thoughts, distinct)) / len(distinct) if distinct else 0.0
 
 
 def e_grpo(
@@ -252,8 +252,8 @@ def otc(
 
     Source: arXiv:2504.14870, the variant for GRPO.
     """
-    for one in calls:
-        _calls(one, smooth)
+    for count in calls:
+        _calls(count, smooth)
     pairs = list(zip(calls, correct, strict=True))
     enough = [made for made, right in pairs if right] + ([] if best is None else [best])
     if not enough:
@@ -282,7 +282,7 @@ def attenuated(calls: int, *, first: float = 0.2, decay: float = 0.5, most: int 
     """
     _calls(calls, 1.0)
     _share("decay", decay)
-    return sum(first * decay**place for place in range(min(calls, most)))
+    return sum(first * decay**call for call in range(min(calls, most)))
 
 
 def cost_aware_f1(score: float, calls: int, *, cost: float = 0.1) -> float:

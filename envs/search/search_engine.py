@@ -167,8 +167,8 @@ def _lasting(error: Exception) -> bool:
 def _failed(how: str, error: Exception) -> SearchFailed:
     """Return the error for a failed search."""
     at, why = (error.url, error.reason) if isinstance(error, RetrievalError) else ("", str(error))
-    place = f" at {at}" if at else ""
-    return SearchFailed(f"the retriever{place} {how}: {why}", told=f"the retriever {how}: {why}")
+    location = f" at {at}" if at else ""
+    return SearchFailed(f"the retriever{location} {how}: {why}", told=f"the retriever {how}: {why}")
 
 
 def open_retriever(
@@ -194,7 +194,7 @@ def open_retriever(
         retriever = retriever(_needed(corpus))
     if isinstance(retriever, PassageFinder):
         finder = retriever
-        return lambda query, k: [_passage(one) for one in finder.find(query, k)]
+        return lambda query, k: [_passage(passage) for passage in finder.find(query, k)]
     if isinstance(retriever, PassageRanker):
         ranker, passages = retriever, _needed(corpus)
         return lambda query, k: [_ranked(passages, id, score) for id, score in ranker.search(query, k)]
@@ -233,8 +233,8 @@ def _needed(corpus: Passages | None) -> Passages:
     return corpus
 
 
-def _passage(found: Any) -> Passage:
-    return Passage(str(found.id), str(found.title), str(found.text), float(found.score))
+def _passage(passage: Any) -> Passage:
+    return Passage(str(passage.id), str(passage.title), str(passage.text), float(passage.score))
 
 
 def _ranked(corpus: Passages, id: str, score: float) -> Passage:

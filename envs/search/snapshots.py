@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Any
 
 from turnwise.envs.errors import BadSnapshot
 from turnwise.envs.search.questions import Question
@@ -18,7 +17,7 @@ from turnwise.envs.snapshot import Fields
 __all__ = ["record_from_json", "record_to_json", "titles_of"]
 
 
-def record_to_json(record: EpisodeRecord) -> dict[str, Any]:
+def record_to_json(record: EpisodeRecord) -> dict[str, object]:
     """Return an episode as JSON data."""
     return {
         "question": asdict(record.question),
@@ -43,16 +42,16 @@ def record_from_json(saved: Fields, question: Question, start: str) -> EpisodeRe
     """
     if json.dumps(asdict(question), sort_keys=True) != json.dumps(saved.get("question", dict), sort_keys=True):
         raise BadSnapshot(f"question {question.id!r} differs from the one in the snapshot")
-    said, searches = saved.texts("said"), saved.get("searches", int)
-    if len(said) % 2:
+    texts, searches = saved.texts("said"), saved.get("searches", int)
+    if len(texts) % 2:
         raise saved.wrong("said", "a list of outputs and observations, in turn")
-    if not 0 <= searches <= len(said) // 2:
+    if not 0 <= searches <= len(texts) // 2:
         raise saved.wrong("searches", "a whole number, at most the number of turns")
     return EpisodeRecord(
         question,
         start,
-        said,
-        said[::2],
+        texts,
+        texts[::2],
         saved.maybe("answer", str),
         searches,
         saved.get("formed", bool),
@@ -66,7 +65,7 @@ def titles_of(saved: Fields, name: str) -> dict[str, str]:
     Raises:
         BadSnapshot: the data is invalid.
     """
-    found = saved.get(name, dict)
-    if not all(isinstance(title, str) for title in found.values()):
+    titles = saved.get(name, dict)
+    if not all(isinstance(title, str) for title in titles.values()):
         raise saved.wrong(name, "an object that maps passage ids to titles")
-    return found
+    return titles

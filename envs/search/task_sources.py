@@ -10,7 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
+
+import numpy as np
 
 from turnwise.envs.errors import NoGames, UnknownOption, UnknownTask
 from turnwise.envs.search.generator import QuestionGenerator, SearchLevel
@@ -53,13 +55,13 @@ class SearchTaskSource(Protocol):
     def ids(self, count: int | None) -> list[str]:
         """Return ids of tasks of the split."""
 
-    def draw(self, rng: Any) -> str:
+    def draw(self, rng: np.random.Generator) -> str:
         """Return a random id, drawn with a numpy Generator."""
 
     def get(self, id: str) -> SearchTask:
         """Return the task with an id."""
 
-    def made(self) -> dict[str, Any]:
+    def made(self) -> dict[str, object]:
         """Return what identifies this source on any machine (see `turnwise.envs.snapshot`)."""
 
 
@@ -89,7 +91,7 @@ class GeneratedSearchTasks:
         if isinstance(retriever, str) or not callable(retriever):  # raises for invalid values now
             open_retriever(retriever, world_of(self._generator.split, "tiny").corpus, replace(options, keep=None))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle by the arguments."""
         return type(self), self._made_of
 
@@ -97,7 +99,7 @@ class GeneratedSearchTasks:
         """Return the first ids; 1,000 for None."""
         return self._generator.ids(count)
 
-    def draw(self, rng: Any) -> str:
+    def draw(self, rng: np.random.Generator) -> str:
         """Return a random id."""
         return self._generator.draw(rng)
 
@@ -114,7 +116,7 @@ class GeneratedSearchTasks:
         )
         return SearchTask(generated.question, self._find(generated.world_name, generated.world.corpus), hints)
 
-    def made(self) -> dict[str, Any]:
+    def made(self) -> dict[str, object]:
         """Return what identifies this source."""
         generator = self._generator
         made = {"questions": "generated", "level": generator.level.text, "split": generator.split}
@@ -162,19 +164,19 @@ class FileSearchTasks:
             raise UnknownOption(f"unknown split {split!r}{suggest(str(split), FILE_SPLITS)}")
         self._path, self._retriever, self._options = questions, retriever, options
         self._find, self.corpus = _opened(corpus, retriever, strict, _stamp(corpus), options)
-        found, self.skipped = load_questions(questions, strict=strict)
-        if not all(question.answers for question in found):
+        loaded, self.skipped = load_questions(questions, strict=strict)
+        if not all(question.answers for question in loaded):
             raise NoGames(
                 f"{questions} has queries with relevant passages but without answers, as in BEIR: load_questions and "
                 "recall measure retrieval with them, and an episode needs answers"
             )
-        self._questions = {one.id: one for one in found if _in_split(one.id, self._split)}
+        self._questions = {item.id: item for item in loaded if _in_split(item.id, self._split)}
         if not self._questions:
             raise UnknownOption(
-                f"the split {self._split!r} of {questions} is empty; the file has {len(found)} questions"
+                f"the split {self._split!r} of {questions} is empty; the file has {len(loaded)} questions"
             )
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle by the arguments."""
         return type(self), self._made_of
 
@@ -182,7 +184,7 @@ class FileSearchTasks:
         """Return the ids of the split's questions."""
         return list(self._questions)[:count]
 
-    def draw(self, rng: Any) -> str:
+    def draw(self, rng: np.random.Generator) -> str:
         """Return a random id."""
         return list(self._questions)[int(rng.integers(len(self._questions)))]
 
@@ -198,11 +200,11 @@ class FileSearchTasks:
         hints = tuple(PassageHint(gold, (question.text, *self._titles(gold))) for gold in question.gold)
         return SearchTask(question, self._find, hints)
 
-    def made(self) -> dict[str, Any]:
+    def made(self) -> dict[str, object]:
         """Return what identifies this source, without paths, which differ between machines."""
         corpus = self.corpus
-        known = "the retriever's own" if corpus is None else f"{len(corpus):,} passages ({corpus.fingerprint[:16]})"
-        made = {"questions": f"{len(self._questions):,} in a file", "corpus": known, "split": self._split}
+        passages = "the retriever's own" if corpus is None else f"{len(corpus):,} passages ({corpus.fingerprint[:16]})"
+        made = {"questions": f"{len(self._questions):,} in a file", "corpus": passages, "split": self._split}
         return {**made, "retriever": _kind(self._retriever, self._options)}
 
     def _titles(self, gold: str) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ is Gymnasium's (`max_episode_steps`). Observations contain no addresses: port an
 from __future__ import annotations
 
 import atexit
-import inspect
 import itertools
 import os
 import threading
@@ -22,16 +21,20 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from turnwise.envs.errors import EnvError, UnknownOption
+from turnwise.envs.info import Info
 from turnwise.envs.shop.env import WebShopEnv
 from turnwise.envs.shop.goal_sources import GoalSource
 from turnwise.envs.shop.session import Page, Shop, parse
+from turnwise.envs.shop.sources import SOURCES, GeneratedProducts, ProductFiles
+from turnwise.envs.shop.tagger import Tagger
+from turnwise.envs.sources import PlainKeys
 from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, check_deadline
 
 if TYPE_CHECKING:
     from turnwise.envs.shop.site.session_store import SessionStore
     from turnwise.tools.browser import PageView, Tab
 
-__all__ = ["WebShopBrowserEnv", "in_browser"]
+__all__ = ["WebShopBrowserEnv", "from_keys", "in_browser"]
 
 _VIEWPORT: Final = (1000, 700)
 _SEARCH: Final = "Back to Search"
@@ -50,13 +53,14 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
     are installed; step() raises EnvironmentDied if browser or page are lost.
 
     Args:
-        args: see `WebShopEnv`.
+        source: see `WebShopEnv`; one catalogue only.
+        paths: see `WebShopEnv`.
+        links, reward, payoff, tagger, show_attributes: see `WebShopEnv`.
         screenshot: return observations {"text": str, "image": uint8 [700, 1000, 3]}.
         budget: approximate largest number of characters of the page in an observation.
         deadline: time limit of each call of the browser in seconds.
         render_mode: None, "ansi" or "rgb_array".
-        kwargs: see `WebShopEnv`. Not available: "observation", "num_prev_obs", "num_prev_actions", and more than one of
-            the "catalogues".
+        keys: see `WebShopEnv`. Not available: "observation", "num_prev_obs" and "num_prev_actions".
 
     Raises:
         EnvError: a file is missing or broken, or an argument is invalid.
@@ -64,20 +68,34 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
 
     def __init__(
         self,
-        *args: Any,
+        source: GeneratedProducts | ProductFiles | None = None,
+        *paths: object,
+        links: str = "ids",
+        reward: str = "original",
+        payoff: str = "score",
+        tagger: str | Tagger = "auto",
+        show_attributes: bool = False,
         screenshot: bool = False,
         budget: int = BUDGET,
         deadline: float = 20.0,
         render_mode: str | None = None,
-        **kwargs: Any,
+        **keys: object,
     ) -> None:
         for name, why in _TEXT_ONLY.items():
-            if name in kwargs:
+            if name in keys:
                 raise UnknownOption(f"the shop in a browser has no option {name}: {why}")
-        if (many := kwargs.get("catalogues", 1)) != 1:
+        if (many := keys.get("catalogues", getattr(source, "catalogues", 1))) != 1:
             raise UnknownOption(f"catalogues must be 1 in a browser, since a site has one shop, got {many!r}")
         self._deadline = check_deadline(deadline)
-        super().__init__(*args, render_mode=render_mode, **kwargs)
+        super().__init__(
+            SOURCES.of_arguments(type(self), source, paths, keys),
+            links=links,
+            reward=reward,
+            payoff=payoff,
+            tagger=tagger,
+            show_attributes=show_attributes,
+            render_mode=render_mode,
+        )
         self._window = BrowserWindow(screenshot=screenshot, budget=budget, size=_VIEWPORT)
         self._number = ""
         self.observation_space = self._window.space()
@@ -91,8 +109,8 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
             NotReset: before the first reset.
             EnvError: something else has been bought, or no search finds a suitable product.
         """
-        wanted = super().plan()
-        if not wanted:
+        actions = super().plan()
+        if not actions:
             return []
         self._window.wake(self._enter)
         sessions, name, page = self._site().sessions, _fresh(), self.session.page
@@ -100,7 +118,7 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
         window = BrowserWindow(screenshot=False, budget=BUDGET, size=_VIEWPORT)
         try:
             window.open(lambda: self._opened(name, page))
-            for action in wanted:
+            for action in actions:
                 in_browser(action, lambda: window.view, window.act)
             return list(window.taken)
         finally:
@@ -122,7 +140,7 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
         super().close()
         self._leave()
 
-    def start_task(self, task: str, options: Mapping[str, Any]) -> Any:
+    def start_task(self, task: str, options: Mapping[str, object]) -> Any:
         super().start_task(task, options)
         self._window.open(self._enter)
         return self._window.observation("")
@@ -143,7 +161,7 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
         self._session = self._site().sessions.start(self._number, session.goal, session.prices)
         return self._opened(self._number, self.session.page)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the state without the session's name, which only this process knows."""
         return self.__dict__ | {"_number": ""}
 
@@ -159,7 +177,7 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
             self._site().sessions.drop(self._number)
             self._number = ""
 
-    def get_info(self, valid: bool) -> dict[str, Any]:
+    def get_info(self, valid: bool) -> Info:
         info = super().get_info(valid)
         over = self.session.done
         info["admissible_actions"] = [] if over else self._admissible(info["admissible_actions"])
@@ -176,7 +194,7 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
         field = next((e for e in self._window.view.elements.values() if e.writable), None)
         if field is None:
             return actions
-        searches = [found[1] for text in texts if (found := parse(text)) and found[0] == "search"]
+        searches = [parsed[1] for text in texts if (parsed := parse(text)) and parsed[0] == "search"]
         submit = ["press[Enter]"] if field.focused and field.value else []
         return [*actions, *(f"type[{field.ref}, {words}]" for words in searches), *submit]
 
@@ -196,17 +214,8 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
         return f"{key} held={blake2b(repr((held, view.position[0])).encode(), digest_size=8).hexdigest()}"
 
 
-def _signature() -> inspect.Signature:
-    """Return the signature with all keyword arguments by name, for tools that list them."""
-    own = inspect.signature(WebShopBrowserEnv.__init__).parameters
-    text = inspect.signature(WebShopEnv).parameters
-    names = {name: one for name, one in text.items() if name not in _TEXT_ONLY}
-    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    names |= {name: one for name, one in own.items() if name != "self" and one.kind not in kinds}
-    return inspect.Signature(list(names.values()))
-
-
-WebShopBrowserEnv.__signature__ = _signature()  # type: ignore[attr-defined]
+from_keys = PlainKeys(WebShopBrowserEnv, SOURCES)
+"""The constructor in Gymnasium's registry."""
 
 
 def in_browser(action: str, view: Callable[[], PageView], act: Callable[[str], bool]) -> None:
@@ -240,11 +249,11 @@ def _do(action: str, act: Callable[[str], bool]) -> None:
 
 def _named(view: PageView, text: str) -> str:
     """Return the reference of the last element of a name, since a value belongs to the last option that offers it."""
-    wanted = "".join(text.lower().split())
-    found = [e.ref for e in view.elements.values() if "".join(e.name.lower().split()) == wanted and e.clickable]
-    if not found:
+    target = "".join(text.lower().split())
+    refs = [e.ref for e in view.elements.values() if "".join(e.name.lower().split()) == target and e.clickable]
+    if not refs:
         raise EnvError(f"the page has no clickable element {text!r}")
-    return found[-1]
+    return refs[-1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, overload
+from typing import overload
 from weakref import WeakValueDictionary
 
 from turnwise.envs.caching import cache_folder
@@ -30,7 +30,7 @@ class _ProductsInMemory:
         self._rows = {product.asin: row for row, product in enumerate(self._products)}
         if len(self._rows) < len(self._products):
             seen: set[str] = set()
-            twice = next(one.asin for one in self._products if one.asin in seen or seen.add(one.asin))  # type: ignore[func-returns-value]
+            twice = next(item.asin for item in self._products if item.asin in seen or seen.add(item.asin))  # type: ignore[func-returns-value]
             raise UnknownOption(f"two products of the catalogue have the id {twice!r}; ids must be unique")
         self.skipped = skipped
 
@@ -107,15 +107,15 @@ class Catalogue(Sequence[Product]):
         return shared
 
     @classmethod
-    def _opened(cls, root: Path | None, key: dict[str, Any], reading: CatalogueReader) -> Catalogue:
+    def _opened(cls, root: Path | None, key: dict[str, object], reading: CatalogueReader) -> Catalogue:
         if root is not None:
             stored = open_stored(root, key) or write_stored(root, key, reading)
             if stored is not None:
                 return cls(stored, index=stored.index)
-        kept = tuple(reading.products())
-        if not kept:
+        products = tuple(reading.products())
+        if not products:
             raise CatalogueError(reading.files.products, None, "contains no usable product")
-        return cls(_ProductsInMemory(kept, reading.skipped))
+        return cls(_ProductsInMemory(products, reading.skipped))
 
     @property
     def skipped(self) -> int:
@@ -129,7 +129,7 @@ class Catalogue(Sequence[Product]):
     def __getitem__(self, row: int | slice) -> Product | Sequence[Product]:
         """Return a product by its position, or a list for a slice."""
         if isinstance(row, slice):
-            return [self._products[one] for one in range(len(self))[row]]
+            return [self._products[number] for number in range(len(self))[row]]
         return self._products[range(len(self))[operator.index(row)]]
 
     def __len__(self) -> int:
@@ -144,7 +144,7 @@ class Catalogue(Sequence[Product]):
         """Return whether the catalogue contains a product."""
         return isinstance(product, Product) and self.get(product.asin) == product
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle the products without the index."""
         return _again, (list(self), self.skipped)
 
@@ -195,5 +195,5 @@ def _files(
     count = num_products
     if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
         raise UnknownOption(f"num_products must be None or an integer >= 1, got {count!r}")
-    known, said = (None if path is None else Path(path).expanduser() for path in (attributes, human))
-    return CatalogueFiles(Path(products).expanduser(), known, said, count)
+    attribute_file, human_file = (None if path is None else Path(path).expanduser() for path in (attributes, human))
+    return CatalogueFiles(Path(products).expanduser(), attribute_file, human_file, count)

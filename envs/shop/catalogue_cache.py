@@ -54,8 +54,8 @@ def contents(product: Product) -> str:
 
     Source: WebShop (Yao et al. 2022, arXiv:2207.01206), the documents of its search index.
     """
-    said = ", and ".join(f"{name}: {', '.join(values)}" for name, values in product.options.items())
-    return " ".join([product.name, product.description, *(product.bullets[:1] or ("",)), said]).lower()
+    choices = ", and ".join(f"{name}: {', '.join(values)}" for name, values in product.options.items())
+    return " ".join([product.name, product.description, *(product.bullets[:1] or ("",)), choices]).lower()
 
 
 class StoredProducts:
@@ -66,14 +66,14 @@ class StoredProducts:
         skipped: number of records that were skipped when the sources were read.
     """
 
-    def __init__(self, path: Path, said: dict[str, Any], arrays: dict[str, NDArray[Any]], index: BM25) -> None:
+    def __init__(self, path: Path, manifest: dict[str, Any], arrays: dict[str, NDArray[Any]], index: BM25) -> None:
         """Open a checked folder (see `open_stored`)."""
         with (path / _LINES).open("rb") as file:
             self._lines = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._path, self._ends = path, arrays["ends"]
         self._low, self._high, self._goals = arrays["low"], arrays["high"], arrays["goals"]
         self._ids = _strings(arrays["ids"], arrays["id_ends"])
-        self.index, self.skipped = index, int(said["skipped"])
+        self.index, self.skipped = index, int(manifest["skipped"])
         self._rows: dict[str, int] | None = None
         self._kept: dict[int, Product] = {}
 
@@ -81,12 +81,12 @@ class StoredProducts:
         return len(self._ends) - 1
 
     def __getitem__(self, row: int) -> Product:
-        kept = self._kept
-        if row in kept:
-            return kept[row]
-        if len(kept) >= _KEPT:
-            self._kept = kept = {}  # a new dict: other threads may be reading the old one
-        kept[row] = product = self._read(row)
+        cached = self._kept
+        if row in cached:
+            return cached[row]
+        if len(cached) >= _KEPT:
+            self._kept = cached = {}  # a new dict: other threads may be reading the old one
+        cached[row] = product = self._read(row)
         return product
 
     def __iter__(self) -> Iterator[Product]:
@@ -111,8 +111,8 @@ class StoredProducts:
         try:
             return _unpacked(json.loads(self._lines[self._ends[row] : self._ends[row + 1]]))
         except (ValueError, TypeError, AttributeError) as error:
-            what = f"is damaged ({error}); delete the folder to rebuild it"
-            raise CatalogueError(self._path / _LINES, None, what) from error
+            problem = f"is damaged ({error}); delete the folder to rebuild it"
+            raise CatalogueError(self._path / _LINES, None, problem) from error
 
 
 def _strings(text: NDArray[Any], ends: NDArray[Any]) -> list[str]:
@@ -123,15 +123,15 @@ def _strings(text: NDArray[Any], ends: NDArray[Any]) -> list[str]:
 
 def _packed(product: Product) -> bytes:
     """Return the JSON line of a product."""
-    human = [[said.text, said.attributes, said.options] for said in product.human]
+    human = [[instruction.text, instruction.attributes, instruction.options] for instruction in product.human]
     values = [getattr(product, name) for name in Product.__dataclass_fields__ if name != "human"]
     return json.dumps([*values, human], separators=(",", ":")).encode() + b"\n"
 
 
 def _unpacked(values: list[Any]) -> Product:
     """Return the product of a line with values in the order of the fields of `Product`."""
-    asin, name, description, bullets, category, query, path, pricing, tag, options, attributes, *rest = values
-    image, instruction, asked, human = rest
+    asin, name, description, bullets, category, query, path, pricing, tag, options, attributes, *remainder = values
+    image, instruction, asked, human = remainder
     return Product(
         asin,
         name,
@@ -142,16 +142,16 @@ def _unpacked(values: list[Any]) -> Product:
         path,
         tuple(pricing),
         tag,
-        {option: tuple(given) for option, given in options.items()},
+        {option: tuple(offered) for option, offered in options.items()},
         tuple(attributes),
         image,
         instruction,
         tuple(asked),
-        tuple(HumanInstruction(text, tuple(wanted), tuple(chosen)) for text, wanted, chosen in human),
+        tuple(HumanInstruction(text, tuple(sought), tuple(chosen)) for text, sought, chosen in human),
     )
 
 
-def source_key(files: CatalogueFiles, strict: bool) -> dict[str, Any]:
+def source_key(files: CatalogueFiles, strict: bool) -> dict[str, object]:
     """Return what determines a catalogue: format, options, and path, size, time and digest of each file.
 
     Args:
@@ -166,11 +166,11 @@ def source_key(files: CatalogueFiles, strict: bool) -> dict[str, Any]:
     return {"version": VERSION, "strict": strict, "num_products": files.num_products, **sources}
 
 
-def _stamp(path: Path) -> list[Any]:
+def _stamp(path: Path) -> list[object]:
     try:
-        place = path.resolve()
-        stat, digest = place.stat(), hashlib.blake2b(digest_size=16)
-        with place.open("rb") as file:
+        resolved = path.resolve()
+        stat, digest = resolved.stat(), hashlib.blake2b(digest_size=16)
+        with resolved.open("rb") as file:
             for begin in sorted({0, max(stat.st_size // 2 - _SAMPLE // 2, 0), max(stat.st_size - _SAMPLE, 0)}):
                 file.seek(begin)
                 digest.update(file.read(_SAMPLE))
@@ -178,17 +178,17 @@ def _stamp(path: Path) -> list[Any]:
         raise CatalogueError(path, None, "does not exist") from None
     except OSError as error:
         raise CatalogueError(path, None, f"cannot be read ({error.strerror})") from error
-    return [str(place), stat.st_size, stat.st_mtime_ns, digest.hexdigest()]
+    return [str(resolved), stat.st_size, stat.st_mtime_ns, digest.hexdigest()]
 
 
-def _folder(root: Path, key: dict[str, Any]) -> Path:
+def _folder(root: Path, key: dict[str, object]) -> Path:
     """Return the folder of a catalogue, determined by paths and options, so that a newer version replaces it."""
     lasting = {name: value[0] if isinstance(value, list) else value for name, value in key.items()}
     digest = hashlib.blake2b(json.dumps(lasting, sort_keys=True).encode(), digest_size=8).hexdigest()
     return root / "shop" / digest
 
 
-def open_stored(root: Path, key: dict[str, Any]) -> StoredProducts | None:
+def open_stored(root: Path, key: dict[str, object]) -> StoredProducts | None:
     """Return the cached catalogue of a key, or None if it is missing, damaged or outdated.
 
     Args:
@@ -197,21 +197,21 @@ def open_stored(root: Path, key: dict[str, Any]) -> StoredProducts | None:
     """
     path = _folder(root, key)
     try:
-        said = json.loads((path / _MANIFEST).read_text(encoding="utf-8"))
-        if said["format"] != FORMAT or said["key"] != key:
+        manifest = json.loads((path / _MANIFEST).read_text(encoding="utf-8"))
+        if manifest["format"] != FORMAT or manifest["key"] != key:
             return None
-        for name, expected in said["files"].items():
+        for name, expected in manifest["files"].items():
             if _sum(path / name, expected[0]) != expected:
                 return None
         arrays = {name: _array(path / f"{name}.npy", kind) for name, kind in _ARRAYS.items()}
         small = sum(file.stat().st_size for file in (path / _INDEX).iterdir()) <= _CHECKED
         index = BM25.open(path / _INDEX, check=small)
-        count, length = len(arrays["ends"]) - 1, said["files"][_LINES][0]
+        count, length = len(arrays["ends"]) - 1, manifest["files"][_LINES][0]
         sizes = {"ends": count + 1, "ids": arrays["id_ends"][-1], "id_ends": count + 1}
         fit = all(len(values) == sizes.get(name, count) for name, values in arrays.items())
         if count < 1 or not fit or len(index) != count or arrays["ends"][-1] != length:
             return None
-        return StoredProducts(path, said, arrays, index)
+        return StoredProducts(path, manifest, arrays, index)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, BadIndex):
         return None
 
@@ -230,7 +230,7 @@ def _array(path: Path, kind: str) -> NDArray[Any]:
     return np.asarray(values)
 
 
-def write_stored(root: Path, key: dict[str, Any], reading: CatalogueReader) -> StoredProducts | None:
+def write_stored(root: Path, key: dict[str, object], reading: CatalogueReader) -> StoredProducts | None:
     """Read products into a cache and return the cached catalogue, or None if it cannot be written.
 
     Args:
@@ -283,12 +283,12 @@ class _CacheWriter:
         self._file.close()
         ids = PackedStrings.of(self._ids)
         values = (self._ends, ids.text, ids.ends, self._low, self._high, self._goals)
-        for (name, kind), one in zip(_ARRAYS.items(), values, strict=True):
-            np.save(self._path / f"{name}.npy", np.asarray(one, dtype=kind), allow_pickle=False)
+        for (name, kind), column in zip(_ARRAYS.items(), values, strict=True):
+            np.save(self._path / f"{name}.npy", np.asarray(column, dtype=kind), allow_pickle=False)
         return [_LINES, *(f"{name}.npy" for name in _ARRAYS)]
 
 
-def _fill(path: Path, key: dict[str, Any], reading: CatalogueReader) -> None:
+def _fill(path: Path, key: dict[str, object], reading: CatalogueReader) -> None:
     """Write the files of a cache, the manifest last."""
 
     def passing() -> Iterator[tuple[str, str]]:
@@ -303,9 +303,9 @@ def _fill(path: Path, key: dict[str, Any], reading: CatalogueReader) -> None:
             raise CatalogueError(reading.files.products, None, "contains no usable product")
         BM25.build(chain([first], documents)).save(path / _INDEX)
         names = writer.close()
-    said = {"format": FORMAT, "key": key, "skipped": reading.skipped}
-    said["files"] = {name: _sum(path / name, (path / name).stat().st_size) for name in names}
-    (path / _MANIFEST).write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+    manifest = {"format": FORMAT, "key": key, "skipped": reading.skipped}
+    manifest["files"] = {name: _sum(path / name, (path / name).stat().st_size) for name in names}
+    (path / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
 
 
 def _move(new: Path, target: Path, old: Path) -> None:

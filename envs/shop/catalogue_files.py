@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.shop.json_stream import BrokenRecord, CatalogueError, elements, members
 from turnwise.envs.shop.product import HumanInstruction, Product
@@ -75,7 +75,7 @@ class CatalogueReader:
             CatalogueError: a file is missing or has other contents, or (`strict`) a record is broken.
         """
         self.skipped = 0
-        known, said = self._texts(self.files.attributes), self._texts(self.files.human)
+        attribute_records, human_records = self._texts(self.files.attributes), self._texts(self.files.human)
         seen: set[str] = set()
         for number, item in enumerate(islice(elements(self.files.products), self.files.num_products)):
             try:
@@ -83,7 +83,10 @@ class CatalogueReader:
                 if id == "nan" or len(id) > _LONGEST_ID or id.upper() in seen:
                     continue
                 seen.add(id.upper())
-                attributes, human = self._attributes(id, known.pop(id, None)), self._human(id, said.pop(id, None))
+                attributes, human = (
+                    self._attributes(id, attribute_records.pop(id, None)),
+                    self._human(id, human_records.pop(id, None)),
+                )
                 yield _product(item, attributes, human)
             except _RecordError as error:
                 self._skip(self.files.products, _place(number, item), error)
@@ -151,21 +154,21 @@ def _id(item: object) -> str:
     return id
 
 
-def _text(item: Mapping[str, Any], key: str) -> str:
+def _text(item: Mapping[str, object], key: str) -> str:
     value = item.get(key)
     if isinstance(value, str):
         return value
     raise _RecordError(f"{key!r} is missing" if key not in item else f"{key!r} must be a string, got {_shown(value)}")
 
 
-def _words(item: Mapping[str, Any], key: str) -> tuple[str, ...]:
+def _words(item: Mapping[str, object], key: str) -> tuple[str, ...]:
     value = item.get(key)
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+    if isinstance(value, list) and all(isinstance(word, str) for word in value):
         return tuple(value)
     raise _RecordError(f"{key!r} must be a list of strings, got {_shown(value)}")
 
 
-def _product(item: Mapping[str, Any], known: _AttributeRecord, human: tuple[HumanInstruction, ...]) -> Product:
+def _product(item: Mapping[str, object], labels: _AttributeRecord, human: tuple[HumanInstruction, ...]) -> Product:
     pricing, tag = _pricing(item.get("pricing"))
     points = item.get("small_description")
     return Product(
@@ -179,10 +182,10 @@ def _product(item: Mapping[str, Any], known: _AttributeRecord, human: tuple[Huma
         pricing=pricing,
         price_tag=tag,
         options=_options(item.get("customization_options")),
-        attributes=known.attributes,
+        attributes=labels.attributes,
         image=_image(item.get("images")),
-        instruction=known.instruction,
-        instruction_attributes=known.asked,
+        instruction=labels.instruction,
+        instruction_attributes=labels.asked,
         human=human,
     )
 
@@ -202,22 +205,22 @@ def _pricing(text: object) -> tuple[tuple[float, ...], str]:
     return dollars[:2], " to ".join(f"${price}" for price in dollars[:2])
 
 
-def _options(given: object) -> dict[str, tuple[str, ...]]:
-    if not given:
+def _options(options: object) -> dict[str, tuple[str, ...]]:
+    if not options:
         return {}
-    if not isinstance(given, dict):
-        raise _RecordError(f"'customization_options' must be an object or empty, got {_shown(given)}")
-    return {name.lower(): _values(name, contents) for name, contents in given.items() if contents is not None}
+    if not isinstance(options, dict):
+        raise _RecordError(f"'customization_options' must be an object or empty, got {_shown(options)}")
+    return {name.lower(): _values(name, contents) for name, contents in options.items() if contents is not None}
 
 
 def _values(name: str, contents: object) -> tuple[str, ...]:
     if not isinstance(contents, list):
         raise _RecordError(f"option {name!r} must be a list or null, got {_shown(contents)}")
     values = []
-    for one in contents:
-        value = one.get("value") if isinstance(one, dict) else None
+    for entry in contents:
+        value = entry.get("value") if isinstance(entry, dict) else None
         if not isinstance(value, str):
-            raise _RecordError(f"option {name!r} must contain objects with a string 'value', got {_shown(one)}")
+            raise _RecordError(f"option {name!r} must contain objects with a string 'value', got {_shown(entry)}")
         values.append(value.strip().replace("/", " | ").lower())
     return tuple(values)
 
@@ -242,11 +245,11 @@ def _attributes(record: object) -> _AttributeRecord:
 
 
 def _human(record: object) -> tuple[HumanInstruction, ...]:
-    if not isinstance(record, list) or not all(isinstance(one, dict) for one in record):
+    if not isinstance(record, list) or not all(isinstance(entry, dict) for entry in record):
         raise _RecordError(f"expected a list of objects with 'instruction', got {_shown(record)}")
     return tuple(
         HumanInstruction(
-            _text(one, "instruction"), _words(one, "instruction_attributes"), _words(one, "instruction_options")
+            _text(entry, "instruction"), _words(entry, "instruction_attributes"), _words(entry, "instruction_options")
         )
-        for one in record
+        for entry in record
     )

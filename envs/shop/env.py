@@ -9,39 +9,27 @@ Source: WebShop (Yao et al. 2022, arXiv:2207.01206), its text environment.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, UnknownOption
-from turnwise.envs.info import Demonstrator
+from turnwise.envs.info import Demonstrator, Info
 from turnwise.envs.shop import pages
 from turnwise.envs.shop.actions import FREE, admissible
-from turnwise.envs.shop.arguments import check_reading, digest_of, goal_of, prices_of, refuse_given, session_name
-from turnwise.envs.shop.generator import ShopLevel
-from turnwise.envs.shop.goal import Goal
-from turnwise.envs.shop.goal_sources import (
-    GOALS,
-    FileGoalSource,
-    FileSourceKey,
-    GeneratedGoalSource,
-    GeneratedSourceKey,
-    GoalSource,
-    MultiCatalogueGoalSource,
-    located,
-    stamps,
-)
-from turnwise.envs.shop.goals import SHUFFLE
+from turnwise.envs.shop.arguments import digest_of, goal_of, prices_of, session_name
+from turnwise.envs.shop.goal_sources import GoalSource
 from turnwise.envs.shop.scripted_shoppers import CarefulShopper, Shopper
 from turnwise.envs.shop.session import Shop, ShopSession
 from turnwise.envs.shop.session_snapshots import GIVEN, saved_session, session_of
+from turnwise.envs.shop.sources import SOURCES, GeneratedProducts, ProductFiles
 from turnwise.envs.shop.tagger import Tagger
 from turnwise.envs.snapshot import Fields
+from turnwise.envs.sources import PlainKeys
 from turnwise.envs.spaces import LONGEST, Text
 from turnwise.envs.text import SavableEnv
 from turnwise.envs.validation import choice, flag, integer
 
-__all__ = ["LINKS", "OBSERVATIONS", "PAYOFFS", "WebShopEnv"]
+__all__ = ["LINKS", "OBSERVATIONS", "PAYOFFS", "WebShopEnv", "from_keys"]
 
 OBSERVATIONS: Final = ("text", "text_rich", "html", "url")
 LINKS: Final = ("ids", "numbers")
@@ -60,28 +48,19 @@ class WebShopEnv(SavableEnv):
     default the task id, or for a complete goal its number among the goals, or a digest).
 
     Args:
-        products: path of WebShop's products; None for a generated catalogue.
-        attributes: path of the products' attributes and sentences (files only).
-        human: path of instructions that people wrote (files only).
+        source: products and goals: `GeneratedProducts(...)` or `ProductFiles(...)`; None for a generated catalogue. In
+            run files, on the command line and for `gymnasium.make`, its fields are plain keys.
+        paths: deprecated: write `ProductFiles(...)`.
         observation: "text" or "text_rich" (see `pages`), "html" (the page of `site`) or "url".
         links: what products on a page of results are shown as and clicked by: "ids", or "numbers" from 1 to 10, with
             which "click[3]" opens the third (observations text and text_rich only).
-        split: "train", "eval" or "test" for files; "train" or "held_out" for generated catalogues.
-        splits: rule that divides the goals of files: "original", "verl-agent", "ragen" or "all" (see `splits`).
-        goals: "human", "synthetic", or "auto": human ones if there are more than 1,500 (files only).
-        num_products: number of records to read from the file; None for all (files only).
-        strict: raise an error for a broken record; else skip it and count it (files only).
         reward: "original" or "fixed" (see `reward`).
         payoff: reward of a purchase: "score" (the score itself) or "sparse" (10 for a full score, else 0).
         tagger: see `tagger`; name one if rewards must not depend on what is installed.
         num_prev_obs, num_prev_actions: number of earlier observations and actions to prepend to each observation.
-        catalogue_seed: seed of prices and price limits of files, or of the generated catalogue.
-        catalogues: number of generated catalogues, from that seed on; their goals alternate.
-        level: size and difficulty of the generated catalogue: a preset of `ShopLevel`, its text, or a level.
         show_attributes: whether products have a sub-page with their attributes.
-        cache: see `Catalogue.open`.
-        keep, limit: see `goals.make_goals` (files only).
         render_mode: None or "ansi".
+        keys: deprecated: the fields of the source.
 
     Raises:
         EnvError: a file is missing or broken, or an argument is invalid.
@@ -94,30 +73,18 @@ class WebShopEnv(SavableEnv):
 
     def __init__(
         self,
-        products: str | os.PathLike[str] | None = None,
-        attributes: str | os.PathLike[str] | None = None,
-        human: str | os.PathLike[str] | None = None,
-        *,
+        source: GeneratedProducts | ProductFiles | None = None,
+        *paths: object,
         observation: str = "text",
         links: str = "ids",
-        split: str = "train",
-        splits: str = "original",
-        goals: str = "auto",
-        num_products: int | None = None,
-        strict: bool = True,
         reward: str = "original",
         payoff: str = "score",
         tagger: str | Tagger = "auto",
         num_prev_obs: int = 0,
         num_prev_actions: int = 0,
-        catalogue_seed: int = 0,
-        catalogues: int = 1,
-        level: str | ShopLevel = "small",
         show_attributes: bool = False,
-        cache: str | os.PathLike[str] | bool = True,
-        keep: Callable[[int, Goal], bool] | None = None,
-        limit: int | None = None,
         render_mode: str | None = None,
+        **keys: object,
     ) -> None:
         super().__init__(render_mode)
         self._observation = choice("observation", observation, OBSERVATIONS)
@@ -126,48 +93,10 @@ class WebShopEnv(SavableEnv):
         if self._numbered and observation not in ("text", "text_rich"):
             raise UnknownOption(f"links='numbers' needs observation='text' or 'text_rich', got {observation!r}")
         self._sparse = choice("payoff", payoff, PAYOFFS) == "sparse"
-        choice("goals", goals, GOALS)
-        flag("strict", strict)
         flag("show_attributes", show_attributes)
         self._before = integer("num_prev_obs", num_prev_obs), integer("num_prev_actions", num_prev_actions)
-        seed = integer("catalogue_seed", catalogue_seed)
-        if products is None:
-            unset: dict[str, object] = {"attributes": attributes, "human": human, "num_products": num_products}
-            unset |= {"keep": keep, "limit": limit}
-            refuse_given(
-                {name: (value, None) for name, value in unset.items()}
-                | {"splits": (splits, "original"), "goals": (goals, "auto"), "strict": (strict, True)},
-                "needs products=PATH; a generated catalogue does not use it",
-            )
-            key = GeneratedSourceKey(ShopLevel.of(level), seed, reward, tagger, show_attributes)
-            many = integer("catalogues", catalogues, 1)
-            self._source: GoalSource = (
-                GeneratedGoalSource(key, split) if many == 1 else MultiCatalogueGoalSource(key, split, many)
-            )
-        else:
-            generated = {"catalogues": (catalogues, 1), "level": (level, "small")}
-            refuse_given(generated, "belongs to generated catalogues; remove it or products=PATH")
-            check_reading(cache, keep, limit)
-            paths = located(products, attributes, human)
-            self._source = FileGoalSource(
-                FileSourceKey(
-                    paths=paths,
-                    stamps=stamps(*paths),
-                    num_products=num_products,
-                    strict=strict,
-                    cache=cache if isinstance(cache, bool) else os.fspath(cache),
-                    goals=goals,
-                    seed=seed,
-                    rule=reward,
-                    tagger=tagger,
-                    sub_page=show_attributes,
-                    keep=keep,
-                    limit=limit,
-                    shuffle=seed if splits == "verl-agent" else SHUFFLE,
-                ),
-                split,
-                splits,
-            )
+        opened = SOURCES.of_arguments(type(self), source, paths, keys)
+        self._source: GoalSource = opened.open(reward, tagger, show_attributes)
         # addresses repeat the query, which lower case can lengthen; earlier texts are prepended
         self.observation_space = Text(4 * LONGEST * (1 + num_prev_obs + num_prev_actions))
         self._session: ShopSession | None = None
@@ -217,7 +146,7 @@ class WebShopEnv(SavableEnv):
     def draw_task(self) -> str:
         return self._source.draw(self.np_random)
 
-    def choose_task(self, options: Mapping[str, Any]) -> str:
+    def choose_task(self, options: Mapping[str, object]) -> str:
         """Return the id of a goal of the split, or a name for a complete goal."""
         if options.get("goal") is None:
             return super().choose_task(options)
@@ -225,7 +154,7 @@ class WebShopEnv(SavableEnv):
             raise UnknownOption("options contain both a task and a goal; give one of them")
         return f"{GIVEN}{digest_of(goal_of(options['goal'], self._source))}"
 
-    def start_task(self, task: str, options: Mapping[str, Any]) -> str:
+    def start_task(self, task: str, options: Mapping[str, object]) -> str:
         name = options.get("session")
         if options.get("goal") is None:
             goal, usual = self._source.get(task), task.replace("/", "-")
@@ -251,7 +180,7 @@ class WebShopEnv(SavableEnv):
     def is_over(self) -> bool:
         return self.session.done
 
-    def snapshot_arguments(self) -> dict[str, Any]:
+    def snapshot_arguments(self) -> dict[str, object]:
         shop = self._source.shop
         return {
             **self._source.made(),
@@ -265,7 +194,7 @@ class WebShopEnv(SavableEnv):
             "num_prev_actions": self._before[1],
         }
 
-    def save_episode(self) -> dict[str, Any]:
+    def save_episode(self) -> dict[str, object]:
         return {
             "session": saved_session(self.session),
             "page": self._page(self.session),
@@ -304,11 +233,11 @@ class WebShopEnv(SavableEnv):
             return 0.0
         return _SPARSE_REWARD * self._won() if self._sparse else reward.total
 
-    def get_info(self, valid: bool) -> dict[str, Any]:
+    def get_info(self, valid: bool) -> Info:
         session = self.session
         reward = session.reward
-        info: dict[str, Any] = {
-            "task": self.task_id,
+        info: Info = {
+            "task": str(self.task_id),
             "state": self._state(),
             "admissible_actions": admissible(session),
             "free_actions": [] if reward else [FREE],
@@ -352,3 +281,5 @@ _PAGES: Final[dict[str, Callable[[ShopSession], str]]] = {
     "html": _html,
     "url": ShopSession.url,
 }
+from_keys = PlainKeys(WebShopEnv, SOURCES)
+"""The constructor in Gymnasium's registry."""

@@ -65,13 +65,13 @@ def purchases(session: ShopSession) -> list[Purchase]:
     """
     goal, shop = session.goal, session.shop
     own = shop.catalogue.get(goal.asin)
-    found = [] if own is None else [_purchase_of(session, own)]
-    if found and found[0].worth >= _ENOUGH:
-        return found
+    candidates = [] if own is None else [_purchase_of(session, own)]
+    if candidates and candidates[0].worth >= _ENOUGH:
+        return candidates
     queries = (goal.name, goal.query, " ".join([*goal.attributes, goal.query]), goal.instruction)
     others = dict.fromkeys(asin for query in queries for asin, _ in shop.search(_words(query)))
-    found += [_purchase_of(session, shop.product(asin)) for asin in others if asin != goal.asin]
-    return sorted((one for one in found if one.worth > 0), key=lambda one: -one.worth)
+    candidates += [_purchase_of(session, shop.product(asin)) for asin in others if asin != goal.asin]
+    return sorted((purchase for purchase in candidates if purchase.worth > 0), key=lambda purchase: -purchase.worth)
 
 
 def _purchase_of(session: ShopSession, product: Product) -> Purchase:
@@ -113,9 +113,9 @@ def _ways(session: ShopSession, purchase: Purchase) -> Iterator[list[str]]:
             yield [*back, *turning, _opening(session, asin, listed), *_finish(purchase, {})]
     searched = _search(session, purchase.product)
     if searched is not None:
-        query, found = searched
-        turning = ["click[next >]"] * (found.index(asin) // SHOWN)
-        yield [f"search[{query}]", *turning, _opening(session, asin, found), *_finish(purchase, {})]
+        query, results = searched
+        turning = ["click[next >]"] * (results.index(asin) // SHOWN)
+        yield [f"search[{query}]", *turning, _opening(session, asin, results), *_finish(purchase, {})]
 
 
 def _opening(session: ShopSession, asin: str, listed: Sequence[str]) -> str:
@@ -126,8 +126,8 @@ def _opening(session: ShopSession, asin: str, listed: Sequence[str]) -> str:
 def _finish(purchase: Purchase, chosen: dict[str, str]) -> list[str]:
     """Return the remaining actions on the product's page."""
     # pages store the names of selected options in lower case
-    wanted = [value for name, value in purchase.options.items() if chosen.get(name.lower()) != value]
-    return [*(f"click[{value}]" for value in wanted), "click[buy now]"]
+    values = [value for name, value in purchase.options.items() if chosen.get(name.lower()) != value]
+    return [*(f"click[{value}]" for value in values), "click[buy now]"]
 
 
 def _search(session: ShopSession, product: Product) -> tuple[str, list[str]] | None:

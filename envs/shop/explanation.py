@@ -133,22 +133,22 @@ def explain(
     return RewardExplanation(
         reward,
         _type(reward_function, reward, product, goal),
-        tuple(_attribute_part(product, wanted, reward_function.rule) for wanted in goal.attributes),
+        tuple(_attribute_part(product, attribute, reward_function.rule) for attribute in goal.attributes),
         tuple(_option_parts(reward_function.rule, product, goal, options)),
         PricePart(price, bound, reward.price),
     )
 
 
 def _type(reward_function: RewardFunction, reward: Reward, product: Product, goal: Goal) -> TypePart:
-    bought, wanted = reward_function.nouns(product.name)[1], reward_function.nouns(goal.name)[1]
+    bought, sought = reward_function.nouns(product.name)[1], reward_function.nouns(goal.name)[1]
     return TypePart(
         reward.type,
         _reason(reward),
         reward.query_match,
         reward.category_match,
         reward.title_score,
-        tuple(sorted(bought & wanted)),
-        tuple(sorted(wanted - bought)),
+        tuple(sorted(bought & sought)),
+        tuple(sorted(sought - bought)),
     )
 
 
@@ -167,14 +167,14 @@ def _reason(reward: Reward) -> str:
     return "another kind of product: other search, other categories, at most a fifth of the title's nouns"
 
 
-def _attribute_part(product: Product, wanted: str, rule: str) -> AttributePart:
-    where, found = attribute_match(product, wanted, rule) or (None, None)
-    return AttributePart(wanted, where is not None, where, found)
+def _attribute_part(product: Product, attribute: str, rule: str) -> AttributePart:
+    where, matched = attribute_match(product, attribute, rule) or (None, None)
+    return AttributePart(attribute, where is not None, where, matched)
 
 
 def _option_parts(rule: str, product: Product, goal: Goal, options: Mapping[str, str]) -> list[OptionPart]:
-    wanted = goal.options
-    named = [("", value) for value in wanted] if isinstance(wanted, tuple) else list(wanted.items())
+    requested = goal.options
+    named = [("", value) for value in requested] if isinstance(requested, tuple) else list(requested.items())
     on_offer = [value for values in product.options.values() for value in values]
     parts = []
     for (name, value), key in zip(named, option_keys(goal, rule), strict=True):

@@ -69,13 +69,13 @@ class Goal:
             if key not in _KEYS:
                 raise UnknownOption(f"a goal has no key {key!r}{suggest(str(key), _KEYS)}")
         for key in _KEYS[:7]:
-            wanted: type | tuple[type, ...] = (list, tuple) if key == "attributes" else str
-            if not isinstance(mapping.get(key), wanted):
-                what = "a list of strings" if key == "attributes" else "a string"
-                raise UnknownOption(f"{key!r} of a goal must be {what}, got {mapping.get(key)!r}")
-        given = mapping.get("goal_options", ())
-        if not isinstance(given, Mapping | list | tuple):
-            raise UnknownOption(f"'goal_options' of a goal must be a mapping or a list, got {given!r}")
+            expected: type | tuple[type, ...] = (list, tuple) if key == "attributes" else str
+            if not isinstance(mapping.get(key), expected):
+                description = "a list of strings" if key == "attributes" else "a string"
+                raise UnknownOption(f"{key!r} of a goal must be {description}, got {mapping.get(key)!r}")
+        options = mapping.get("goal_options", ())
+        if not isinstance(options, Mapping | list | tuple):
+            raise UnknownOption(f"'goal_options' of a goal must be a mapping or a list, got {options!r}")
         return cls(
             asin=mapping["asin"],
             category=mapping["category"],
@@ -85,13 +85,13 @@ class Goal:
             instruction=mapping["instruction_text"],
             attributes=_texts("attributes", mapping["attributes"]),
             price_upper=_number("price_upper", mapping.get("price_upper", UNBOUNDED)),
-            options=_options(given),
+            options=_options(options),
             weight=_number("weight", mapping.get("weight", 1.0)),
         )
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the goal as a mapping with WebShop's keys (see `Goal.of`)."""
-        options: Any = dict(self.options) if isinstance(self.options, Mapping) else list(self.options)
+        options: object = dict(self.options) if isinstance(self.options, Mapping) else list(self.options)
         return {
             "asin": self.asin,
             "category": self.category,
@@ -106,10 +106,10 @@ class Goal:
         }
 
 
-def _options(given: Mapping[Any, Any] | Sequence[Any]) -> Mapping[str, str] | tuple[str, ...]:
-    if isinstance(given, Mapping):
-        return dict(zip(_texts("goal_options", given), _texts("goal_options", given.values()), strict=True))
-    return _texts("goal_options", given)
+def _options(options: Mapping[object, object] | Sequence[object]) -> Mapping[str, str] | tuple[str, ...]:
+    if isinstance(options, Mapping):
+        return dict(zip(_texts("goal_options", options), _texts("goal_options", options.values()), strict=True))
+    return _texts("goal_options", options)
 
 
 def _texts(key: str, values: Any) -> tuple[str, ...]:

@@ -16,6 +16,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, Protocol
 
+import numpy as np
+
 from turnwise.envs.caching import SharedObjects
 from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.shop.catalogue import Catalogue
@@ -62,7 +64,7 @@ class GoalSource(Protocol):
     def ids(self, count: int | None) -> list[str]:
         """Return the ids of the goals of the split."""
 
-    def draw(self, rng: Any) -> str:
+    def draw(self, rng: np.random.Generator) -> str:
         """Return the id of a random goal."""
 
     def get(self, id: str) -> Goal:
@@ -71,7 +73,7 @@ class GoalSource(Protocol):
     def find(self, goal: Goal) -> str | None:
         """Return the id of a goal with the same product, attributes and options, or None."""
 
-    def made(self) -> dict[str, Any]:
+    def made(self) -> dict[str, object]:
         """Return values that identify this source on any machine (see `snapshot`)."""
 
 
@@ -120,12 +122,12 @@ class FileGoalSource:
         if not count:
             raise UnknownOption(f"no goals in {key.paths[0]}: {_why_none(key)}")
         order = goal_order(splits, count)
-        self._numbers = [order[place] for place in split_range(split, splits, count)]
+        self._numbers = [order[index] for index in split_range(split, splits, count)]
         self._split = split
         self._members = frozenset(self._numbers)
         self._weights = list(accumulate(self._opened.goals[number].weight for number in self._numbers))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle the arguments."""
         return type(self), self._made_of
 
@@ -142,10 +144,10 @@ class FileGoalSource:
         """Return the ids of the goals of the split."""
         return [str(number) for number in self._numbers[:count]]
 
-    def draw(self, rng: Any) -> str:
+    def draw(self, rng: np.random.Generator) -> str:
         """Return the id of a random goal, drawn by weight as in WebShop."""
-        place = bisect(self._weights, rng.random() * self._weights[-1])
-        return str(self._numbers[min(place, len(self._numbers) - 1)])
+        index = bisect(self._weights, rng.random() * self._weights[-1])
+        return str(self._numbers[min(index, len(self._numbers) - 1)])
 
     def get(self, id: str) -> Goal:
         """Return the goal of an id.
@@ -163,7 +165,7 @@ class FileGoalSource:
         number = self._opened.numbers.get(_identity(goal))
         return None if number is None else str(number)
 
-    def made(self) -> dict[str, Any]:
+    def made(self) -> dict[str, object]:
         """Return values that identify this source, without paths, which differ between machines."""
         key, split, splits = self._made_of
         many = f"{len(self.shop.catalogue):,} in files, with {len(self._opened.goals):,} goals"
@@ -188,24 +190,23 @@ class _OpenedFiles:
         return self._numbers
 
 
-def _identity(goal: Goal) -> tuple[Any, ...]:
+def _identity(goal: Goal) -> tuple[object, ...]:
     options = tuple(goal.options.items()) if isinstance(goal.options, Mapping) else goal.options
     return goal.asin, goal.attributes, options
 
 
 @lru_cache(maxsize=4)
 def _opened(key: FileSourceKey) -> _OpenedFiles:
-    path, attributes, said = key.paths
+    path, attributes, human_file = key.paths
     products = Catalogue.open(
-        path, attributes or None, said or None, num_products=key.num_products, strict=key.strict, cache=key.cache
+        path, attributes or None, human_file or None, num_products=key.num_products, strict=key.strict, cache=key.cache
     )
     rng = Random(key.seed)
     prices = draw_prices(products, rng)
     human = key.goals == "human"
     if key.goals == "auto":
-        human = (
-            sum(1 for product in products.instructed(True) for said in product.human if said.attributes) > HUMAN_FROM
-        )
+        written = sum(1 for item in products.instructed(True) for instruction in item.human if instruction.attributes)
+        human = written > HUMAN_FROM
     goals = make_goals(products, prices, human=human, rng=rng, shuffle=key.shuffle, keep=key.keep, limit=key.limit)
     shop = _FilesShop(products, prices, RewardFunction(key.rule, key.tagger), attributes=key.sub_page)
     shop.key = key
@@ -217,7 +218,7 @@ class _FilesShop(Shop):
 
     key: FileSourceKey
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _shop_of_files, (self.key,)
 
 
@@ -235,14 +236,14 @@ def _why_none(key: FileSourceKey) -> str:
 
 def stamps(*paths: str) -> tuple[tuple[int, int], ...]:
     """Return size in bytes and modification time in nanoseconds of files; (0, 0) for a missing file."""
-    found = []
+    pairs = []
     for path in paths:
         try:
             status = os.stat(path) if path else None
         except (OSError, ValueError):
             status = None
-        found.append((status.st_size, status.st_mtime_ns) if status else (0, 0))
-    return tuple(found)
+        pairs.append((status.st_size, status.st_mtime_ns) if status else (0, 0))
+    return tuple(pairs)
 
 
 def located(
@@ -258,11 +259,11 @@ def located(
     return _located(products, "products"), _located(attributes, "attributes"), _located(human, "human")
 
 
-def _located(path: object, what: str) -> str:
+def _located(path: object, argument: str) -> str:
     if path is None:
         return ""
     if not isinstance(path, str | os.PathLike) or not path or isinstance(os.fspath(path), bytes) or "\0" in str(path):
-        raise UnknownOption(f"{what} must be the path of a file or None, got {path!r}")
+        raise UnknownOption(f"{argument} must be the path of a file or None, got {path!r}")
     return str(Path(path).expanduser().absolute())
 
 
@@ -290,7 +291,7 @@ class GeneratedGoalSource:
         self._goals = generated_goals(split, key.level, key.seed)
         self.shop: Shop = _generated_shop(key)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle the arguments."""
         return type(self), self._made_of
 
@@ -302,7 +303,7 @@ class GeneratedGoalSource:
         """Return the ids of `count` goals (1,000 by default) of the split from number `start` on."""
         return self._goals.ids(count, start)
 
-    def draw(self, rng: Any) -> str:
+    def draw(self, rng: np.random.Generator) -> str:
         """Return the id of a random goal."""
         return self._goals.draw(rng)
 
@@ -318,7 +319,7 @@ class GeneratedGoalSource:
         """Return None: a complete goal has no id of a generated one."""
         return None
 
-    def made(self) -> dict[str, Any]:
+    def made(self) -> dict[str, object]:
         """Return values that identify this source."""
         key, split = self._made_of
         return {"products": "generated", "level": key.level.text, "catalogue_seed": key.seed, "split": split}
@@ -344,7 +345,7 @@ class MultiCatalogueGoalSource:
         self._made: dict[int, GeneratedGoalSource] = {}
         self._one(0)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle the arguments."""
         return type(self), self._made_of
 
@@ -363,7 +364,7 @@ class MultiCatalogueGoalSource:
         numbers = range(1000 if count is None else count)
         return [f"{prefixes[number % self.count]}{number // self.count:06d}" for number in numbers]
 
-    def draw(self, rng: Any) -> str:
+    def draw(self, rng: np.random.Generator) -> str:
         """Return the id of a random goal."""
         return self._one(int(rng.integers(self.count))).draw(rng)
 
@@ -387,7 +388,7 @@ class MultiCatalogueGoalSource:
         """Return None (see `GeneratedGoalSource.find`)."""
         return None
 
-    def made(self) -> dict[str, Any]:
+    def made(self) -> dict[str, object]:
         """Return values that identify this source."""
         return {**self._one(0).made(), "catalogues": self.count}
 
@@ -407,7 +408,7 @@ class _GeneratedShop(Shop):
 
     key: GeneratedSourceKey
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _generated_shop, (self.key,)
 
 

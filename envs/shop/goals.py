@@ -88,14 +88,16 @@ def draw_goal(cumulative: Sequence[float], rng: random.Random) -> int:
 
 def _human(products: Iterable[Product], prices: Mapping[str, float], rng: random.Random) -> Iterator[Goal]:
     for product in products:
-        for said in product.human:
-            if said.attributes:
+        for instruction in product.human:
+            if instruction.attributes:
                 bound, text = _bound(product, prices, rng)
-                yield _goal(product, said.text.strip(".") + text, said.attributes, bound, said.options)
+                yield _goal(
+                    product, instruction.text.strip(".") + text, instruction.attributes, bound, instruction.options
+                )
 
 
 def _synthetic(products: Sequence[Product], prices: Mapping[str, float], rng: random.Random) -> Iterator[Goal]:
-    sources = [(one, one.instruction, _combinations(one)) for one in products if one.instruction_attributes]
+    sources = [(item, item.instruction, _combinations(item)) for item in products if item.instruction_attributes]
     asked: Counter[str] = Counter()
     for product, sentence, many in sources:
         if sentence is not None:
@@ -120,8 +122,8 @@ def _filled(product: Product, sentence: str, bound: tuple[float, str], weight: f
     names = sorted(product.options)
     for values in itertools.product(*(product.options[name] for name in names)):
         options = dict(zip(names, values, strict=True))
-        said = ", and ".join(f"{name}: {value}" for name, value in options.items())
-        text = f"{sentence} with {said}{bound[1]}" if said else sentence + bound[1]
+        choices = ", and ".join(f"{name}: {value}" for name, value in options.items())
+        text = f"{sentence} with {choices}{bound[1]}" if choices else sentence + bound[1]
         yield _goal(product, text, product.instruction_attributes, bound[0], options, weight)
 
 

@@ -33,16 +33,16 @@ _NEAR: Final = 16  # a JSON error this close to the end of the buffer may be cau
 class CatalogueError(EnvError):
     """A file of a catalogue is missing, damaged, or has other contents than expected."""
 
-    def __init__(self, path: str | Path, record: str | None, what: str) -> None:
+    def __init__(self, path: str | Path, record: str | None, problem: str) -> None:
         """Create the error.
 
         Args:
             path: the file.
             record: description of the record; None for the whole file.
-            what: what is wrong, as words after a colon.
+            problem: what is wrong, as words after a colon.
         """
-        super().__init__(str(path), record, what)
-        self.path, self.record, self.what = str(path), record, what
+        super().__init__(str(path), record, problem)
+        self.path, self.record, self.what = str(path), record, problem
 
     def __str__(self) -> str:
         """Return file, record and problem as one sentence."""
@@ -92,13 +92,13 @@ class _JsonWindow:
             if not self._grow():
                 return ""
 
-    def take(self, wanted: str) -> None:
+    def take(self, expected: str) -> None:
         """Consume one of the wanted characters."""
         came = self.peek()
         if not came:
             raise _JsonError("the file is truncated here")
-        if came not in wanted:
-            raise _JsonError(f"expected {' or '.join(map(repr, wanted))}, got {came!r}")
+        if came not in expected:
+            raise _JsonError(f"expected {' or '.join(map(repr, expected))}, got {came!r}")
         self.at += 1
 
     def value(self) -> tuple[Any, str]:
@@ -138,14 +138,14 @@ class _JsonWindow:
 
     def _grow(self) -> bool:
         """Read more and drop consumed text; return False at the end of the file."""
-        rest = self.text[self.at :]
-        if len(rest) > LONGEST:
+        remainder = self.text[self.at :]
+        if len(remainder) > LONGEST:
             raise _JsonError(f"is longer than {LONGEST:,} characters")
-        raw = self._read(max(CHUNK, len(rest)))  # doubling keeps the time linear in the length of a record
+        raw = self._read(max(CHUNK, len(remainder)))  # doubling keeps the time linear in the length of a record
         piece = self._decode.decode(raw, final=not raw)
         self._suspicious = self._suspicious or (not piece.isascii() and _NOT_UTF8.search(piece) is not None)
         if piece:
-            self.text, self.at = rest + piece, 0
+            self.text, self.at = remainder + piece, 0
         return bool(raw) or bool(piece)
 
     def _read(self, size: int) -> bytes:
@@ -221,7 +221,7 @@ def _first(window: _JsonWindow) -> str:
     return first
 
 
-def _listed(window: _JsonWindow) -> Iterator[Any]:
+def _listed(window: _JsonWindow) -> Iterator[object]:
     try:
         window.take("[")
         if window.peek() == "]":
@@ -238,7 +238,7 @@ def _listed(window: _JsonWindow) -> Iterator[Any]:
         yield BrokenRecord(str(error))
 
 
-def _lined(window: _JsonWindow) -> Iterator[Any]:
+def _lined(window: _JsonWindow) -> Iterator[object]:
     while True:
         try:
             if not window.peek():

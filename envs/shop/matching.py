@@ -41,18 +41,18 @@ class TypeMatch:
     title_score: float
 
 
-def type_match(product: Product, goal: Goal, bought: frozenset[str], wanted: list[str]) -> TypeMatch:
+def type_match(product: Product, goal: Goal, bought: frozenset[str], sought: list[str]) -> TypeMatch:
     """Return how well the kind of a product fits a goal.
 
     Args:
         product: the purchase.
         goal: the goal.
         bought: nouns of the product's title.
-        wanted: nouns of the goal's title, repeated where they repeat.
+        sought: nouns of the goal's title, repeated where they repeat.
     """
     query = product.query == goal.query
     category = len(_segments(product.product_category) & _segments(goal.product_category)) >= 2
-    title = len(bought.intersection(wanted)) / len(wanted) if wanted else 0.2
+    title = len(bought.intersection(sought)) / len(sought) if sought else 0.2
     if title == 0.0:
         value = 0.0
     elif title < 0.1:

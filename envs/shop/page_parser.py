@@ -78,21 +78,21 @@ def read(observation: str, admissible: Sequence[str]) -> ParsedPage:
     start = len(parts) - parts[::-1].index("Instruction:")
     button = next((name for name in ("Back to Search", "Search") if name in parts[start:]), None)
     end = parts.index(button, start) if button else len(parts)
-    instruction, rest = " ".join(parts[start:end]), parts[end + 1 :]
+    instruction, remainder = " ".join(parts[start:end]), parts[end + 1 :]
     if button == "Search":
         return ParsedPage("index", instruction)
-    for place, part in enumerate(rest):
+    for index, part in enumerate(remainder):
         if match := _RESULTS.fullmatch(part):
-            return ParsedPage("results", instruction, _offers(rest[place + 1 :], links), int(match[1]))
-    if "Buy Now" not in rest:
-        return ParsedPage("sub", instruction, texts=tuple(rest[1:]))
-    price = next(place for place, part in enumerate(rest) if part.startswith("Price: "))
+            return ParsedPage("results", instruction, _offers(remainder[index + 1 :], links), int(match[1]))
+    if "Buy Now" not in remainder:
+        return ParsedPage("sub", instruction, texts=tuple(remainder[1:]))
+    price = next(index for index, part in enumerate(remainder) if part.startswith("Price: "))
     return ParsedPage(
         "item",
         instruction,
-        title=rest[price - 1],
-        price=_dollars(rest[price]),
-        options=_options(rest[1 : price - 1], links),
+        title=remainder[price - 1],
+        price=_dollars(remainder[price]),
+        options=_options(remainder[1 : price - 1], links),
         marked="[button]" in observation,
         chosen=tuple(value for value in clicked if value in links),
     )
@@ -114,23 +114,23 @@ def _parts(observation: str) -> tuple[list[str], list[str]]:
 
 def _offers(parts: Sequence[str], links: set[str]) -> tuple[Offer, ...]:
     """Return the products of a page of results: a clickable id, the title, the price."""
-    starts = [place for place, part in enumerate(parts) if part.lower() in links]
+    starts = [index for index, part in enumerate(parts) if part.lower() in links]
     offers = []
-    for place, end in pairwise([*starts, len(parts)]):
-        said = parts[place + 1 : end]
-        offers.append(Offer(parts[place].lower(), " ".join(said[:-1]), _dollars(said[-1] if said else "")))
+    for index, end in pairwise([*starts, len(parts)]):
+        texts = parts[index + 1 : end]
+        offers.append(Offer(parts[index].lower(), " ".join(texts[:-1]), _dollars(texts[-1] if texts else "")))
     return tuple(offers)
 
 
 def _options(parts: Sequence[str], values: set[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return names and values; a string that cannot be clicked is the name of the values after it."""
-    found: list[tuple[str, list[str]]] = []
+    options: list[tuple[str, list[str]]] = []
     for part in parts:
-        if part in values and found:
-            found[-1][1].append(part)
+        if part in values and options:
+            options[-1][1].append(part)
         else:
-            found.append((part, []))
-    return tuple((name, tuple(offered)) for name, offered in found)
+            options.append((part, []))
+    return tuple((name, tuple(offered)) for name, offered in options)
 
 
 def _dollars(tag: str) -> float:

@@ -40,15 +40,15 @@ def lines(session: ShopSession) -> list[PageLine]:
     kind, shop, page = session.page.kind, session.shop, session.page
     if kind == "done":
         return _done(session)
-    found = _head(session)
+    page_lines = _head(session)
     if kind == "results":
         for shown, asin in session.links():
-            found += [*_visible(shown, "link"), *shop.once(_offer, asin)]
+            page_lines += [*_visible(shown, "link"), *shop.once(_offer, asin)]
     elif kind == "item":
-        found += shop.once(_item, page.asin, shop.attributes)
+        page_lines += shop.once(_item, page.asin, shop.attributes)
     elif kind == "sub":
-        found += shop.once(_sub, page.asin, page.sub)
-    return found
+        page_lines += shop.once(_sub, page.asin, page.sub)
+    return page_lines
 
 
 def text(session: ShopSession) -> str:
@@ -74,21 +74,21 @@ def rich(session: ShopSession) -> str:
     """
     address = session.url()
     visited = {shown for shown, asin in session.links() if asin in session.visited}
-    said, clicked = [], []
+    pieces, clicked = [], []
     for shown, kind in lines(session):
         if kind == "button":
-            said.append(f"[button] {shown} [button_]\n")
+            pieces.append(f"[button] {shown} [button_]\n")
         elif kind == "label" and f'"{shown}"' in address:
-            said.append(f"  [clicked button] {shown} [clicked button_]\n")
+            pieces.append(f"  [clicked button] {shown} [clicked button_]\n")
             clicked.append(f"You have clicked {shown}.\n")
         elif kind == "label":
-            said.append(f"  [button] {shown} [button_]\n")
+            pieces.append(f"  [button] {shown} [button_]\n")
         elif kind == "link":
             mark = "clicked button" if shown in visited else "button"
-            said.append(f"\n[{mark}] {shown} [{mark}_]\n")
+            pieces.append(f"\n[{mark}] {shown} [{mark}_]\n")
         else:
-            said.append(f"{shown}\n")
-    return "".join([*reversed(clicked), *said])
+            pieces.append(f"{shown}\n")
+    return "".join([*reversed(clicked), *pieces])
 
 
 def _head(session: ShopSession) -> list[PageLine]:
@@ -97,13 +97,13 @@ def _head(session: ShopSession) -> list[PageLine]:
     told = list(_visible(session.goal.instruction))
     if page.kind == "index":
         return [PageLine(TITLE), PageLine("Instruction: "), *told, PageLine("Search", "button")]
-    found = [PageLine("Instruction:"), *told, PageLine("Back to Search", "button")]
+    page_lines = [PageLine("Instruction:"), *told, PageLine("Back to Search", "button")]
     if page.kind != "results":
-        return [*found, PageLine("< Prev", "button")]
-    found.append(PageLine(f"Page {page.number} (Total results: {session.total()})"))
+        return [*page_lines, PageLine("< Prev", "button")]
+    page_lines.append(PageLine(f"Page {page.number} (Total results: {session.total()})"))
     if page.number > 1:
-        found.append(PageLine("< Prev", "button"))
-    return [*found, PageLine("Next >", "button")]
+        page_lines.append(PageLine("< Prev", "button"))
+    return [*page_lines, PageLine("Next >", "button")]
 
 
 def _offer(product: Product) -> tuple[PageLine, ...]:
@@ -113,14 +113,14 @@ def _offer(product: Product) -> tuple[PageLine, ...]:
 
 def _item(product: Product, attributes: bool) -> tuple[PageLine, ...]:
     """Return a product's own page."""
-    found: list[PageLine] = []
+    page_lines: list[PageLine] = []
     for name, values in product.options.items():
-        found += _visible(name)
+        page_lines += _visible(name)
         for value in values:
-            found += _visible(value, "label")
+            page_lines += _visible(value, "label")
     buttons = ["Description", "Features", "Reviews", *(["Attributes"] if attributes else []), "Buy Now"]
-    found += [*_visible(product.name), PageLine(f"Price: {product.price_tag}"), PageLine("Rating: N.A.")]
-    return (*found, *(PageLine(button, "button") for button in buttons))
+    page_lines += [*_visible(product.name), PageLine(f"Price: {product.price_tag}"), PageLine("Rating: N.A.")]
+    return (*page_lines, *(PageLine(button, "button") for button in buttons))
 
 
 def _sub(product: Product, sub: str) -> tuple[PageLine, ...]:
@@ -131,26 +131,35 @@ def _sub(product: Product, sub: str) -> tuple[PageLine, ...]:
         return tuple(line for bullet in product.bullets for line in _visible(f" {bullet}"))
     if sub == "Reviews":
         return ()
-    found = [line for attribute in product.attributes for line in _visible(f" {attribute}")]
-    return (*found, *_visible(product.category), *_visible(product.query), *_visible(product.product_category))
+    page_lines = [line for attribute in product.attributes for line in _visible(f" {attribute}")]
+    return (*page_lines, *_visible(product.category), *_visible(product.query), *_visible(product.product_category))
 
 
 def _done(session: ShopSession) -> list[PageLine]:
     """Return the page after the purchase, with the fields that WebShop leaves empty."""
     page = session.page
     total = session.reward.total if session.reward is not None else 0.0
-    said = [
+    texts = [
         "Thank you for shopping with us!",
         "Your code: ",
         "None",
         " (Paste it in your MTurk interface.)",
         "Purchased",
     ]
-    said += ["asin", page.asin, "options", _options(dict(page.options))]
-    said += ["attrs", "None", "category", "None", "query", "None", "product category", "None"]
-    said += ["Target", "asin", "options", "attrs", "price upper", "instuction text", "category", "product category"]
-    said += ["query", "Goal ", "None", "Reward", "Your score (min 0.0, max 1.0)", str(total), "Reward Details ", "None"]
-    return [PageLine(string) for string in said]
+    texts += ["asin", page.asin, "options", _options(dict(page.options))]
+    texts += ["attrs", "None", "category", "None", "query", "None", "product category", "None"]
+    texts += ["Target", "asin", "options", "attrs", "price upper", "instuction text", "category", "product category"]
+    texts += [
+        "query",
+        "Goal ",
+        "None",
+        "Reward",
+        "Your score (min 0.0, max 1.0)",
+        str(total),
+        "Reward Details ",
+        "None",
+    ]
+    return [PageLine(string) for string in texts]
 
 
 def _options(options: dict[str, str]) -> str:
@@ -169,8 +178,8 @@ def _visible(raw: str, kind: str = "text") -> Iterator[PageLine]:
         yield PageLine(" ", kind)
 
 
-def _joined(found: Iterable[PageLine]) -> str:
-    return SEPARATOR.join(line.text.strip() for line in found)
+def _joined(page_lines: Iterable[PageLine]) -> str:
+    return SEPARATOR.join(line.text.strip() for line in page_lines)
 
 
 def _item_text(product: Product, attributes: bool) -> str:

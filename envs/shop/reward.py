@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.errors import UnknownOption
 from turnwise.envs.shop.goal import Goal
@@ -53,9 +53,9 @@ class Reward:
     options_weight: float
     price_weight: float
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the parts under WebShop's names, without shares that the goal does not have."""
-        parts: dict[str, Any] = {"r_type": self.type}
+        parts: dict[str, object] = {"r_type": self.type}
         if self.attributes is not None:
             parts |= {"r_att": self.attributes, "w_att": self.attributes_weight}
         parts |= {
@@ -94,14 +94,14 @@ class RewardFunction:
 
     def nouns(self, title: str) -> tuple[list[str], frozenset[str]]:
         """Return the nouns of a title, in order and as a set."""
-        known = self._nouns.get(title)
-        if known is None:
+        cached = self._nouns.get(title)
+        if cached is None:
             nouns = self.tagger.nouns(title)
-            known = nouns, frozenset(nouns)
+            cached = nouns, frozenset(nouns)
             if len(self._nouns) >= _TITLES:
                 self._nouns.clear()
-            self._nouns[title] = known
-        return known
+            self._nouns[title] = cached
+        return cached
 
     def __call__(self, product: Product, goal: Goal, price: float, options: Mapping[str, str]) -> Reward:
         """Return the reward of buying a product.
@@ -112,7 +112,7 @@ class RewardFunction:
             price: price in dollars.
             options: selected values by option.
         """
-        attributes = sum(attribute_match(product, wanted, self.rule) is not None for wanted in goal.attributes)
+        attributes = sum(attribute_match(product, attribute, self.rule) is not None for attribute in goal.attributes)
         keys = option_keys(goal, self.rule)
         chosen = sum(option_match(key, options.values(), self.rule) is not None for key in keys)
         kind = type_match(product, goal, self.nouns(product.name)[1], self.nouns(goal.name)[0])

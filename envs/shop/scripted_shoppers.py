@@ -90,11 +90,11 @@ class Shopper:
 
     def _pick(self, seen: ParsedPage) -> str | None:
         """Return a click on an option that the instruction asks for and that is not selected yet."""
-        before, said = self._said or (None, "")
+        before, action = self._said or (None, "")
         if before is None or before.title != seen.title:
             self._picked = Counter()
         elif before.kind == "item":
-            self._picked[said] += 1
+            self._picked[action] += 1
         tries = 2 if seen.marked else 1  # if marks show that a click had no effect, click again
         for _, values in seen.options:
             value = _named(values, self.asked)
@@ -143,10 +143,10 @@ class CarefulShopper(Shopper):
             return self._open(fresh[0], offers)
         if self._turn < _LATE and len(seen.offers) == SHOWN and seen.number < _PAGES:
             return "click[next >]"
-        known = [key for key in offers if key in self._lacks] or list(offers)
-        if not known:
+        candidates = [key for key in offers if key in self._lacks] or list(offers)
+        if not candidates:
             return "click[back to search]"
-        return self._open(min(known, key=lambda key: self._lacks.get(key, 0)), offers)
+        return self._open(min(candidates, key=lambda key: self._lacks.get(key, 0)), offers)
 
     def _matter(self) -> set[str]:
         return _wanted(_BOUND.sub(" ", self.asked))
@@ -176,8 +176,8 @@ def _key(seen: ParsedPage, offer: Offer) -> _Key:
 
 def _of(seen: ParsedPage) -> set[str]:
     """Return the words of a product's page."""
-    said = [seen.title, *(" ".join([name, *values]) for name, values in seen.options)]
-    return set(analyse(" ".join(said)))
+    texts = [seen.title, *(" ".join([name, *values]) for name, values in seen.options)]
+    return set(analyse(" ".join(texts)))
 
 
 def _asks(name: str, text: str) -> bool:
@@ -198,5 +198,5 @@ def _bound(text: str) -> float:
 
 def _named(values: Iterable[str], text: str) -> str | None:
     """Return the longest value that a text mentions, or None."""
-    found = [value for value in values if re.search(rf"(?<![\w'’]){re.escape(value)}(?![\w'’])", text)]
-    return max(found, key=len, default=None)
+    named = [value for value in values if re.search(rf"(?<![\w'’]){re.escape(value)}(?![\w'’])", text)]
+    return max(named, key=len, default=None)

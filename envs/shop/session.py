@@ -117,11 +117,11 @@ class Shop:
         self._listed = lru_cache(8)(self._scanned)
         self._once: Callable[..., Any] = lru_cache(2 * _REMEMBERED)(self._made)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the state without the caches."""
         return {key: value for key, value in self.__dict__.items() if key not in ("_search", "_listed", "_once")}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         """Restore the state with empty caches."""
         self.__dict__.update(state)
         self._equip()
@@ -143,23 +143,23 @@ class Shop:
                 (query).
             name, number: name of the session and number of the page, which determine the products of "<r>".
         """
-        first, *rest = keywords
+        first, *other_words = keywords
         if first == "<r>":
             draw = Random(f"{name} {number}")
             rows = draw.sample(range(len(self.catalogue)), min(LISTED, len(self.catalogue)))
             return tuple(self.catalogue[row].asin for row in rows)
         if first in ("<a>", "<c>", "<q>"):
-            words = rest[:1] if first == "<c>" else rest
-            return self._listed(first, " ".join(words).strip()) if rest else ()
+            words = other_words[:1] if first == "<c>" else other_words
+            return self._listed(first, " ".join(words).strip()) if other_words else ()
         return tuple([asin for asin, _ in self.search(" ".join(keywords))])
 
     def product(self, asin: str) -> Product:
         """Return the product of a known id."""
         return cast(Product, self.catalogue.get(asin))
 
-    def once(self, function: Callable[..., T], asin: str, *rest: Hashable) -> T:
+    def once(self, function: Callable[..., T], asin: str, *arguments: Hashable) -> T:
         """Return function(product, *rest), cached by product."""
-        return cast(T, self._once(function, asin, *rest))
+        return cast(T, self._once(function, asin, *arguments))
 
     def targets(self, asin: str) -> dict[str, tuple[str, str]]:
         """Return what can be clicked on a product's page (see `ShopSession.targets`)."""
@@ -168,14 +168,14 @@ class Shop:
     def _searched(self, query: str, k: int) -> tuple[tuple[str, float], ...]:
         return tuple(self.catalogue.search(query, k))
 
-    def _scanned(self, field: str, wanted: str) -> tuple[str, ...]:
+    def _scanned(self, field: str, value: str) -> tuple[str, ...]:
         if field == "<a>":
-            return tuple(product.asin for product in self.catalogue if wanted in product.attributes)
+            return tuple(product.asin for product in self.catalogue if value in product.attributes)
         name = "category" if field == "<c>" else "query"
-        return tuple(product.asin for product in self.catalogue if getattr(product, name) == wanted)
+        return tuple(product.asin for product in self.catalogue if getattr(product, name) == value)
 
-    def _made(self, function: Callable[..., T], asin: str, *rest: Hashable) -> T:
-        return function(self.product(asin), *rest)
+    def _made(self, function: Callable[..., T], asin: str, *arguments: Hashable) -> T:
+        return function(self.product(asin), *arguments)
 
 
 class ShopSession:
@@ -280,7 +280,7 @@ class ShopSession:
     def links(self) -> list[tuple[str, str]]:
         """Return the shown text and the id of each product on the current page of results."""
         asins = [product.asin for product in self.results()]
-        return [(str(place) if self.numbered else asin, asin) for place, asin in enumerate(asins, 1)]
+        return [(str(number) if self.numbered else asin, asin) for number, asin in enumerate(asins, 1)]
 
     def total(self) -> int:
         """Return the number of products that the search listed on all pages."""
@@ -344,15 +344,15 @@ class ShopSession:
         target = self.targets().get(text)
         if target is None:
             return False
-        page, place = self.page, self._place()
+        page, kind = self.page, self._place()
         if text == BUY.lower():
             self._buy()
         elif text == BACK.lower():
             self._arrive(Page())
-        elif text in (NEXT.lower(), PREVIOUS.lower()) and place == "search_results":
+        elif text in (NEXT.lower(), PREVIOUS.lower()) and kind == "search_results":
             number = page.number + (1 if text == NEXT.lower() else -1)
             self._arrive(Page("results", page.keywords, number))
-        elif text == PREVIOUS.lower() and place == "item_page":
+        elif text == PREVIOUS.lower() and kind == "item_page":
             self._arrive(Page("results", page.keywords, page.number))
         elif text.capitalize() in SUBS:
             self._arrive(replace(page, kind="sub", sub=text.capitalize()))
@@ -385,11 +385,11 @@ class ShopSession:
 
 def item_targets(product: Product, attributes: bool) -> dict[str, tuple[str, str]]:
     """Return what can be clicked on a product's page (see `ShopSession.targets`)."""
-    found = _buttons((BACK, PREVIOUS, *(SUBS if attributes else SUBS[:-1]), BUY))
+    targets = _buttons((BACK, PREVIOUS, *(SUBS if attributes else SUBS[:-1]), BUY))
     for name, values in product.options.items():
         # a value that was there before keeps its place and now belongs to this option
-        found |= dict.fromkeys(values, ("option", name))
-    return found
+        targets |= dict.fromkeys(values, ("option", name))
+    return targets
 
 
 def _buttons(texts: tuple[str, ...]) -> dict[str, tuple[str, str]]:

@@ -7,7 +7,7 @@ with different goals.
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.errors import BadSnapshot, UnknownOption, UnknownTask
 from turnwise.envs.shop.arguments import prices_of, session_name
@@ -25,7 +25,7 @@ _ITEMS: Final = ("item", "sub", "done")
 _KINDS: Final = ("index", "results", *_ITEMS)
 
 
-def saved_session(session: ShopSession) -> dict[str, Any]:
+def saved_session(session: ShopSession) -> dict[str, object]:
     """Return a session as JSON values."""
     page = session.page
     return {

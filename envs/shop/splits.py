@@ -45,13 +45,13 @@ def split_range(name: str, rule: str, goals: int) -> range:
     bounds = _RANGES[rule].get("eval" if name == "val" else name)
     if bounds is None:
         raise UnknownOption(f"unknown split {name!r}{suggest(str(name), _RANGES[rule])}")
-    found = range(goals)[bounds[0] : bounds[1]]
-    if not found:
+    numbers = range(goals)[bounds[0] : bounds[1]]
+    if not numbers:
         hint = "" if rule == "all" else "; splits='all' puts every goal into every split"
         raise UnknownOption(
             f"split {name!r} of rule {rule!r} starts at goal {bounds[0]}, but there are only {goals:,} goals{hint}"
         )
-    return found
+    return numbers
 
 
 def goal_order(rule: str, goals: int) -> list[int] | range:

@@ -150,19 +150,21 @@ class OwnTagger:
         >>> OwnTagger().nouns("Soft Cotton Towels for Kids, 2-Pack, to wash")
         ['soft', 'cotton', 'towels', 'kids', 'wash']
         """
-        found = words(title)
-        named = _capitals_name(found)
+        title_words = words(title)
+        named = _capitals_name(title_words)
         return [
-            word.lower() for place, word in enumerate(found) if _is_noun(word, place > 0 if named is None else named)
+            word.lower()
+            for index, word in enumerate(title_words)
+            if _is_noun(word, index > 0 if named is None else named)
         ]
 
 
-def _capitals_name(found: list[str]) -> bool | None:
+def _capitals_name(title_words: list[str]) -> bool | None:
     """Return whether a capital marks a name: False in a title of capitals only; None: except in the first word.
 
     It does where most words are capitalised that need not be.
     """
-    spelled = [word for word in found if word[0].isalpha()]
+    spelled = [word for word in title_words if word[0].isalpha()]
     if spelled and all(word.isupper() for word in spelled):
         return False
     telling = [word[0].isupper() for word in spelled if word.lower() not in _JOINING]

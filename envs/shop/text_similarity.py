@@ -26,7 +26,7 @@ def prepared(text: str) -> str:
 
 
 @lru_cache(maxsize=1 << 17)
-def token_set_ratio(one: str, other: str) -> int:
+def token_set_ratio(text: str, other: str) -> int:
     r"""Return the similarity of the word sets of two texts, from 0 to 100.
 
     With $I$ the common words, $A$ and $B$ the words of one text only (each joined in alphabetical order), and
@@ -38,9 +38,9 @@ def token_set_ratio(one: str, other: str) -> int:
     >>> token_set_ratio("Long Sleeve", "sleeve, long")
     100
     """
-    return round(fuzz.token_set_ratio(prepared(one), prepared(other)))
+    return round(fuzz.token_set_ratio(prepared(text), prepared(other)))
 
 
-def alike(one: str, other: str) -> bool:
+def alike(text: str, other: str) -> bool:
     """Return whether the `token_set_ratio` of two texts is above `ALIKE`."""
-    return token_set_ratio(one, other) > ALIKE
+    return token_set_ratio(text, other) > ALIKE

@@ -11,7 +11,8 @@ from turnwise.tools.android.node import Node
 
 __all__ = ["NotFound", "Selector", "child", "describe", "find_all", "find_one"]
 
-Selector = dict[str, Any] | str
+JsonObject = dict[str, Any]
+Selector = JsonObject | str
 """What a client means by an element: a dict, or the name of a child that it was given before (see `child`)."""
 
 
@@ -42,23 +43,23 @@ def find_all(root: Node, selector: Selector) -> list[Node]:
         selector = json.loads(selector)
         if not isinstance(selector, dict):
             raise ValueError("a selector is an object, or the name of one")
-    found = [node for node in root.walk() if _matches(node, selector)]
+    matches = [node for node in root.walk() if _matches(node, selector)]
     if "index" in selector:
-        found = [node for node in found if _index(root, node) == selector["index"]]
+        matches = [node for node in matches if _index(root, node) == selector["index"]]
     relations = zip(selector.get("childOrSibling", []), selector.get("childOrSiblingSelector", []), strict=True)
-    found = _instance(found, selector)
+    matches = _instance(matches, selector)
     for relation, inner in relations:
         if relation == "child":
-            nearby = [below for node in found for below in node.walk() if below is not node]
+            nearby = [below for node in matches for below in node.walk() if below is not node]
         else:
-            nearby = [other for node in found for other in _siblings(root, node) if other is not node]
-        found = _instance([node for node in dict.fromkeys(nearby) if _matches(node, inner)], inner)
-    return found
+            nearby = [other for node in matches for other in _siblings(root, node) if other is not node]
+        matches = _instance([node for node in dict.fromkeys(nearby) if _matches(node, inner)], inner)
+    return matches
 
 
-def _instance(found: list[Node], selector: dict[str, Any]) -> list[Node]:
+def _instance(matches: list[Node], selector: JsonObject) -> list[Node]:
     at = selector.get("instance")
-    return found if at is None else found[int(at) : int(at) + 1]
+    return matches if at is None else matches[int(at) : int(at) + 1]
 
 
 def _siblings(root: Node, node: Node) -> list[Node]:
@@ -69,7 +70,7 @@ def _index(root: Node, node: Node) -> int:
     return next((at for at, other in enumerate(_siblings(root, node)) if other is node), 0)
 
 
-def child(selector: Selector, pattern: dict[str, Any], at: int | None = None) -> str:
+def child(selector: Selector, pattern: JsonObject, at: int | None = None) -> str:
     """Return a name for the element at a place among those below an element that match a pattern; None: for all.
 
     The name is the selector of that element, in JSON: like the elements of uiautomator, it means what is at that place
@@ -91,13 +92,13 @@ def find_one(root: Node, selector: Selector) -> Node:
     Raises:
         NotFound: there is none.
     """
-    found = find_all(root, selector)
-    if not found:
+    matches = find_all(root, selector)
+    if not matches:
         raise NotFound(f"no element matches {selector}")
-    return found[0]
+    return matches[0]
 
 
-def _matches(node: Node, selector: dict[str, Any]) -> bool:
+def _matches(node: Node, selector: JsonObject) -> bool:
     for name, value in selector.items():
         if name in _FLAGS:
             if getattr(node, _FLAGS[name]) != bool(value):
@@ -109,20 +110,20 @@ def _matches(node: Node, selector: dict[str, Any]) -> bool:
     return True
 
 
-def _text_matches(text: str, how: str, wanted: str) -> bool:
+def _text_matches(text: str, how: str, expected: str) -> bool:
     if how == "Contains":
-        return wanted.casefold() in text.casefold()
+        return expected.casefold() in text.casefold()
     if how == "StartsWith":
-        return text.casefold().startswith(wanted.casefold())
+        return text.casefold().startswith(expected.casefold())
     if how == "Matches":
         try:
-            return re.fullmatch(wanted[:500], text, re.DOTALL) is not None
+            return re.fullmatch(expected[:500], text, re.DOTALL) is not None
         except re.error as error:
-            raise ValueError(f"bad pattern {wanted!r}: {error}") from None
-    return how != "" or text == wanted
+            raise ValueError(f"bad pattern {expected!r}: {error}") from None
+    return how != "" or text == expected
 
 
-def describe(node: Node) -> dict[str, Any]:
+def describe(node: Node) -> JsonObject:
     """Return what clients call the info of an element."""
     bounds = dict(zip(("left", "top", "right", "bottom"), node.bounds, strict=True))
     return {

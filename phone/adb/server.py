@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import threading
 from asyncio import StreamReader, StreamWriter
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from typing import Final, TypeVar
 
 from turnwise.phone.adb.connection import Connection
 from turnwise.phone.adb.console import serve_console
@@ -15,6 +16,8 @@ from turnwise.phone.phone import Phone
 from turnwise.processes.serving import listen
 
 __all__ = ["AdbServer"]
+
+T = TypeVar("T")
 
 HOST: Final = "127.0.0.1"
 BANNER: Final = (
@@ -62,7 +65,7 @@ class AdbServer:
         return f"{HOST}:{self.port}"
 
     @contextlib.contextmanager
-    def paused(self) -> Any:
+    def paused(self) -> Iterator[Phone]:
         """Give the phone to another thread, while clients wait."""
         held, free = threading.Event(), threading.Event()
 
@@ -112,10 +115,10 @@ class AdbServer:
         """Close it."""
         self.close()
 
-    def _call(self, coroutine: Any) -> Any:
+    def _call(self, coroutine: Coroutine[object, object, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
-    async def _listen(self, serve: Any, port: int) -> int:
+    async def _listen(self, serve: Callable[[StreamReader, StreamWriter], Awaitable[None]], port: int) -> int:
         server = await asyncio.start_server(serve, sock=listen(HOST, port))
         self._servers.append(server)
         return int(server.sockets[0].getsockname()[1])
@@ -131,7 +134,7 @@ class AdbServer:
     async def _serve_console(self, reader: StreamReader, writer: StreamWriter) -> None:
         await self._kept(serve_console(self._phone, reader, writer))
 
-    async def _kept(self, work: Any) -> None:
+    async def _kept(self, work: Coroutine[object, object, None]) -> None:
         """Do the work of a connection, which `close` can cut."""
         task = asyncio.current_task()
         assert task is not None

@@ -36,9 +36,9 @@ async def serve_sync(phone: Phone, stream: AdbStream) -> None:
             return
         path = (await stream.read_exactly(length)).decode("utf-8", "surrogateescape")
         if kind == b"STAT":
-            found = storage.find(path)
-            size = min(found.size, 0xFFFFFFFF) if found else 0
-            values = (found.mode, size, _time(found.modified)) if found else (0, 0, 0)
+            entry = storage.find(path)
+            size = min(entry.size, 0xFFFFFFFF) if entry else 0
+            values = (entry.mode, size, _time(entry.modified)) if entry else (0, 0, 0)
             await stream.write(_STAT.pack(b"STAT", *values))
         elif kind in (b"STA2", b"LST2"):
             await stream.write(_STAT_2.pack(kind, *_stat_2(storage.find(path))))
@@ -59,11 +59,11 @@ def _time(seconds: int) -> int:
     return min(0xFFFFFFFF, max(0, seconds))
 
 
-def _stat_2(found: Entry | None) -> tuple[int, ...]:
-    if found is None:
+def _stat_2(entry: Entry | None) -> tuple[int, ...]:
+    if entry is None:
         return (_MISSING, *[0] * 10)
-    inode = hash_of(found.path)
-    return (0, 1, inode, found.mode, 1, 0, 0, found.size, *[found.modified] * 3)
+    inode = hash_of(entry.path)
+    return (0, 1, inode, entry.mode, 1, 0, 0, entry.size, *[entry.modified] * 3)
 
 
 def hash_of(path: str) -> int:
@@ -81,8 +81,8 @@ async def _fail(stream: AdbStream, message: str) -> None:
 
 async def _list(storage: Storage, path: str, stream: AdbStream, newer: bool) -> None:
     parts = []
-    found = storage.find(path)
-    for name in storage.names(path) if found and found.directory else []:
+    folder = storage.find(path)
+    for name in storage.names(path) if folder and folder.directory else []:
         entry = storage.entry(posixpath.join(path, name))
         raw = name.encode("utf-8", "surrogateescape")
         if newer:

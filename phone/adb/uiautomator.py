@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from turnwise.phone.adb.connection import AdbStream, StreamClosed
-from turnwise.phone.adb.selectors import NotFound, Selector, child, describe, find_all, find_one
+from turnwise.phone.adb.selectors import JsonObject, NotFound, Selector, child, describe, find_all, find_one
 from turnwise.phone.phone import Phone
 from turnwise.phone.screen.keys import KEY_CODES
 from turnwise.tools.android.node import Node
@@ -62,8 +62,8 @@ def _answer(phone: Phone, request: str, body: bytes) -> tuple[str, bytes, str]:
     return "200 OK", json.dumps(_json_rpc(phone, body)).encode(), "application/json"
 
 
-def _json_rpc(phone: Phone, body: bytes) -> dict[str, Any]:
-    reply: dict[str, Any] = {"jsonrpc": "2.0", "id": None}
+def _json_rpc(phone: Phone, body: bytes) -> JsonObject:
+    reply: JsonObject = {"jsonrpc": "2.0", "id": None}
     try:
         request = json.loads(body)
         reply["id"] = request.get("id")
@@ -79,7 +79,7 @@ def _json_rpc(phone: Phone, body: bytes) -> dict[str, Any]:
     return reply
 
 
-def _error(code: int, message: str) -> dict[str, Any]:
+def _error(code: int, message: str) -> JsonObject:
     return {"code": code, "message": message, "data": message}
 
 
@@ -96,7 +96,7 @@ def call_method(phone: Phone, name: str, params: list[Any]) -> Any:
     return method(phone, *params)
 
 
-def _device_info(phone: Phone) -> dict[str, Any]:
+def _device_info(phone: Phone) -> JsonObject:
     width, height = phone.size
     return {
         "currentPackageName": phone.page.package,
@@ -112,16 +112,16 @@ def _device_info(phone: Phone) -> dict[str, Any]:
     }
 
 
-def _dump(phone: Phone, *_: Any) -> str:
+def _dump(phone: Phone, *_: object) -> str:
     return phone.xml()
 
 
-def _click(phone: Phone, where: Any, *rest: Any) -> bool:
+def _click(phone: Phone, where: Any, *details: Any) -> bool:
     if isinstance(where, dict | str):
         x, y = find_one(phone.tree(), where).center
         phone.tap(x, y)
         return True
-    y, *duration = rest
+    y, *duration = details
     if duration and int(duration[0]) >= 400:
         phone.long_press(int(where), int(y))
     else:
@@ -129,12 +129,12 @@ def _click(phone: Phone, where: Any, *rest: Any) -> bool:
     return True
 
 
-def _long_click(phone: Phone, selector: Selector, *_: Any) -> bool:
+def _long_click(phone: Phone, selector: Selector, *_: object) -> bool:
     phone.long_press(*find_one(phone.tree(), selector).center)
     return True
 
 
-def _event(phone: Phone, action: int, x: float, y: float, *_: Any) -> bool:
+def _event(phone: Phone, action: int, x: float, y: float, *_: object) -> bool:
     """Touch events one by one: a finger that goes up is a tap there."""
     if action == 1:
         phone.tap(int(x), int(y))
@@ -170,11 +170,11 @@ def _swipe_inside(phone: Phone, node: Node, direction: str) -> bool:
     return True
 
 
-def _exist(phone: Phone, selector: Selector, *_: Any) -> bool:
+def _exist(phone: Phone, selector: Selector, *_: object) -> bool:
     return bool(find_all(phone.tree(), selector))
 
 
-def _gone(phone: Phone, selector: Selector, *_: Any) -> bool:
+def _gone(phone: Phone, selector: Selector, *_: object) -> bool:
     return not find_all(phone.tree(), selector)
 
 
@@ -182,11 +182,11 @@ def _count(phone: Phone, selector: Selector) -> int:
     return len(find_all(phone.tree(), selector))
 
 
-def _info(phone: Phone, selector: Selector) -> dict[str, Any]:
+def _info(phone: Phone, selector: Selector) -> JsonObject:
     return describe(find_one(phone.tree(), selector))
 
 
-def _infos(phone: Phone, selector: Selector) -> list[dict[str, Any]]:
+def _infos(phone: Phone, selector: Selector) -> list[JsonObject]:
     return [describe(node) for node in find_all(phone.tree(), selector)]
 
 
@@ -215,7 +215,7 @@ def _key(phone: Phone, name: str) -> bool:
     return True
 
 
-def _key_code(phone: Phone, code: int, *_: Any) -> bool:
+def _key_code(phone: Phone, code: int, *_: object) -> bool:
     phone.key(int(code))
     return True
 
@@ -270,19 +270,19 @@ def _scroll(phone: Phone, selector: Selector, forward: bool) -> bool:
     return phone.xml() != before
 
 
-def _scroll_forward(phone: Phone, selector: Selector, *_: Any) -> bool:
+def _scroll_forward(phone: Phone, selector: Selector, *_: object) -> bool:
     return _scroll(phone, selector, True)
 
 
-def _scroll_backward(phone: Phone, selector: Selector, *_: Any) -> bool:
+def _scroll_backward(phone: Phone, selector: Selector, *_: object) -> bool:
     return _scroll(phone, selector, False)
 
 
-def _scroll_end(phone: Phone, selector: Selector, *_: Any) -> bool:
+def _scroll_end(phone: Phone, selector: Selector, *_: object) -> bool:
     return _scroll_until(phone, selector, True)
 
 
-def _scroll_start(phone: Phone, selector: Selector, *_: Any) -> bool:
+def _scroll_start(phone: Phone, selector: Selector, *_: object) -> bool:
     return _scroll_until(phone, selector, False)
 
 
@@ -293,26 +293,24 @@ def _scroll_until(phone: Phone, selector: Selector, forward: bool) -> bool:
     return True
 
 
-def _scroll_to(phone: Phone, selector: Selector, wanted: Selector, *_: Any) -> bool:
+def _scroll_to(phone: Phone, selector: Selector, target: Selector, *_: object) -> bool:
     _scroll_until(phone, selector, False)
-    while not find_all(phone.tree(), wanted):
+    while not find_all(phone.tree(), target):
         if not _scroll(phone, selector, True):
             return False
     return True
 
 
-def _child_by_text(phone: Phone, selector: Selector, pattern: dict[str, Any], text: str, scroll: bool = True) -> str:
+def _child_by_text(phone: Phone, selector: Selector, pattern: JsonObject, text: str, scroll: bool = True) -> str:
     return _child_by(phone, selector, pattern, lambda node: node.text == text, scroll)
 
 
-def _child_by_description(
-    phone: Phone, selector: Selector, pattern: dict[str, Any], text: str, scroll: bool = True
-) -> str:
+def _child_by_description(phone: Phone, selector: Selector, pattern: JsonObject, text: str, scroll: bool = True) -> str:
     return _child_by(phone, selector, pattern, lambda node: node.description == text, scroll)
 
 
 def _child_by(
-    phone: Phone, selector: Selector, pattern: dict[str, Any], holds: Callable[[Node], bool], scroll: bool
+    phone: Phone, selector: Selector, pattern: JsonObject, holds: Callable[[Node], bool], scroll: bool
 ) -> str:
     """Return the name of the child that holds, itself or below, what is looked for; scroll for it where one can."""
     scroll = scroll and find_one(phone.tree(), selector).scrollable
@@ -327,27 +325,27 @@ def _child_by(
     raise NotFound(f"no child matches {pattern} with that text")
 
 
-def _child_by_instance(phone: Phone, selector: Selector, pattern: dict[str, Any], at: int) -> str:
+def _child_by_instance(phone: Phone, selector: Selector, pattern: JsonObject, at: int) -> str:
     name = child(selector, pattern, int(at))
     find_one(phone.tree(), name)
     return name
 
 
-def _drag(phone: Phone, selector: Selector, to: Any, *rest: Any) -> bool:
+def _drag(phone: Phone, selector: Selector, to: Any, *details: Any) -> bool:
     """Drag an element to another one, or to a point."""
     tree = phone.tree()
-    x, y = find_one(tree, to).center if isinstance(to, dict | str) else (int(to), int(rest[0]))
+    x, y = find_one(tree, to).center if isinstance(to, dict | str) else (int(to), int(details[0]))
     phone.swipe(*find_one(tree, selector).center, x, y)
     return True
 
 
-def _two_fingers(phone: Phone, selector: Selector, *_: Any) -> bool:
+def _two_fingers(phone: Phone, selector: Selector, *_: object) -> bool:
     """Two fingers on an element change nothing: no app here answers to more than one."""
     find_one(phone.tree(), selector)
     return True
 
 
-def _nothing(phone: Phone, *_: Any) -> None:
+def _nothing(phone: Phone, *_: object) -> None:
     """There are no toasts and no traversed text."""
 
 

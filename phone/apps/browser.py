@@ -56,8 +56,8 @@ def fill(ctx: Context) -> None:
     urls = _some_urls(random, ctx.phone.seed)
     for url, title in urls[:6]:
         ctx.db.insert("bookmarks", title=title, url=url, folder=random.pick(FOLDERS[:2]))
-    now = to_clock(ctx.now)
-    visits = sorted(now - random.between(2, 6 * 24 * 60) * 60 for _ in urls[4:18])
+    clock = to_clock(ctx.now)
+    visits = sorted(clock - random.between(2, 6 * 24 * 60) * 60 for _ in urls[4:18])
     for (url, _), when in zip(urls[4:18], visits, strict=False):
         ctx.db.insert("history", url=url, visited=when)
     tab = ctx.db.insert("tabs", url=NEW_TAB)
@@ -196,10 +196,10 @@ def close_tab(ctx: Context, id: int) -> None:
     """Close a tab; the last of the others comes to the front."""
     front = current_tab(ctx)["_id"]
     ctx.db.delete("tabs", id)
-    rest = ctx.db.rows("tabs")
+    others = ctx.db.rows("tabs")
     session = ctx.db.rows("session")
-    if rest and front == id and session:
-        ctx.db.update("session", session[0]["_id"], tab=rest[-1]["_id"])
+    if others and front == id and session:
+        ctx.db.update("session", session[0]["_id"], tab=others[-1]["_id"])
 
 
 def close_other_tabs(ctx: Context) -> None:
@@ -267,15 +267,15 @@ def save_page(ctx: Context) -> None:
 
 def _texts(widgets: Any) -> list[str]:
     """Return what the widgets of a page say."""
-    found: list[str] = []
+    lines: list[str] = []
     for widget in widgets:
         if hasattr(widget, "children"):
-            found += _texts(widget.children)
+            lines += _texts(widget.children)
         else:
             parts = (getattr(widget, name, "") for name in ("title", "text", "subtitle", "trailing"))
             line = ": ".join(part for part in parts if isinstance(part, str) and part)
-            found += [line] if line else []
-    return found
+            lines += [line] if line else []
+    return lines
 
 
 # Bookmarks
@@ -290,10 +290,10 @@ def bookmarks(ctx: Context) -> Screen:
     rows = _saved(ctx)
     body: list[Widget] = []
     for folder in FOLDERS:
-        found = [row for row in rows if row["folder"] == folder]
-        if found:
+        bookmarked = [row for row in rows if row["folder"] == folder]
+        if bookmarked:
             body.append(Section(folder))
-            body += [_bookmark(row) for row in found]
+            body += [_bookmark(row) for row in bookmarked]
     return Screen("Bookmarks", body or [Empty("bookmark", "No bookmarks")])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from calendar import monthrange
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.apps.calendar_events import (
     ICONS,
@@ -31,7 +31,7 @@ from turnwise.phone.content.timetable import day_picture, week_picture
 from turnwise.phone.screen.parts import format_date
 from turnwise.phone.toolkit.app import App, Context, to_clock, to_datetime
 from turnwise.phone.toolkit.handlers import do, keeps, opens
-from turnwise.phone.toolkit.tables import Table
+from turnwise.phone.toolkit.tables import Columns, Table
 from turnwise.phone.toolkit.widgets import (
     DateField,
     Dialog,
@@ -80,14 +80,14 @@ def fill(ctx: Context) -> None:
         for plan in plans(ctx)
     ]
     monday = today - timedelta(days=today.weekday() + 28)
-    for title, weekday, hour, minutes, place, calendar, rule in (
+    for title, weekday, hour, minutes, location, calendar, rule in (
         ("Team meeting", 0, time(9, 30), 45, "Meeting room Oak", "Work", "every week"),
         ("Yoga class", 3, time(18, 30), 60, "North Quay Sports Hall", "Personal", "every week"),
         ("Take out the recycling", 1, time(7, 0), 15, "", "Family", "every week"),
         ("Stand-up", 0, time(8, 45), 15, "", "Work", "every weekday"),
     ):
         start = datetime.combine(monday + timedelta(days=weekday), hour)
-        rows.append(event_row(title, start, minutes, place, calendar) | {"repeat": rule, "reminder": 10})
+        rows.append(event_row(title, start, minutes, location, calendar) | {"repeat": rule, "reminder": 10})
     rent = _all_day("Pay the rent", today.replace(day=1) - timedelta(days=1), "every month")
     rows.append(rent | {"start": rent["start"][:8] + "01 00:00", "end": rent["end"][:8] + "01 23:59"})
     for someone in random.shuffled(people(ctx))[:3]:
@@ -95,14 +95,14 @@ def fill(ctx: Context) -> None:
         name = f"{someone.first} {someone.last}".strip()
         rows.append(_all_day(f"Birthday of {name}", day, "every year") | {"calendar": "Family"})
     days = random.shuffled([ahead for ahead in range(-12, 26) if ahead])
-    for (title, minutes, place, calendar, notes), ahead in zip(_ONCE, days, strict=False):
+    for (title, minutes, location, calendar, notes), ahead in zip(_ONCE, days, strict=False):
         hour = time(random.between(8, 19), random.pick((0, 15, 30, 45)))
         start = datetime.combine(today + timedelta(days=ahead), hour)
-        rows.append(event_row(title, start, minutes, place, calendar) | {"notes": notes, "reminder": 30})
+        rows.append(event_row(title, start, minutes, location, calendar) | {"notes": notes, "reminder": 30})
     ctx.db.fill("events", random.shuffled(rows))
 
 
-def _all_day(title: str, day: date, rule: str) -> dict[str, Any]:
+def _all_day(title: str, day: date, rule: str) -> Columns:
     times = {"start": f"{day} 00:00", "end": f"{day} 23:59", "all_day": 1}
     return {"title": title, **times, "repeat": rule, "calendar": "Personal", "reminder": -1}
 
@@ -172,23 +172,25 @@ def _month(ctx: Context, day: date) -> list[Widget]:
     cells += [Tile("", kind="day")] * day.replace(day=1).weekday()
     month = f"{day:%B %Y}"
     for number in range(1, last + 1):
-        one = day.replace(day=number)
-        count = len(events.get(one, ()))
+        cell_day = day.replace(day=number)
+        count = len(events.get(cell_day, ()))
         label = f"{number} {month}" + (f", {count} event{'s' * (count > 1)}" if count else "")
-        tap, marked = keeps("day", one.isoformat()), one == ctx.today
-        cells.append(Tile(str(number), tap, "", "", "day", one == day, marked, label, dots=count))
+        tap, marked = keeps("day", cell_day.isoformat()), cell_day == ctx.today
+        cells.append(Tile(str(number), tap, "", "", "day", cell_day == day, marked, label, dots=count))
     return [Grid(cells, columns=7, gap=4, padding=8), Spacer(8), Section(_say(day)), *_items(events.get(day, []))]
 
 
-def _items(found: list[Occurrence]) -> list[Widget]:
-    return [_item(one) for one in found] or [Item("No events", icon="calendar")]
+def _items(occurrences: list[Occurrence]) -> list[Widget]:
+    return [_item(occurrence) for occurrence in occurrences] or [Item("No events", icon="calendar")]
 
 
-def _item(one: Occurrence) -> Item:
-    row = one.row
-    hours = "All day" if row["all_day"] else f"{one.start:%H:%M} to {one.end:%H:%M}"
+def _item(occurrence: Occurrence) -> Item:
+    row = occurrence.row
+    hours = "All day" if row["all_day"] else f"{occurrence.start:%H:%M} to {occurrence.end:%H:%M}"
     about = " \u00b7 ".join(part for part in (hours, str(row["location"])) if part)
-    return Item(str(row["title"]), about, ICONS.get(str(row["calendar"]), "calendar"), on_tap=open_occurrence(one))
+    return Item(
+        str(row["title"]), about, ICONS.get(str(row["calendar"]), "calendar"), on_tap=open_occurrence(occurrence)
+    )
 
 
 def _say(day: date) -> str:
@@ -199,21 +201,26 @@ def _week(ctx: Context, day: date) -> list[Widget]:
     first = _monday(day)
     events = _events(ctx, first, first + timedelta(days=6))
     days = [(first + timedelta(days=n), events.get(first + timedelta(days=n), [])) for n in range(7)]
-    return [week_picture(days, ctx.now, open_occurrence, lambda one: do(show_day, day=one.isoformat()))]
+    return [week_picture(days, ctx.now, open_occurrence, lambda touched: do(show_day, day=touched.isoformat()))]
 
 
 def _day(ctx: Context, day: date) -> list[Widget]:
-    found = _events(ctx, day, day).get(day, [])
-    whole = [_item(one) for one in found if one.row["all_day"]]
-    return [*whole, day_picture(day, [one for one in found if not one.row["all_day"]], ctx.now, open_occurrence)]
+    occurrences = _events(ctx, day, day).get(day, [])
+    whole = [_item(occurrence) for occurrence in occurrences if occurrence.row["all_day"]]
+    return [
+        *whole,
+        day_picture(
+            day, [occurrence for occurrence in occurrences if not occurrence.row["all_day"]], ctx.now, open_occurrence
+        ),
+    ]
 
 
 def _agenda(ctx: Context, day: date) -> list[Widget]:
     body: list[Widget] = []
     events = _events(ctx, day, day + timedelta(days=30))
-    for one, found in sorted(events.items()):
-        near = {0: "Today, ", 1: "Tomorrow, "}.get((one - ctx.today).days, "")
-        body += [Section(f"{near}{_say(one)}"), *_items(found)]
+    for event_day, occurrences in sorted(events.items()):
+        near = {0: "Today, ", 1: "Tomorrow, "}.get((event_day - ctx.today).days, "")
+        body += [Section(f"{near}{_say(event_day)}"), *_items(occurrences)]
     return body or [Empty("calendar", "No events in these 31 days")]
 
 
@@ -301,20 +308,22 @@ def view(ctx: Context, data: str = "", id: int = 0) -> None:
 
 def search(ctx: Context) -> Screen:
     """Events whose title, place or notes contain a text, by their next time."""
-    wanted = str(ctx.get("query", "")).casefold().strip()
+    query = str(ctx.get("query", "")).casefold().strip()
     field = TextField("query", "Search events", icon="search")
-    if not wanted:
+    if not query:
         return Screen("Search", [Empty("search", "Search by title, place or notes")], top=[field])
-    found = []
+    occurrences = []
     for row in filter(has_times, ctx.db.rows("events")):
-        if wanted in f"{row['title']}\n{row['location']}\n{row['notes']}".casefold():
-            found.append(next_occurrence(row, ctx.today) or Occurrence(row, *read_times(row)))
-    found.sort(key=lambda one: (one.start, one.row["_id"]))
+        if query in f"{row['title']}\n{row['location']}\n{row['notes']}".casefold():
+            occurrences.append(next_occurrence(row, ctx.today) or Occurrence(row, *read_times(row)))
+    occurrences.sort(key=lambda occurrence: (occurrence.start, occurrence.row["_id"]))
     rows: list[Widget] = []
-    for one in found:
-        about = f"{format_date(one.start.date().isoformat())}" + ("" if one.row["all_day"] else f", {one.start:%H:%M}")
-        icon = ICONS.get(str(one.row["calendar"]), "calendar")
-        rows.append(Item(str(one.row["title"]), about, icon, on_tap=open_occurrence(one)))
+    for occurrence in occurrences:
+        about = f"{format_date(occurrence.start.date().isoformat())}" + (
+            "" if occurrence.row["all_day"] else f", {occurrence.start:%H:%M}"
+        )
+        icon = ICONS.get(str(occurrence.row["calendar"]), "calendar")
+        rows.append(Item(str(occurrence.row["title"]), about, icon, on_tap=open_occurrence(occurrence)))
     return Screen("Search", rows or [Empty("search", "No events found")], top=[field])
 
 

@@ -15,7 +15,8 @@ from turnwise.phone.content.event_times import (
 )
 from turnwise.phone.screen.parts import format_date
 from turnwise.phone.toolkit.app import Context, to_clock
-from turnwise.phone.toolkit.handlers import do, opens
+from turnwise.phone.toolkit.handlers import Arguments, do, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.tables import Row as Record
 from turnwise.phone.toolkit.widgets import (
     Button,
@@ -56,16 +57,16 @@ CALENDARS: Final = ("Personal", "Work", "Family")
 ICONS: Final = {"Personal": "person", "Work": "chart", "Family": "home"}
 
 
-def event_row(title: str, start: datetime, minutes: int, place: str, calendar: str) -> dict[str, Any]:
+def event_row(title: str, start: datetime, minutes: int, location: str, calendar: str) -> Columns:
     """Return the columns of a new event without a reminder."""
     end = start + timedelta(minutes=minutes)
     times = {"start": f"{start:%Y-%m-%d %H:%M}", "end": f"{end:%Y-%m-%d %H:%M}"}
-    return {"title": title, **times, "location": place, "calendar": calendar, "reminder": -1}
+    return {"title": title, **times, "location": location, "calendar": calendar, "reminder": -1}
 
 
-def open_occurrence(one: Occurrence) -> Any:
+def open_occurrence(occurrence: Occurrence) -> Any:
     """Return the handler that shows an event at this time."""
-    return opens(event, id=one.row["_id"], day=one.start.date().isoformat())
+    return opens(event, id=occurrence.row["_id"], day=occurrence.start.date().isoformat())
 
 
 def event(ctx: Context, id: int, day: str = "") -> Screen:
@@ -91,8 +92,8 @@ def event(ctx: Context, id: int, day: str = "") -> Screen:
             Text(str(row["title"]), style="headline", selectable=True, id="title"),
             Spacer(16),
             *[
-                Item(str(value), what, icon, on_long_press=do(copy, text=str(value)))
-                for icon, value, what in details
+                Item(str(value), label, icon, on_long_press=do(copy, text=str(value)))
+                for icon, value, label in details
                 if value
             ],
             *notes,
@@ -105,8 +106,8 @@ def event(ctx: Context, id: int, day: str = "") -> Screen:
     )
 
 
-def _name(choices: dict[str, Any], value: Any) -> str:
-    return next((name for name, known in choices.items() if known == value), str(value))
+def _name(choices: Columns, value: Any) -> str:
+    return next((name for name, option in choices.items() if option == value), str(value))
 
 
 def commands(ctx: Context, id: int) -> Menu:
@@ -134,10 +135,10 @@ def confirm(ctx: Context, id: int, day: str) -> Dialog:
     cancel = Button("Cancel", None, kind="text")
     if not row.get("repeat") or not day:
         return Dialog("Delete this event?", buttons=[cancel, Button("Delete", do(delete, id=id), kind="danger")])
-    one = Button("This day", do(skip, id=id, day=day), kind="text")
+    single = Button("This day", do(skip, id=id, day=day), kind="text")
     text = f"{row['title']} repeats. Delete it on {format_date(day)} only, or on all days?"
     return Dialog(
-        "Delete this event?", [Text(text)], [cancel, one, Button("All days", do(delete, id=id), kind="danger")]
+        "Delete this event?", [Text(text)], [cancel, single, Button("All days", do(delete, id=id), kind="danger")]
     )
 
 
@@ -163,17 +164,17 @@ def skip(ctx: Context, id: int, day: str) -> None:
 # The form
 
 
-def _shown(ctx: Context, id: int, day: str, copied: int, given: tuple[tuple[str, Any], ...]) -> Record:
+def _shown(ctx: Context, id: int, day: str, copied: int, columns: Arguments) -> Record:
     row = ctx.db.get("events", id or copied)
     if row:
         return row
     hour = min(23, ctx.now.hour + 1)
     start = datetime.combine(date.fromisoformat(day) if day else ctx.today, time(hour))
     blank = {"all_day": 0, "repeat": "", "notes": "", "reminder": 10}
-    return {**event_row("", start, 60 if hour < 23 else 30, "", CALENDARS[0]), **blank, **dict(given)}
+    return {**event_row("", start, 60 if hour < 23 else 30, "", CALENDARS[0]), **blank, **dict(columns)}
 
 
-def form(ctx: Context, id: int = 0, day: str = "", copied: int = 0, given: tuple[tuple[str, Any], ...] = ()) -> Screen:
+def form(ctx: Context, id: int = 0, day: str = "", copied: int = 0, given: Arguments = ()) -> Screen:
     """The form of an event; `id` 0 is a new one, perhaps like the event `copied`, or with columns `given`."""
     row = _shown(ctx, id, day, copied, given)
     start, end = read_times(row)
@@ -255,7 +256,7 @@ def save(ctx: Context, id: int) -> None:
     plan(ctx)
 
 
-def leave(ctx: Context, id: int, day: str, copied: int, given: tuple[tuple[str, Any], ...]) -> None:
+def leave(ctx: Context, id: int, day: str, copied: int, given: Arguments) -> None:
     """Close the form; if it was changed, ask first."""
     row = _shown(ctx, id, day, copied, given)
     shown = {"title": row["title"], "location": row["location"], "notes": row["notes"]}
@@ -291,14 +292,14 @@ def prepare(ctx: Context) -> None:
 
 def _reminders(ctx: Context) -> list[tuple[datetime, Occurrence]]:
     """Return the reminders from now to the end of the next two weeks, by time."""
-    found = []
+    reminders = []
     rows = [row for row in ctx.db.rows("events") if row["reminder"] >= 0]
     for day, events in by_day(rows, ctx.today, ctx.today + timedelta(days=15)).items():
-        for one in events:
-            when = one.start - timedelta(minutes=one.row["reminder"])
-            if one.start.date() == day and when >= ctx.now:
-                found.append((when, one))
-    return sorted(found, key=lambda entry: (entry[0], entry[1].row["_id"]))
+        for occurrence in events:
+            when = occurrence.start - timedelta(minutes=occurrence.row["reminder"])
+            if occurrence.start.date() == day and when >= ctx.now:
+                reminders.append((when, occurrence))
+    return sorted(reminders, key=lambda entry: (entry[0], entry[1].row["_id"]))
 
 
 def plan(ctx: Context) -> None:
@@ -314,10 +315,14 @@ def plan(ctx: Context) -> None:
 
 def remind(ctx: Context) -> None:
     """Post the reminders of this moment."""
-    for when, one in _reminders(ctx):
+    for when, occurrence in _reminders(ctx):
         if when == ctx.now:
             text = " \u00b7 ".join(
-                part for part in (say_when(one.row, one.start, one.end), one.row["location"]) if part
+                part
+                for part in (say_when(occurrence.row, occurrence.start, occurrence.end), occurrence.row["location"])
+                if part
             )
-            ctx.notify(str(one.row["title"]), text, open_occurrence(one), tag=f"event {one.row['_id']}")
+            ctx.notify(
+                str(occurrence.row["title"]), text, open_occurrence(occurrence), tag=f"event {occurrence.row['_id']}"
+            )
     plan(ctx)

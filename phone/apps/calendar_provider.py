@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.apps.calendar_events import CALENDARS
 from turnwise.phone.toolkit.app import Converted, Provider, to_clock, to_datetime
+from turnwise.phone.toolkit.handlers import Arguments
+from turnwise.phone.toolkit.tables import Columns, Row
 
 __all__ = ["EVENTS", "to_columns"]
 
@@ -35,13 +36,13 @@ def _milliseconds(stored: str) -> int | None:
         return None
 
 
-def _end(row: Mapping[str, Any]) -> int | None:
+def _end(row: Row) -> int | None:
     """Return the end of an event in milliseconds; that of a whole day is 23:59 in the table and midnight here."""
     end = _milliseconds(row["end"])
     return end if end is None or not row["all_day"] else end + 60_000
 
 
-def _time(value: Any) -> str:
+def _time(value: object) -> str:
     """Return the stored time for milliseconds since 1970 or text such as '2023-10-20 10:00'; "" for None.
 
     Raises:
@@ -51,7 +52,7 @@ def _time(value: Any) -> str:
         return ""
     try:
         number = str(value).removeprefix("-").isdecimal()
-        moment = to_datetime(int(value) // 1000) if number else datetime.fromisoformat(str(value))
+        moment = to_datetime(int(str(value)) // 1000) if number else datetime.fromisoformat(str(value))
     except (ValueError, OverflowError):
         moment = datetime.min
     if not 1901 <= moment.year <= 2099:
@@ -63,13 +64,13 @@ def _text(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M}"
 
 
-def _duration(row: Mapping[str, Any]) -> str | None:
+def _duration(row: Row) -> str | None:
     """Return how long a repeated event lasts; Android shows no duration of others."""
     start, end = _milliseconds(row["start"]), _end(row)
     return None if not row["repeat"] or start is None or end is None else f"P{(end - start) // 1000}S"
 
 
-def _seconds(value: Any) -> int | None:
+def _seconds(value: object) -> int | None:
     """Return the seconds of a duration of RFC 5545, such as 'PT1H'; Android writes 'P3600S'. None stays None.
 
     Raises:
@@ -77,13 +78,13 @@ def _seconds(value: Any) -> int | None:
     """
     if value is None:
         return None
-    found = _DURATION.fullmatch(str(value))
-    if not found:
+    match = _DURATION.fullmatch(str(value))
+    if not match:
         raise ValueError(f"a duration is written like P3600S or PT1H30M, got {value!r}")
-    return int(timedelta(**{unit: int(number) for unit, number in found.groupdict("0").items()}).total_seconds())
+    return int(timedelta(**{unit: int(number) for unit, number in match.groupdict("0").items()}).total_seconds())
 
 
-def _rule(value: Any) -> str:
+def _rule(value: object) -> str:
     text = str(value or "").removeprefix("RRULE:")
     for rule, written in _RULES.items():
         if text in (rule, written):
@@ -95,15 +96,15 @@ def _calendar_number(name: str) -> int:
     return CALENDARS.index(name) + 1 if name in CALENDARS else 0
 
 
-def _calendar(number: Any) -> str:
-    known = {str(at): name for at, name in enumerate(CALENDARS, 1)}
-    if str(number) not in known:
-        listed = ", ".join(f"{at} ({name})" for at, name in known.items())
+def _calendar(number: object) -> str:
+    names = {str(at): name for at, name in enumerate(CALENDARS, 1)}
+    if str(number) not in names:
+        listed = ", ".join(f"{at} ({name})" for at, name in names.items())
         raise ValueError(f"calendar_id is one of {listed}, got {number!r}")
-    return known[str(number)]
+    return names[str(number)]
 
 
-def _clean(row: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+def _clean(row: Columns, before: Row) -> Columns:
     """Return an event with both times; a whole day ends at 23:59, where Android has midnight of the next."""
     row = {**_NEW, **row}
     start, end, seconds = row.get("start"), row.get("end"), row.pop("duration", None)
@@ -121,16 +122,16 @@ def _clean(row: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, "start": start, "end": end}
 
 
-def to_columns(values: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+def to_columns(values: Columns) -> Arguments:
     """Return the columns of the table for values of the provider, without those that are none."""
-    found: dict[str, Any] = {}
+    columns: Columns = {}
     for name, value in values.items():
         way = EVENTS.columns[name]
         try:
-            found |= {way.column: way.store(value)} if isinstance(way, Converted) else {str(way): value}
+            columns |= {way.column: way.store(value)} if isinstance(way, Converted) else {str(way): value}
         except ValueError:
             continue
-    return tuple((name, value) for name, value in found.items() if value)
+    return tuple((name, value) for name, value in columns.items() if value)
 
 
 EVENTS: Final = Provider(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
 
 from turnwise.phone.toolkit.app import App, Context, to_clock
 from turnwise.phone.toolkit.handlers import do, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.widgets import (
     Button,
     Card,
@@ -41,7 +41,7 @@ def fill(ctx: Context) -> None:
     """Draw a few alarms and cities."""
     random = ctx.random
     times = [f"{random.between(5, 10):02d}:{random.pick((0, 15, 30, 45)):02d}" for _ in range(random.between(3, 5))]
-    rows: list[dict[str, Any]] = []
+    rows: list[Columns] = []
     for time in sorted(set(times)):
         days = random.pick(("", "Mon Tue Wed Thu Fri", "Sat Sun", "Mon Wed Fri"))
         rows.append({"time": time, "label": random.pick(_LABELS), "days": days, "enabled": random.between(0, 1)})
@@ -116,7 +116,7 @@ def save_alarm(ctx: Context, id: int) -> None:
 
 
 def _write_alarm(ctx: Context, id: int, time: str, label: str, days: str) -> None:
-    values: dict[str, Any] = {"time": time, "label": label, "days": days, "enabled": 1}
+    values: Columns = {"time": time, "label": label, "days": days, "enabled": 1}
     if id:
         ctx.db.update("alarms", id, **values)
     else:
@@ -169,13 +169,13 @@ def plan(ctx: Context) -> None:
         ctx.later(to_clock(_next(ctx.now, row["time"], str(row["days"]))) - to_clock(ctx.now), do(ring, id=row["_id"]))
 
 
-def _next(now: datetime, time: str, days: str) -> datetime:
+def _next(start: datetime, time: str, days: str) -> datetime:
     hour, minute = map(int, time.split(":"))
     for ahead in range(8):
-        moment = (now + timedelta(days=ahead)).replace(hour=hour, minute=minute, second=0)
-        if moment > now and (not days or DAYS[moment.weekday()] in days):
+        moment = (start + timedelta(days=ahead)).replace(hour=hour, minute=minute, second=0)
+        if moment > start and (not days or DAYS[moment.weekday()] in days):
             return moment
-    return now + timedelta(days=7)
+    return start + timedelta(days=7)
 
 
 def ring(ctx: Context, id: int) -> None:
@@ -189,23 +189,23 @@ def ring(ctx: Context, id: int) -> None:
 
 
 def _cities(ctx: Context) -> list[Widget]:
-    now = ctx.now
+    moment = ctx.now
     body: list[Widget] = [
         Spacer(24),
-        Text(f"{now:%H:%M}", style="display", align="center", id="digital_clock"),
-        Text(f"{now:%A}, {now.day} {now:%B}", style="caption", align="center"),
+        Text(f"{moment:%H:%M}", style="display", align="center", id="digital_clock"),
+        Text(f"{moment:%A}, {moment.day} {moment:%B}", style="caption", align="center"),
         Spacer(24),
     ]
     for row in ctx.db.rows("cities"):
-        there = city_time(now, row["name"])
+        there = city_time(moment, row["name"])
         remove = IconButton("close", f"Remove {row['name']}", do(remove_city, id=row["_id"]))
         body.append(Item(row["name"], f"{there:%H:%M}, {there:%A}", "pin", end=remove))
     return body
 
 
-def city_time(now: datetime, city: str) -> datetime:
-    """Return the time in a city when the phone's clock shows `now`."""
-    return now + timedelta(hours=CITIES[city])
+def city_time(moment: datetime, city: str) -> datetime:
+    """Return the time in a city when the phone's clock shows `moment`."""
+    return moment + timedelta(hours=CITIES[city])
 
 
 def choose_city(ctx: Context) -> Screen:
@@ -229,7 +229,7 @@ def _hms(seconds: int) -> str:
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
-def _state(ctx: Context, table: str) -> dict[str, Any]:
+def _state(ctx: Context, table: str) -> Columns:
     return dict(ctx.db.get(table, 1) or {})
 
 

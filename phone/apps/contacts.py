@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.content.people import person
 from turnwise.phone.toolkit.app import App, Context, Converted, Provider
 from turnwise.phone.toolkit.handlers import do, keeps, opens
+from turnwise.phone.toolkit.tables import Columns, Value
 from turnwise.phone.toolkit.tables import Row as Record
 from turnwise.phone.toolkit.widgets import (
     Avatar,
@@ -41,7 +42,7 @@ def fill(ctx: Context) -> None:
     people: dict[str, Record] = {}
     while len(people) < 42:
         drawn = person(random)
-        row: dict[str, Any] = {"first": drawn.first, "last": drawn.last, "phone": drawn.phone, "email": drawn.email}
+        row: Columns = {"first": drawn.first, "last": drawn.last, "phone": drawn.phone, "email": drawn.email}
         row |= {"label": random.pick(LABELS[:3]), "company": drawn.company if random.chance(0.4) else ""}
         row |= {"address": drawn.address if random.chance(0.6) else "", "starred": int(random.chance(0.12))}
         people.setdefault(f"{drawn.first} {drawn.last}", row)
@@ -50,12 +51,12 @@ def fill(ctx: Context) -> None:
 
 def contacts(ctx: Context) -> Screen:
     """Everybody by name, or the favourites."""
-    tab, wanted = str(ctx.get("tab", "all")), str(ctx.get("query", "")).casefold()
+    tab, query = str(ctx.get("tab", "all")), str(ctx.get("query", "")).casefold()
     rows = ctx.db.rows("contacts", order=lambda row: (str(row["first"]).casefold(), str(row["last"]).casefold()))
     if tab == "starred":
         rows = [row for row in rows if row["starred"]]
-    if wanted:
-        rows = [row for row in rows if wanted in f"{name_of(row)} {row['phone']} {row['company']}".casefold()]
+    if query:
+        rows = [row for row in rows if query in f"{name_of(row)} {row['phone']} {row['company']}".casefold()]
     body: Widget = List(rows, _person) if rows else Empty("person", "No contacts")
     return Screen(
         "Contacts",
@@ -105,7 +106,7 @@ def contact(ctx: Context, id: int) -> Screen:
         ]
     )
     shown = ((row["phone"], row["label"], "phone"), (row["email"], "Email", "mail"), (row["address"], "Address", "pin"))
-    details = [Item(value, what, icon, on_long_press=do(copy, text=value)) for value, what, icon in shown if value]
+    details = [Item(value, label, icon, on_long_press=do(copy, text=value)) for value, label, icon in shown if value]
     notes = [Divider(), Text(row["notes"], selectable=True, id="notes")] if row["notes"] else []
     return Screen(
         "",
@@ -239,18 +240,18 @@ def _type_number(row: Record) -> int:
     return _TYPES.get(str(row["label"]), _TYPES["Other"])
 
 
-def _label(number: Any) -> str:
-    if number in (None, ""):
+def _label(number: Value) -> str:
+    if number is None or number == "":
         return LABELS[0]
-    return next((label for label, known in _TYPES.items() if known == int(number)), "Other")
+    return next((label for label, code in _TYPES.items() if code == int(number)), "Other")
 
 
-def _clean(row: dict[str, Any], before: Record) -> dict[str, Any]:
+def _clean(row: Columns, before: Record) -> Columns:
     """Give a contact without a label the one that the form starts with."""
     return {**row, "label": row.get("label") or LABELS[0]}
 
 
-_COLUMNS: dict[str, str | Converted | Callable[[Any], str]] = {
+_COLUMNS: dict[str, str | Converted | Callable[[Record], str]] = {
     "display_name": name_of,
     "number": "phone",
     "data1": "phone",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.apps.dialer_calls import (
     INCOMING,
@@ -23,6 +23,7 @@ from turnwise.phone.content.plans import CONTACTS, digits, name_of_number, peopl
 from turnwise.phone.screen.parts import format_date
 from turnwise.phone.toolkit.app import App, Context, Provider, to_clock, to_datetime
 from turnwise.phone.toolkit.handlers import do, keeps, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.tables import Row as Record
 from turnwise.phone.toolkit.widgets import (
     Avatar,
@@ -62,13 +63,13 @@ _RESPONSES: Final = (
 def fill(ctx: Context) -> None:
     """Write the calls of the last two weeks, a few blocked numbers, and the quick responses."""
     random = ctx.random
-    known = [who.phone for who in random.shuffled(people(ctx))[:9]]
-    rows: list[dict[str, Any]] = []
+    numbers = [who.phone for who in random.shuffled(people(ctx))[:9]]
+    rows: list[Columns] = []
     when = ctx.now
     for _ in range(24):
         when -= timedelta(minutes=random.between(15, 1200))
         when -= timedelta(hours=9 if when.hour < 8 else 0)  # nobody calls at night
-        number = random.pick(_STRANGERS[2:]) if random.chance(0.15) else random.pick(known)
+        number = random.pick(_STRANGERS[2:]) if random.chance(0.15) else random.pick(numbers)
         kind = random.weighted({INCOMING: 4, OUTGOING: 5, MISSED: 3, REJECTED: 1})
         seconds = random.between(20, 1500) if kind in (INCOMING, OUTGOING) else 0
         rows.append({"number": number, "date": to_clock(when) * 1000, "duration": seconds, "type": kind})
@@ -108,10 +109,8 @@ def _favourites(ctx: Context) -> list[Widget]:
 
 
 def _contacts(ctx: Context) -> list[Widget]:
-    wanted = str(ctx.get("query", "")).casefold().strip()
-    rows = [
-        row for row in callable_contacts(ctx) if wanted in f"{row['first']} {row['last']} {row['phone']}".casefold()
-    ]
+    query = str(ctx.get("query", "")).casefold().strip()
+    rows = [row for row in callable_contacts(ctx) if query in f"{row['first']} {row['last']} {row['phone']}".casefold()]
     return [List(rows, _person)] if rows else [Empty("person", "No contacts")]
 
 
@@ -176,18 +175,18 @@ def history(ctx: Context, number: str) -> Screen:
         )
         for row in rows
     ]
-    known = name != number
+    saved = name != number
     buttons: list[Widget] = [Button("Call", do(call_number, number=number), icon="phone", wide=True)]
     if MESSAGES in ctx.phone.apps:
         buttons.append(Button("Message", do(write_to, number=number), kind="tonal", icon="chat", wide=True))
     block = "Unblock number" if blocks_of(ctx, number) else "Block number"
-    more = [Item("Add to contacts", "", "add", on_tap=do(add_contact, number=number))] if not known else []
+    more = [Item("Add to contacts", "", "add", on_tap=do(add_contact, number=number))] if not saved else []
     return Screen(
         "",
         [
             Row([Avatar(name, size=64), Text(name, style="headline", lines=1, id="name")]),
             Spacer(4),
-            Text(number, style="caption", selectable=True, id="number") if known else Spacer(0),
+            Text(number, style="caption", selectable=True, id="number") if saved else Spacer(0),
             Spacer(16),
             Row(buttons),
             Spacer(8),
@@ -201,8 +200,8 @@ def history(ctx: Context, number: str) -> Screen:
 
 
 def _length(seconds: int) -> str:
-    minutes, rest = divmod(seconds, 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    minutes, remaining = divmod(seconds, 60)
+    return f"{minutes} min {remaining} s" if minutes else f"{remaining} s"
 
 
 def write_to(ctx: Context, number: str) -> None:
@@ -228,9 +227,9 @@ def flip_blocked(ctx: Context, number: str) -> None:
 
 def confirm(ctx: Context, number: str) -> Dialog:
     """Ask whether the calls with a number, or all calls for "", are deleted."""
-    what = f"All calls with {who_is(ctx, number)}" if number else "All calls"
+    subject = f"All calls with {who_is(ctx, number)}" if number else "All calls"
     buttons = cancel_or("Delete", do(delete_calls, number=number), kind="danger")
-    return Dialog("Delete call history?", [Text(f"{what} will be deleted from this phone.")], buttons)
+    return Dialog("Delete call history?", [Text(f"{subject} will be deleted from this phone.")], buttons)
 
 
 def delete_calls(ctx: Context, number: str) -> None:

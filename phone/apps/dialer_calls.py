@@ -6,11 +6,12 @@ is what a call from outside calls.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.content.plans import CONTACTS, digits, name_of_number
 from turnwise.phone.toolkit.app import Context, to_clock
 from turnwise.phone.toolkit.handlers import do, keeps, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.tables import Row as Record
 from turnwise.phone.toolkit.widgets import (
     Avatar,
@@ -64,12 +65,12 @@ def call_number(ctx: Context, number: str = "") -> None:
     if ongoing_call(ctx):
         ctx.snackbar("There is a call already")
         return
-    known = next(
+    saved = next(
         (str(row["phone"]) for row in callable_contacts(ctx) if digits(str(row["phone"])) == digits(number)), number
     )
-    now = to_clock(ctx.now)
-    log = ctx.db.insert("calls", number=known, date=now * 1000, duration=0, type=OUTGOING)
-    ctx.db.insert("ongoing", number=known, call=log, started=0)
+    clock = to_clock(ctx.now)
+    log = ctx.db.insert("calls", number=saved, date=clock * 1000, duration=0, type=OUTGOING)
+    ctx.db.insert("ongoing", number=saved, call=log, started=0)
     ctx.later(4, do(connect, call=log))
     ctx.open(call)
 
@@ -175,7 +176,7 @@ def respond(ctx: Context, id: int) -> None:
     """Refuse the call with a message."""
     row, response = ongoing_call(ctx), ctx.db.get("responses", id)
     if row and response and MESSAGES in ctx.phone.apps:
-        sent: dict[str, Any] = {"body": str(response["text"]), "date": to_clock(ctx.now) * 1000, "type": 2}
+        sent: Columns = {"body": str(response["text"]), "date": to_clock(ctx.now) * 1000, "type": 2}
         ctx.of(MESSAGES).insert("sms", address=str(row["number"]), **sent)
     decline(ctx)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.toolkit.app import App, Context
 from turnwise.phone.toolkit.handlers import do, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.tables import Row as Record
 from turnwise.phone.toolkit.widgets import (
     Card,
@@ -45,7 +46,7 @@ _NOTES: Final = ("", "", "paid in cash", "shared with Nora", "to be refunded", "
 def fill(ctx: Context) -> None:
     """Draw some thirty entries of the last six weeks."""
     random = ctx.random
-    rows: list[dict[str, Any]] = []
+    rows: list[Columns] = []
     for _ in range(random.between(26, 34)):
         category = random.pick(CATEGORIES)
         day = ctx.today - timedelta(days=random.between(0, 44))
@@ -80,15 +81,15 @@ def expenses(ctx: Context) -> Screen:
     """The entries of a month with its total, or the sums of its categories."""
     tab, chosen = str(ctx.get("tab", "list")), str(ctx.get("category", ""))
     month = str(ctx.get("month", ctx.today.isoformat()[:7]))
-    wanted = str(ctx.get("query", "")).casefold().strip()
-    rows = [row for row in ctx.db.rows("expenses") if wanted or str(row["date"]).startswith(month)]
-    rows = [row for row in rows if wanted in f"{row['name']} {row['note']}".casefold()]
+    query = str(ctx.get("query", "")).casefold().strip()
+    rows = [row for row in ctx.db.rows("expenses") if query or str(row["date"]).startswith(month)]
+    rows = [row for row in rows if query in f"{row['name']} {row['note']}".casefold()]
     if chosen:
         rows = [row for row in rows if row["category"] == chosen]
     rows.sort(key=lambda row: (row["date"], row["_id"]), reverse=True)
     body = _sums(rows) if tab == "sums" else _entries(rows)
     chips = [Chip(name, do(show_category, name=name), name == chosen) for name in CATEGORIES]
-    title = "All months" if wanted else month_text(month)
+    title = "All months" if query else month_text(month)
     return Screen(
         "Expenses",
         [*body, Spacer(80)],
@@ -205,7 +206,7 @@ def form(ctx: Context, id: int = 0) -> Screen:
 
 def save(ctx: Context, id: int) -> None:
     """Write the form into the database, unless name or amount is missing."""
-    values: dict[str, Any] = {key: str(ctx.form[key]).strip() for key in ("name", "category", "date", "note")}
+    values: Columns = {key: str(ctx.form[key]).strip() for key in ("name", "category", "date", "note")}
     values["amount"] = cents_of(str(ctx.form["amount"]))
     if not values["name"] or values["amount"] < 0:
         ctx.snackbar("Enter a name and an amount such as 12.50")
@@ -220,9 +221,9 @@ def save(ctx: Context, id: int) -> None:
 def confirm(ctx: Context, id: int) -> Dialog:
     """Ask whether an entry is deleted."""
     row = ctx.db.get("expenses", id)
-    what = f"{row['name']}, {money(row['amount'])}" if row else "The entry"
+    label = f"{row['name']}, {money(row['amount'])}" if row else "The entry"
     buttons = cancel_or("Delete", do(delete, id=id), kind="danger")
-    return Dialog("Delete this expense?", [Text(what)], buttons)
+    return Dialog("Delete this expense?", [Text(label)], buttons)
 
 
 def delete(ctx: Context, id: int) -> None:

@@ -72,19 +72,19 @@ def _folder_name(path: str) -> str:
 
 def files(ctx: Context, folder: str = ROOT) -> Screen:
     """What lies in a folder; with a search, all files below it whose name has the words."""
-    wanted, order = str(ctx.get("query", "")).casefold().strip(), str(ctx.get("order", "Name"))
+    query, order = str(ctx.get("query", "")).casefold().strip(), str(ctx.get("order", "Name"))
     inside, paths = storage.names(ctx.phone, folder)
-    if wanted:
-        inside = [path for path in storage.folders(ctx.phone, folder) if wanted in posixpath.basename(path).casefold()]
-        paths = [path for path in ctx.files(folder) if wanted in posixpath.basename(path).casefold()]
-    kept = ctx.phone.files
+    if query:
+        inside = [path for path in storage.folders(ctx.phone, folder) if query in posixpath.basename(path).casefold()]
+        paths = [path for path in ctx.files(folder) if query in posixpath.basename(path).casefold()]
+    stored = ctx.phone.files
     if order == "Size":
-        paths.sort(key=lambda path: (-len(kept[path].data), path))
+        paths.sort(key=lambda path: (-len(stored[path].data), path))
     elif order == "Date":
-        paths.sort(key=lambda path: (-kept[path].modified, path))
+        paths.sort(key=lambda path: (-stored[path].modified, path))
     rows = [(True, path) for path in inside] + [(False, path) for path in paths]
     chips = [Chip(name, keeps("order", name), name == order) for name in ("Name", "Size", "Date")]
-    empty = Empty("search", "Nothing found") if wanted else Empty("folder", "This folder is empty")
+    empty = Empty("search", "Nothing found") if query else Empty("folder", "This folder is empty")
     actions = [IconButton("more", "More options", opens(commands, path=folder))] if folder != ROOT else []
     return Screen(
         "Files" if folder == ROOT else posixpath.basename(folder),
@@ -104,9 +104,9 @@ def _row(ctx: Context, is_folder: bool, path: str) -> Item:
         count = len(inside) + len(paths)
         about = "1 item" if count == 1 else f"{count} items"
         return Item(name, about, "folder", end=end, on_tap=opens(files, folder=path), on_long_press=held)
-    found = ctx.phone.files[path]
-    when = to_datetime(found.modified)
-    about = f"{size_text(len(found.data))}, {when.day} {when:%b %Y}"
+    content = ctx.phone.files[path]
+    when = to_datetime(content.modified)
+    about = f"{size_text(len(content.data))}, {when.day} {when:%b %Y}"
     return Item(name, about, _icon(path), end=end, on_tap=opens(file, path=path), on_long_press=held)
 
 
@@ -122,11 +122,11 @@ def commands(ctx: Context, path: str) -> Menu:
 
 def file(ctx: Context, path: str) -> Screen:
     """One file: the text of a text file, and its details."""
-    found = ctx.phone.files.get(path)
-    if found is None:
+    content = ctx.phone.files.get(path)
+    if content is None:
         return Screen("", [Empty("file", "This file is gone")])
     try:
-        lines = found.data.decode().splitlines() if b"\0" not in found.data else []
+        lines = content.data.decode().splitlines() if b"\0" not in content.data else []
     except UnicodeDecodeError:
         lines = []
     body: list[Widget] = [Text(line, selectable=True) if line else Spacer(10) for line in lines[:200]]
@@ -143,16 +143,16 @@ def file(ctx: Context, path: str) -> Screen:
 
 def details(ctx: Context, path: str) -> Dialog:
     """Name, place, size and date."""
-    found = ctx.phone.files.get(path)
-    inside = [path] if found else ctx.files(path)
+    file = ctx.phone.files.get(path)
+    inside = [path] if file else ctx.files(path)
     size = sum(len(ctx.phone.files[name].data) for name in inside)
     rows = [
         Item(posixpath.basename(path), "Name"),
         Item(_folder_name(posixpath.dirname(path)), "Location"),
         Item(f"{size_text(size)} ({size} bytes)", "Size"),
     ]
-    if found:
-        when = to_datetime(found.modified)
+    if file:
+        when = to_datetime(file.modified)
         rows.append(Item(f"{when.day} {when:%B %Y}, {when:%H:%M}", "Changed"))
     else:
         rows.append(Item(str(len(inside)), "Files"))
@@ -209,8 +209,8 @@ def choose_folder(ctx: Context, path: str, keep: bool) -> Screen:
     """The folders that a file or folder can go to."""
     here = posixpath.dirname(path)
     every = [ROOT, *storage.folders(ctx.phone)]
-    found = [f for f in every if f not in (here, path) and not f.startswith(path + "/")]
-    rows = [Item(_folder_name(f), icon="folder", on_tap=do(put, path=path, folder=f, keep=keep)) for f in found]
+    targets = [f for f in every if f not in (here, path) and not f.startswith(path + "/")]
+    rows = [Item(_folder_name(f), icon="folder", on_tap=do(put, path=path, folder=f, keep=keep)) for f in targets]
     return Screen("Copy to" if keep else "Move to", [Section(posixpath.basename(path)), *rows], up_icon="close")
 
 
@@ -227,9 +227,9 @@ def put(ctx: Context, path: str, folder: str, keep: bool) -> None:
 
 def confirm(ctx: Context, path: str) -> Dialog:
     """Ask whether a file or folder is deleted."""
-    what = "file" if path in ctx.phone.files else "folder and everything in it"
+    kind = "file" if path in ctx.phone.files else "folder and everything in it"
     buttons = cancel_or("Delete", do(delete, path=path), kind="danger")
-    return Dialog("Delete?", [Text(f"The {what} “{posixpath.basename(path)}” will be deleted.")], buttons)
+    return Dialog("Delete?", [Text(f"The {kind} “{posixpath.basename(path)}” will be deleted.")], buttons)
 
 
 def delete(ctx: Context, path: str) -> None:

@@ -72,9 +72,9 @@ def _when(ctx: Context, path: str) -> datetime:
 
 
 def _shapes(ctx: Context, path: str) -> tuple[Shape, ...]:
-    found = drawing_of(ctx.read_file(path) or b"")
-    if found:
-        return scene(*found)
+    drawing = drawing_of(ctx.read_file(path) or b"")
+    if drawing:
+        return scene(*drawing)
     frame = Shape("box", ((0, 0), (WIDTH, HEIGHT)), "field")
     return (frame, Shape("text", ((WIDTH / 2, HEIGHT / 2),), "muted", 9, posixpath.basename(path)[:16]))
 
@@ -159,9 +159,9 @@ def picture(ctx: Context, path: str) -> Screen:
 
 def flip(ctx: Context, path: str) -> None:
     """Add the picture to the favourites, or remove it."""
-    found = ctx.db.rows("favourites", **_place(path))
-    if found:
-        ctx.db.delete("favourites", found[0]["_id"])
+    favourites = ctx.db.rows("favourites", **_place(path))
+    if favourites:
+        ctx.db.delete("favourites", favourites[0]["_id"])
     else:
         ctx.db.insert("favourites", **_place(path))
 
@@ -180,8 +180,8 @@ def details(ctx: Context, path: str) -> Dialog:
 
 def choose_album(ctx: Context, path: str) -> Screen:
     """The other albums."""
-    found = [a for a in _albums(ctx) if a != posixpath.dirname(path)]
-    rows = [Item(posixpath.basename(a), icon="folder", on_tap=do(move_to, path=path, album=a)) for a in found]
+    targets = [a for a in _albums(ctx) if a != posixpath.dirname(path)]
+    rows = [Item(posixpath.basename(a), icon="folder", on_tap=do(move_to, path=path, album=a)) for a in targets]
     return Screen("Move to album", rows, up_icon="close")
 
 

@@ -12,6 +12,7 @@ from turnwise.phone.content.plans import owner, people, plans
 from turnwise.phone.screen.parts import format_date
 from turnwise.phone.toolkit.app import App, Context, to_clock, to_datetime
 from turnwise.phone.toolkit.handlers import do, keeps, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.tables import Row as Record
 from turnwise.phone.toolkit.widgets import (
     Avatar,
@@ -49,7 +50,7 @@ FOLDERS: Final = {
 def fill(ctx: Context) -> None:
     """Write mails of colleagues and companies, and those in which appointments were made."""
     random, me = ctx.random, owner(ctx)
-    rows: list[dict[str, Any]] = []
+    rows: list[Columns] = []
 
     def add(when: datetime, folder: str, name: str, address: str, subject: str, body: str, **more: Any) -> None:
         row = {"folder": folder, "name": name, "address": address, "recipient": me.email, "subject": subject}
@@ -172,10 +173,10 @@ def show_folder(ctx: Context, folder: str) -> None:
 
 def search(ctx: Context) -> Screen:
     """Mails of all folders that contain a text."""
-    wanted = str(ctx.get("query", "")).casefold().strip()
+    query = str(ctx.get("query", "")).casefold().strip()
     rows = ctx.db.rows("mails", order=lambda row: (-row["date"], -row["_id"]))
-    rows = [row for row in rows if wanted and wanted in _searched(row) and row["folder"] != "Trash"]
-    text = "No mails found" if wanted else "Search senders, subjects and texts"
+    rows = [row for row in rows if query and query in _searched(row) and row["folder"] != "Trash"]
+    text = "No mails found" if query else "Search senders, subjects and texts"
     body: Widget = List(rows, lambda row: _entry(ctx, row)) if rows else Empty("search", text)
     return Screen("Search", [body], top=[TextField("query", "Search mails", icon="search"), Spacer(4)])
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from turnwise.phone.content.plans import CONTACTS, owner
 from turnwise.phone.toolkit.app import Context, to_clock
 from turnwise.phone.toolkit.handlers import do, keeps, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.widgets import Button, Dialog, IconButton, Item, Screen, Sheet, TextField, Widget
 
 
@@ -29,8 +28,8 @@ def forward(ctx: Context, id: int) -> None:
     """Send a mail on to somebody, with its attachments."""
     row = ctx.db.get("mails", id)
     if row:
-        kept = {"body": str(row["body"]), "attachments": str(row["attachments"])}
-        ctx.open(compose, subject=f"Fwd: {row['subject']}", **kept)
+        content = {"body": str(row["body"]), "attachments": str(row["attachments"])}
+        ctx.open(compose, subject=f"Fwd: {row['subject']}", **content)
 
 
 def write(ctx: Context, to: str = "", email: str = "", subject: str = "", body: str = "", text: str = "") -> None:
@@ -42,8 +41,8 @@ def compose(
     ctx: Context, draft: int = 0, recipient: str = "", subject: str = "", body: str = "", attachments: str = ""
 ) -> Screen:
     """The form of a mail that is being written."""
-    given = {"recipient": recipient, "subject": subject, "body": body, "attachments": attachments}
-    row = ctx.db.get("mails", draft) or given
+    blank = {"recipient": recipient, "subject": subject, "body": body, "attachments": attachments}
+    row = ctx.db.get("mails", draft) or blank
     files = str(ctx.get("attachments", row["attachments"]))
     to = str(ctx.get("recipient", row["recipient"]))
     names = [name for name in files.split(", ") if name]
@@ -69,16 +68,16 @@ def compose(
 
 
 def _suggestions(ctx: Context, typed: str) -> list[Widget]:
-    wanted = typed.strip().casefold()
-    if len(wanted) < 2 or CONTACTS not in ctx.phone.apps:
+    query = typed.strip().casefold()
+    if len(query) < 2 or CONTACTS not in ctx.phone.apps:
         return []
     rows = ctx.of(CONTACTS).rows("contacts", order=lambda row: (row["first"].casefold(), row["last"].casefold()))
-    found: list[Widget] = []
+    suggestions: list[Widget] = []
     for row in rows:
         name = full_name(str(row["first"]), str(row["last"]))
-        if row["email"] and wanted in f"{name} {row['email']}".casefold() and wanted != str(row["email"]).casefold():
-            found.append(Item(name, str(row["email"]), "", name, on_tap=keeps("recipient", str(row["email"]))))
-    return found[:3]
+        if row["email"] and query in f"{name} {row['email']}".casefold() and query != str(row["email"]).casefold():
+            suggestions.append(Item(name, str(row["email"]), "", name, on_tap=keeps("recipient", str(row["email"]))))
+    return suggestions[:3]
 
 
 def choose_file(ctx: Context, attached: str) -> Sheet:
@@ -112,7 +111,7 @@ def _written(ctx: Context, attached: str) -> dict[str, str]:
 
 def _store(ctx: Context, draft: int, folder: str, values: dict[str, str]) -> None:
     me = owner(ctx)
-    row: dict[str, Any] = {**values, "folder": folder, "name": full_name(me.first, me.last), "address": me.email}
+    row: Columns = {**values, "folder": folder, "name": full_name(me.first, me.last), "address": me.email}
     row |= {"date": to_clock(ctx.now) * 1000}
     if draft:
         ctx.db.update("mails", draft, **row)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.apps.maps_directions import choose_place, direct, directions
 from turnwise.phone.apps.maps_drawing import SCALES, MapView, Mark, drawn, here, marks, pin, spots_of
@@ -22,8 +22,8 @@ from turnwise.phone.apps.maps_search import (
 from turnwise.phone.apps.maps_town import HEIGHT, NAME, WIDTH, Point
 from turnwise.phone.toolkit.app import App, Context
 from turnwise.phone.toolkit.handlers import do, keeps, opens
+from turnwise.phone.toolkit.tables import Columns, Table
 from turnwise.phone.toolkit.tables import Row as Record
-from turnwise.phone.toolkit.tables import Table
 from turnwise.phone.toolkit.widgets import (
     Button,
     Card,
@@ -69,8 +69,8 @@ def fill(ctx: Context) -> None:
     ctx.db.fill("places", rows)
     ctx.db.fill("reviews", lambda: reviews_of(seed, rows))
     random = ctx.random
-    for place in random.shuffled(range(1, len(rows) + 1))[: random.between(3, 6)]:
-        ctx.db.insert("saved", place=place, list=random.pick(LISTS))
+    for key in random.shuffled(range(1, len(rows) + 1))[: random.between(3, 6)]:
+        ctx.db.insert("saved", place=key, list=random.pick(LISTS))
 
 
 # The map
@@ -115,16 +115,16 @@ def _map(ctx: Context, group: str) -> Picture:
     view = _view(ctx)
     chosen = ctx.db.get("places", int(ctx.get("place", 0)))
     buttons, tools = _tools(view)
-    found = _marks(ctx.db.tables["places"], view, group, chosen["_id"] if chosen else 0)
+    shown = _marks(ctx.db.tables["places"], view, group, chosen["_id"] if chosen else 0)
     located = ctx.setting("location_mode", "secure") != "0"
     below = here(me(ctx.phone.seed), view.scale) if located else []
     above = pin((chosen["x"], chosen["y"]), view.scale) if chosen else []
     return Picture(
-        drawn(ctx.phone.seed, view, below, found, [*above, *tools]),
+        drawn(ctx.phone.seed, view, below, shown, [*above, *tools]),
         view.width,
         view.height,
         f"Map of {NAME}",
-        (*spots_of(found, show), *buttons),
+        (*spots_of(shown, show), *buttons),
         on_drag=do(drag),
         origin=(view.left, view.top),
         cut=True,
@@ -209,8 +209,8 @@ def _result(ctx: Context, row: Record) -> Item:
 def clear(ctx: Context) -> None:
     """Show the map again instead of the results."""
     page = ctx.phone.page
-    kept = {key: value for key, value in page.values.items() if key != "query"}
-    ctx.phone.change_page(replace(page, values=kept, focus="", selection=(0, 0), keyboard=False, scroll=None))
+    values = {key: value for key, value in page.values.items() if key != "query"}
+    ctx.phone.change_page(replace(page, values=values, focus="", selection=(0, 0), keyboard=False, scroll=None))
 
 
 def view(ctx: Context, q: str = "") -> None:
@@ -274,10 +274,12 @@ def _today(ctx: Context, row: Record) -> str:
     if not hours:
         return "closed today"
     opens, closes = hours.split("-")
-    now = f"{ctx.now:%H:%M}"
+    moment = f"{ctx.now:%H:%M}"
     if hours == "00:00-24:00":
         return "always open"
-    return f"open until {closes}" if opens <= now < closes else f"opens at {opens}" if now < opens else "closed now"
+    return (
+        f"open until {closes}" if opens <= moment < closes else f"opens at {opens}" if moment < opens else "closed now"
+    )
 
 
 def _hours(hours: str) -> str:
@@ -390,7 +392,7 @@ def drop_review(ctx: Context, id: int) -> None:
     ctx.snackbar("Review deleted")
 
 
-_PLACE: Final[dict[str, Any]] = {
+_PLACE: Final[Columns] = {
     **dict.fromkeys(("name", "kind", "address", "phone", "weekdays", "saturday", "sunday"), str),
     "rating": float,
     "x": int,

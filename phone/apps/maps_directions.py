@@ -106,10 +106,10 @@ def choose_place(ctx: Context, which: str) -> Screen:
         return Item(row["name"], about, icon_of(row), on_tap=do(set_end, which=which, id=row["_id"]))
 
     own = [] if query else [Item("My location", "Where this phone is", "locate", on_tap=do(set_end, which=which, id=0))]
-    found: list[Widget] = [List(rows, item)] if rows else [Empty("map", "No places found")]
+    results: list[Widget] = [List(rows, item)] if rows else [Empty("map", "No places found")]
     return Screen(
         "Choose start" if which == "start" else "Choose destination",
-        [*own, *found],
+        [*own, *results],
         top=[TextField("query", "Search places", icon="search"), Spacer(4)],
         up_icon="close",
     )

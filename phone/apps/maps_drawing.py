@@ -69,25 +69,25 @@ def _scaled(shapes: Iterable[Shape], scale: float) -> Iterator[Shape]:
         yield Shape(shape.kind, points, shape.colour, shape.width, shape.text, shape.radius, shape.angle, shape.halo)
 
 
-def _ground(found: Town, seed: int | str, zoom: int, font: float) -> Iterator[Shape]:
+def _ground(plan: Town, seed: int | str, zoom: int, font: float) -> Iterator[Shape]:
     scale = SCALES[zoom]
     yield from _meadows(seed)
-    for park in found.parks:
+    for park in plan.parks:
         yield Shape("polygon", park.outline, "map_park")
-    yield Shape("polygon", found.market.outline, "map_market")
+    yield Shape("polygon", plan.market.outline, "map_market")
     if zoom >= _BUILT_FROM:
-        yield from _trees(found.parks, seed)
-    yield Shape("polygon", found.lake, "map_water")
-    yield Shape("line", found.river, "map_water", max(8.0, 68 * scale))
+        yield from _trees(plan.parks, seed)
+    yield Shape("polygon", plan.lake, "map_water")
+    yield Shape("line", plan.river, "map_water", max(8.0, 68 * scale))
     if zoom >= _BUILT_FROM:
-        yield from _buildings(found, seed)
-    yield from _railway(found, scale)
+        yield from _buildings(plan, seed)
+    yield from _railway(plan, scale)
     for part in (_casing, _surface):
         for kind in _STREETS:
-            for _, own, line in (*found.lines, *found.roads):
+            for _, own, line in (*plan.lines, *plan.roads):
                 if own == kind:
                     yield from part(kind, line, scale)
-    yield from _names(found, zoom, font)
+    yield from _names(plan, zoom, font)
 
 
 def _meadows(seed: int | str) -> Iterator[Shape]:
@@ -112,20 +112,20 @@ def _blob(x: float, y: float, wide: float, high: float, random: KeyedRandom) -> 
     return tuple(points)
 
 
-def _buildings(found: Town, seed: int | str) -> Iterator[Shape]:
+def _buildings(plan: Town, seed: int | str) -> Iterator[Shape]:
     random = KeyedRandom(f"{seed}/maps/buildings")
-    free = [park.outline for park in (*found.parks, found.market)]
-    for edge in found.edges:
+    free = [park.outline for park in (*plan.parks, plan.market)]
+    for edge in plan.edges:
         if edge.kind != "path":
-            for outline in _row_of_houses(found, edge, random):
+            for outline in _row_of_houses(plan, edge, random):
                 middle = (sum(x for x, _ in outline) / 4, sum(y for _, y in outline) / 4)
-                wet = min(math.dist(middle, point) for point in found.river) < 72
+                wet = min(math.dist(middle, point) for point in plan.river) < 72
                 if not wet and not any(_within(middle, park) for park in free):
                     yield Shape("polygon", outline, "map_building")
 
 
-def _row_of_houses(found: Town, edge: Edge, random: KeyedRandom) -> Iterator[tuple[Point, ...]]:
-    a, b = found.crossings[edge.start], found.crossings[edge.end]
+def _row_of_houses(plan: Town, edge: Edge, random: KeyedRandom) -> Iterator[tuple[Point, ...]]:
+    a, b = plan.crossings[edge.start], plan.crossings[edge.end]
     right, down = (b[0] - a[0]) / edge.length, (b[1] - a[1]) / edge.length
     for side in (1, -1):
         at = 38.0
@@ -160,9 +160,9 @@ def _trees(parks: Sequence[Park], seed: int | str) -> Iterator[Shape]:
                 yield Shape("disc", ((x - size, y - size), (x + size, y + size)), "map_tree")
 
 
-def _railway(found: Town, scale: float) -> Iterator[Shape]:
-    yield Shape("line", found.railway, "map_rail", max(1.6, 6 * scale))
-    for a, b in zip(found.railway, found.railway[1:], strict=False):
+def _railway(plan: Town, scale: float) -> Iterator[Shape]:
+    yield Shape("line", plan.railway, "map_rail", max(1.6, 6 * scale))
+    for a, b in zip(plan.railway, plan.railway[1:], strict=False):
         length = math.dist(a, b)
         right, down = (b[0] - a[0]) / length, (b[1] - a[1]) / length
         for n in range(0, round(length), 34):
@@ -193,23 +193,23 @@ def _stroke(line: tuple[Point, ...], colour: str, width: float, scale: float) ->
         yield Shape("disc", ((x - reach, y - reach), (x + reach, y + reach)), colour)
 
 
-def _names(found: Town, zoom: int, font: float) -> Iterator[Shape]:
+def _names(plan: Town, zoom: int, font: float) -> Iterator[Shape]:
     """Yield the names of streets along them, of the river and of the market."""
     scale = SCALES[zoom]
     size = (8.0 if zoom < _NAMED_FROM else 9.5) * font
-    for name, kind, line in found.lines:
+    for name, kind, line in plan.lines:
         if zoom == 0 or kind == "path" or (zoom < _NAMED_FROM and kind != "main"):
             continue
         for n, (a, b) in enumerate(itertools.pairwise(line)):
             room = math.dist(a, b) * scale
             if room > len(name) * size * 0.62 and (n % 2 == 0 or len(line) == 2):
                 yield _along(name, a, b, size)
-    middle = len(found.river) // 2
-    yield _along("River Elder", found.river[middle - 2], found.river[middle + 2], size + 1.5)
+    middle = len(plan.river) // 2
+    yield _along("River Elder", plan.river[middle - 2], plan.river[middle + 2], size + 1.5)
     if zoom:
-        (x1, y1), (x2, y2) = found.market.outline[0], found.market.outline[2]
+        (x1, y1), (x2, y2) = plan.market.outline[0], plan.market.outline[2]
         middle_of_market = ((x1 + x2) / 2, (y1 + y2) / 2 + 30 / scale)
-        yield Shape("text", (middle_of_market,), "map_label", size, found.market.name, halo="map_halo")
+        yield Shape("text", (middle_of_market,), "map_label", size, plan.market.name, halo="map_halo")
 
 
 def _along(name: str, a: Point, b: Point, size: float) -> Shape:
@@ -239,7 +239,7 @@ def marks(view: MapView, rows: Iterable[Any], taken: Sequence[Spot]) -> tuple[Ma
         rows: places, the most important first.
         taken: where no mark may be.
     """
-    found: list[Mark] = []
+    result: list[Mark] = []
     scale, left, top, right, bottom = view.scale, view.left, view.top, view.left + view.width, view.top + view.height
     reach = 2 * _MARK + 2
     covered = [Area(spot.left, spot.top, spot.right, spot.bottom) for spot in taken]
@@ -247,27 +247,27 @@ def marks(view: MapView, rows: Iterable[Any], taken: Sequence[Spot]) -> tuple[Ma
         x, y = row["x"] * scale, row["y"] * scale
         if not (left - _MARK < x < right + _MARK and top - _MARK < y < bottom + _MARK):
             continue
-        if any(abs(x - other.x) < reach and abs(y - other.y) < reach for other in found):
+        if any(abs(x - other.x) < reach and abs(y - other.y) < reach for other in result):
             continue
         own = _around(x, y)
         if not any(own.meets(area) for area in covered):
-            found.append(Mark(row["_id"], row["name"], row["kind"], x, y))
-    return tuple(found)
+            result.append(Mark(row["_id"], row["name"], row["kind"], x, y))
+    return tuple(result)
 
 
 def _around(x: float, y: float) -> Area:
     return Area(x - _MARK - 1, y - _MARK - 1, x + _MARK + 1, y + _MARK + 1)
 
 
-def spots_of(found: Iterable[Mark], show: Callable[..., None]) -> list[Spot]:
+def spots_of(shown: Iterable[Mark], show: Callable[..., None]) -> list[Spot]:
     """Return what can be tapped of marks; a tap calls `show(ctx, id=...)`."""
-    return [Spot(*_around(m.x, m.y), f"{m.name}, {m.kind.lower()}", do(show, id=m.id)) for m in found]
+    return [Spot(*_around(m.x, m.y), f"{m.name}, {m.kind.lower()}", do(show, id=m.id)) for m in shown]
 
 
-def _marked(found: Sequence[Mark], zoom: int, size: float) -> Iterator[Shape]:
+def _marked(shown: Sequence[Mark], zoom: int, size: float) -> Iterator[Shape]:
     """Yield marks, and their names where there is room."""
-    full = [_around(mark.x, mark.y) for mark in found]
-    for mark in found:
+    full = [_around(mark.x, mark.y) for mark in shown]
+    for mark in shown:
         x, y = mark.x, mark.y
         kind = KINDS.get(mark.kind, KINDS["Park"])
         yield _round(x, y + 0.8, _MARK, "map_edge")
@@ -310,11 +310,11 @@ def drawn(
     seed: int | str,
     view: MapView,
     below: Sequence[Shape] = (),
-    found: tuple[Mark, ...] = (),
+    shown: tuple[Mark, ...] = (),
     above: Sequence[Shape] = (),
 ) -> Callable[[], tuple[Shape, ...]]:
     """Return a function that returns the ground, shapes, marks and more shapes: it is called for screenshots only."""
-    return partial(_drawn, seed, view.zoom, view.font, tuple(below), found, tuple(above))
+    return partial(_drawn, seed, view.zoom, view.font, tuple(below), shown, tuple(above))
 
 
 def _drawn(
@@ -322,7 +322,7 @@ def _drawn(
     zoom: int,
     font: float,
     below: tuple[Shape, ...],
-    found: tuple[Mark, ...],
+    shown: tuple[Mark, ...],
     above: tuple[Shape, ...],
 ) -> tuple[Shape, ...]:
-    return (*ground(seed, zoom, font), *below, *_marked(found, zoom, 10.0 * font), *above)
+    return (*ground(seed, zoom, font), *below, *_marked(shown, zoom, 10.0 * font), *above)

@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterator, Mapping
 from datetime import date
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from turnwise.phone.apps.maps_town import NAME, Point, StreetPoint, Town, between, town
 from turnwise.phone.content.people import FIRST_NAMES
+from turnwise.phone.toolkit.tables import Columns, Row
 from turnwise.tools.keyed_random import KeyedRandom
 
 __all__ = ["GROUPS", "KINDS", "Kind", "hours_on", "me", "places", "reviews_of"]
@@ -107,24 +108,24 @@ _FAIR: Final = (
 _POOR: Final = ("I waited for half an hour.", "It was loud and crowded.", "Closed when I came, in spite of its hours.")
 
 
-def places(seed: int | str) -> list[dict[str, Any]]:
+def places(seed: int | str) -> list[Columns]:
     """Return the rows of all places of a town."""
     random, ground = KeyedRandom(f"{seed}/maps/places"), town(seed)
-    found: list[dict[str, Any]] = []
+    rows: list[Columns] = []
     taken: set[str] = set()
     for kind, about in KINDS.items():
         count = random.between(about.least, about.most)
         for name in random.shuffled(about.names)[:count]:
-            address, (x, y) = _address(random, ground, taken, found, _wanted(kind, ground))
-            found.append(_row(random, kind, name, address, x, y))
+            address, (x, y) = _address(random, ground, taken, rows, _wanted(kind, ground))
+            rows.append(_row(random, kind, name, address, x, y))
     for park in ground.parks:
         x, y = _middle(park.outline)
         address = _next_to(ground, (x, y))
-        found.append(_row(random, "Park", park.name, address, x, y))
-    return found
+        rows.append(_row(random, "Park", park.name, address, x, y))
+    return rows
 
 
-def _row(random: KeyedRandom, kind: str, name: str, address: str, x: float, y: float) -> dict[str, Any]:
+def _row(random: KeyedRandom, kind: str, name: str, address: str, x: float, y: float) -> Columns:
     phone = f"+1 555 {random.between(200, 999)} {random.between(0, 9999):04d}"
     return {
         "name": name,
@@ -162,7 +163,7 @@ def _middle(outline: tuple[Point, ...]) -> Point:
 
 
 def _address(
-    random: KeyedRandom, ground: Town, taken: set[str], others: list[dict[str, Any]], near: Point | None
+    random: KeyedRandom, ground: Town, taken: set[str], others: list[Columns], near: Point | None
 ) -> tuple[str, Point]:
     """Return a free address, and where it is."""
     for spot, side in _spots(random, ground, near):
@@ -210,18 +211,18 @@ def me(seed: int | str) -> Point:
     return round(x), round(y)
 
 
-def reviews_of(seed: int | str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def reviews_of(seed: int | str, rows: list[Columns]) -> list[Columns]:
     """Return the rows of what visitors have written about places, of which some have none."""
     random = KeyedRandom(f"{seed}/maps/reviews")
-    found = []
-    for place, row in enumerate(rows, 1):
+    reviews = []
+    for key, row in enumerate(rows, 1):
         for author in random.shuffled(FIRST_NAMES)[: random.between(0, 3)]:
             stars = min(5, max(1, round(row["rating"]) + random.between(-1, 1)))
             texts = _GOOD if stars > 3 else _FAIR if stars == 3 else _POOR
-            found.append({"place": place, "author": author, "stars": stars, "text": random.pick(texts)})
-    return found
+            reviews.append({"place": key, "author": author, "stars": stars, "text": random.pick(texts)})
+    return reviews
 
 
-def hours_on(row: Mapping[str, Any], day: date) -> str:
+def hours_on(row: Row, day: date) -> str:
     """Return the hours of a place on a day, such as '09:00-18:00'; "" if it is closed."""
     return str(row[("weekdays", "saturday", "sunday")[max(0, day.weekday() - 4)]])

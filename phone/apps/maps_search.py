@@ -49,8 +49,8 @@ def find_places(ctx: Context, query: str) -> list[Record]:
     words = query.casefold().split()
 
     def fits(row: Record) -> bool:
-        said = f"{row['name']} {row['kind']} {group_of(row)} {row['address']}".casefold()
-        return all(word in said or (word.endswith("s") and word[:-1] in said) for word in words)
+        text = f"{row['name']} {row['kind']} {group_of(row)} {row['address']}".casefold()
+        return all(word in text or (word.endswith("s") and word[:-1] in text) for word in words)
 
     return sorted(filter(fits, ctx.db.rows("places")), key=lambda row: (away(ctx, row), row["_id"]))
 

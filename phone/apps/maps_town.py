@@ -80,13 +80,13 @@ class Town:
 
     def nearest(self, x: float, y: float) -> StreetPoint:
         """Return the spot on a street that is nearest to a point."""
-        best, found = math.inf, StreetPoint(0, 0.0)
+        best, spot = math.inf, StreetPoint(0, 0.0)
         for i, edge in enumerate(self.edges):
             along = _share(self.crossings[edge.start], self.crossings[edge.end], (x, y))
             away = math.dist((x, y), between(self.crossings[edge.start], self.crossings[edge.end], along))
             if away < best:
-                best, found = away, StreetPoint(i, along)
-        return found
+                best, spot = away, StreetPoint(i, along)
+        return spot
 
 
 def between(a: Point, b: Point, share: float) -> Point:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.content.chats import SERVICES, TALKS
 from turnwise.phone.content.people import STREETS
@@ -14,6 +14,7 @@ from turnwise.phone.content.plans import CONTACTS, digits, name_of_number, peopl
 from turnwise.phone.screen.parts import format_date
 from turnwise.phone.toolkit.app import App, Context, Provider, to_clock, to_datetime
 from turnwise.phone.toolkit.handlers import do, keeps, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.tables import Row as Record
 from turnwise.phone.toolkit.widgets import (
     Bubble,
@@ -45,7 +46,7 @@ _PHONE: Final = "org.turnwise.dialer"
 def fill(ctx: Context) -> None:
     """Write what was agreed on with contacts, small talk, and messages of services, over the last two weeks."""
     random = ctx.random
-    messages: list[dict[str, Any]] = []
+    messages: list[Columns] = []
     new: list[tuple[int, str]] = []
 
     def say(when: datetime, address: str, body: str, kind: int, read: bool = True) -> None:
@@ -98,8 +99,8 @@ def _order(row: Record) -> tuple[int, int]:
     return int(row["date"]), int(row["_id"])
 
 
-def _same(one: str, other: str) -> bool:
-    return (digits(one) or one) == (digits(other) or other)
+def _same(number: str, other: str) -> bool:
+    return (digits(number) or number) == (digits(other) or other)
 
 
 def _thread(ctx: Context, address: str) -> list[Record]:
@@ -220,9 +221,9 @@ def delete(ctx: Context, address: str) -> None:
 
 def search(ctx: Context) -> Screen:
     """Messages that contain a text, the newest first."""
-    wanted = str(ctx.get("query", "")).casefold().strip()
-    rows = [row for row in ctx.db.rows("sms", order=_order) if wanted and wanted in _searched(ctx, row)][::-1]
-    text = "No messages found" if wanted else "Search names and messages"
+    query = str(ctx.get("query", "")).casefold().strip()
+    rows = [row for row in ctx.db.rows("sms", order=_order) if query and query in _searched(ctx, row)][::-1]
+    text = "No messages found" if query else "Search names and messages"
     body: Widget = List(rows, lambda row: _conversation(ctx, row, False)) if rows else Empty("search", text)
     return Screen("Search", [body], top=[TextField("query", "Search messages", icon="search"), Spacer(4)])
 
@@ -236,20 +237,20 @@ def _searched(ctx: Context, row: Record) -> str:
 
 def recipient(ctx: Context, forwarded: str = "") -> Screen:
     """Contacts that match what is typed, and the number itself."""
-    wanted = str(ctx.get("to", "")).strip()
+    query = str(ctx.get("to", "")).strip()
     rows: list[Record] = []
     if CONTACTS in ctx.phone.apps:
         rows = ctx.of(CONTACTS).rows("contacts", order=lambda row: (row["first"].casefold(), row["last"].casefold()))
-        rows = [row for row in rows if row["phone"] and _matches(row, wanted)]
+        rows = [row for row in rows if row["phone"] and _matches(row, query)]
 
     def item(row: Record) -> Item:
         name = f"{row['first']} {row['last']}".strip() or str(row["phone"])
         tap = do(choose, address=str(row["phone"]), forwarded=forwarded)
         return Item(name, f"{row['phone']} \u00b7 {row['label']}", "", name, on_tap=tap)
 
-    number = sum(character.isdigit() for character in wanted) >= 3 and not any(c.isalpha() for c in wanted)
-    tap = do(choose, address=wanted, forwarded=forwarded)
-    typed = [Item(f"Send to {wanted}", "", "phone", on_tap=tap)] if number else []
+    number = sum(character.isdigit() for character in query) >= 3 and not any(c.isalpha() for c in query)
+    tap = do(choose, address=query, forwarded=forwarded)
+    typed = [Item(f"Send to {query}", "", "phone", on_tap=tap)] if number else []
     body: list[Widget] = [*typed, List(rows, item)] if rows else list(typed)
     return Screen(
         "Forward to" if forwarded else "New conversation",
@@ -258,17 +259,17 @@ def recipient(ctx: Context, forwarded: str = "") -> Screen:
     )
 
 
-def _matches(row: Record, wanted: str) -> bool:
-    number = digits(wanted)
+def _matches(row: Record, query: str) -> bool:
+    number = digits(query)
     name = f"{row['first']} {row['last']}".casefold()
-    return wanted.casefold() in name or bool(number and number in digits(str(row["phone"])))
+    return query.casefold() in name or bool(number and number in digits(str(row["phone"])))
 
 
 def choose(ctx: Context, address: str, forwarded: str) -> None:
     """Open the conversation with somebody."""
     same = [row for row in _thread(ctx, address) if row["address"]]
-    known = next((row["phone"] for row in _contacts(ctx) if _same(str(row["phone"]), address)), address)
-    ctx.replace(thread, address=str(same[0]["address"]) if same else str(known), text=forwarded)
+    number = next((row["phone"] for row in _contacts(ctx) if _same(str(row["phone"]), address)), address)
+    ctx.replace(thread, address=str(same[0]["address"]) if same else str(number), text=forwarded)
 
 
 def write(ctx: Context, address: str = "", sms_body: str = "", body: str = "") -> None:
@@ -309,8 +310,8 @@ def thread(ctx: Context, address: str, text: str = "") -> Screen:
         moment = to_datetime(row["date"] // 1000)
         if moment.date() != day:
             day = moment.date()
-            said = "Today" if day == ctx.today else format_date(day.isoformat())
-            body += [Spacer(8), Text(said, style="caption", align="center"), Spacer(4)]
+            heading = "Today" if day == ctx.today else format_date(day.isoformat())
+            body += [Spacer(8), Text(heading, style="caption", align="center"), Spacer(4)]
         detail = f"Scheduled for {moment:%H:%M}" if row["type"] == QUEUED else f"{moment:%H:%M}"
         body.append(Bubble(str(row["body"]), row["type"] != INBOX, detail, opens(message, id=row["_id"])))
     send_button = IconButton("send", "Send", do(send, address=address), colour="primary")
@@ -340,8 +341,8 @@ def _drop_draft(ctx: Context, address: str) -> None:
 def leave(ctx: Context, address: str) -> None:
     """Close the conversation; what was typed and not sent is kept as its draft."""
     text = str(ctx.form["message"]).strip()
-    kept = [row for row in _thread(ctx, address) if row["type"] == DRAFT]
-    if [row["body"] for row in kept] != ([text] if text else []):
+    drafts = [row for row in _thread(ctx, address) if row["type"] == DRAFT]
+    if [row["body"] for row in drafts] != ([text] if text else []):
         _drop_draft(ctx, address)
         if text:
             _write(ctx, address, text, DRAFT, to_clock(ctx.now))
@@ -452,10 +453,10 @@ def delete_message(ctx: Context, id: int) -> None:
 def receive(ctx: Context, address: str, body: str) -> None:
     """Take a message from outside: it stands in its conversation, and is announced."""
     same = _thread(ctx, address)
-    known = str(same[0]["address"]) if same else address
-    key = ctx.db.insert("sms", address=known, body=body, date=to_clock(ctx.now) * 1000, type=INBOX)
+    sender = str(same[0]["address"]) if same else address
+    key = ctx.db.insert("sms", address=sender, body=body, date=to_clock(ctx.now) * 1000, type=INBOX)
     ctx.db.insert("unread", sms=key)
-    ctx.notify(who_is(ctx, known), body, do(show_thread, address=known), tag=f"sms {digits(known)}")
+    ctx.notify(who_is(ctx, sender), body, do(show_thread, address=sender), tag=f"sms {digits(sender)}")
 
 
 _COLUMNS = {name: name for name in ("address", "body", "date", "type")}

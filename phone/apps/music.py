@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.toolkit.app import App, Context
 from turnwise.phone.toolkit.handlers import do, keeps, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.tables import Row as Record
 from turnwise.phone.toolkit.widgets import (
     Avatar,
@@ -73,14 +74,14 @@ def _now_playing(ctx: Context) -> list[Widget]:
 
 def music(ctx: Context) -> Screen:
     """Songs, artists, playlists or the queue."""
-    tab, wanted = str(ctx.get("tab", "Songs")), str(ctx.get("query", "")).casefold().strip()
+    tab, query = str(ctx.get("tab", "Songs")), str(ctx.get("query", "")).casefold().strip()
     parts = {"Songs": _all_songs, "Artists": _artists, "Playlists": _playlists, "Queue": _queue}
     search: list[Widget] = [TextField("query", "Search songs", icon="search"), Spacer(4)] if tab == "Songs" else []
     fab = Fab("add", "New playlist", opens(playlist_name, id=0)) if tab == "Playlists" else None
     actions = [IconButton("delete", "Clear queue", do(clear_queue))] if tab == "Queue" else []
     return Screen(
         "Music" if tab == "Songs" else tab,
-        parts[tab](ctx, wanted),
+        parts[tab](ctx, query),
         actions=actions,
         top=search,
         bottom=_now_playing(ctx),
@@ -89,8 +90,8 @@ def music(ctx: Context) -> Screen:
     )
 
 
-def _all_songs(ctx: Context, wanted: str) -> list[Widget]:
-    rows = [row for row in ctx.db.rows("songs", "title") if wanted in f"{row['title']} {row['artist']}".casefold()]
+def _all_songs(ctx: Context, query: str) -> list[Widget]:
+    rows = [row for row in ctx.db.rows("songs", "title") if query in f"{row['title']} {row['artist']}".casefold()]
     return [List(rows, _song)] if rows else [Empty("music", "No songs")]
 
 
@@ -101,14 +102,14 @@ def _song(row: Record) -> Item:
     return Item(row["title"], about, "music", end=end, on_tap=do(play, id=row["_id"]), on_long_press=press)
 
 
-def _artists(ctx: Context, wanted: str) -> list[Widget]:
+def _artists(ctx: Context, query: str) -> list[Widget]:
     counts: dict[str, int] = {}
     for row in ctx.db.rows("songs"):
         counts[row["artist"]] = counts.get(row["artist"], 0) + 1
     return [Item(name, _songs(counts[name]), avatar=name, on_tap=opens(artist, name=name)) for name in sorted(counts)]
 
 
-def _playlists(ctx: Context, wanted: str) -> list[Widget]:
+def _playlists(ctx: Context, query: str) -> list[Widget]:
     rows = []
     for row in ctx.db.rows("playlists", "name"):
         songs = _songs_of(ctx, row["_id"])
@@ -117,7 +118,7 @@ def _playlists(ctx: Context, wanted: str) -> list[Widget]:
     return [*rows, Spacer(80)] if rows else [Empty("playlist", "No playlists")]
 
 
-def _queue(ctx: Context, wanted: str) -> list[Widget]:
+def _queue(ctx: Context, query: str) -> list[Widget]:
     rows: list[Widget] = []
     for entry in ctx.db.rows("queue", "position"):
         song = ctx.db.get("songs", entry["song"])
@@ -176,8 +177,8 @@ def step(ctx: Context, by: int) -> None:
     keys = [row["song"] for row in ctx.db.rows("queue", "position")] or [
         row["_id"] for row in ctx.db.rows("songs", "title")
     ]
-    now = _player(ctx)["song"]
-    where = keys.index(now) + by if now in keys else 0
+    current = _player(ctx)["song"]
+    where = keys.index(current) + by if current in keys else 0
     play(ctx, keys[where % len(keys)])
 
 
@@ -307,7 +308,7 @@ def delete(ctx: Context, id: int) -> None:
     ctx.snackbar("Playlist deleted")
 
 
-_SCHEMA: Final[dict[str, dict[str, Any]]] = {
+_SCHEMA: Final[dict[str, Columns]] = {
     "songs": {"title": str, "artist": str, "seconds": int},
     "playlists": {"name": str},
     "entries": {"playlist": int, "song": int, "position": int},

@@ -80,15 +80,15 @@ def _folder_name(path: str) -> str:
 
 def notes(ctx: Context, folder: str = ROOT) -> Screen:
     """Folders and notes of a folder; with a search, all notes below it whose title or text has the words."""
-    wanted, order = str(ctx.get("query", "")).casefold().strip(), str(ctx.get("order", "name"))
+    query, order = str(ctx.get("query", "")).casefold().strip(), str(ctx.get("order", "name"))
     inside, paths = storage.names(ctx.phone, folder)
-    if wanted:
+    if query:
         inside = []
-        paths = [path for path in ctx.files(folder) if wanted in f"{title_of(path)}\n{_text(ctx, path)}".casefold()]
+        paths = [path for path in ctx.files(folder) if query in f"{title_of(path)}\n{_text(ctx, path)}".casefold()]
     modified = {path: ctx.phone.files[path].modified for path in paths}
     paths.sort(key=lambda path: (-modified[path], path) if order == "newest" else (0, title_of(path).casefold()))
     rows = [("folder", path) for path in inside] + [("note", path) for path in paths]
-    empty = Empty("note", "No notes found" if wanted else "No notes here yet")
+    empty = Empty("note", "No notes found" if query else "No notes here yet")
     body: list[Widget] = [List(rows, lambda row: _row(ctx, *row)) if rows else empty]
     chips = [
         Chip("By name", keeps("order", "name"), order == "name"),
@@ -277,8 +277,8 @@ def _move(ctx: Context, path: str, target: str) -> None:
 def choose_folder(ctx: Context, path: str) -> Screen:
     """The folders that a note or folder can move to."""
     here = posixpath.dirname(path)
-    found = [f for f in _all_folders(ctx) if f != here and f != path and not f.startswith(path + "/")]
-    rows = [Item(_folder_name(f), icon="folder", on_tap=do(move_to, path=path, folder=f)) for f in found]
+    targets = [f for f in _all_folders(ctx) if f != here and f != path and not f.startswith(path + "/")]
+    rows = [Item(_folder_name(f), icon="folder", on_tap=do(move_to, path=path, folder=f)) for f in targets]
     return Screen("Move to", [Section(title_of(path)), *rows], up_icon="close")
 
 
@@ -292,9 +292,9 @@ def move_to(ctx: Context, path: str, folder: str) -> None:
 
 def confirm(ctx: Context, path: str) -> Dialog:
     """Ask whether a note or folder is deleted."""
-    what = "note" if path in ctx.phone.files else "folder and all notes in it"
+    kind = "note" if path in ctx.phone.files else "folder and all notes in it"
     buttons = cancel_or("Delete", do(delete, path=path), kind="danger")
-    return Dialog("Delete?", [Text(f"The {what} “{title_of(path)}” will be deleted.")], buttons)
+    return Dialog("Delete?", [Text(f"The {kind} “{title_of(path)}” will be deleted.")], buttons)
 
 
 def delete(ctx: Context, path: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from turnwise.phone.toolkit.app import App, Context
 from turnwise.phone.toolkit.handlers import do, keeps, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.tables import Row as Record
 from turnwise.phone.toolkit.widgets import (
     Checkbox,
@@ -72,7 +73,7 @@ _STEPS: Final = (
 _FIELDS: Final = ("title", "category", "time", "servings", "ingredients", "steps")
 
 
-def draw(random: Any) -> dict[str, Any]:
+def draw(random: Any) -> Columns:
     """Draw a recipe."""
     category = random.pick(CATEGORIES)
     main = random.pick(MAIN[category])
@@ -103,9 +104,9 @@ def fill(ctx: Context) -> None:
 def recipes(ctx: Context) -> Screen:
     """All recipes by title, or those of a category, or the favourites."""
     tab, chosen = str(ctx.get("tab", "all")), str(ctx.get("category", ""))
-    wanted = str(ctx.get("query", "")).casefold().strip()
+    query = str(ctx.get("query", "")).casefold().strip()
     rows = ctx.db.rows("recipes", order=lambda row: (str(row["title"]).casefold(), row["_id"]))
-    rows = [row for row in rows if wanted in f"{row['title']}\n{row['ingredients']}\n{row['steps']}".casefold()]
+    rows = [row for row in rows if query in f"{row['title']}\n{row['ingredients']}\n{row['steps']}".casefold()]
     rows = [row for row in rows if (tab == "all" or row["favourite"]) and chosen in ("", row["category"])]
     chips = [Chip(name, do(show_category, name=name), name == chosen) for name in CATEGORIES]
     return Screen(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from turnwise.phone.screen.parts import format_date
 from turnwise.phone.toolkit.app import App, Context
 from turnwise.phone.toolkit.handlers import do, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.widgets import (
     Avatar,
     Button,
@@ -39,13 +38,13 @@ def fill(ctx: Context) -> None:
     """Draw the networks and the devices in the neighbourhood."""
     random = ctx.random
     places = random.shuffled(_PLACES)[:5]
-    rows: list[dict[str, Any]] = [
+    rows: list[Columns] = [
         {
-            "name": f"{place} {random.pick(('Wi-Fi', 'Net', 'Guest'))}",
+            "name": f"{owner} {random.pick(('Wi-Fi', 'Net', 'Guest'))}",
             "secured": random.between(0, 1),
             "signal": 4 - i // 2,
         }
-        for i, place in enumerate(places)
+        for i, owner in enumerate(places)
     ]
     rows[0] |= {"saved": 1, "connected": 1}
     ctx.db.fill("networks", rows)
@@ -57,8 +56,8 @@ def fill(ctx: Context) -> None:
 
 def settings(ctx: Context) -> Screen:
     """The overview, which a search filters."""
-    wanted = str(ctx.get("query", "")).casefold()
-    sections = [item for item in _overview(ctx) if wanted in f"{item.title} {item.subtitle}".casefold()]
+    query = str(ctx.get("query", "")).casefold()
+    sections = [item for item in _overview(ctx) if query in f"{item.title} {item.subtitle}".casefold()]
     rows: list[Widget] = [Spacer(8), *sections] if sections else [Empty("search", "Nothing found")]
     return Screen("Settings", rows, top=[TextField("query", "Search settings", icon="search"), Spacer(4)])
 
@@ -235,8 +234,8 @@ def tone(ctx: Context, name: str) -> Screen:
 
 
 def _radios(ctx: Context, choices: dict[str, str], name: str) -> list[Widget]:
-    now = ctx.setting(name)
-    return [Radio(title, value == now, do(put, name=name, value=value)) for title, value in choices.items()]
+    current = ctx.setting(name)
+    return [Radio(title, value == current, do(put, name=name, value=value)) for title, value in choices.items()]
 
 
 def put(ctx: Context, name: str, value: str) -> None:
@@ -283,8 +282,8 @@ def location(ctx: Context) -> Screen:
 
 def apps(ctx: Context) -> Screen:
     """All apps by name."""
-    found = sorted((app for app in ctx.phone.apps.values() if not app.hidden), key=lambda app: app.name)
-    rows = [Item(app.name, app.package, avatar=app.name, on_tap=opens(app_info, package=app.package)) for app in found]
+    shown = sorted((app for app in ctx.phone.apps.values() if not app.hidden), key=lambda app: app.name)
+    rows = [Item(app.name, app.package, avatar=app.name, on_tap=opens(app_info, package=app.package)) for app in shown]
     return Screen("Apps", rows)
 
 
@@ -314,13 +313,13 @@ def stop(ctx: Context, package: str) -> None:
 
 def date_time(ctx: Context) -> Screen:
     """The clock's format."""
-    now = ctx.now
+    moment = ctx.now
     return Screen(
         "Date & time",
         [
             _switch(ctx, "Set time automatically", "clock", "global", "auto_time"),
-            Item("Date", format_date(now.date().isoformat())),
-            Item("Time", f"{now:%H:%M}"),
+            Item("Date", format_date(moment.date().isoformat())),
+            Item("Time", f"{moment:%H:%M}"),
             _switch(ctx, "Use 24-hour format", "", "system", "time_12_24", on="24"),
         ],
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.toolkit.app import App, Context
 from turnwise.phone.toolkit.handlers import do, keeps, opens
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.tables import Row as Record
 from turnwise.phone.toolkit.widgets import (
     Button,
@@ -69,7 +70,7 @@ def fill(ctx: Context) -> None:
     """Draw some twenty tasks, a few of them done."""
     random = ctx.random
     ctx.db.fill("lists", [{"name": name} for name in LISTS])
-    rows: list[dict[str, Any]] = []
+    rows: list[Columns] = []
     for number, name in enumerate(LISTS, 1):
         for title in random.shuffled(TITLES[name])[: random.between(4, 7)]:
             done = random.chance(0.25)
@@ -99,9 +100,9 @@ def day_text(day: str, today: date) -> str:
 def tasks(ctx: Context) -> Screen:
     """Open or completed tasks, of all lists or one, by due date."""
     tab, chosen = str(ctx.get("tab", "open")), int(ctx.get("list", 0))
-    wanted = str(ctx.get("query", "")).casefold().strip()
+    query = str(ctx.get("query", "")).casefold().strip()
     rows = [row for row in ctx.db.rows("tasks") if bool(row["done"]) == (tab == "done")]
-    rows = [row for row in rows if chosen in (0, row["list"]) and wanted in f"{row['title']} {row['note']}".casefold()]
+    rows = [row for row in rows if chosen in (0, row["list"]) and query in f"{row['title']} {row['note']}".casefold()]
     rows.sort(key=lambda row: (row["due"] or "9999", _PRIORITY_RANKS.get(row["priority"], 3), row["title"]))
     if tab == "done":
         rows.sort(key=lambda row: (row["completed"], row["title"]), reverse=True)
@@ -260,7 +261,7 @@ def form(ctx: Context, id: int = 0, list: int = 1) -> Screen:
 
 def save(ctx: Context, id: int) -> None:
     """Write the form into the database, unless it has no title."""
-    values: dict[str, Any] = {name: str(ctx.form[name]).strip() for name in _EMPTY}
+    values: Columns = {name: str(ctx.form[name]).strip() for name in _EMPTY}
     owner = ctx.db.rows("lists", name=ctx.form["list"])
     values["list"] = owner[0]["_id"] if owner else 1
     if not values["title"]:

@@ -5,12 +5,12 @@ A rule is "" for an event that takes place once, or every day, every weekday, ev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import date, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from turnwise.phone.screen.parts import format_date
-from turnwise.phone.toolkit.tables import Row
+from turnwise.phone.toolkit.tables import Columns, Row
 
 __all__ = ["BadTimes", "Occurrence", "by_day", "has_times", "next_occurrence", "read_times", "say_when", "write_times"]
 
@@ -39,7 +39,7 @@ def read_times(row: Row) -> tuple[datetime, datetime]:
     return datetime.fromisoformat(str(row["start"])), datetime.fromisoformat(str(row["end"]))
 
 
-def write_times(form: Mapping[str, Any]) -> dict[str, Any]:
+def write_times(form: Row) -> Columns:
     """Return the columns `start`, `end` and `all_day` for what a form holds.
 
     Raises:
@@ -84,7 +84,7 @@ def by_day(rows: Iterable[Row], first: date, last: date) -> dict[date, list[Occu
 
     Events without times take place on none.
     """
-    found: dict[date, list[Occurrence]] = {}
+    days: dict[date, list[Occurrence]] = {}
     for row in filter(has_times, rows):
         start, end = read_times(row)
         length = (end.date() - start.date()).days
@@ -96,19 +96,19 @@ def by_day(rows: Iterable[Row], first: date, last: date) -> dict[date, list[Occu
                 move = day - start.date()
                 for later in range(length + 1):
                     if first <= day + timedelta(days=later) <= last:
-                        there = found.setdefault(day + timedelta(days=later), [])
+                        there = days.setdefault(day + timedelta(days=later), [])
                         there.append(Occurrence(row, start + move, end + move))
-    for there in found.values():
-        there.sort(key=lambda one: (not one.row["all_day"], one.start, one.row["_id"]))
-    return dict(sorted(found.items()))
+    for there in days.values():
+        there.sort(key=lambda occurrence: (not occurrence.row["all_day"], occurrence.start, occurrence.row["_id"]))
+    return dict(sorted(days.items()))
 
 
 def next_occurrence(row: Row, day: date) -> Occurrence | None:
     """Return an event at its first time that starts on a day or later; None if there is none in the next four years."""
     start, end = read_times(row)
     for n in range(_AHEAD if row["repeat"] else 1):
-        one = max(day, start.date()) + timedelta(days=n)
-        if _starts_on(row, start.date(), one):
-            move = one - start.date()
+        candidate = max(day, start.date()) + timedelta(days=n)
+        if _starts_on(row, start.date(), candidate):
+            move = candidate - start.date()
             return Occurrence(row, start + move, end + move)
     return None

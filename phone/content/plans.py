@@ -162,18 +162,18 @@ def digits(number: str) -> str:
 
 def name_of_number(ctx: Context, number: str) -> str:
     """Return the name of the contact with a phone number, "" if there is none."""
-    wanted = digits(number)
-    if CONTACTS in ctx.phone.apps and wanted:
-        return _names_by_digits(ctx.of(CONTACTS).tables["contacts"]).get(wanted, "")
+    key = digits(number)
+    if CONTACTS in ctx.phone.apps and key:
+        return _names_by_digits(ctx.of(CONTACTS).tables["contacts"]).get(key, "")
     return ""
 
 
 @lru_cache(maxsize=64)
 def _names_by_digits(contacts: Table) -> dict[str, str]:
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for row in contacts.rows.values():
-        found.setdefault(digits(str(row["phone"])), f"{row['first']} {row['last']}".strip())
-    return found
+        names.setdefault(digits(str(row["phone"])), f"{row['first']} {row['last']}".strip())
+    return names
 
 
 def say_day(moment: datetime) -> str:
@@ -187,17 +187,17 @@ def plans(ctx: Context) -> list[Plan]:
 
 
 @lru_cache(maxsize=8)  # calendar, messages and mail of a phone ask one after the other
-def _drawn(seed: int | str, now: datetime, who_is_known: tuple[Person, ...]) -> list[Plan]:
+def _drawn(seed: int | str, moment: datetime, who_is_known: tuple[Person, ...]) -> list[Plan]:
     random = KeyedRandom(f"{seed}/plans")
-    known = random.shuffled(who_is_known)
+    partners = random.shuffled(who_is_known)
     days = random.shuffled(list(range(1, 22)))
     result = []
-    for kind, who, ahead in zip(random.shuffled(list(_KINDS)), known, days, strict=False):
-        day = now.replace(hour=random.pick(kind.hours), minute=random.pick((0, 0, 30)), second=0)
+    for kind, who, ahead in zip(random.shuffled(list(_KINDS)), partners, days, strict=False):
+        day = moment.replace(hour=random.pick(kind.hours), minute=random.pick((0, 0, 30)), second=0)
         start = day + timedelta(days=ahead)
         at_home = who.address or f"{random.between(1, 90)} {random.pick(STREETS)}, {random.pick(TOWNS)}"
-        place = random.pick(kind.places) or at_home
-        ask = kind.ask.format(place=place, day=say_day(start), time=f"{start:%H:%M}")
+        location = random.pick(kind.places) or at_home
+        ask = kind.ask.format(place=location, day=say_day(start), time=f"{start:%H:%M}")
         title = kind.title.format(first=who.first)
-        result.append(Plan(title, start, kind.minutes, place, who, kind.channel, ask, kind.answer))
+        result.append(Plan(title, start, kind.minutes, location, who, kind.channel, ask, kind.answer))
     return sorted(result, key=lambda plan: plan.start)

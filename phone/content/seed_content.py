@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
+from turnwise.phone.content.catalogue import CatalogueSource
 from turnwise.phone.toolkit.state import File
 from turnwise.phone.toolkit.tables import Table
 
@@ -23,6 +24,6 @@ class SeedContent:
 
 
 @lru_cache(maxsize=64)  # about 0.3 MB each
-def shared_content(seed: str, start: int) -> SeedContent:
-    """Return the content of all phones of a seed and clock that have the apps of the registry."""
+def shared_content(seed: str, start: int, catalogue: CatalogueSource) -> SeedContent:
+    """Return the content of all phones of a seed, clock and catalogue that have the apps of the registry."""
     return SeedContent()

@@ -19,9 +19,12 @@ _LEAST: Final = 36  # minutes that the box of an event is high, however short it
 
 def _hours(days: Sequence[Sequence[Occurrence]]) -> tuple[int, int]:
     """Return the first and last hour that a picture shows."""
-    times = [one for found in days for one in found if not one.row["all_day"]]
-    first = min((one.start.hour for one in times), default=8)
-    last = max((one.end.hour + 1 if one.end.date() == one.start.date() else 24 for one in times), default=20)
+    times = [occurrence for occurrences in days for occurrence in occurrences if not occurrence.row["all_day"]]
+    first = min((occurrence.start.hour for occurrence in times), default=8)
+    last = max(
+        (occurrence.end.hour + 1 if occurrence.end.date() == occurrence.start.date() else 24 for occurrence in times),
+        default=20,
+    )
     return min(first, 7), min(24, max(last, 21))
 
 
@@ -34,60 +37,62 @@ def _lines(first: int, last: int, top: float, left: float, high: float) -> list[
     return shapes
 
 
-def _span(one: Occurrence, day: date) -> tuple[int, int]:
+def _span(occurrence: Occurrence, day: date) -> tuple[int, int]:
     """Return start and end of an event on a day in minutes, at least `_LEAST` apart."""
-    start = one.start.hour * 60 + one.start.minute if one.start.date() == day else 0
-    end = one.end.hour * 60 + one.end.minute if one.end.date() == day else 24 * 60
+    start = occurrence.start.hour * 60 + occurrence.start.minute if occurrence.start.date() == day else 0
+    end = occurrence.end.hour * 60 + occurrence.end.minute if occurrence.end.date() == day else 24 * 60
     return min(start, 24 * 60 - _LEAST), max(end, min(start, 24 * 60 - _LEAST) + _LEAST)
 
 
-def _columns(found: Sequence[Occurrence], day: date) -> list[tuple[Occurrence, int, int]]:
+def _columns(occurrences: Sequence[Occurrence], day: date) -> list[tuple[Occurrence, int, int]]:
     """Return each event with its column, and the number of columns of those that overlap."""
     placed: list[tuple[Occurrence, int, int]] = []
     group: list[tuple[Occurrence, int]] = []
     ends: list[int] = []  # of the last event in each column
-    for one in sorted(found, key=lambda one: _span(one, day)):
-        start, end = _span(one, day)
+    for occurrence in sorted(occurrences, key=lambda occurrence: _span(occurrence, day)):
+        start, end = _span(occurrence, day)
         if ends and start >= max(ends):
             placed += [(other, column, len(ends)) for other, column in group]
             group, ends = [], []
         free = next((n for n, busy in enumerate(ends) if busy <= start), len(ends))
         ends[free : free + 1] = [end]
-        group.append((one, free))
+        group.append((occurrence, free))
     return placed + [(other, column, len(ends)) for other, column in group]
 
 
-def _say(one: Occurrence, day: str = "") -> str:
-    place = f", {one.row['location']}" if one.row["location"] else ""
-    hours = "all day" if one.row["all_day"] else f"{one.start:%H:%M} to {one.end:%H:%M}"
-    return f"{one.row['title']}, {day}{hours}{place}"
+def _say(occurrence: Occurrence, day: str = "") -> str:
+    location = f", {occurrence.row['location']}" if occurrence.row["location"] else ""
+    hours = "all day" if occurrence.row["all_day"] else f"{occurrence.start:%H:%M} to {occurrence.end:%H:%M}"
+    return f"{occurrence.row['title']}, {day}{hours}{location}"
 
 
-def day_picture(day: date, found: Sequence[Occurrence], now: datetime, tap: Callable[[Occurrence], Do]) -> Picture:
+def day_picture(
+    day: date, occurrences: Sequence[Occurrence], moment: datetime, tap: Callable[[Occurrence], Do]
+) -> Picture:
     """Return the hours of a day with its events; `tap` is for a touch of one."""
-    first, last = _hours([found])
+    first, last = _hours([occurrences])
     left, high, top = 52.0, 52.0, 10.0
     shapes, spots = _lines(first, last, top, left, high), []
-    for one, column, columns in _columns(found, day):
-        start, end = _span(one, day)
+    for occurrence, column, columns in _columns(occurrences, day):
+        start, end = _span(occurrence, day)
         wide = (_WIDE - left - 6) / columns
         x, y = left + 4 + column * wide, top + (start / 60 - first) * high
         bottom = top + (end / 60 - first) * high
-        shapes.append(Shape("box", ((x, y + 1), (x + wide - 3, bottom - 1)), _colour(one), radius=8))
+        shapes.append(Shape("box", ((x, y + 1), (x + wide - 3, bottom - 1)), _colour(occurrence), radius=8))
         right = x + wide - 10
-        shapes.append(Shape("text", ((x + 9, y + 6), (right, 0)), "#ffffff", 14.0, str(one.row["title"])))
+        shapes.append(Shape("text", ((x + 9, y + 6), (right, 0)), "#ffffff", 14.0, str(occurrence.row["title"])))
         if bottom - y > 40:
-            about = _say(one).removeprefix(f"{one.row['title']}, ")
+            about = _say(occurrence).removeprefix(f"{occurrence.row['title']}, ")
             shapes.append(Shape("text", ((x + 9, y + 24), (right, 0)), "#ffffff", 11.5, about))
-        spots.append(Spot(x, y + 1, x + wide - 3, bottom - 1, _say(one), tap(one)))
-    if now.date() == day and first <= now.hour < last:
-        y = top + (now.hour + now.minute / 60 - first) * high
+        spots.append(Spot(x, y + 1, x + wide - 3, bottom - 1, _say(occurrence), tap(occurrence)))
+    if moment.date() == day and first <= moment.hour < last:
+        y = top + (moment.hour + moment.minute / 60 - first) * high
         shapes += [Shape("line", ((left, y), (_WIDE, y)), "error", 1.6), _dot(left, y)]
     return Picture(tuple(shapes), _WIDE, top + (last - first) * high, f"Hours of {day.isoformat()}", tuple(spots))
 
 
-def _colour(one: Occurrence) -> str:
-    return _COLOURS.get(str(one.row["calendar"]), "#6b6f7b")
+def _colour(occurrence: Occurrence) -> str:
+    return _COLOURS.get(str(occurrence.row["calendar"]), "#6b6f7b")
 
 
 def _dot(x: float, y: float) -> Shape:
@@ -96,44 +101,48 @@ def _dot(x: float, y: float) -> Shape:
 
 def week_picture(
     days: Sequence[tuple[date, Sequence[Occurrence]]],
-    now: datetime,
+    moment: datetime,
     tap: Callable[[Occurrence], Do],
     tap_day: Callable[[date], Do],
 ) -> Picture:
     """Return seven days side by side; `tap` is for a touch of an event, `tap_day` for one of the head of a day."""
-    first, last = _hours([found for _, found in days])
-    whole = max(len([one for one in found if one.row["all_day"]]) for _, found in days)
+    first, last = _hours([occurrences for _, occurrences in days])
+    whole = max(len([occurrence for occurrence in occurrences if occurrence.row["all_day"]]) for _, occurrences in days)
     left, high, head = 26.0, 40.0, 46.0
     top, wide = head + 18 * whole + 8, (_WIDE - left) / 7
     shapes, spots = _lines(first, last, top, left, high), []
-    for n, (day, found) in enumerate(days):
+    for n, (day, occurrences) in enumerate(days):
         x = left + n * wide
-        if day == now.date():
+        if day == moment.date():
             shapes.append(Shape("disc", ((x + wide / 2 - 13, 18), (x + wide / 2 + 13, 44)), "primary"))
-        front = "on_primary" if day == now.date() else "text"
+        front = "on_primary" if day == moment.date() else "text"
         shapes.append(Shape("text", ((x + wide / 2, 8),), "muted", 11.0, f"{day:%a}"))
         shapes.append(Shape("text", ((x + wide / 2, 31),), front, 14.0, str(day.day)))
         shapes.append(Shape("line", ((x, head), (x, top + (last - first) * high)), "line", 1.0))
         spots.append(Spot(x, 0, x + wide, head, f"{day:%A}, {day.day} {day:%B %Y}", tap_day(day)))
-        for row, one in enumerate([one for one in found if one.row["all_day"]]):
-            spots.append(_box(shapes, one, (x + 1, head + 2 + 18 * row, x + wide - 1, head + 18 + 18 * row), tap, day))
-        for one, column, columns in _columns([one for one in found if not one.row["all_day"]], day):
-            start, end = _span(one, day)
+        for row, occurrence in enumerate([occurrence for occurrence in occurrences if occurrence.row["all_day"]]):
+            spots.append(
+                _box(shapes, occurrence, (x + 1, head + 2 + 18 * row, x + wide - 1, head + 18 + 18 * row), tap, day)
+            )
+        for occurrence, column, columns in _columns(
+            [occurrence for occurrence in occurrences if not occurrence.row["all_day"]], day
+        ):
+            start, end = _span(occurrence, day)
             at, each = x + 1 + column * (wide - 2) / columns, (wide - 2) / columns
             y, bottom = top + (start / 60 - first) * high, top + (end / 60 - first) * high
-            spots.append(_box(shapes, one, (at, y + 1, at + each - 1, bottom - 1), tap, day))
+            spots.append(_box(shapes, occurrence, (at, y + 1, at + each - 1, bottom - 1), tap, day))
     return Picture(tuple(shapes), _WIDE, top + (last - first) * high, "Week", tuple(spots))
 
 
 def _box(
     shapes: list[Shape],
-    one: Occurrence,
-    place: tuple[float, float, float, float],
+    occurrence: Occurrence,
+    bounds: tuple[float, float, float, float],
     tap: Callable[[Occurrence], Do],
     day: date,
 ) -> Spot:
     """Draw the box of an event of the week, and return where it is touched."""
-    x, y, right, bottom = place
-    shapes.append(Shape("box", ((x, y), (right, bottom)), _colour(one), radius=4))
-    shapes.append(Shape("text", ((x + 3, y + 3), (right - 1, 0)), "#ffffff", 9.5, str(one.row["title"])))
-    return Spot(x, y, right, bottom, _say(one, f"{day:%A} "), tap(one))
+    x, y, right, bottom = bounds
+    shapes.append(Shape("box", ((x, y), (right, bottom)), _colour(occurrence), radius=4))
+    shapes.append(Shape("text", ((x + 3, y + 3), (right - 1, 0)), "#ffffff", 9.5, str(occurrence.row["title"])))
+    return Spot(x, y, right, bottom, _say(occurrence, f"{day:%A} "), tap(occurrence))

@@ -1,7 +1,7 @@
 """Smooth shapes, icons and texts on an image. The one module that draws with Pillow, and knows the font.
 
 Pillow's own shapes have hard edges, so round corners, discs and icons are masks: drawn once at four times their size,
-reduced, and kept. Needs the extra `android`: Pillow, and Roboto from the package `font-roboto` (Apache-2.0).
+reduced, and kept. Needs the extra `phone`: Pillow, and Roboto from the package `font-roboto` (Apache-2.0).
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from turnwise.phone.toolkit.icons import ICONS
+from turnwise.phone.toolkit.icons import ICONS, Stroke
 
 if TYPE_CHECKING:
     from PIL import ImageDraw as drawing
@@ -41,7 +41,7 @@ class Canvas:
         try:
             from PIL import Image, ImageDraw
         except ModuleNotFoundError:
-            raise ModuleNotFoundError("screenshots need Pillow: pip install 'turnwise[android]'") from None
+            raise ModuleNotFoundError("screenshots need Pillow: pip install 'turnwise[phone]'") from None
         self.image: Image.Image = Image.new("RGB", size, colour)
         self.draw: drawing.ImageDraw = ImageDraw.Draw(self.image)
         self.scale = scale
@@ -238,29 +238,29 @@ def _icon(name: str, size: int) -> Image:
     return mask.resize((size, size), Image.Resampling.BOX)
 
 
-def _shape(draw: Any, shape: tuple[Any, ...], unit: float, width: int) -> None:
+def _shape(draw: drawing.ImageDraw, shape: Stroke, unit: float, width: int) -> None:
     """Draw one shape of an icon in white."""
-    kind, *rest = shape
+    kind, *parts = shape
     if kind in ("line", "fill"):
-        points = [(x * unit, y * unit) for x, y in rest[0]]
+        points = [(x * unit, y * unit) for x, y in parts[0]]
         if kind == "fill":
             draw.polygon(points, 255)
             return
-        closed = rest[1]
+        closed = parts[1]
         draw.line([*points, points[0], points[1]] if closed else points, 255, width, joint="curve")
         for x, y in () if closed else (points[0], points[-1]):
             draw.ellipse((x - width / 2, y - width / 2, x + width / 2, y + width / 2), 255)
     elif kind == "arc":
-        x, y, radius, start, end = rest
+        x, y, radius, start, end = parts
         reach = radius * unit + width / 2
         draw.arc((x * unit - reach, y * unit - reach, x * unit + reach, y * unit + reach), start, end, 255, width)
     elif kind in ("disc", "ring"):
-        x, y, radius = (part * unit for part in rest)
+        x, y, radius = (part * unit for part in parts)
         reach = radius if kind == "disc" else radius + width / 2
         bounds = (x - reach, y - reach, x + reach, y + reach)
         draw.ellipse(bounds, 255) if kind == "disc" else draw.ellipse(bounds, outline=255, width=width)
     else:
-        left, top, right, bottom, radius = (part * unit for part in rest)
+        left, top, right, bottom, radius = (part * unit for part in parts)
         if kind == "box":
             draw.rounded_rectangle((left, top, right, bottom), radius, 255)
         else:
@@ -274,7 +274,7 @@ def _font(size: int, bold: bool) -> FreeTypeFont:
     try:
         folder = files("font_roboto")
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("screenshots need the font Roboto: pip install 'turnwise[android]'") from None
+        raise ModuleNotFoundError("screenshots need the font Roboto: pip install 'turnwise[phone]'") from None
     path = str(folder / "files" / f"Roboto-{'Medium' if bold else 'Regular'}.ttf")
     return ImageFont.truetype(path, size, layout_engine=ImageFont.Layout.BASIC)
 

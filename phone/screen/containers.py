@@ -48,8 +48,8 @@ def place(pen: Pen, widget: Widget, x: int, y: int, width: int) -> UiBox:
     try:
         return lay_out(pen, widget, x, y, width)
     except (AttributeError, TypeError, ValueError) as error:
-        what = wrong_field(widget) or f"{kind.__name__} cannot be laid out: {type(error).__name__}: {error}"
-        raise BrokenApp(f"{pen.package}: {what}") from error
+        problem = wrong_field(widget) or f"{kind.__name__} cannot be laid out: {type(error).__name__}: {error}"
+        raise BrokenApp(f"{pen.package}: {problem}") from error
 
 
 def stack(pen: Pen, widgets: Sequence[Widget], x: int, y: int, width: int, gap: int = 0) -> list[UiBox]:
@@ -152,9 +152,9 @@ def scrolled(pen: Pen, widgets: Sequence[Widget], viewport: UiBox, scroll: int |
             row = place(pen, widget.row(widget.items[0]), left, 0, width) if widget.items else None
             pieces.append((row.bottom * len(widget.items) if row else 0, widget))
         elif isinstance(widget, Picture) and widget.fill:
-            rest = max(_LEAST, viewport.bottom - y - (scroll or 0))
-            box = place(pen, replace(widget, height=rest * widget.width / width), left, y, width)
-            pieces.append((rest, box))
+            remaining = max(_LEAST, viewport.bottom - y - (scroll or 0))
+            box = place(pen, replace(widget, height=remaining * widget.width / width), left, y, width)
+            pieces.append((remaining, box))
         else:
             box = _stacked(pen, widget, left, y, width)
             pieces.append((box.bottom - y, box))
@@ -174,7 +174,7 @@ def scrolled(pen: Pen, widgets: Sequence[Widget], viewport: UiBox, scroll: int |
     return at, limit, focus
 
 
-def _focus(pieces: list[tuple[int, Any]], start: int) -> tuple[int, int] | None:
+def _focus(pieces: list[tuple[int, UiBox | List]], start: int) -> tuple[int, int] | None:
     for _, piece in pieces:
         for box in piece.walk() if isinstance(piece, UiBox) else ():
             if box.focused:

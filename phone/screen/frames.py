@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from turnwise.phone.screen.layout import Frame
 from turnwise.phone.toolkit.state import State
+from turnwise.phone.toolkit.tables import Table
 
 __all__ = ["KEPT", "frame_for"]
 
@@ -48,7 +49,7 @@ class WatchedState:
         self.read.add((name,))
         return getattr(self.watched, name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         """Set a field of the state: the storage is filled when it is first needed."""
         setattr(self.watched, name, value)
 
@@ -57,12 +58,12 @@ class WatchedState:
         self.read.add(("setting", name, namespace))
         return self.watched.setting(name, namespace)  # type: ignore[no-any-return]
 
-    def tables(self, package: str) -> Any:
+    def tables(self, package: str) -> dict[str, Table] | None:
         """Return the tables of an app, and note them."""
         self.read.add(("tables", package))
-        return self.watched.tables(package)
+        return self.watched.tables(package)  # type: ignore[no-any-return]
 
-    def open_tables(self, package: str, tables: Any) -> None:
+    def open_tables(self, package: str, tables: dict[str, Table]) -> None:
         """Give an app its first tables."""
         self.watched.open_tables(package, tables)
 
@@ -76,16 +77,16 @@ def frame_for(phone: Phone, about: Hashable, build: Callable[[], Frame]) -> Fram
         build: builds it; must not change the state.
     """
     versions = _frames.pop(about, [])
-    kept = next((one for one in versions if all(map(_same, one.values, _values(phone, one.names)))), None)
-    if kept is None:
-        kept = _built(phone, build)
-        versions = [kept, *versions[: VERSIONS - 1]]
-    elif kept is not versions[0]:
-        versions = [kept, *(one for one in versions if one is not kept)]
+    version = next((other for other in versions if all(map(_same, other.values, _values(phone, other.names)))), None)
+    if version is None:
+        version = _built(phone, build)
+        versions = [version, *versions[: VERSIONS - 1]]
+    elif version is not versions[0]:
+        versions = [version, *(other for other in versions if other is not version)]
     _frames[about] = versions
     if len(_frames) > KEPT:
         _frames.popitem(last=False)
-    return kept.frame
+    return version.frame
 
 
 def _built(phone: Phone, build: Callable[[], Frame]) -> _Kept:
@@ -103,11 +104,11 @@ def _built(phone: Phone, build: Callable[[], Frame]) -> _Kept:
 def _values(phone: Phone, names: tuple[Read, ...]) -> list[object]:
     """Return what was read, as it is now."""
     values: list[object] = []
-    for name, *rest in names:
+    for name, *arguments in names:
         if name == "setting":
-            values.append(phone.setting(*rest))
+            values.append(phone.setting(*arguments))
         elif name == "tables":
-            values += (phone.state.tables(*rest) or phone.tables(*rest).tables).values()
+            values += (phone.state.tables(*arguments) or phone.tables(*arguments).tables).values()
         else:
             values.append(phone.files if name == "files" else getattr(phone.state, name))
     return values

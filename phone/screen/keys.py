@@ -111,8 +111,8 @@ def _back(phone: Phone) -> None:
     phone.state.snackbar = None
     page, shown = phone.page, phone.frame.page  # not the same where the app of the page has stopped
     if shown.keyboard or shown.toolbar:
-        kept = "" if page.focus.startswith("text:") else page.focus
-        phone.change_page(replace(page, keyboard=False, toolbar=False, focus=kept))
+        focus = "" if page.focus.startswith("text:") else page.focus
+        phone.change_page(replace(page, keyboard=False, toolbar=False, focus=focus))
     else:
         phone.leave()
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.screen.box import Pen, UiBox, clip, dp, shift
 from turnwise.phone.screen.containers import place, scrolled, stack
 from turnwise.phone.screen.keyboard import keyboard_box, keyboard_height
 from turnwise.phone.screen.parts import touch
+from turnwise.phone.toolkit.handlers import Do
 from turnwise.phone.toolkit.state import AppPage, Snackbar
-from turnwise.phone.toolkit.widgets import Button, Dialog, Fab, IconButton, Menu, Screen, Sheet, Tab, Window
+from turnwise.phone.toolkit.widgets import Button, Dialog, Fab, IconButton, Menu, Screen, Sheet, Tab, Widget, Window
 
 __all__ = ["NAVIGATION", "STATUS", "Frame", "Keys", "lay_out"]
 
@@ -38,7 +39,7 @@ class Frame:
     scroll: int = 0  # where it stands, in pixels
     scroll_limit: int = 0
     focus: tuple[int, int] | None = None  # top and bottom of the field with the focus, in what scrolls
-    asked: Mapping[str, Any] = field(default_factory=dict)  # what the screen takes for keys that the page does not keep
+    asked: Mapping[str, object] = field(default_factory=dict)  # values for keys that the page does not keep
 
     def kept_scroll(self, at: int) -> int | None:
         """Return what a page keeps when it stands at `at`: None where the screen begins, which is one state."""
@@ -140,14 +141,14 @@ def _screen(pen: Pen, frame: Frame, w: Screen, low: int, first: bool) -> None:
         _float(pen, root, viewport, w.fab, low)
 
 
-def _fill(pen: Pen, frame: Frame, body: Sequence[Any], viewport: UiBox, from_end: bool = False) -> None:
+def _fill(pen: Pen, frame: Frame, body: Sequence[Widget], viewport: UiBox, from_end: bool = False) -> None:
     """Put the visible part of the body into the viewport, and note where it stands."""
-    found = scrolled(pen, body, viewport, frame.page.scroll, from_end)
+    position = scrolled(pen, body, viewport, frame.page.scroll, from_end)
     frame.viewport = viewport
-    frame.scroll, frame.scroll_limit, frame.focus = found
+    frame.scroll, frame.scroll_limit, frame.focus = position
 
 
-def _fixed(pen: Pen, widgets: Sequence[Any], y: int) -> UiBox:
+def _fixed(pen: Pen, widgets: Sequence[Widget], y: int) -> UiBox:
     boxes = stack(pen, widgets, 0, y, pen.width)
     part = pen.box("android.widget.LinearLayout", 0, y, pen.width, boxes[-1].bottom - y)
     part.children = list(boxes)
@@ -178,7 +179,7 @@ def _numbered(w: Screen) -> list[tuple[int, IconButton]]:
     return list(enumerate(reversed(w.actions)))
 
 
-def _icon_at(pen: Pen, icon: str, description: str, on_tap: Any, x: int) -> UiBox:
+def _icon_at(pen: Pen, icon: str, description: str, on_tap: Do | None, x: int) -> UiBox:
     box = place(pen, IconButton(icon, description, on_tap, colour="text"), x, STATUS + dp(8), dp(48))
     if on_tap is None:
         box.widget = Keys("back")
@@ -210,14 +211,14 @@ def _float(pen: Pen, root: UiBox, viewport: UiBox, fab: Fab, low: int) -> None:
 
 def uncover(box: UiBox, front: UiBox) -> None:
     """Take out of `box` what cannot be tapped in its middle, because `front` is there."""
-    kept = []
+    visible = []
     for child in box.children:
         covered = (child.clickable or child.long_clickable) and front.contains(*child.center)
         if not covered:
             if child.children:
                 uncover(child, front)  # type: ignore[arg-type]
-            kept.append(child)
-    box.children = kept
+            visible.append(child)
+    box.children = visible
 
 
 def _snackbar(pen: Pen, root: UiBox, snackbar: Snackbar, low: int) -> int:
@@ -297,15 +298,15 @@ def _button_rows(buttons: list[UiBox]) -> int:
 def _menu(pen: Pen, frame: Frame, w: Menu, low: int) -> None:
     each = pen.tall(dp(52))
     width = min(pen.width - dp(32), max(dp(180), *(pen.natural(text, "body") + dp(40) for text, _ in w.entries)))
-    wanted = each * len(w.entries) + dp(16)
-    total = min(wanted, low - STATUS - dp(40))
+    natural = each * len(w.entries) + dp(16)
+    total = min(natural, low - STATUS - dp(40))
     left, top = pen.width - width - dp(12), STATUS + dp(12)
     if total > dp(400) or w.selected:
         left, top = (pen.width - width) // 2, (STATUS + low - total) // 2
     panel = _panel(pen, frame, left, top, left + width, top + total, "menu")
     viewport = pen.box("android.widget.ListView", left, top + dp(8), width, total - dp(16))
     frame.viewport = viewport
-    frame.scroll_limit = max(0, wanted - total)
+    frame.scroll_limit = max(0, natural - total)
     frame.scroll = min(frame.page.scroll or 0, frame.scroll_limit)
     viewport.scrollable = frame.scroll_limit > 0
     for i, entry in enumerate(w.entries):

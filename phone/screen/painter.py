@@ -137,7 +137,7 @@ def _text(
 
 
 def _selection(
-    brush: Brush, box: UiBox, text: str, size: int, line: int, bold: bool, selected: Any, *rest: Any
+    brush: Brush, box: UiBox, text: str, size: int, line: int, bold: bool, selected: tuple[int, int], *details: object
 ) -> None:
     start, end = sorted(selected)
     left, top, right, _ = box.full
@@ -260,7 +260,7 @@ def _field(
     icon: str,
     wrong: bool,
     focused: bool,
-    cursor: Any,
+    cursor: tuple[int, int] | None,
     view: Any,
     multiline: bool,
 ) -> None:

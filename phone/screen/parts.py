@@ -5,12 +5,13 @@ The height follows from the content. `PARTS` maps the type of a widget to its fu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Any, Final
 
 from turnwise.phone.screen.box import NO_CHILDREN, Paint, Pen, UiBox, clip, dp
 from turnwise.phone.screen.fonts import fit, wrap
+from turnwise.phone.toolkit.tables import Value
 from turnwise.phone.toolkit.widgets import (
     Avatar,
     Bubble,
@@ -43,7 +44,7 @@ _ROW: Final = "android.widget.LinearLayout"
 _EDGE: Final = dp(16)
 
 
-def touch(box: UiBox, widget: Any, tap: bool = True, hold: bool = False) -> UiBox:
+def touch(box: UiBox, widget: object, tap: bool = True, hold: bool = False) -> UiBox:
     """Make a box react to touches."""
     box.widget = widget
     box.clickable = box.focusable = tap
@@ -165,7 +166,7 @@ def _item(pen: Pen, w: Item, x: int, y: int, width: int) -> UiBox:
     return row
 
 
-def _value(pen: Pen, key: str, shown: Any) -> Any:
+def _value(pen: Pen, key: str, shown: Value) -> Any:
     return pen.values.get(key, shown) if key else shown
 
 
@@ -237,7 +238,7 @@ def _slider(pen: Pen, w: Slider, x: int, y: int, width: int) -> UiBox:
     return row
 
 
-def field_text(page_values: Any, w: TextField) -> str:
+def field_text(page_values: Mapping[str, Value], w: TextField) -> str:
     """Return the text in a field."""
     return str(page_values.get(w.key, w.value))
 
@@ -433,7 +434,7 @@ PARTS: Final[dict[type, Callable[[Pen, Any, int, int, int], UiBox]]] = {
 }
 
 
-def natural_width(pen: Pen, widget: Any) -> int | None:
+def natural_width(pen: Pen, widget: object) -> int | None:
     """Return the width that a widget in a row keeps, in pixels, or None if it takes what is left."""
     if isinstance(widget, Button):
         text = 0 if not widget.text else pen.natural(widget.text, "label") + (dp(8) if widget.icon else 0)

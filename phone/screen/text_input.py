@@ -162,24 +162,24 @@ def move(phone: Phone, by: int, select: bool = False) -> None:
     phone.change_page(replace(phone.page, selection=(start if select else at, at), toolbar=False))
 
 
-def edit(phone: Phone, what: str) -> None:
+def edit(phone: Phone, command: str) -> None:
     """Cut, copy, paste or select all ('cut', 'copy', 'paste', 'select_all')."""
     page, field = phone.page, focused(phone)
     text = field_text(page.values, field) if field else page.focus.removeprefix("text:")
     if not page.focus or (field is None and not page.focus.startswith("text:")):
         return
     start, end = sorted(page.selection)
-    if what == "select_all":
+    if command == "select_all":
         phone.change_page(replace(page, selection=(0, len(text)), toolbar=bool(text)))
-    elif what == "paste":
+    elif command == "paste":
         insert(phone, phone.state.clipboard)
     elif start < end and not (field and field.password):
         phone.state.clipboard = text[start:end]
-        if what == "cut" and field:
+        if command == "cut" and field:
             _splice(phone, field, "", start, end)
-    if what == "copy":
-        kept = page.focus if field else ""
-        phone.change_page(replace(page, toolbar=False, focus=kept, selection=(end, end)))
+    if command == "copy":
+        focus = page.focus if field else ""
+        phone.change_page(replace(page, toolbar=False, focus=focus, selection=(end, end)))
 
 
 def press_soft_key(phone: Phone, name: str) -> None:

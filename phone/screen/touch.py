@@ -14,6 +14,7 @@ from turnwise.phone.screen.parts import Toggle, field_text
 from turnwise.phone.toolkit.forms import keep_value
 from turnwise.phone.toolkit.handlers import Do
 from turnwise.phone.toolkit.state import AppPage, Snackbar
+from turnwise.phone.toolkit.tables import Value
 from turnwise.phone.toolkit.widgets import (
     Checkbox,
     Choice,
@@ -55,8 +56,8 @@ def tap(phone: Phone, x: int, y: int) -> None:
 
 
 def _drop_toolbar(phone: Phone, page: AppPage) -> None:
-    kept = "" if page.focus.startswith("text:") else page.focus
-    phone.change_page(replace(page, toolbar=False, focus=kept, selection=(page.selection[1],) * 2))
+    focus = "" if page.focus.startswith("text:") else page.focus
+    phone.change_page(replace(page, toolbar=False, focus=focus, selection=(page.selection[1],) * 2))
 
 
 def _outside(phone: Phone, frame: Frame) -> None:
@@ -109,7 +110,7 @@ def _focus(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
     text_input.reveal(phone)
 
 
-def _change(phone: Phone, frame: Frame, key: str, value: Any, action: Do | None) -> None:
+def _change(phone: Phone, frame: Frame, key: str, value: Value, action: Do | None) -> None:
     """Store the new value of a widget and tell the app."""
     if key:
         keep_value(phone, key, value)
@@ -121,8 +122,8 @@ def _flip(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
     if isinstance(widget, Checkbox) and widget.on_tap and not isinstance(box.widget, Toggle):
         phone.run(widget.on_tap, frame.page.package, frame=frame)
         return
-    now = frame.page.values.get(widget.key, widget.checked) if widget.key else widget.checked
-    _change(phone, frame, widget.key, not now, widget.on_change)
+    current = frame.page.values.get(widget.key, widget.checked) if widget.key else widget.checked
+    _change(phone, frame, widget.key, not current, widget.on_change)
 
 
 def _choose(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
@@ -144,7 +145,7 @@ def _pick(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
     """Open the picker of a field."""
     widget: Choice | DateField | TimeField = box.widget
     value = frame.page.values.get(widget.key, widget.value) if widget.key else widget.value
-    params: dict[str, Any] = {"key": widget.key, "title": widget.label, "value": value}
+    params: dict[str, object] = {"key": widget.key, "title": widget.label, "value": value}
     params |= {"on_change": widget.on_change, "owner": frame.page.package}
     if isinstance(widget, Choice):
         params["options"] = widget.options

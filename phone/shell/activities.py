@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.intents import Intent, NoActivity, broadcast, start_activity
 from turnwise.phone.phone import HOME, UnknownApp
 from turnwise.phone.shell.command import CommandCall, CommandError, CommandFunction, number
 from turnwise.phone.shell.keyboards import take_broadcast
+from turnwise.phone.toolkit.tables import Value
 
 _FLAGS: Final = frozenset(("-W", "-S", "-D", "-N", "-R", "--activity-clear-top", "--activity-single-top"))
 _WITH_VALUE: Final = frozenset(("-f", "--user", "--windowingMode", "--display", "--stream", "--receiver-permission"))
@@ -23,7 +24,7 @@ _LISTS: Final = {
 def parse_intent(args: list[str]) -> tuple[Intent, set[str]]:
     """Return the intent that the arguments of `am` describe, and the other options."""
     args = list(args)
-    extras: dict[str, Any] = {}
+    extras: dict[str, Value] = {}
     fields: dict[str, str] = {}
     options: set[str] = set()
     names = {"-a": "action", "-d": "data", "-t": "type", "-c": "category", "-n": "component", "-p": "package"}
@@ -53,7 +54,7 @@ def parse_intent(args: list[str]) -> tuple[Intent, set[str]]:
     return Intent(**fields, extras=extras), options
 
 
-def _extra(option: str, text: str) -> Any:
+def _extra(option: str, text: str) -> Value:
     try:
         if option in _LISTS:
             return ",".join(str(_LISTS[option](item)) for item in text.split(","))
@@ -66,8 +67,8 @@ def am(call: CommandCall) -> int | None:
     """Run one of the actions of `am`."""
     action = _ACTIONS.get(call.args[0]) if call.args else None
     if action is None:
-        known = ", ".join(_ACTIONS)
-        raise CommandError(f"Error: unknown command '{call.rest()[:80]}'; this phone has am {known}", 255)
+        actions = ", ".join(_ACTIONS)
+        raise CommandError(f"Error: unknown command '{call.rest()[:80]}'; this phone has am {actions}", 255)
     return action(call, call.args[1:])
 
 
@@ -128,9 +129,9 @@ def _stack(call: CommandCall, args: list[str]) -> None:
             call.print(f"RootTask id={_task_id(call, task.package)} bounds=[0,0][{width},{height}] userId=0")
             call.print(f"  taskId={_task_id(call, task.package)}: {app.component} userId=0 visible={task is tasks[0]}")
     elif args[:1] == ["remove"] and len(args) == 2:
-        wanted = number(call, args[1])
+        task_id = number(call, args[1])
         for task in tasks:
-            if _task_id(call, task.package) == wanted and task.package != HOME:
+            if _task_id(call, task.package) == task_id and task.package != HOME:
                 call.phone.stop(task.package)
     else:
         raise CommandError("Error: am stack list | remove TASK", 255)

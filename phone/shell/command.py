@@ -85,13 +85,13 @@ class CommandCall:
 
     def inputs(self, names: list[str]) -> list[tuple[str, bytes]]:
         """Return names and contents of files, or standard input if none is named; those missing are warned of."""
-        found = []
+        contents = []
         for name in names or ["-"]:
             try:
-                found.append((name, self.read(name)))
+                contents.append((name, self.read(name)))
             except CommandError as error:
                 self.warn(str(error))
-        return found
+        return contents
 
     def rest(self) -> str:
         """Return all arguments as one text."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.shell.command import CommandError
+from turnwise.phone.toolkit.tables import Columns
 
 __all__ = ["DATA", "changed_columns", "data_rows"]
 
@@ -13,22 +14,20 @@ DATA: Final = "content://com.android.contacts/data"
 _NAME: Final = "vnd.android.cursor.item/name"
 _NUMBER: Final = "vnd.android.cursor.item/phone_v2"
 
-Row = dict[str, Any]
 
-
-def data_rows(contacts: Callable[[], list[Row]]) -> list[Row]:
+def data_rows(contacts: Callable[[], list[Columns]]) -> list[Columns]:
     """Return two rows for each contact, given the contacts with the columns of their provider."""
-    found: list[Row] = []
+    rows: list[Columns] = []
     for row in contacts():
         shared = {"raw_contact_id": row["_id"], "contact_id": row["_id"], "display_name": row["display_name"]}
         name = {"data1": row["display_name"], "data2": row["given_name"], "data3": row["family_name"]}
-        found.append({"_id": 2 * row["_id"], **shared, "mimetype": _NAME, **name})
+        rows.append({"_id": 2 * row["_id"], **shared, "mimetype": _NAME, **name})
         number = {"data1": row["number"], "data2": row["data2"], "data3": ""}
-        found.append({"_id": 2 * row["_id"] + 1, **shared, "mimetype": _NUMBER, **number})
-    return found
+        rows.append({"_id": 2 * row["_id"] + 1, **shared, "mimetype": _NUMBER, **number})
+    return rows
 
 
-def changed_columns(values: Row) -> Row:
+def changed_columns(values: Columns) -> Columns:
     """Return what a new or changed row of the data changes in the row of the contact: only what its columns say.
 
     Raises:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import mimetypes
 import posixpath
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from turnwise.phone.phone import Phone
 from turnwise.phone.shell.command import CommandCall, CommandError, CommandFunction
@@ -16,8 +16,9 @@ from turnwise.phone.shell.settings import put
 from turnwise.phone.sqlite_limits import limited
 from turnwise.phone.storage import Storage
 from turnwise.phone.toolkit.app import App, Converted, Provider
+from turnwise.phone.toolkit.tables import Columns, Row, Value
 
-Rows = list[dict[str, Any]]
+Rows = list[Columns]
 _OPTIONS: Final = ("--uri", "--projection", "--where", "--sort", "--user", "--bind", "--extra")
 _CONTACTS: Final = "content://com.android.contacts/contacts"
 _ACCOUNT: Final = ("account_type", "account_name")  # the phone has no accounts
@@ -36,7 +37,7 @@ class _Request:
     projection: list[str] = field(default_factory=list)
     where: str = ""
     sort: str = ""
-    values: dict[str, Any] = field(default_factory=dict)
+    values: Columns = field(default_factory=dict)
 
 
 def content(call: CommandCall) -> None:
@@ -76,7 +77,7 @@ def _parse(args: list[str]) -> _Request:
     return request
 
 
-def _bound(name: str, kind: str, text: str) -> Any:
+def _bound(name: str, kind: str, text: str) -> Value:
     if kind in ("i", "l"):
         return int(text)
     if kind in ("f", "d"):
@@ -98,9 +99,9 @@ class _Source:
     """Rows under a uri, and how they are changed."""
 
     rows: Callable[[], Rows]
-    insert: Callable[[dict[str, Any]], None]
-    update: Callable[[dict[str, Any], dict[str, Any]], None]  # a row, new values
-    delete: Callable[[dict[str, Any]], None]
+    insert: Callable[[Columns], None]
+    update: Callable[[Columns, Columns], None]  # a row, new values
+    delete: Callable[[Columns], None]
 
 
 def _source(phone: Phone, uri: str) -> tuple[_Source, str]:
@@ -110,38 +111,38 @@ def _source(phone: Phone, uri: str) -> tuple[_Source, str]:
         CommandError: no app provides it.
     """
     base, last = posixpath.split(uri)
-    known: dict[str, Callable[[], _Source]] = {
+    sources: dict[str, Callable[[], _Source]] = {
         **{f"content://settings/{space}": _of_settings(phone, space) for space in ("system", "secure", "global")},
         **{media: _of_media(phone, media) for media in _MEDIA},
     }
     for app in phone.apps.values():
         for name, provider in app.providers.items():
-            known[name.rstrip("/")] = _of_app(phone, app, provider)
-    if _CONTACTS in known:
-        known[DATA] = _of_contact_data(known[_CONTACTS])
-    if uri in known:
-        return known[uri](), ""
-    if base in known:
+            sources[name.rstrip("/")] = _of_app(phone, app, provider)
+    if _CONTACTS in sources:
+        sources[DATA] = _of_contact_data(sources[_CONTACTS])
+    if uri in sources:
+        return sources[uri](), ""
+    if base in sources:
         if last.isdecimal():
-            return known[base](), f"_id = {int(last)}"
+            return sources[base](), f"_id = {int(last)}"
         if base.startswith("content://settings/"):
-            return known[base](), f"name = '{last.replace(chr(39), chr(39) * 2)}'"
-    listed = ", ".join(sorted(known))
+            return sources[base](), f"name = '{last.replace(chr(39), chr(39) * 2)}'"
+    listed = ", ".join(sorted(sources))
     raise CommandError(f"[ERROR] Could not find provider: {uri}; this phone has {listed}")
 
 
 def _of_app(phone: Phone, app: App, provider: Provider) -> Callable[[], _Source]:
     columns = {"_id": "_id", **provider.columns}
-    where: dict[str, Any] = dict(provider.where)
+    where: Columns = dict(provider.where)
 
-    def clean(row: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    def clean(row: Columns, before: Row) -> Columns:
         return provider.clean(row, before) if provider.clean else row
 
     def rows() -> Rows:
-        found = phone.tables(app.package).rows(provider.table, **where)
-        return [{name: _shown(row, way) for name, way in columns.items()} for row in found]
+        stored = phone.tables(app.package).rows(provider.table, **where)
+        return [{name: _shown(row, way) for name, way in columns.items()} for row in stored]
 
-    def to_table(values: Mapping[str, Any]) -> dict[str, Any]:
+    def to_table(values: Row) -> Columns:
         result = {}
         for name, value in values.items():
             if name in (*_ACCOUNT, *provider.ignored):
@@ -149,38 +150,41 @@ def _of_app(phone: Phone, app: App, provider: Provider) -> Callable[[], _Source]
             way = columns.get(name)
             if not isinstance(way, str | Converted) or name == "_id":
                 able = (key for key, way in columns.items() if isinstance(way, str | Converted) and key != "_id")
-                known = ", ".join(able)
-                raise CommandError(f"Error while accessing provider: column {name!r} cannot be set; those are {known}")
+                writable = ", ".join(able)
+                raise CommandError(
+                    f"Error while accessing provider: column {name!r} cannot be set; those are {writable}"
+                )
             if isinstance(way, Converted):
                 result[way.column] = way.store(value)
             else:
                 result[way] = _stored(app.schema[provider.table][way], value)
         return result
 
-    def insert(values: dict[str, Any]) -> None:
+    def insert(values: Columns) -> None:
         phone.tables(app.package).insert(provider.table, **clean({**to_table(values), **where}, {}))
 
-    def update(row: dict[str, Any], values: dict[str, Any]) -> None:
+    def update(row: Columns, values: Columns) -> None:
         tables = phone.tables(app.package)
         before = tables.get(provider.table, row["_id"]) or {}
         new = clean({**before, **to_table(values)}, before)
         tables.update(provider.table, row["_id"], **{name: value for name, value in new.items() if name != "_id"})
 
-    def delete(row: dict[str, Any]) -> None:
+    def delete(row: Columns) -> None:
         phone.tables(app.package).delete(provider.table, row["_id"])
 
     return lambda: _Source(rows, insert, update, delete)
 
 
-def _shown(row: Mapping[str, Any], way: str | Converted | Callable[[Any], Any]) -> Any:
+def _shown(row: Row, way: str | Converted | Callable[[Row], Value]) -> Value:
     if isinstance(way, Converted):
         return way.show(row)
     return row[way] if isinstance(way, str) else way(row)
 
 
-def _stored(kind: type, value: Any) -> Any:
+def _stored(kind: type, value: Value) -> Value:
+    result: Value = kind()
     if value is None:
-        return kind()
+        return result
     return int(value or 0) if kind is bool else kind(value or 0) if kind is not str else str(value)
 
 
@@ -190,7 +194,7 @@ def _of_contact_data(find: Callable[[], _Source]) -> Callable[[], _Source]:
     def source() -> _Source:
         contacts = find()
 
-        def change(key: Any, values: Mapping[str, Any]) -> None:
+        def change(key: Value, values: Row) -> None:
             row = next((row for row in contacts.rows() if row["_id"] == key), None)
             if row is None:
                 raise CommandError(f"Error while accessing provider: there is no raw contact {key}")
@@ -211,13 +215,13 @@ def _of_settings(phone: Phone, space: str) -> Callable[[], _Source]:
         values = sorted(phone.state.settings[space].items())
         return [{"_id": at, "name": name, "value": value} for at, (name, value) in enumerate(values, start=1)]
 
-    def insert(values: dict[str, Any]) -> None:
+    def insert(values: Columns) -> None:
         put(CommandCall(phone, "content", []), space, str(values["name"]), str(values["value"]))
 
-    def update(row: dict[str, Any], values: dict[str, Any]) -> None:
+    def update(row: Columns, values: Columns) -> None:
         put(CommandCall(phone, "content", []), space, row["name"], str(values["value"]))
 
-    def delete(row: dict[str, Any]) -> None:
+    def delete(row: Columns) -> None:
         phone.set_setting(row["name"], None, space)
 
     return lambda: _Source(rows, insert, update, delete)
@@ -225,20 +229,22 @@ def _of_settings(phone: Phone, space: str) -> Callable[[], _Source]:
 
 def _of_media(phone: Phone, uri: str) -> Callable[[], _Source]:
     def rows() -> Rows:
-        found: Rows = []
+        media_rows: Rows = []
         for at, (path, file) in enumerate(sorted(phone.files.items()), start=1):
             kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
             if path.startswith("/sdcard/") and kind.startswith(_MEDIA[uri]):
                 name = posixpath.basename(path)
-                row: dict[str, Any] = {"_id": at, "_data": "/storage/emulated/0" + path.removeprefix("/sdcard")}
+                row: Columns = {"_id": at, "_data": "/storage/emulated/0" + path.removeprefix("/sdcard")}
                 row |= {"_display_name": name, "title": name.rsplit(".", 1)[0], "_size": len(file.data)}
-                found.append({**row, "mime_type": kind, "date_modified": file.modified, "date_added": file.modified})
-        return found
+                media_rows.append(
+                    {**row, "mime_type": kind, "date_modified": file.modified, "date_added": file.modified}
+                )
+        return media_rows
 
-    def refuse(*_: Any) -> None:
+    def refuse(*_: object) -> None:
         raise CommandError("Error while accessing provider: media rows follow the files: push, move or remove those")
 
-    def delete(row: dict[str, Any]) -> None:
+    def delete(row: Columns) -> None:
         Storage(phone).remove(row["_data"])
 
     return lambda: _Source(rows, refuse, refuse, delete)

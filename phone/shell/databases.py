@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from turnwise.phone.shell.command import CommandCall, CommandError, CommandFunction
 from turnwise.phone.sqlite_limits import limited
@@ -103,20 +103,20 @@ def _translated(text: str) -> str:
 
 def _statements(text: str) -> list[str]:
     """Return the statements of a text, each ending at the semicolon that completes it."""
-    found, current = [], ""
+    statements, current = [], ""
     pieces = text.split(";")
     if len(pieces) > _MOST_PIECES:  # each is looked at again and again while a quote is open
         raise CommandError(f"Error: at most {_MOST_PIECES} statements at a time")
     for piece in pieces:
         current += piece + ";"
         if sqlite3.complete_statement(current):
-            found.append(current)
+            statements.append(current)
             current = ""
-    rest = current.removesuffix(";").strip()
-    return [statement for statement in [*found, rest] if statement.strip(" ;\n\t\r")]
+    remainder = current.removesuffix(";").strip()
+    return [statement for statement in [*statements, remainder] if statement.strip(" ;\n\t\r")]
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if value is None:
         return ""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

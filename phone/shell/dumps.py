@@ -127,12 +127,15 @@ def _battery(phone: Phone, args: list[str]) -> str:
 
 def _notification(phone: Phone, args: list[str]) -> str:
     lines = ["Current Notification Manager state:", "  Notification List:"]
-    for at, one in enumerate(phone.state.notifications):
+    for at, notification in enumerate(phone.state.notifications):
         lines.append(
-            f"    NotificationRecord(0x{at:07x}: pkg={one.package} user=UserHandle{{0}} id={at} tag={one.tag})"
+            f"    NotificationRecord(0x{at:07x}: pkg={notification.package} user=UserHandle{{0}} id={at} "
+            f"tag={notification.tag})"
         )
-        lines.append(f"      when={one.when * 1000}")
-        lines.append(f"        android.title=String ({one.title})\n        android.text=String ({one.text})")
+        lines.append(f"      when={notification.when * 1000}")
+        lines.append(
+            f"        android.title=String ({notification.title})\n        android.text=String ({notification.text})"
+        )
     return "\n".join(lines)
 
 

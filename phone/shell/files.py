@@ -16,17 +16,17 @@ def ls(call: CommandCall) -> int:
     options, names = take_options(call, "1aAlRdhtrSnFiZp")
     failed, several = 0, len(names) > 1 or "R" in options
     for name in names or [call.directory]:
-        found = call.storage.find(call.path(name))
-        if found is None:
+        source = call.storage.find(call.path(name))
+        if source is None:
             call.warn(f"ls: {name}: No such file or directory")
             failed = 1
-        elif not found.directory or "d" in options:
-            _show(call, [(name, found)], options)
+        elif not source.directory or "d" in options:
+            _show(call, [(name, source)], options)
         else:
-            for entry in call.storage.walk(found.path) if "R" in options else [found]:
+            for entry in call.storage.walk(source.path) if "R" in options else [source]:
                 if entry.directory:
                     if several:
-                        call.print(f"{'' if not call.out else chr(10)}{name + entry.path[len(found.path) :]}:")
+                        call.print(f"{'' if not call.out else chr(10)}{name + entry.path[len(source.path) :]}:")
                     _list(call, entry, options)
     return failed
 
@@ -82,8 +82,8 @@ def cp(call: CommandCall) -> int:
             if entry.directory:
                 call.storage.make_directory(path, parents=True)
             elif not ("n" in options and call.storage.find(path)):
-                kept = entry.modified if "a" in options or "p" in options else None
-                call.storage.write(path, call.storage.read(entry.path), kept)
+                modified = entry.modified if "a" in options or "p" in options else None
+                call.storage.write(path, call.storage.read(entry.path), modified)
     return 0
 
 
@@ -96,8 +96,8 @@ def _at_least_two(call: CommandCall, names: list[str]) -> list[str]:
 def _into(call: CommandCall, target: str, source: str, several: int) -> str:
     """Return where a source goes: into the target if that is a directory."""
     path = call.path(target)
-    found = call.storage.find(path)
-    if found and found.directory:
+    entry = call.storage.find(path)
+    if entry and entry.directory:
         return posixpath.join(path, posixpath.basename(source))
     if several > 1 or target.endswith("/"):
         raise CommandError(f"{call.name}: '{target}' not directory")
@@ -163,18 +163,18 @@ def stat(call: CommandCall) -> int:
     options, names = take_options(call, "Lft", "c")
     failed = 0
     for name in names:
-        found = call.storage.find(call.path(name))
-        if found is None:
+        entry = call.storage.find(call.path(name))
+        if entry is None:
             call.warn(f"stat: '{name}': No such file or directory")
             failed = 1
             continue
-        when = f"{to_datetime(found.modified):%Y-%m-%d %H:%M:%S}.000000000 +0000"
-        values = {"n": name, "s": str(found.size), "Y": str(found.modified), "y": when, "a": f"{found.mode & 0o777:o}"}
+        when = f"{to_datetime(entry.modified):%Y-%m-%d %H:%M:%S}.000000000 +0000"
+        values = {"n": name, "s": str(entry.size), "Y": str(entry.modified), "y": when, "a": f"{entry.mode & 0o777:o}"}
         values |= {
-            "F": "directory" if found.directory else "regular file",
+            "F": "directory" if entry.directory else "regular file",
             "U": "root",
             "G": "root",
-            "f": f"{found.mode:x}",
+            "f": f"{entry.mode:x}",
         }
         form = options.get("c") or "  File: %n\n  Size: %s\t%F\nAccess: (%a)\tUid: (0/%U)\tGid: (0/%G)\nModify: %y"
         for letter, value in values.items():
@@ -190,7 +190,7 @@ def find(call: CommandCall) -> int:
     while args and not args[0].startswith("-"):
         starts.append(args.pop(0))
     tests, action, command = _find_tests(args)
-    failed, found = 0, []
+    failed, matches = 0, []
     for start in starts or ["."]:
         base = call.path(start)
         try:
@@ -202,8 +202,8 @@ def find(call: CommandCall) -> int:
         for entry in entries:
             shown = start.rstrip("/") + entry.path[len(base.rstrip("/")) :] if entry.path != base else start
             if all(_passes(call, entry, test, value, entry.path[len(base) :].count("/")) for test, value in tests):
-                found.append((shown, entry))
-    for shown, entry in reversed(found) if action == "-delete" else found:
+                matches.append((shown, entry))
+    for shown, entry in reversed(matches) if action == "-delete" else matches:
         if action == "-delete":
             if call.storage.find(entry.path):
                 call.storage.remove(entry.path, recursive=entry.directory)
@@ -247,10 +247,8 @@ def _passes(call: CommandCall, entry: Entry, test: str, value: str, depth: int) 
         return entry.modified > call.storage.entry(call.path(value)).modified
     if test == "-size":
         digits = value.strip("+-cbk")
-        wanted = int(digits) if digits.isdecimal() else 0
-        return (
-            entry.size > wanted if value[0] == "+" else entry.size < wanted if value[0] == "-" else entry.size == wanted
-        )
+        size = int(digits) if digits.isdecimal() else 0
+        return entry.size > size if value[0] == "+" else entry.size < size if value[0] == "-" else entry.size == size
     if test == "-path":
         return fnmatchcase(entry.path, value)
     return fnmatchcase(name.casefold(), value.casefold()) if test == "-iname" else fnmatchcase(name, value)

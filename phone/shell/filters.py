@@ -36,12 +36,12 @@ def grep(call: CommandCall) -> int:
     named = (len(names) > 1 or bool(options.keys() & {"r", "R", "H"})) and "h" not in options
     matched = False
     for name, data in call.inputs(names):
-        found = _grep_lines(call, _lines(data), test, options, f"{name}:" if named else "")
-        matched = matched or bool(found)
-        if "l" in options and found and "q" not in options:
+        hits = _grep_lines(call, _lines(data), test, options, f"{name}:" if named else "")
+        matched = matched or bool(hits)
+        if "l" in options and hits and "q" not in options:
             call.print(name)
         elif "c" in options:
-            call.print(f"{name}:{found}" if named else str(found))
+            call.print(f"{name}:{hits}" if named else str(hits))
     return 0 if matched else 1
 
 
@@ -72,8 +72,8 @@ def _grep_lines(
         return len(hits)
     if "o" in options:
         for at in hits:
-            for found in test.finditer(lines[at]):
-                call.print(before + found[0])
+            for match in test.finditer(lines[at]):
+                call.print(before + match[0])
         return len(hits)
     shown = sorted({at for hit in hits for at in range(max(0, hit - above), min(len(lines), hit + below + 1))})
     for at in shown:
@@ -120,7 +120,7 @@ def wc(call: CommandCall) -> None:
         counts = {"l": data.count(b"\n"), "w": len(data.split()), "c": len(data)}
         counts["m"] = len(data.decode("utf-8", "replace"))
         shown = [counts[letter] for letter in (options or {"l": "", "w": "", "c": ""})]
-        call.print(" ".join([*(str(one) for one in shown), *([] if name == "-" else [name])]))
+        call.print(" ".join([*(str(count) for count in shown), *([] if name == "-" else [name])]))
 
 
 def sort(call: CommandCall) -> None:
@@ -134,8 +134,8 @@ def sort(call: CommandCall) -> None:
             line = [*line.split(options.get("t")), *[""] * column][column - 1]
         if "f" in options:
             line = line.casefold()
-        found = re.match(r"\s*([+-]?\d+(?:\.\d+)?)", line[:60])
-        return (float(found[1]) if found and "n" in options else 0.0, line)
+        number = re.match(r"\s*([+-]?\d+(?:\.\d+)?)", line[:60])
+        return (float(number[1]) if number and "n" in options else 0.0, line)
 
     lines.sort(key=key, reverse="r" in options)
     for line in dict.fromkeys(lines) if "u" in options else lines:
@@ -188,10 +188,10 @@ def tr(call: CommandCall) -> None:
     first = _characters(sets[0])
     text = call.stdin.decode("utf-8", "surrogateescape")
     if "d" in options:
-        text = "".join(one for one in text if (one in first) == ("c" in options))
+        text = "".join(character for character in text if (character in first) == ("c" in options))
     elif len(sets) > 1:
         second = _characters(sets[1]) or "\0"
-        table = {ord(one): second[min(at, len(second) - 1)] for at, one in enumerate(first)}
+        table = {ord(character): second[min(at, len(second) - 1)] for at, character in enumerate(first)}
         text = text.translate(table)
     if "s" in options:
         squeezed = re.escape(_characters(sets[-1]))
@@ -205,8 +205,8 @@ def _characters(text: str) -> str:
     for escape, plain in ((r"\n", "\n"), (r"\r", "\r"), (r"\t", "\t"), (r"\\", "\\")):
         text = text.replace(escape, plain)
 
-    def spread(found: re.Match[str]) -> str:
-        return "".join(map(chr, range(ord(found[1]), min(ord(found[2]), ord(found[1]) + 300) + 1)))
+    def spread(span: re.Match[str]) -> str:
+        return "".join(map(chr, range(ord(span[1]), min(ord(span[2]), ord(span[1]) + 300) + 1)))
 
     return re.sub(r"(.)-(.)", spread, text, flags=re.DOTALL)
 
@@ -217,14 +217,14 @@ def sed(call: CommandCall) -> None:
     script = options.get("e") or (names.pop(0) if names else "")
     lines = [line for _, data in call.inputs(names) for line in _lines(data)]
     mode = {"E": ""} if options.keys() & {"E", "r"} else {}
-    if found := re.fullmatch(r"(\d+)(?:,(\d+))?p", script):
-        for line in lines[int(found[1]) - 1 : int(found[2] or found[1])]:
+    if match := re.fullmatch(r"(\d+)(?:,(\d+))?p", script):
+        for line in lines[int(match[1]) - 1 : int(match[2] or match[1])]:
             call.print(line)
         return
-    if found := re.fullmatch(r"/(.*)/([dp])", script):
-        test = _matcher(found[1], mode, False, False)
+    if match := re.fullmatch(r"/(.*)/([dp])", script):
+        test = _matcher(match[1], mode, False, False)
         for line in lines:
-            if bool(test.search(line)) == (found[2] == "p"):
+            if bool(test.search(line)) == (match[2] == "p"):
                 call.print(line)
         return
     parts = re.split(rf"(?<!\\){re.escape(script[1])}", script[2:]) if len(script) > 2 and script[0] == "s" else []

@@ -38,8 +38,8 @@ def _tap(call: CommandCall, args: list[str]) -> None:
 
 
 def _swipe(call: CommandCall, args: list[str]) -> None:
-    x1, y1, x2, y2, *rest = _points(call, args, 4, 5)
-    call.phone.swipe(x1, y1, x2, y2, rest[0] if rest else 300)
+    x1, y1, x2, y2, *duration = _points(call, args, 4, 5)
+    call.phone.swipe(x1, y1, x2, y2, duration[0] if duration else 300)
 
 
 def _motion(call: CommandCall, args: list[str]) -> None:

@@ -115,24 +115,24 @@ class Session:
 
     def _pipeline(self, pipeline: Pipeline, stdin: bytes | None, result: Result) -> None:
         for at, command in enumerate(pipeline.commands):
-            one = Result()
+            output = Result()
             try:
-                self._command(command, stdin, one)
+                self._command(command, stdin, output)
             finally:
                 if self.merged:
-                    result.stdout += one.stderr
+                    result.stdout += output.stderr
                 else:
-                    result.stderr += one.stderr
+                    result.stderr += output.stderr
                 if at + 1 == len(pipeline.commands):
-                    result.stdout += one.stdout
-            stdin = one.stdout
+                    result.stdout += output.stdout
+            stdin = output.stdout
         if pipeline.negated:
             self.status = int(not self.status)
 
     def _command(self, command: Command | ShellGroup, stdin: bytes | None, result: Result) -> None:
-        one = Result()
+        output = Result()
         try:
-            streams = self._streams(command.redirects, stdin, one)
+            streams = self._streams(command.redirects, stdin, output)
         except (StorageError, CommandError) as error:
             result.stderr += f"/system/bin/sh: {error}\n".encode("utf-8", "replace")
             self.status = 1
@@ -141,12 +141,12 @@ class Session:
             if isinstance(command, ShellGroup):
                 inner = Session(self.phone, self.depth, self.directory, self.status, dict(self.variables))
                 with suppress(_Exit):
-                    inner._steps(command.steps, streams.stdin, one)
+                    inner._steps(command.steps, streams.stdin, output)
                 self.status = inner.status
             else:
-                self._simple(command, streams.stdin, one)
+                self._simple(command, streams.stdin, output)
         finally:
-            self._deliver(streams, one, result)
+            self._deliver(streams, output, result)
 
     def _simple(self, command: Command, stdin: bytes | None, result: Result) -> None:
         words = list(command.words)
@@ -213,11 +213,11 @@ class Session:
 
     def _change_directory(self, name: str, result: Result) -> None:
         path = normal_path(name, self.directory)
-        found = Storage(self.phone).find(path)
-        if found and found.directory:
+        entry = Storage(self.phone).find(path)
+        if entry and entry.directory:
             self.directory, self.status = path, 0
             return
-        why = "Not a directory" if found else "No such file or directory"
+        why = "Not a directory" if entry else "No such file or directory"
         result.stderr += f"/system/bin/sh: cd: {name}: {why}\n".encode("utf-8", "replace")
         self.status = 2
 
@@ -265,14 +265,14 @@ class Session:
             return [text]
         pattern = "".join(_escaped(part.text) if part.quoted else part.text for part in parts)
         storage = Storage(self.phone)
-        found = [""]
+        paths = [""]
         for at, piece in enumerate(pattern.split("/")):
-            found = [
+            paths = [
                 posixpath.join(base, name) if base else name
-                for base in found
+                for base in paths
                 for name in self._names(storage, base, piece, at)
             ]
-        return sorted(found) or [text]
+        return sorted(paths) or [text]
 
     def _names(self, storage: Storage, base: str, piece: str, at: int) -> list[str]:
         if piece == "":
@@ -318,9 +318,9 @@ class Session:
                     streams.out_path, streams.append = path, (append, streams.append[1])
         return streams
 
-    def _deliver(self, streams: _Streams, one: Result, result: Result) -> None:
+    def _deliver(self, streams: _Streams, output: Result, result: Result) -> None:
         """Put what a command printed where its redirections say."""
-        stdout, stderr = one.stdout, one.stderr
+        stdout, stderr = output.stdout, output.stderr
         if streams.merged:
             stdout, stderr = stdout + stderr, b""
         elif streams.to_errors:

@@ -29,14 +29,14 @@ def ime(call: CommandCall) -> None:
     args = list(call.args)
     if "--user" in args:
         del args[args.index("--user") : args.index("--user") + 2]
-    action, *rest = [arg for arg in args if not arg.startswith("-")] or [""]
+    action, *names = [arg for arg in args if not arg.startswith("-")] or [""]
     if action == "list":
         _list(call)
     elif action == "reset":
         _choose(call.phone, OWN_KEYBOARD, (OWN_KEYBOARD,))
         call.print("Reset current and enabled IMEs for user #0")
-    elif action in _ACTIONS and len(rest) == 1:
-        _ACTIONS[action](call, _full_id(rest[0]))
+    elif action in _ACTIONS and len(names) == 1:
+        _ACTIONS[action](call, _full_id(names[0]))
     else:
         raise CommandError(_USAGE, 255)
 
@@ -64,8 +64,8 @@ def _list(call: CommandCall) -> None:
 def _enable(call: CommandCall, name: str) -> None:
     enabled = _enabled(call.phone)
     if name not in _KEYBOARDS:
-        known = ", ".join(_KEYBOARDS)
-        raise CommandError(f"Unknown input method {name} cannot be enabled for user #0; this phone has {known}", 255)
+        names = ", ".join(_KEYBOARDS)
+        raise CommandError(f"Unknown input method {name} cannot be enabled for user #0; this phone has {names}", 255)
     call.print(f"Input method {name}: {'already' if name in enabled else 'now'} enabled for user #0")
     if name not in enabled:
         _choose(call.phone, call.phone.setting(CURRENT_KEYBOARD, "secure"), (*enabled, name))

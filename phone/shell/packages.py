@@ -22,8 +22,8 @@ def pm(call: CommandCall) -> int | None:
     """Run one of the actions of `pm`."""
     action = _ACTIONS.get(call.args[0]) if call.args else None
     if action is None:
-        known = ", ".join(_ACTIONS)
-        raise CommandError(f"Error: unknown command '{call.rest()[:80]}'; this phone has pm {known}", 255)
+        actions = ", ".join(_ACTIONS)
+        raise CommandError(f"Error: unknown command '{call.rest()[:80]}'; this phone has pm {actions}", 255)
     return action(call, _without_user(call.args[1:]))
 
 
@@ -53,11 +53,11 @@ def _list(call: CommandCall, args: list[str]) -> None:
 
 
 def _list_packages(call: CommandCall, args: list[str]) -> None:
-    wanted = [arg for arg in args if not arg.startswith("-")]
+    filters = [arg for arg in args if not arg.startswith("-")]
     for app in sorted(call.phone.apps.values(), key=lambda app: app.package):
         system = app.hidden or app.package.startswith("com.android.")
         shown = not (("-3" in args and system) or ("-s" in args and not system) or "-d" in args)
-        if shown and all(text in app.package for text in wanted):
+        if shown and all(text in app.package for text in filters):
             path = f"{_path(app)}=" if "-f" in args else ""
             call.print(f"package:{path}{app.package}")
 
@@ -84,12 +84,12 @@ def clear(call: CommandCall, args: list[str]) -> int:
     phone.stop(app.package)
     phone.tables(app.package)
     phone.state.databases[app.package] = empty_tables(app.schema)
-    kept = frozenset(held for held in phone.state.permissions if held[0] != app.package)
+    permissions = frozenset(held for held in phone.state.permissions if held[0] != app.package)
     events = tuple(event for event in phone.state.events if event.package != app.package)
-    shown = tuple(one for one in phone.state.notifications if one.package != app.package)
+    shown = tuple(notification for notification in phone.state.notifications if notification.package != app.package)
     own = f"/data/data/{app.package}/"
     files = {path: file for path, file in phone.files.items() if not path.startswith(own)}
-    phone.change(permissions=kept, events=events, notifications=shown, files=files)
+    phone.change(permissions=permissions, events=events, notifications=shown, files=files)
     if app.empty:
         app.empty(Context(phone, app.package))
     call.print("Success")
@@ -113,26 +113,26 @@ def _permit(call: CommandCall, args: list[str], granted: bool) -> None:
 
 def _query(call: CommandCall, args: list[str]) -> None:
     """Print the activities for an intent."""
-    found, options = _answering(call, args)
+    apps, options = _answering(call, args)
     if "--components" in options:
-        for app in found:
+        for app in apps:
             call.print(app.component)
         return
-    call.print(f"{len(found)} activities found:" if found else "No activities found")
-    for at, app in enumerate(found):
+    call.print(f"{len(apps)} activities found:" if apps else "No activities found")
+    for at, app in enumerate(apps):
         call.print(f"  Activity #{at}:")
         _print_activity(call, app, options, "    ")
 
 
 def _resolve(call: CommandCall, args: list[str]) -> None:
     """Print the activity that `am start` would start."""
-    found, options = _answering(call, args)
-    if not found:
+    apps, options = _answering(call, args)
+    if not apps:
         call.print("No activity found")
     elif "--components" in options:
-        call.print(found[0].component)
+        call.print(apps[0].component)
     else:
-        _print_activity(call, found[0], options, "")
+        _print_activity(call, apps[0], options, "")
 
 
 def _answering(call: CommandCall, args: list[str]) -> tuple[list[App], set[str]]:

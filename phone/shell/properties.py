@@ -66,14 +66,14 @@ def date(call: CommandCall) -> None:
     """Print the clock, in a format if one is given, or set it."""
     options, args = take_options(call, "u", "sdD")
     moment = call.phone.now
-    wanted = options.get("s", "")
+    new = options.get("s", "")
     form = next((arg[1:] for arg in args if arg.startswith("+")), "%a %b %e %H:%M:%S UTC %Y")
-    if not wanted and args and not args[0].startswith("+"):
-        wanted = args[0]
+    if not new and args and not args[0].startswith("+"):
+        new = args[0]
     if "d" in options:
         moment = _moment(call, options["d"])
-    elif wanted:
-        moment = _moment(call, wanted)
+    elif new:
+        moment = _moment(call, new)
         set_clock(call.phone, moment)
     seconds = str(int((moment - datetime(1970, 1, 1)).total_seconds()))
     form = form.replace("%s", seconds).replace("%N", "000000000").replace("%e", f"{moment.day:2d}")
@@ -85,10 +85,10 @@ def _moment(call: CommandCall, text: str) -> datetime:
     try:
         if text.startswith("@"):
             moment = to_datetime(int(text[1:]))
-        elif found := re.fullmatch(r"(\d{8})(\d{2}|\d{4})?(?:\.(\d\d))?", text):
-            year = found[2] or str(call.phone.now.year)
+        elif match := re.fullmatch(r"(\d{8})(\d{2}|\d{4})?(?:\.(\d\d))?", text):
+            year = match[2] or str(call.phone.now.year)
             year = ("20" if int(year) < 70 else "19") + year if len(year) == 2 else year
-            moment = datetime.strptime(year + found[1], "%Y%m%d%H%M") + timedelta(seconds=int(found[3] or 0))
+            moment = datetime.strptime(year + match[1], "%Y%m%d%H%M") + timedelta(seconds=int(match[3] or 0))
         elif re.fullmatch(r"\d{8}\.\d{6}", text):
             moment = datetime.strptime(text, "%Y%m%d.%H%M%S")
         else:

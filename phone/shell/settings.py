@@ -22,25 +22,25 @@ def settings(call: CommandCall) -> None:
         raise CommandError(
             "Invalid command: settings get|put|delete|list|reset system|secure|global [NAME [VALUE]]", 255
         )
-    action, space, *rest = args
+    action, space, *arguments = args
     if action == "list":
         for name, value in sorted(call.phone.state.settings[space].items()):
             call.print(f"{name}={value}")
     elif action == "reset":
         for name, value in default_settings()[space].items():
             call.phone.set_setting(name, value, space)
-    elif not rest:
+    elif not arguments:
         raise CommandError(f"settings {action} {space}: a name is missing", 255)
     elif action == "get":
         values = call.phone.state.settings[space]
-        call.print(values.get(rest[0], "null"))
+        call.print(values.get(arguments[0], "null"))
     elif action == "put":
-        if len(rest) < 2:
-            raise CommandError(f"settings put {space} {rest[0]}: a value is missing", 255)
-        put(call, space, rest[0], rest[1])
+        if len(arguments) < 2:
+            raise CommandError(f"settings put {space} {arguments[0]}: a value is missing", 255)
+        put(call, space, arguments[0], arguments[1])
     else:
-        existed = rest[0] in call.phone.state.settings[space]
-        call.phone.set_setting(rest[0], default_settings()[space].get(rest[0]), space)
+        existed = arguments[0] in call.phone.state.settings[space]
+        call.phone.set_setting(arguments[0], default_settings()[space].get(arguments[0]), space)
         call.print(f"Deleted {int(existed)} rows")
 
 

@@ -109,7 +109,7 @@ class _Lexer:
         self.at = 0
 
     def tokens(self) -> list[Token]:
-        found: list[Token] = []
+        result: list[Token] = []
         while self.at < len(self.text):
             character = self.text[self.at]
             if character in " \t\r":
@@ -119,13 +119,13 @@ class _Lexer:
                 self.at = end if end >= 0 else len(self.text)
             elif redirect := _REDIRECT.match(self.text, self.at):
                 self.at = redirect.end()
-                found += self._redirect(redirect)
+                result += self._redirect(redirect)
             elif operator := next((op for op in _OPERATORS if self.text.startswith(op, self.at)), ""):
                 self.at += len(operator)
-                found.append(operator)
+                result.append(operator)
             else:
-                found.append(self._word())
-        return found
+                result.append(self._word())
+        return result
 
     def _redirect(self, match: re.Match[str]) -> list[Token]:
         stream, operator, both = match.groups()
@@ -167,8 +167,8 @@ class _Lexer:
         stop = self.text.find(end, self.at)
         if stop < 0:
             raise ShellSyntaxError("syntax error: no closing quote")
-        found, self.at = self.text[self.at : stop], stop + 1
-        return found
+        text, self.at = self.text[self.at : stop], stop + 1
+        return text
 
     def _double_quoted(self) -> list[WordPart]:
         parts: list[WordPart] = []

@@ -30,13 +30,13 @@ _FOLDERS: Final = ("/system/bin/", "/system/xbin/", "/vendor/bin/", "/bin/", "/u
 
 @cache
 def _commands() -> dict[str, CommandFunction]:
-    found: dict[str, CommandFunction] = {}
+    commands: dict[str, CommandFunction] = {}
     for family in FAMILIES:
         for name, function in import_module(f"turnwise.phone.shell.{family}").COMMANDS.items():
-            if name in found:
+            if name in commands:
                 raise ValueError(f"two families have a command {name!r}, the second is {family}")
-            found[name] = function
-    return found
+            commands[name] = function
+    return commands
 
 
 def command_names() -> list[str]:

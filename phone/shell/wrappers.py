@@ -59,10 +59,10 @@ def test(call: CommandCall) -> int:
 
 def _holds(call: CommandCall, args: list[str]) -> bool:
     if len(args) == 2 and args[0] in ("-e", "-f", "-d", "-s", "-r", "-w", "-x"):
-        found = call.storage.find(call.path(args[1]))
-        if found is None:
+        entry = call.storage.find(call.path(args[1]))
+        if entry is None:
             return False
-        return {"-f": not found.directory, "-d": found.directory, "-s": found.size > 0}.get(args[0], True)
+        return {"-f": not entry.directory, "-d": entry.directory, "-s": entry.size > 0}.get(args[0], True)
     if len(args) == 2 and args[0] in ("-n", "-z"):
         return bool(args[1]) == (args[0] == "-n")
     if len(args) == 3 and args[1] in ("=", "==", "!="):
@@ -107,12 +107,12 @@ def run_words(call: CommandCall) -> int:
 
 def cmd(call: CommandCall) -> int | None:
     """Talk to a service: package, activity, settings, input_method, statusbar, uimode, wifi, ..."""
-    service, *rest = call.args or [""]
+    service, *words = call.args or [""]
     services = {"package": pm, "activity": am, "settings": settings, "input_method": ime}
     if service in services:
-        call.args = rest
+        call.args = words
         return services[service](call)
-    action = " ".join(rest)
+    action = " ".join(words)
     switches = {
         ("wifi", "set-wifi-enabled enabled"): ("wifi_on", "1"),
         ("wifi", "set-wifi-enabled disabled"): ("wifi_on", "0"),
@@ -162,10 +162,10 @@ def _processes(call: CommandCall) -> list[tuple[str, int]]:
 
 def pidof(call: CommandCall) -> int:
     """Print the process of an open app."""
-    found = [str(process) for package, process in _processes(call) if package in call.args]
-    if found:
-        call.print(" ".join(found))
-    return int(not found)
+    numbers = [str(process) for package, process in _processes(call) if package in call.args]
+    if numbers:
+        call.print(" ".join(numbers))
+    return int(not numbers)
 
 
 def which(call: CommandCall) -> int:

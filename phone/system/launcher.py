@@ -27,14 +27,20 @@ def home(ctx: Context) -> Screen:
     dock = [app for app in apps if app.package in _DOCK] or apps[:4]
     others = [app for app in apps if app not in dock][:16]
     columns = 8 if ctx.phone.rotation % 2 else 4
-    now = ctx.now
+    moment = ctx.now
     return Screen(
         "Home",
         style="wallpaper",
         body=[
             Spacer(28 if columns == 4 else 4),
-            Text(f"{now:%H:%M}", style="display", colour="on_wallpaper", align="center", id="clock"),
-            Text(f"{now:%A}, {now.day} {now:%B}", style="subtitle", colour="on_wallpaper", align="center", id="date"),
+            Text(f"{moment:%H:%M}", style="display", colour="on_wallpaper", align="center", id="clock"),
+            Text(
+                f"{moment:%A}, {moment.day} {moment:%B}",
+                style="subtitle",
+                colour="on_wallpaper",
+                align="center",
+                id="date",
+            ),
             Spacer(36 if columns == 4 else 4),
             Grid([_tile(app) for app in others], columns=columns),
         ],
@@ -54,8 +60,8 @@ def _all_apps() -> IconButton:
 
 def drawer(ctx: Context) -> Screen:
     """All apps in the order of their names, with a search."""
-    wanted = str(ctx.get("query", "")).casefold()
-    apps = sorted((app for app in visible_apps(ctx) if wanted in app.name.casefold()), key=lambda app: app.name)
+    query = str(ctx.get("query", "")).casefold()
+    apps = sorted((app for app in visible_apps(ctx) if query in app.name.casefold()), key=lambda app: app.name)
     columns = 8 if ctx.phone.rotation % 2 else 4
     return Screen(
         "Apps",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import calendar
 from datetime import date
-from typing import Any
 
 from turnwise.phone.screen.parts import format_date
 from turnwise.phone.toolkit.app import App, Context
@@ -84,7 +83,7 @@ def _days(year: int, month: int, picked: date, today: date) -> list[Widget]:
     return cells
 
 
-def _date(value: Any) -> date | None:
+def _date(value: object) -> date | None:
     try:
         return date.fromisoformat(str(value))
     except ValueError:

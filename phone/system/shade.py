@@ -42,12 +42,17 @@ def shade(ctx: Context) -> Screen:
     ]
     columns = 4 if ctx.phone.rotation % 2 else 2
     brightness = int(ctx.setting("screen_brightness") or "0")
-    now = ctx.now
+    moment = ctx.now
     return Screen(
         "Notification shade",
         style="shade",
         body=[
-            Row([Text(f"{now:%H:%M}", style="headline"), Text(f"{now:%a}, {now.day} {now:%b}", align="right")]),
+            Row(
+                [
+                    Text(f"{moment:%H:%M}", style="headline"),
+                    Text(f"{moment:%a}, {moment.day} {moment:%b}", align="right"),
+                ]
+            ),
             Spacer(8),
             Grid(tiles, columns=columns),
             Slider("", brightness, 0, 255, on_change=do(set_brightness), icon="brightness"),
@@ -115,10 +120,10 @@ def close(ctx: Context) -> None:
 
 def permission(ctx: Context, package: str, permission: str, then: Do) -> Dialog:
     """Ask whether an app may do something."""
-    app, what = ctx.phone.apps[package].name, permission.rsplit(".", 1)[-1].replace("_", " ").lower()
+    app, ability = ctx.phone.apps[package].name, permission.rsplit(".", 1)[-1].replace("_", " ").lower()
     allow = do(decide, package=package, permission=permission, then=then)
     return Dialog(
-        f"Allow {app} to use: {what}?",
+        f"Allow {app} to use: {ability}?",
         buttons=[Button("Don't allow", None, kind="text"), Button("Allow", allow)],
         modal=True,
         icon="lock",

@@ -22,18 +22,19 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from turnwise.phone.toolkit.forms import form_values, keep_value
-from turnwise.phone.toolkit.handlers import Do
+from turnwise.phone.toolkit.handlers import Arguments, Do
 from turnwise.phone.toolkit.icons import ICONS
 from turnwise.phone.toolkit.state import AppPage, Event, Notification, Snackbar
-from turnwise.phone.toolkit.tables import KINDS, Database, Schema, Value
+from turnwise.phone.toolkit.tables import KINDS, Columns, Database, Row, Schema, Value
 from turnwise.phone.toolkit.widgets import Window
 from turnwise.tools.keyed_random import KeyedRandom
 
 __all__ = ["App", "BrokenApp", "Context", "Converted", "Provider", "call", "to_clock", "to_datetime"]
 
+T = TypeVar("T")
 Phone = Any  # the class of that name in `phone`, which imports this module
 
 _EPOCH: Final = datetime(1970, 1, 1)
@@ -51,7 +52,7 @@ class Converted:
     """
 
     column: str
-    show: Callable[[Any], Value]
+    show: Callable[[Row], Value]
     store: Callable[[Any], Value]
 
 
@@ -60,9 +61,9 @@ class Provider:
     """Rows of an app under a content uri. Columns that are functions of a row are read only."""
 
     table: str
-    columns: Mapping[str, str | Converted | Callable[[Any], Value]]  # of the provider -> of the table
+    columns: Mapping[str, str | Converted | Callable[[Row], Value]]  # of the provider -> of the table
     where: Mapping[str, Value] = field(default_factory=dict)  # the rows that it shows, and what a new one gets
-    clean: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None
+    clean: Callable[[Columns, Row], Columns] | None = None
     """Returns a new or changed row of the table as it is stored, or raises ValueError. Its second argument is the row
     before the change, empty for a new one."""
     ignored: tuple[str, ...] = ()
@@ -130,13 +131,13 @@ class App:
         for table, columns in self.schema.items():
             for column, kind in columns.items():
                 if kind not in KINDS:
-                    known = ", ".join(one.__name__ for one in KINDS)
-                    raise BrokenApp(f"{self.package}: column {table}.{column} must be one of {known}, got {kind!r}")
+                    choices = ", ".join(allowed.__name__ for allowed in KINDS)
+                    raise BrokenApp(f"{self.package}: column {table}.{column} must be one of {choices}, got {kind!r}")
         provided = [provider.table for provider in self.providers.values()]
         for name in (*self.volatile, *provided):
             if name not in self.schema:
-                known = ", ".join(self.schema) or "none"
-                raise BrokenApp(f"{self.package} has no table {name!r}; its tables: {known}")
+                choices = ", ".join(self.schema) or "none"
+                raise BrokenApp(f"{self.package} has no table {name!r}; its tables: {choices}")
 
     @property
     def component(self) -> str:
@@ -170,7 +171,7 @@ class Context:
         """Show `phone` to the app `package`, whose page was touched, if any."""
         self.phone = phone
         self.package = package
-        self.asked: dict[str, Any] = {}  # the defaults of `get`
+        self.asked: dict[str, object] = {}  # the defaults of `get`
         self.value: Value = None  # the new value of the switch, slider or field that was changed
         self._page = page
         self._window = window
@@ -217,8 +218,8 @@ class Context:
 
     def read_file(self, path: str) -> bytes | None:
         """Return a file, or None."""
-        found = self.phone.files.get(path)
-        return found.data if found else None
+        file = self.phone.files.get(path)
+        return file.data if file else None
 
     def write_file(self, path: str, data: bytes, modified: int | None = None) -> None:
         """Write a file; `modified` in seconds, by default now."""
@@ -241,7 +242,7 @@ class Context:
         keep_value(self.phone, key, value)
 
     @property
-    def form(self) -> Mapping[str, Any]:
+    def form(self) -> Row:
         """The values of all fields of the touched page by key, whether changed or not."""
         if self._form is None:
             values = dict(self._page.values) if self._page else {}
@@ -250,11 +251,11 @@ class Context:
 
     # Moving
 
-    def open(self, screen: ScreenFunction, **params: Any) -> None:
+    def open(self, screen: ScreenFunction, **params: object) -> None:
         """Show a screen, dialog, menu or sheet of this app in front of the page."""
         self.open_named(screen.__name__, tuple(params.items()))
 
-    def open_named(self, screen: str, params: tuple[tuple[str, Any], ...]) -> None:
+    def open_named(self, screen: str, params: Arguments) -> None:
         """Do the same with the name of a screen."""
         self.phone.push(AppPage(self.package, screen, params))
 
@@ -263,7 +264,7 @@ class Context:
         if self.phone.page.screen != screen.__name__:
             self.open(screen)
 
-    def replace(self, screen: ScreenFunction, **params: Any) -> None:
+    def replace(self, screen: ScreenFunction, **params: object) -> None:
         """Show a screen instead of the page in front."""
         self.phone.change_page(AppPage(self.package, screen.__name__, tuple(params.items())))
 
@@ -272,7 +273,7 @@ class Context:
         for _ in range(steps):
             self.phone.pop()
 
-    def start(self, package: str, screen: str = "", **params: Any) -> None:
+    def start(self, package: str, screen: str = "", **params: object) -> None:
         """Bring another app to the front, at a screen of it."""
         self.phone.start(package, screen, tuple(params.items()))
 
@@ -297,8 +298,8 @@ class Context:
 
     def cancel(self, tag: str) -> None:
         """Take back the app's notifications with this tag."""
-        kept = [n for n in self.phone.state.notifications if (n.package, n.tag) != (self.package, tag)]
-        self.phone.state.notifications = tuple(kept)
+        others = [n for n in self.phone.state.notifications if (n.package, n.tag) != (self.package, tag)]
+        self.phone.state.notifications = tuple(others)
 
     def later(self, seconds: int, action: Do) -> None:
         """Run an action when the clock has moved on by this much."""
@@ -308,8 +309,8 @@ class Context:
     def cancel_later(self, function: Callable[..., None]) -> None:
         """Drop the app's waiting calls of a function."""
         events = self.phone.state.events
-        kept = [event for event in events if event.package != self.package or event.action.function is not function]
-        self.phone.state.events = tuple(kept)
+        others = [event for event in events if event.package != self.package or event.action.function is not function]
+        self.phone.state.events = tuple(others)
 
     def allowed(self, permission: str) -> bool:
         """Return whether the user has granted a permission."""
@@ -331,7 +332,7 @@ def to_clock(moment: datetime) -> int:
     return int((moment.replace(tzinfo=None) - _EPOCH).total_seconds())
 
 
-def call(package: str, function: Any, context: Context, arguments: Mapping[str, Any]) -> Any:
+def call(package: str, function: Callable[..., T], context: Context, arguments: Mapping[str, object]) -> T:
     """Call a function of an app.
 
     Raises:
@@ -342,5 +343,5 @@ def call(package: str, function: Any, context: Context, arguments: Mapping[str, 
     except BrokenApp:
         raise
     except Exception as error:
-        what = f"{type(error).__name__}: {error}"
-        raise BrokenApp(f"{package}: {function.__name__}{tuple(arguments.items())} failed with {what}") from error
+        problem = f"{type(error).__name__}: {error}"
+        raise BrokenApp(f"{package}: {function.__name__}{tuple(arguments.items())} failed with {problem}") from error

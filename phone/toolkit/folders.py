@@ -15,13 +15,13 @@ STANDARD: Final = (*(f"/sdcard/{name}" for name in _SDCARD), "/data/app", "/data
 
 def folders(phone: Phone, root: str = "/sdcard") -> list[str]:
     """Return the paths of all folders below `root`, in order."""
-    found: set[str] = set()
+    result: set[str] = set()
     paths = [*STANDARD, *phone.state.directories, *map(posixpath.dirname, phone.files)]
     for path in paths:
-        while path not in found and path.startswith(root + "/"):
-            found.add(path)
+        while path not in result and path.startswith(root + "/"):
+            result.add(path)
             path = posixpath.dirname(path)
-    return sorted(found)
+    return sorted(result)
 
 
 def names(phone: Phone, folder: str) -> tuple[list[str], list[str]]:
@@ -33,20 +33,20 @@ def names(phone: Phone, folder: str) -> tuple[list[str], list[str]]:
 @lru_cache(maxsize=64)
 def _by_folder(paths: tuple[str, ...], made: frozenset[str]) -> dict[str, tuple[list[str], list[str]]]:
     """Return the paths of the folders and of the files in each folder, in order."""
-    found: dict[str, tuple[list[str], list[str]]] = {}
+    contents: dict[str, tuple[list[str], list[str]]] = {}
     seen: set[str] = set()
     for folder in (*STANDARD, *made, *map(posixpath.dirname, paths)):
         while folder not in seen and folder != "/":
             seen.add(folder)
             around = posixpath.dirname(folder)
-            found.setdefault(around, ([], []))[0].append(folder)
+            contents.setdefault(around, ([], []))[0].append(folder)
             folder = around
     for path in paths:
-        found.setdefault(posixpath.dirname(path), ([], []))[1].append(path)
-    for inside, files in found.values():
+        contents.setdefault(posixpath.dirname(path), ([], []))[1].append(path)
+    for inside, files in contents.values():
         inside.sort()
         files.sort()
-    return found
+    return contents
 
 
 def make_folder(phone: Phone, path: str) -> None:
@@ -84,6 +84,6 @@ def _lies_in(path: str, folder: str) -> bool:
 def _keep(phone: Phone, made: frozenset[str] | set[str]) -> None:
     """Keep the folders that would not be there anyway, so that equal contents are equal states."""
     held = {posixpath.dirname(name) for name in (*phone.files, *made)} | set(STANDARD) | {"/sdcard"}
-    kept = {path for path in made if not any(_lies_in(other, path) for other in held)}
-    phone.state.directories = frozenset(kept)
+    extra = {path for path in made if not any(_lies_in(other, path) for other in held)}
+    phone.state.directories = frozenset(extra)
     phone._changed()

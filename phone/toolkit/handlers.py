@@ -12,7 +12,10 @@ from typing import Any
 
 from turnwise.phone.toolkit.tables import Value
 
-__all__ = ["Do", "do", "keeps", "opens"]
+__all__ = ["Arguments", "Do", "do", "keeps", "opens"]
+
+Arguments = tuple[tuple[str, Any], ...]
+"""Names and values of what a screen or an action gets."""
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -20,7 +23,7 @@ class Do:
     """What a touch does: a function of the context, and its arguments."""
 
     function: Callable[..., None]
-    arguments: tuple[tuple[str, Any], ...] = ()
+    arguments: Arguments = ()
 
     @property
     def name(self) -> str:
@@ -28,12 +31,12 @@ class Do:
         return f"{self.function.__module__}.{self.function.__qualname__}{self.arguments}"
 
 
-def do(function: Callable[..., None], **arguments: Any) -> Do:
+def do(function: Callable[..., None], **arguments: object) -> Do:
     """Return the handler that calls `function(ctx, **arguments)`. Arguments must be hashable data."""
     return Do(function, tuple(arguments.items()))
 
 
-def opens(screen: Callable[..., Any], /, **params: Any) -> Do:
+def opens(screen: Callable[..., object], /, **params: object) -> Do:
     """Return the handler that shows a screen of the app, as `ctx.open(screen, **params)` does."""
     return Do(_open, (("screen", screen.__name__), ("params", tuple(params.items()))))
 
@@ -43,7 +46,7 @@ def keeps(key: str, value: Value) -> Do:
     return Do(_keep, (("key", key), ("value", value)))
 
 
-def _open(ctx: Any, screen: str, params: tuple[tuple[str, Any], ...]) -> None:
+def _open(ctx: Any, screen: str, params: Arguments) -> None:
     ctx.open_named(screen, params)
 
 

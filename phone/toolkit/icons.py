@@ -12,18 +12,20 @@ from typing import Any, Final
 
 __all__ = ["ICONS", "Icon"]
 
-Icon = tuple[tuple[Any, ...], ...]
+Stroke = tuple[Any, ...]
+"""Kind of a shape, and its numbers."""
+Icon = tuple[Stroke, ...]
 
 
-def _line(*points: float) -> tuple[Any, ...]:
+def _line(*points: float) -> Stroke:
     return ("line", tuple(zip(points[::2], points[1::2], strict=True)), False)
 
 
-def _loop(*points: float) -> tuple[Any, ...]:
+def _loop(*points: float) -> Stroke:
     return ("line", tuple(zip(points[::2], points[1::2], strict=True)), True)
 
 
-def _fill(*points: float) -> tuple[Any, ...]:
+def _fill(*points: float) -> Stroke:
     return ("fill", tuple(zip(points[::2], points[1::2], strict=True)))
 
 

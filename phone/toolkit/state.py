@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
-from turnwise.phone.toolkit.handlers import Do
+from turnwise.phone.toolkit.handlers import Arguments, Do
 from turnwise.phone.toolkit.tables import Table, Value
 
 __all__ = [
@@ -46,7 +46,7 @@ class AppPage:
 
     package: str
     screen: str
-    params: tuple[tuple[str, Any], ...] = ()
+    params: Arguments = ()
     values: Mapping[str, Value] = field(default_factory=dict)  # of fields, switches, tabs; by key
     scroll: int | None = None  # pixels from the start; None: where the screen begins
     focus: str = ""  # key of the field with the cursor

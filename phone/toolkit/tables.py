@@ -11,11 +11,24 @@ from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Any, Final
 
-__all__ = ["KINDS", "Database", "Row", "Schema", "Table", "Value", "empty_tables", "from_sqlite", "to_sqlite"]
+__all__ = [
+    "KINDS",
+    "Columns",
+    "Database",
+    "Row",
+    "Schema",
+    "Table",
+    "Value",
+    "empty_tables",
+    "from_sqlite",
+    "to_sqlite",
+]
 
 Value = str | int | float | None
 Row = Mapping[str, Any]
 """One row: its columns by name, with `_id`. Read only."""
+Columns = dict[str, Any]
+"""Values of columns by name, for a row that is being made."""
 
 Schema = Mapping[str, Mapping[str, type]]
 """Tables of a database: column -> str, int, float or bool, by table. Each table also has an integer `_id`."""
@@ -24,7 +37,7 @@ _SQL: Final = {str: "TEXT", int: "INTEGER", float: "REAL", bool: "INTEGER"}
 KINDS: Final = tuple(_SQL)
 """The types that a column may have."""
 _STORED: Final = {str: "TEXT", int: "INT", float: "REAL", bytes: "BLOB"}
-_DEFAULTS: Final[dict[type, Any]] = {str: "", int: 0, float: 0.0, bool: 0}
+_DEFAULTS: Final[dict[type, Value]] = {str: "", int: 0, float: 0.0, bool: 0}
 
 
 class Table:
@@ -91,14 +104,14 @@ class Database:
             order: a column or a function of a row to sort by; "-column" sorts downwards. Default: by id.
             equal: column=value.
         """
-        found = list(self._table(table).rows.values())
+        rows = list(self._table(table).rows.values())
         for column, value in equal.items():
-            found = [row for row in found if row[column] == value]
+            rows = [row for row in rows if row[column] == value]
         if callable(order):
-            return sorted(found, key=order)
+            return sorted(rows, key=order)
         if order:
-            return sorted(found, key=lambda row: row[order.lstrip("-")], reverse=order.startswith("-"))
-        return found
+            return sorted(rows, key=lambda row: row[order.lstrip("-")], reverse=order.startswith("-"))
+        return rows
 
     def get(self, table: str, key: int) -> Row | None:
         """Return the row with this id, or None."""
@@ -112,7 +125,7 @@ class Database:
         """Add a row and return its id; columns that are not given are empty or 0."""
         old = self._table(table)
         self._check(table, values)
-        row = {"_id": old.next_id}
+        row: Columns = {"_id": old.next_id}
         for column, kind in self._schema[table].items():
             value = values.get(column, _DEFAULTS[kind])
             row[column] = int(value) if kind is bool and value is not None else value
@@ -162,12 +175,12 @@ class Database:
         except KeyError:
             raise KeyError(f"{self._name} has no table {table!r}; its tables: {', '.join(self._schema)}") from None
 
-    def _check(self, table: str, values: Mapping[str, Any]) -> None:
+    def _check(self, table: str, values: Row) -> None:
         schema = self._schema[table]
         if not values.keys() <= schema.keys():
             unknown = next(name for name in values if name not in schema)
-            known = ", ".join(schema)
-            raise KeyError(f"{self._name}.{table} has no column {unknown!r}; its columns: {known}")
+            columns = ", ".join(schema)
+            raise KeyError(f"{self._name}.{table} has no column {unknown!r}; its columns: {columns}")
 
 
 def empty_tables(schema: Schema) -> dict[str, Table]:
@@ -202,14 +215,14 @@ def from_sqlite(schema: Schema, connection: sqlite3.Connection) -> dict[str, Tab
         names = ["_id", *columns]
         chosen = ", ".join(f'"{column}"' for column in names)
         rows = connection.execute(f'SELECT {chosen} FROM "{name}" ORDER BY _id').fetchall()
-        kept = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (name,)).fetchone()
-        last = max(kept[0] if kept else 0, rows[-1][0] if rows else 0)
+        sequence = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (name,)).fetchone()
+        last = max(sequence[0] if sequence else 0, rows[-1][0] if rows else 0)
         kept_rows: dict[int, Row] = {row[0]: {"_id": row[0], **_fitting(name, columns, row[1:])} for row in rows}
         tables[name] = Table(kept_rows, last + 1)
     return tables
 
 
-def _fitting(table: str, columns: Mapping[str, type], values: Iterable[Any]) -> dict[str, Any]:
+def _fitting(table: str, columns: Mapping[str, type], values: Iterable[object]) -> Columns:
     """Return the columns of a row with values of their types."""
     row = {}
     for (column, kind), value in zip(columns.items(), values, strict=True):

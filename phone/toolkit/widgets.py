@@ -65,7 +65,7 @@ class Widget:
     __slots__ = ()
 
 
-def wrong_field(widget: Any) -> str:
+def wrong_field(widget: object) -> str:
     """Return which plain field of a widget or window has a value of another type, as a sentence; "" for none."""
     kinds = {"str": str, "int": int, "float": int | float, "bool": bool | int}
     for field in fields(widget) if is_dataclass(widget) else ():

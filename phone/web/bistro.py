@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from turnwise.phone.screen.parts import format_date
 from turnwise.phone.toolkit.app import Context
 from turnwise.phone.toolkit.handlers import do
+from turnwise.phone.toolkit.tables import Columns
 from turnwise.phone.toolkit.widgets import (
     Button,
     Card,
@@ -149,7 +150,7 @@ def book(ctx: Context) -> None:
         seat = str(ctx.get("seat", SEATS[0]))
         chair, wishes = bool(form["high_chair"]), str(form["wishes"]).strip()
         guests = int(form["guests"])
-        more: dict[str, Any] = {"seat": seat, "wishes": wishes, "high_chair": chair}
+        more: Columns = {"seat": seat, "wishes": wishes, "high_chair": chair}
         ctx.db.insert("bookings", name=name, date=date, time=time, guests=guests, **more)
         go(ctx, f"{HOST}/bookings")
         ctx.snackbar("Your table is booked")

@@ -155,15 +155,15 @@ def subjects(seed: int | str) -> tuple[Subject, ...]:
 
 
 def _page(ctx: Context, path: str, query: Mapping[str, str]) -> WebPage | None:
-    known = subjects(ctx.phone.seed)
+    articles = subjects(ctx.phone.seed)
     if path == "":
         return _front()
     if path == "search":
-        return _results(known, query.get("q", ""))
+        return _results(articles, query.get("q", ""))
     for kind in _NAMES:
         if path == f"kind/{kind}":
-            return _list(kind, [subject for subject in known if subject.kind == kind])
-    return next((_article(subject, known) for subject in known if subject.path == path), None)
+            return _list(kind, [subject for subject in articles if subject.kind == kind])
+    return next((_article(subject, articles) for subject in articles if subject.path == path), None)
 
 
 def _head() -> Widget:
@@ -190,25 +190,29 @@ def search(ctx: Context) -> None:
         go(ctx, f"{HOST}/search?q={words.replace('&', ' ').replace('#', ' ').replace(' ', '+')}")
 
 
-def _list(kind: str, found: list[Subject]) -> WebPage:
+def _list(kind: str, members: list[Subject]) -> WebPage:
     body: list[Widget] = [Spacer(4), _head(), Section(f"{kind}s")]
-    return WebPage(f"{kind}s · Openpages", [*body, *[_link(subject) for subject in found]])
+    return WebPage(f"{kind}s · Openpages", [*body, *[_link(subject) for subject in members]])
 
 
 def _link(subject: Subject) -> Item:
     return Item(subject.name, subject.kind, "file", on_tap=do(go, url=f"{HOST}/{subject.path}"))
 
 
-def _results(known: tuple[Subject, ...], words: str) -> WebPage:
-    wanted = words.casefold().split()
-    found = [one for one in known if all(word in f"{one.name} {one.kind} {one.text}".casefold() for word in wanted)]
-    found.sort(key=lambda one: words.casefold() not in one.name.casefold())
-    body: list[Widget] = [Spacer(4), _head(), Section(f"{len(found)} articles with '{words}'")]
-    return WebPage(f"{words} · Openpages", [*body, *[_link(subject) for subject in found[:20]]])
+def _results(articles: tuple[Subject, ...], words: str) -> WebPage:
+    terms = words.casefold().split()
+    matches = [
+        article
+        for article in articles
+        if all(word in f"{article.name} {article.kind} {article.text}".casefold() for word in terms)
+    ]
+    matches.sort(key=lambda article: words.casefold() not in article.name.casefold())
+    body: list[Widget] = [Spacer(4), _head(), Section(f"{len(matches)} articles with '{words}'")]
+    return WebPage(f"{words} · Openpages", [*body, *[_link(subject) for subject in matches[:20]]])
 
 
-def _article(subject: Subject, known: tuple[Subject, ...]) -> WebPage:
-    others = [other for other in known if other.kind == subject.kind and other != subject]
+def _article(subject: Subject, articles: tuple[Subject, ...]) -> WebPage:
+    others = [other for other in articles if other.kind == subject.kind and other != subject]
     body: list[Widget] = [
         Spacer(4),
         _head(),
@@ -227,7 +231,7 @@ def _article(subject: Subject, known: tuple[Subject, ...]) -> WebPage:
 
 def _index(seed: int | str) -> list[Indexed]:
     front = Indexed("", "Openpages", "Encyclopedia of rivers, mountains, birds, instruments, bridges and lighthouses.")
-    return [front, *[Indexed(one.path, one.name, " ".join(one.text)) for one in subjects(seed)]]
+    return [front, *[Indexed(subject.path, subject.name, " ".join(subject.text)) for subject in subjects(seed)]]
 
 
 SITE: Final = Site(HOST, "Openpages", "Encyclopedia", "globe", "#31546b", _page, _index, {})

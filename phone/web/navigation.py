@@ -29,17 +29,17 @@ def split_url(url: str) -> tuple[str, str, Mapping[str, str]]:
     >>> split_url("https://www.findit.example/search?q=two%20words")
     ('findit.example', 'search', {'q': 'two words'})
     """
-    rest = url.split("://", 1)[-1].removeprefix("www.")
-    rest, _, query = rest.split("#")[0].partition("?")
-    host, _, path = rest.partition("/")
+    address = url.split("://", 1)[-1].removeprefix("www.")
+    address, _, query = address.split("#")[0].partition("?")
+    host, _, path = address.partition("/")
     return host.lower(), path.strip("/"), dict(parse_qsl(query))
 
 
 def current_tab(ctx: Context) -> Row:
     """Return the tab in front."""
     session = ctx.db.rows("session")
-    found = ctx.db.get("tabs", session[0]["tab"]) if session else None
-    return found or {"_id": 0, "url": NEW_TAB, "back": "", "forward": ""}
+    tab = ctx.db.get("tabs", session[0]["tab"]) if session else None
+    return tab or {"_id": 0, "url": NEW_TAB, "back": "", "forward": ""}
 
 
 def go(ctx: Context, url: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from turnwise.phone.content.people import FIRST_NAMES, LAST_NAMES, STREETS, TOWNS
 from turnwise.phone.toolkit.app import Context
@@ -232,7 +232,7 @@ _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Sat
 def articles(seed: int | str) -> tuple[Article, ...]:
     """Return the articles of a phone with this seed, the newest first."""
     random = KeyedRandom(f"{seed}/web/news")
-    found = []
+    result = []
     for section, title, text, facts in random.shuffled(_STORIES):
         values = _values(random)
         headline = title.format(**values)
@@ -240,15 +240,15 @@ def articles(seed: int | str) -> tuple[Article, ...]:
         author = f"{random.pick(FIRST_NAMES)} {random.pick(LAST_NAMES)}"
         answers = tuple((question, kind, answer.format(**values)) for question, kind, answer in facts)
         written = tuple(paragraph.format(**values) for paragraph in text)
-        found.append(Article(path, section, headline, author, random.between(2, 6), written, answers))
-    return tuple(found)
+        result.append(Article(path, section, headline, author, random.between(2, 6), written, answers))
+    return tuple(result)
 
 
 def _letters(text: str) -> str:
     return "".join(letter for letter in text.lower() if letter.isalnum() or letter == " ")
 
 
-def _values(random: KeyedRandom) -> dict[str, Any]:
+def _values(random: KeyedRandom) -> dict[str, object]:
     return {
         "town": random.pick(TOWNS),
         "street": random.pick(STREETS),
@@ -369,11 +369,11 @@ def _thanks() -> WebPage:
 
 
 def _index(seed: int | str) -> list[Indexed]:
-    found = [Indexed(article.path, article.title, " ".join(article.text)) for article in articles(seed)]
+    pages = [Indexed(article.path, article.title, " ".join(article.text)) for article in articles(seed)]
     front = Indexed("", "The Northfield Times", "Newspaper with local news, science, sport and culture.")
     return [
         front,
-        *found,
+        *pages,
         Indexed("newsletter", "Newsletter", "Subscribe to our newsletter."),
     ]
 

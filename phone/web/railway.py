@@ -35,16 +35,16 @@ class Train(NamedTuple):
 def trains(seed: int | str) -> tuple[Train, ...]:
     """Return the trains of a phone with this seed, by destination and time."""
     random = KeyedRandom(f"{seed}/web/railway")
-    found = []
+    result = []
     for to in DESTINATIONS:
         ride, fare = random.between(17, 95), random.between(4, 29)
         minute = 60 * 6 + random.between(0, 50)
         while minute < 60 * 22:
             number = f"{random.pick(('R', 'E'))}{random.between(100, 999)}"
             platform, cents = random.between(1, 6), random.pick(("00", "50", "90"))
-            found.append(Train(number, to, _clock(minute), _clock(minute + ride), platform, f"{fare}.{cents}"))
+            result.append(Train(number, to, _clock(minute), _clock(minute + ride), platform, f"{fare}.{cents}"))
             minute += random.between(95, 190)
-    return tuple(found)
+    return tuple(result)
 
 
 def _clock(minute: int) -> str:
@@ -52,10 +52,10 @@ def _clock(minute: int) -> str:
 
 
 def _page(ctx: Context, path: str, query: Mapping[str, str]) -> WebPage | None:
-    found = {to.lower(): to for to in DESTINATIONS}
+    destinations = {to.lower(): to for to in DESTINATIONS}
     if path == "":
         return _front(ctx)
-    to = found.get(path.removeprefix("to/")) if path.startswith("to/") else None
+    to = destinations.get(path.removeprefix("to/")) if path.startswith("to/") else None
     return _timetable(ctx, to) if to else None
 
 

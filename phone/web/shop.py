@@ -1,12 +1,12 @@
-"""Corner Store: the shop engine's catalogue as a web site with search, options, a basket and a checkout."""
+"""Corner Store: the phone's catalogue as a web site with search, options, a basket and a checkout."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
-from typing import TYPE_CHECKING, Final
-from zlib import crc32
+from itertools import islice
+from typing import Final
 
+from turnwise.phone.content.catalogue import StoreProduct
 from turnwise.phone.toolkit.app import Context
 from turnwise.phone.toolkit.handlers import do
 from turnwise.phone.toolkit.tables import Row as Record
@@ -29,36 +29,15 @@ from turnwise.phone.toolkit.widgets import (
 from turnwise.phone.web.navigation import go
 from turnwise.phone.web.page import Indexed, Site, WebPage, banner, form_error, paragraphs, refuse
 
-if TYPE_CHECKING:
-    from turnwise.envs.shop.catalogue import Catalogue
-    from turnwise.envs.shop.product import Product
-
-__all__ = ["DELIVERIES", "HOST", "SITE", "options_text", "price_of", "stock"]
+__all__ = ["DELIVERIES", "HOST", "SITE", "options_text", "price_of"]
 
 HOST: Final = "corner-store.example"
 DELIVERIES: Final = ("Standard", "Express", "Pick up in the store")
 _QUANTITIES: Final = tuple(str(number) for number in range(1, 10))
-_CATALOGUES: Final = 8  # phones share this many, so that many phones need little memory
 _SHOWN: Final = 20
 
 
-def stock(seed: int | str) -> Catalogue:
-    """Return the catalogue of a phone with this seed."""
-    return _catalogue(crc32(str(seed).encode()) % _CATALOGUES)
-
-
-@lru_cache(maxsize=_CATALOGUES)
-def _catalogue(seed: int) -> Catalogue:
-    from turnwise.envs.shop.catalogue import Catalogue
-    from turnwise.envs.shop.generator import catalogue
-
-    by_name: dict[str, Product] = {}  # a shop on a phone has one product of a name, so that a name says which
-    for product in catalogue("tiny", seed=seed):
-        by_name.setdefault(product.name, product)
-    return Catalogue(by_name.values())
-
-
-def price_of(product: Product) -> float:
+def price_of(product: StoreProduct) -> float:
     """Return the price of a product in dollars."""
     return product.pricing[0]
 
@@ -81,7 +60,7 @@ def _page(ctx: Context, path: str, query: Mapping[str, str]) -> WebPage | None:
         return _orders(ctx)
     if path.startswith("department/"):
         return _department(ctx, path[11:])
-    product = stock(ctx.phone.seed).get(path[8:]) if path.startswith("product/") else None
+    product = ctx.phone.stock.get(path[8:]) if path.startswith("product/") else None
     return _product(ctx, product) if product else None
 
 
@@ -94,11 +73,13 @@ def _head(ctx: Context) -> list[Widget]:
 
 
 def _front(ctx: Context) -> WebPage:
-    products = stock(ctx.phone.seed)
+    products = ctx.phone.stock
     departments = sorted({product.category for product in products})
     body: list[Widget] = [*_head(ctx), _search_field(""), _search_button(), Section("Departments")]
     body += [Item(d.capitalize(), icon="label", on_tap=do(go, url=f"{HOST}/department/{d}")) for d in departments]
-    return WebPage("Corner Store", [*body, Section("Today's choice"), *[_entry(p) for p in products[:4]], Spacer(24)])
+    return WebPage(
+        "Corner Store", [*body, Section("Today's choice"), *[_entry(p) for p in islice(products, 4)], Spacer(24)]
+    )
 
 
 def _search_field(words: str) -> TextField:
@@ -116,36 +97,36 @@ def search(ctx: Context) -> None:
         go(ctx, f"{HOST}/search?q={words.replace('&', ' ').replace('#', ' ').replace('%', ' ').replace(' ', '+')}")
 
 
-def _entry(product: Product) -> Card:
+def _entry(product: StoreProduct) -> Card:
     about = f"${price_of(product):.2f} · {product.category}"
     lines = [Text(product.name, style="subtitle", lines=2), Text(about, style="caption")]
     return Card(lines, do(go, url=f"{HOST}/product/{product.asin}"), description=product.name)
 
 
 def _results(ctx: Context, words: str) -> WebPage:
-    products = stock(ctx.phone.seed)
-    found = [products.get(asin) for asin, _ in products.search(words, _SHOWN)] if words else []
-    body: list[Widget] = [*_head(ctx), _search_field(words), _search_button(), Section(f"{len(found)} products")]
-    body += [_entry(product) for product in found if product]
+    products = ctx.phone.stock
+    matches = [products.get(asin) for asin, _ in products.search(words, _SHOWN)] if words else []
+    body: list[Widget] = [*_head(ctx), _search_field(words), _search_button(), Section(f"{len(matches)} products")]
+    body += [_entry(product) for product in matches if product]
     return WebPage(
-        f"{words} · Corner Store", [*body, Spacer(24)] if found else [*body, Empty("search", "Nothing found")]
+        f"{words} · Corner Store", [*body, Spacer(24)] if matches else [*body, Empty("search", "Nothing found")]
     )
 
 
 def _department(ctx: Context, name: str) -> WebPage | None:
-    found = [product for product in stock(ctx.phone.seed) if product.category == name]
-    if not found:
+    members = [product for product in ctx.phone.stock if product.category == name]
+    if not members:
         return None
     body = [
         *_head(ctx),
-        Section(f"{name.capitalize()}: {len(found)} products"),
-        *[_entry(p) for p in found],
+        Section(f"{name.capitalize()}: {len(members)} products"),
+        *[_entry(p) for p in members],
         Spacer(24),
     ]
     return WebPage(f"{name.capitalize()} · Corner Store", body)
 
 
-def _product(ctx: Context, product: Product) -> WebPage:
+def _product(ctx: Context, product: StoreProduct) -> WebPage:
     body: list[Widget] = [
         *_head(ctx),
         Spacer(8),
@@ -172,7 +153,7 @@ def _product(ctx: Context, product: Product) -> WebPage:
 
 def add(ctx: Context, asin: str) -> None:
     """Put a product with the chosen options into the basket, or say which option is missing."""
-    product = stock(ctx.phone.seed).get(asin)
+    product = ctx.phone.stock.get(asin)
     if product is None:
         return
     chosen = {name: str(ctx.form[f"option_{name}"]) for name in product.options}

@@ -42,15 +42,15 @@ class Found(NamedTuple):
 @lru_cache(maxsize=512)
 def find(seed: int | str, words: str) -> tuple[Found, ...]:
     """Return the pages that contain a word, those with most of the words, and in their title, first."""
-    wanted = [word for word in words.casefold().split() if len(word) > 1]
+    terms = [word for word in words.casefold().split() if len(word) > 1]
     scored: list[tuple[int, int, Found]] = []
     for site in SITES.values():
         for path, title, text in site.index(seed):
-            head, rest = f"{title} {site.name} {site.about}".casefold(), text.casefold()
-            score = sum(3 * (word in head) + (word in rest) for word in wanted)
+            head, content = f"{title} {site.name} {site.about}".casefold(), text.casefold()
+            score = sum(3 * (word in head) + (word in content) for word in terms)
             if score:
                 scored.append((-score, len(scored), Found(f"{site.host}/{path}".rstrip("/"), title, text)))
-    return tuple(found for _, _, found in sorted(scored)[:12])
+    return tuple(result for _, _, result in sorted(scored)[:12])
 
 
 def open_page(ctx: Context, url: str) -> WebPage:
@@ -60,11 +60,11 @@ def open_page(ctx: Context, url: str) -> WebPage:
         return _results(ctx, query.get("q", ""))
     site = SITES.get(host)
     page = site.page(ctx, path, query) if site else None
-    return page or _missing(host, known=site is not None)
+    return page or _missing(host, site_exists=site is not None)
 
 
-def _missing(host: str, known: bool) -> WebPage:
-    if known:
+def _missing(host: str, site_exists: bool) -> WebPage:
+    if site_exists:
         back = [Button(f"Go to {host}", do(go, url=host), "tonal")]
         return WebPage("Page not found", [Empty("warning", "This page does not exist (404)"), *back])
     words = [Text("Check the address, or search for words.", style="caption", align="center")]
@@ -86,13 +86,13 @@ def _results(ctx: Context, words: str) -> WebPage:
         TextField("words", "Search the web", words, icon="search", on_submit=do(search)),
         Divider(),
     ]
-    found = find(ctx.phone.seed, words)
-    body.append(Section(f"{len(found)} results" if words else "What are you looking for?"))
-    for one in found:
+    results = find(ctx.phone.seed, words)
+    body.append(Section(f"{len(results)} results" if words else "What are you looking for?"))
+    for result in results:
         lines: list[Widget] = [
-            Text(one.url, style="small", lines=1),
-            Text(one.title, style="subtitle", colour="primary"),
+            Text(result.url, style="small", lines=1),
+            Text(result.title, style="subtitle", colour="primary"),
         ]
-        lines.append(Text(one.text, style="caption", lines=2))
-        body.append(Card(lines, do(go, url=one.url), description=one.title))
+        lines.append(Text(result.text, style="caption", lines=2))
+        body.append(Card(lines, do(go, url=result.url), description=result.title))
     return WebPage(f"{words} · Findit" if words else "Findit", [*body, Spacer(24)])

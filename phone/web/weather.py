@@ -34,14 +34,14 @@ class Day(NamedTuple):
 @lru_cache(maxsize=256)
 def forecast(seed: int | str, town: str, today: date) -> tuple[Day, ...]:
     """Return the weather of a town for seven days from today; a day's weather is the same on every day before it."""
-    found = []
+    days = []
     for ahead in range(7):
         day = today + timedelta(days=ahead)
         random = KeyedRandom(f"{seed}/web/weather/{town}/{day}")
         warm = 20 - abs(day.timetuple().tm_yday - 200) // 10
         high = warm + random.between(-4, 7)
-        found.append(Day(day, random.pick(_SKIES), high, high - random.between(4, 11), 5 * random.between(0, 19)))
-    return tuple(found)
+        days.append(Day(day, random.pick(_SKIES), high, high - random.between(4, 11), 5 * random.between(0, 19)))
+    return tuple(days)
 
 
 def _page(ctx: Context, path: str, query: Mapping[str, str]) -> WebPage | None:
@@ -57,17 +57,17 @@ def choose(ctx: Context) -> None:
 
 def _forecast(ctx: Context, town: str) -> WebPage:
     days = forecast(ctx.phone.seed, town, ctx.today)
-    now = days[0]
+    today = days[0]
     head = Card(
         [
             Row(
                 [
-                    Icon("sun" if now.sky == "Sunny" else "info", colour="primary", size=40),
-                    Text(now.sky, style="headline"),
+                    Icon("sun" if today.sky == "Sunny" else "info", colour="primary", size=40),
+                    Text(today.sky, style="headline"),
                 ]
             ),
             Spacer(8),
-            Text(f"{town}, today: {now.high}° / {now.low}°, rain {now.rain} %"),
+            Text(f"{town}, today: {today.high}° / {today.low}°, rain {today.rain} %"),
         ]
     )
     body: list[Widget] = [

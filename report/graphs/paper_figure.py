@@ -34,7 +34,7 @@ def save_column(diagram: Diagram, path: Path, rule: str | None = None) -> None:
         rule: the rule whose advantages colour the steps; the first if None.
 
     Raises:
-        UserError: matplotlib is not installed.
+        ReportError: matplotlib is not installed.
         OSError: the file cannot be written.
     """
     rule = rule or (diagram.rules[0] if diagram.rules else "")

@@ -8,12 +8,12 @@ PLACE:...        the parts of one run, under its place in `results`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.cli.errors import UserError
+from turnwise.report.errors import ReportError
 from turnwise.report.run_report.run_data import ChangedFiles, Parts, RunData, read_evaluation, rounded, stamp_of
 
 if TYPE_CHECKING:
@@ -32,15 +32,15 @@ class AblationData:
 
     Args:
         path: the folder.
-        rules: credit rules as typed; None: each run's own, with the usual ones.
+        rules: names of credit rules; None: each run's own, with the usual ones.
 
     Raises:
-        UserError: its plan cannot be read.
+        ReportError: its plan cannot be read.
     """
 
     settings = None
 
-    def __init__(self, path: Path, rules: str | None) -> None:
+    def __init__(self, path: Path, rules: str | Sequence[str] | None) -> None:
         from turnwise.training.errors import TrainingError
 
         self.path, self._rules = path, rules
@@ -51,7 +51,7 @@ class AblationData:
         try:
             self._plan()
         except TrainingError as error:
-            raise UserError(str(error)) from error
+            raise ReportError(str(error)) from error
 
     def files(self) -> dict[int, Path]:
         """Return no files: the runs have them."""

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.cli.errors import UserError
+from turnwise.report.errors import ReportError
 from turnwise.report.run_report.run_data import ChangedFiles, Parts, evaluation, rounded, stamp_of, summary_of
 
 if TYPE_CHECKING:
@@ -44,15 +44,15 @@ class BenchmarkData:
         against: cards of other players, or folders with one.
 
     Raises:
-        UserError: one of the other cards cannot be read.
+        ReportError: one of the other cards cannot be read.
     """
 
     settings = None
 
     def __init__(self, path: Path, against: tuple[Path, ...] = ()) -> None:
         from turnwise.agents.errors import EvaluationError
-        from turnwise.cli.bench import baselines
         from turnwise.evaluation.benchmark_card import Card
+        from turnwise.evaluation.shipped_suites import baseline_cards
 
         self.path = path
         self._summaries = ChangedFiles()
@@ -60,8 +60,8 @@ class BenchmarkData:
         try:
             self._others = [Card.load(card_file(other)) for other in against]
         except (EvaluationError, OSError) as error:
-            raise UserError(f"--against needs the folder or the card of another benchmark: {error}") from error
-        self._scale = baselines()
+            raise ReportError(f"--against needs the folder or the card of another benchmark: {error}") from error
+        self._scale = baseline_cards()
 
     def files(self) -> dict[int, Path]:
         """Return the files of trajectories, numbered in the order of the panels."""
@@ -91,13 +91,13 @@ class BenchmarkData:
         """Return id and arguments of the environment of a panel.
 
         Raises:
-            UserError: the card does not name it.
+            ReportError: the card does not name it.
         """
         name = self.files()[number].stem
         card, _ = self._card([])
         result = next((panel.result for panel in card.panels if panel.name == name), None)
         if result is None or result.panel.env == "?":
-            raise UserError(f"--screens needs the finished card, which says in which environment {name} was played")
+            raise ReportError(f"--screens needs the finished card, which says in which environment {name} was played")
         return result.panel.env, result.panel.kwargs
 
     def _panel_files(self) -> dict[str, Path]:

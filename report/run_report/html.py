@@ -9,16 +9,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from turnwise.cli.errors import UserError
+from turnwise.report.errors import ReportError
 from turnwise.report.run_report import iterations
-
-if TYPE_CHECKING:
-    from turnwise.report.run_report.report_data import ReportData
+from turnwise.report.run_report.report_data import ReportData, open_report
 
 SCRIPTS = (
     "elements.js",
@@ -89,7 +89,7 @@ def complete_page(data: ReportData, limit: int = LIMIT, screens: int = 0) -> str
         screens: number of episodes whose screens are drawn again.
 
     Raises:
-        UserError: there are no screens to draw.
+        ReportError: there are no screens to draw.
     """
     data.refresh()
     places = list(in_turn([[(prefix, n) for n in by_halves(numbers)] for prefix, numbers in data.names().items()]))
@@ -118,11 +118,70 @@ def complete_page(data: ReportData, limit: int = LIMIT, screens: int = 0) -> str
     return page({**whole, "kept": kept}, {**drawn, **chunks})
 
 
+def report_page(
+    path: str | os.PathLike[str],
+    *,
+    credit: str | Sequence[str] | None = None,
+    against: Iterable[str | os.PathLike[str]] = (),
+    limit: int = LIMIT,
+    screens: int = 0,
+) -> str:
+    """Return the HTML of the report of a folder; a notebook shows it in a frame.
+
+    Args:
+        path: the folder of a run, a benchmark or an ablation, or a file of trajectories.
+        credit: names of credit rules; None: the run's own, with the usual ones.
+        against: for a run, other runs; for a benchmark, other benchmarks or cards.
+        limit: maximum number of bytes of the page; turns beyond it are left out.
+        screens: number of episodes whose screens are drawn again.
+
+    Raises:
+        ReportError: there is nothing to report, nothing to compare with, or there are no screens to draw.
+        CreditError: a credit rule is unknown.
+    """
+    return complete_page(open_report(Path(path), credit, tuple(map(Path, against))), limit, screens)
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    file: str | os.PathLike[str],
+    *,
+    credit: str | Sequence[str] | None = None,
+    against: Iterable[str | os.PathLike[str]] = (),
+    limit: int = LIMIT,
+    screens: int = 0,
+) -> list[str]:
+    """Write the report of a folder as one HTML file, and return notes about what could not be read.
+
+    Args:
+        path: the folder of a run, a benchmark or an ablation, or a file of trajectories.
+        file: the HTML file.
+        credit: names of credit rules; None: the run's own, with the usual ones.
+        against: for a run, other runs; for a benchmark, other benchmarks or cards.
+        limit: maximum number of bytes of the file; turns beyond it are left out.
+        screens: number of episodes whose screens are drawn again.
+
+    Raises:
+        ReportError: there is nothing to report, nothing to compare with, or there are no screens to draw.
+        CreditError: a credit rule is unknown.
+        StoreError: the file cannot be written.
+    """
+    from turnwise.agents.files.json_files import require_writable, write_text
+    from turnwise.agents.files.trajectory_files import read_trajectories
+
+    data = open_report(Path(path), credit, tuple(map(Path, against)))
+    if Path(path).is_file() and next(read_trajectories(Path(path)), None) is None:
+        raise ReportError(f"{path} holds no trajectory")
+    require_writable(Path(file))
+    write_text(Path(file), complete_page(data, limit, screens))
+    return data.notes
+
+
 def _screens(data: ReportData, places: list[tuple[str, int]], most: int, left: int) -> dict[str, bytes]:
     """Return the compressed screens of the first episodes of each place until `most` episodes were replayed.
 
     Raises:
-        UserError: the environment has no screens, or those of one iteration are larger than the file may be.
+        ReportError: the environment has no screens, or those of one iteration are larger than the file may be.
     """
     found: dict[str, bytes] = {}
     for prefix, number in places:
@@ -133,7 +192,7 @@ def _screens(data: ReportData, places: list[tuple[str, int]], most: int, left: i
         packed = iterations.packed(content)
         left -= _stored(packed)
         if left < 0:
-            raise UserError("the screens alone take more than --megabytes; ask for fewer with --screens")
+            raise ReportError("the screens alone take more than --megabytes; ask for fewer with --screens")
         found[f"{prefix}screens/{number}"] = packed
     return found
 

@@ -21,8 +21,8 @@ from turnwise.report.run_report.endings import ending, repeated
 if TYPE_CHECKING:
     from turnwise.agents.steps import Anchor
     from turnwise.agents.trajectory import Group, Trajectory, Turn
-    from turnwise.cli.credit_settings import CreditSettings
     from turnwise.credit import Advantages, Steps
+    from turnwise.report.credit_settings import CreditSettings
 
 LONGEST = 20_000
 """Characters of one text that the report keeps: the first half of them from its beginning, the rest from its end."""

@@ -5,13 +5,12 @@ What belongs to a run of an ablation has the place of the run before its name, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from turnwise.cli.errors import UserError
-from turnwise.cli.file_options import require_safe_env
+from turnwise.report.errors import ReportError
 from turnwise.report.run_report import iterations
 from turnwise.report.run_report.ablation_data import AblationData, is_ablation
 from turnwise.report.run_report.benchmark_data import BenchmarkData, card_file, is_benchmark
@@ -20,9 +19,10 @@ from turnwise.report.run_report.run_data import ChangedFiles, Parts, RunData, st
 from turnwise.report.run_report.screens import ScreenReplay
 from turnwise.report.run_report.settings import settings_of
 from turnwise.report.run_report.token_pieces import pieces_of
+from turnwise.training.config.file_options import require_safe_env
 
 if TYPE_CHECKING:
-    from turnwise.cli.credit_settings import CreditSettings
+    from turnwise.report.credit_settings import CreditSettings
     from turnwise.report.run_report.iterations import Iteration, Pieces
 
 
@@ -109,7 +109,7 @@ class ReportData:
         """Return the screens of the first episodes of a file, drawn again, and the number of these episodes.
 
         Raises:
-            UserError: the environment is not known, or has no screens.
+            ReportError: the environment is not known, or has no screens.
             Untrusted: the folder names code, or sets an option, that needs --trust.
         """
         env_id, kwargs = self.sources()[prefix].environment(number)
@@ -118,28 +118,28 @@ class ReportData:
             return replay.pictures(self.read(number, prefix), most)
 
 
-def open_report(path: Path, rules: str | None = None, against: tuple[Path, ...] = ()) -> ReportData:
+def open_report(path: Path, rules: str | Sequence[str] | None = None, against: tuple[Path, ...] = ()) -> ReportData:
     """Return the report of what a path holds.
 
     Args:
         path: the folder of a run, a benchmark or an ablation, or a file of trajectories.
-        rules: credit rules as typed; None: the run's own, with the usual ones.
+        rules: names of credit rules; None: the run's own, with the usual ones.
         against: for a run, other runs; for a benchmark, other benchmarks or cards.
 
     Raises:
-        UserError: there is nothing to report, or nothing to compare with.
+        ReportError: there is nothing to report, or nothing to compare with.
         CreditError: a credit rule is unknown.
     """
     if is_ablation(path):
         if against:
-            raise UserError("--against is for runs and benchmarks; the arms of an ablation are compared already")
+            raise ReportError("--against is for runs and benchmarks; the arms of an ablation are compared already")
         return ReportData(AblationData(path, rules))
     if is_benchmark(path):
         for other in against:
             if not card_file(other).is_file():
-                raise UserError(f"{other} holds no card.json; --against needs the folder of another benchmark")
+                raise ReportError(f"{other} holds no card.json; --against needs the folder of another benchmark")
         return ReportData(BenchmarkData(path, against))
     for other in against:
         if not (other / "evaluations").is_dir():
-            raise UserError(f"{other} holds no evaluations; --against needs the folder of another run")
+            raise ReportError(f"{other} holds no evaluations; --against needs the folder of another run")
     return ReportData(RunData(path, settings_of(path, rules), against))

@@ -17,13 +17,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.cli.errors import UserError
-from turnwise.cli.run_folders import COMMANDS, RUN_FILE
+from turnwise.report.errors import ReportError
 from turnwise.report.run_report import iterations
 from turnwise.tools.bounded_input import MAX_SETTINGS, read_json, read_text
+from turnwise.training.run_folder.paths import COMMANDS, RUN_FILE, run_of
 
 if TYPE_CHECKING:
-    from turnwise.cli.credit_settings import CreditSettings
+    from turnwise.report.credit_settings import CreditSettings
 
 Stamp = tuple[int, int]
 """Time of the last change and size of a file."""
@@ -68,16 +68,16 @@ class RunData:
         against: folders of other runs, whose evaluations are added.
 
     Raises:
-        UserError: there is nothing to report at the path.
+        ReportError: there is nothing to report at the path.
     """
 
     def __init__(self, path: Path, settings: CreditSettings | None, against: tuple[Path, ...] = ()) -> None:
         self.path, self.settings, self.against = path, settings, against
         self._summaries, self._evaluations = ChangedFiles(), ChangedFiles()
         if not path.exists():
-            raise UserError(f"{path} does not exist; expected the folder of a run, or a file of trajectories")
+            raise ReportError(f"{path} does not exist; expected the folder of a run, or a file of trajectories")
         if path.is_dir() and not any((path / name).exists() for name in (RUN_FILE, "metrics.jsonl", "trajectories")):
-            raise UserError(
+            raise ReportError(
                 f"{path} holds no run, benchmark or ablation: it has neither {RUN_FILE} nor metrics.jsonl nor "
                 "trajectories/, neither card.json nor state.json, and no plan.json"
             )
@@ -113,13 +113,11 @@ class RunData:
         """Return id and arguments of the environment of the run.
 
         Raises:
-            UserError: the episodes are of no run.
+            ReportError: the episodes are of no run.
         """
-        from turnwise.cli.run_folders import run_of
-
         run = run_of(self.path)
         if run is None:
-            raise UserError(f"--screens needs a run, which says in which environment {self.path} was played")
+            raise ReportError(f"--screens needs a run, which says in which environment {self.path} was played")
         return run.env.id, run.env.kwargs
 
     def _read_events(self, found: Parts) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from turnwise.cli.errors import UserError
+from turnwise.report.errors import ReportError
 
 if TYPE_CHECKING:
     import gymnasium
@@ -39,7 +39,7 @@ class ScreenReplay:
         kwargs: its arguments.
 
     Raises:
-        UserError: the environment cannot be made, or has no pictures.
+        ReportError: the environment cannot be made, or has no pictures.
     """
 
     def __init__(self, env_id: str, kwargs: Mapping[str, Any]) -> None:
@@ -52,11 +52,11 @@ class ScreenReplay:
                 env.close()
                 env = make(env_id, **{**kwargs, "render_mode": "rgb_array"})
         except Exception as error:  # an environment of a user may fail in any way
-            raise UserError(f"--screens: {env_id} cannot be made to draw its screens: {error}") from error
+            raise ReportError(f"--screens: {env_id} cannot be made to draw its screens: {error}") from error
         self._env: gymnasium.Env[Any, Any] = env
         if not self._renders and not _has_images(env):
             env.close()
-            raise UserError(f"--screens: {env_id} has no pictures; leave out --screens")
+            raise ReportError(f"--screens: {env_id} has no pictures; leave out --screens")
         self.images: list[str] = []
         self._known: dict[str, int] = {}
 

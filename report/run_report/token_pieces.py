@@ -49,8 +49,8 @@ def _played_by(folder: Path) -> list[Path]:
 
 def _places(path: Path) -> list[Path]:
     """Return the folders that may hold the tokenizer, the best first."""
-    from turnwise.cli.run_folders import run_of
     from turnwise.training.errors import TrainingError
+    from turnwise.training.run_folder.paths import run_of
 
     folder = path if path.is_dir() else path.parent
     places = [*_played_by(folder), *sorted((folder / "checkpoints").glob("[0-9]*"), reverse=True), folder / "final"]

@@ -109,7 +109,7 @@ def test_parameters_travel_in_the_type_of_the_engines() -> None:
 def test_merged_adapters_travel_in_the_type_of_the_engines() -> None:
     torch = pytest.importorskip("torch")
     from turnwise.agents.cluster.weight_chunks import join_chunks, split_weights
-    from turnwise.agents.samplers.weights import named_tensors
+    from turnwise.agents.models.weights import named_tensors
     from turnwise.training.learner.lora import LoraOptions, add_adapter
     from turnwise.training.learner.policy import build_policy
 

@@ -18,7 +18,6 @@ from turnwise.agents import stream
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError, RequestFailed
 from turnwise.agents.rollouts.rollout import RolloutReport, rollout
-from turnwise.agents.rollouts.rollout_options import RolloutSettings
 from turnwise.agents.rollouts.rollout_stream import REPLACED, GroupSpec, GroupStream
 from turnwise.agents.samplers.base import Completion, Request
 from turnwise.agents.samplers.expert import Expert
@@ -173,9 +172,7 @@ def test_members_that_were_played_before_are_kept_and_not_played_again(played: s
         async def source() -> AsyncIterator[GroupSpec]:
             yield GroupSpec("open-4-1", 2, 4, played=kept)
 
-        groups = GroupStream(
-            Agent(), Random(), source(), RolloutSettings(on_finish=lambda one: finished.append(one.id))
-        )
+        groups = GroupStream(Agent(), Random(), source(), {"on_finish": lambda one: finished.append(one.id)})
         return [group async for _, group in groups.play(Corridor)]
 
     (group,) = asyncio.run(run())

@@ -1,4 +1,4 @@
-"""The laws of the sampler protocol, over all samplers.
+"""The laws of samplers, over all of them.
 
 expert, random       answers without ids
 transformers         a model in this process
@@ -26,7 +26,7 @@ from turnwise.agents.cluster.sampler import ClusterSampler
 from turnwise.agents.errors import ContextOverflow, SamplerError
 from turnwise.agents.models.tokenization import codec_of
 from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import SAMPLERS, Completion, Request, Sampler, SamplerSettings, UsesPlanner
+from turnwise.agents.samplers.base import SAMPLERS, Completion, Request, Sampler, SamplerSettings
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -133,9 +133,8 @@ over = pytest.mark.parametrize
 
 def ask(sampler: Sampler, *requests: Request) -> list[Completion]:
     """Return the answers to requests that are in flight together; an expert gets a plan."""
-    if isinstance(sampler, UsesPlanner):
-        for request in requests:
-            sampler.attach(request.episode, lambda: ["take key", "go east"])
+    for request in requests:
+        sampler.attach(request.episode, lambda: ["take key", "go east"])
 
     async def together() -> list[Completion]:
         return await asyncio.gather(*(sampler.sample(request) for request in requests))

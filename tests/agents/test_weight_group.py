@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 from turnwise.agents.errors import SamplerError  # noqa: E402
+from turnwise.agents.models.weights import one_name_each  # noqa: E402
 from turnwise.agents.samplers import weight_group  # noqa: E402
 from turnwise.agents.samplers.weight_group import WeightReceiver, WeightSender, pieces_of  # noqa: E402
-from turnwise.agents.samplers.weights import one_name_each  # noqa: E402
 
 TYPES = [torch.float32, torch.bfloat16, torch.float64, torch.int64]
 

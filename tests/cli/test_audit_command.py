@@ -5,7 +5,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from commands import one_sentence
+from toys.commands import one_sentence
 
 from turnwise.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import one_sentence
+from toys.commands import one_sentence
 
 Call = Any
 ENV = "toys/Corridor-v0"

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import ENV, Call, one_sentence
 from toys.benchmarks import SUITE, register_toys
+from toys.commands import ENV, Call, one_sentence
 
-from turnwise.cli.bench import baselines, load_suite
 from turnwise.cli.bench_report import success_rows
 from turnwise.evaluation.benchmark_card import Card
+from turnwise.evaluation.shipped_suites import baseline_cards, load_suite
 
 TESTS = Path(__file__).resolve().parent.parent
 MORE = """
@@ -275,7 +275,7 @@ def test_the_baselines_that_are_shipped_played_the_panels_of_the_suites(
 ) -> None:
     from turnwise.evaluation.suite import Unavailable, pin
 
-    cards = {card.name: card for card in baselines() if card.suite == name}
+    cards = {card.name: card for card in baseline_cards() if card.suite == name}
     assert list(cards) == ["random", "rule", "expert"]
     compared = 0
     for spec in load_suite(name).panels:
@@ -298,7 +298,7 @@ def test_the_baselines_are_what_is_measured_now(turnwise: Call, tmp_path: Path, 
     """The whole quick suite, where this machine has what it needs: the same episodes, row by row."""
     said = turnwise("bench", who, "--output", tmp_path)
     assert said.code == 0, said.err
-    (shipped,) = [card for card in baselines() if (card.name, card.suite) == (who, "quick")]
+    (shipped,) = [card for card in baseline_cards() if (card.name, card.suite) == (who, "quick")]
     now = Card.load(tmp_path / "card.json")
     compared = 0
     for panel in now.panels:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from commands import Call, one_sentence
 from toys.benchmarks import SUITE
+from toys.commands import Call, one_sentence
 from toys.openai_server import NAME, Fault, ToyServer
 
 pytest.importorskip("torch")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import ENV, Call, one_sentence
+from toys.commands import ENV, Call, one_sentence
 
 
 def test_help_names_every_command_and_the_sentence_of_the_house(turnwise: Call) -> None:

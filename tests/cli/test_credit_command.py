@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import one_sentence
+from toys.commands import one_sentence
 
 from turnwise.agents.files.trajectory_files import TrajectoryWriter
 from turnwise.agents.trajectory import Trajectory, Turn

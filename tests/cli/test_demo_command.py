@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from commands import Call, one_sentence
+from toys.commands import Call, one_sentence
 
 
 def test_a_demo_trains_evaluates_draws_and_says_where(turnwise: Call, run_file: Path, tmp_path: Path) -> None:

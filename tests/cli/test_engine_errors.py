@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from commands import ENV, one_sentence
+from toys.commands import ENV, one_sentence
 from toys.openai_server import ToyServer
 from toys.tokens import CHATML
 

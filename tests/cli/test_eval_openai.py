@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import ENV, Call, one_sentence
+from toys.commands import ENV, Call, one_sentence
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import Call, one_sentence
+from toys.commands import Call, one_sentence
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

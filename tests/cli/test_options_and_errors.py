@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.cli.console import count, duration, percent
-from turnwise.cli.errors import UserError, choose, sentence_of
+from turnwise.cli.errors import UserError, sentence_of
 from turnwise.cli.main import expand_home
 from turnwise.cli.options import parse_options
+from turnwise.registry import UnknownName, choose
+from turnwise.report.number_text import count, duration, percent
 from turnwise.training.config.run import parse_value
 
 
@@ -60,7 +61,7 @@ def test_what_is_not_an_option_is_named(words: list[str]) -> None:
 
 
 def test_a_wrong_name_names_the_near_one_and_the_choices() -> None:
-    with pytest.raises(UserError, match=r"unknown list 'env'; did you mean 'envs'\?"):
+    with pytest.raises(UnknownName, match=r"unknown list 'env'; did you mean 'envs'\?"):
         choose("list", "env", ["envs", "credit"])
     assert choose("list", "envs", ["envs"]) == "envs"
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from commands import Call
+from toys.commands import Call
 
 EXAMPLE = Path(__file__).parents[2] / "examples/demo.toml"
 

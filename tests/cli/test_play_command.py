@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from commands import ENV, Call, one_sentence
+from toys.commands import ENV, Call, one_sentence
 
 
 def test_a_script_can_win(turnwise: Call) -> None:

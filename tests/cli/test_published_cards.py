@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.cli.bench import SUITES, baselines
 from turnwise.cli.bench_report import markdown
 from turnwise.evaluation.benchmark_card import Card
+from turnwise.evaluation.shipped_suites import SUITES, baseline_cards
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAYERS = ("random", "rule", "expert")
@@ -25,13 +25,13 @@ def card_of(page: Path) -> Card:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_is_written_from_its_card(page: Path) -> None:
     card = card_of(page)
-    assert page.read_text(encoding="utf-8") == markdown(card, baselines(), f"{page.stem}.svg")
+    assert page.read_text(encoding="utf-8") == markdown(card, baseline_cards(), f"{page.stem}.svg")
     assert page.with_suffix(".svg").is_file()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_card_has_the_panels_of_its_suite_and_no_path_of_a_machine(page: Path) -> None:
-    from turnwise.cli.bench import load_suite
+    from turnwise.evaluation.shipped_suites import load_suite
 
     card = card_of(page)
     names = [panel.name for panel in load_suite(card.suite).panels]
@@ -45,7 +45,7 @@ def test_a_card_has_the_panels_of_its_suite_and_no_path_of_a_machine(page: Path)
 
 def test_the_table_of_the_baselines_has_the_numbers_of_their_cards() -> None:
     text = (ROOT / "docs/bench.md").read_text(encoding="utf-8")
-    cards = [next(card for card in baselines() if (card.name, card.suite) == (who, "standard")) for who in PLAYERS]
+    cards = [next(card for card in baseline_cards() if (card.name, card.suite) == (who, "standard")) for who in PLAYERS]
     compared = 0
     for line in text.partition("| panel of `standard` |")[2].partition("| panel of `quick` |")[0].splitlines():
         cells = [cell.strip(" `") for cell in line.split("|")[1:-1]]

@@ -97,4 +97,4 @@ def test_a_phone_is_served_until_ctrl_c(arguments):
 def test_a_missing_extra_is_named(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "PIL", None)
     assert app(["serve", "phone", "--free", "--port", "0"], standalone_mode=False) == 2
-    assert "pip install 'turnwise[android]'" in capsys.readouterr().err
+    assert "pip install 'turnwise[phone]'" in capsys.readouterr().err

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from commands import ENV, Call, one_sentence
+from toys.commands import ENV, Call, one_sentence
 
 
 def test_train_leaves_what_can_be_gone_on_with(turnwise: Call, trained: Path) -> None:

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Call, one_sentence
 from toys import corridor
+from toys.commands import Call, one_sentence
 
-from turnwise.cli.file_options import needs_trust
-from turnwise.cli.run_folders import resume_command
+from turnwise.cli.command_line import resume_command
 from turnwise.report.run_report.report_data import open_report
 from turnwise.report.run_report.server import LiveServer
+from turnwise.training.config.file_options import needs_trust
 from turnwise.training.config.run import Run
 
 EVIL = """

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import one_sentence
+from toys.commands import one_sentence
 
 from turnwise.cli.reference_cases import FORMAT, check_case, difference, read_cases
 

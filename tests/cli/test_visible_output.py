@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Call
 from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
+from toys.commands import Call
 
 from turnwise.agents.files.trajectory_files import TrajectoryWriter
 from turnwise.agents.trajectory import Trajectory, Turn

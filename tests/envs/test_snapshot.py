@@ -35,6 +35,7 @@ from turnwise.envs import (
     save,
 )
 from turnwise.envs.shop.browser_env import WebShopBrowserEnv
+from turnwise.envs.shop.sources import GeneratedProducts
 from turnwise.envs.snapshot import pack
 
 Env = gymnasium.Env[Any, Any]
@@ -219,7 +220,7 @@ def test_deadlines_and_child_processes_pass_it_on():
 def test_who_offers_it():
     assert isinstance(made("household").unwrapped, HasSnapshot)
     assert isinstance(made("shop").unwrapped, HasSnapshot)
-    assert not hasattr(WebShopBrowserEnv(level="tiny"), "snapshot")
+    assert not hasattr(WebShopBrowserEnv(GeneratedProducts(level="tiny")), "snapshot")
 
 
 def test_nothing_to_save_is_said():

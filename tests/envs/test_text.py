@@ -26,7 +26,9 @@ from turnwise.envs.bash import BashEnv
 from turnwise.envs.code import CodeEnv
 from turnwise.envs.household import HouseholdEnv
 from turnwise.envs.search import SearchEnv
+from turnwise.envs.search.sources import GeneratedQuestions
 from turnwise.envs.shop.env import WebShopEnv
+from turnwise.envs.shop.sources import GeneratedProducts
 from turnwise.envs.snapshot import Fields, pack
 from turnwise.envs.toolenv import ToolEnv
 
@@ -92,8 +94,8 @@ def tools() -> ToolEnv[str, None]:
 OURS: dict[str, Callable[[], TextEnv]] = {
     "stairs": Stairs,
     "household": lambda: HouseholdEnv(level="tiny"),
-    "shop": lambda: WebShopEnv(level="tiny"),
-    "search": lambda: SearchEnv(level="tiny"),
+    "shop": lambda: WebShopEnv(GeneratedProducts(level="tiny")),
+    "search": lambda: SearchEnv(GeneratedQuestions(level="tiny")),
     "code": lambda: CodeEnv(level="tiny"),
     "bash": lambda: BashEnv(level="tiny"),
     "tools": tools,

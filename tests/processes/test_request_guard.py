@@ -18,6 +18,7 @@ import pytest
 from toys.report_runs import write_run
 
 from turnwise.cli.main import app as turnwise
+from turnwise.envs.shop.sources import GeneratedProducts
 from turnwise.processes.request_guard import RequestRules, refusal, rules_for
 from turnwise.processes.serving import serve_in_thread
 from turnwise.report.run_report.report_data import open_report
@@ -111,7 +112,7 @@ def shop(folder: Path) -> Iterator[str]:
     from turnwise.envs.shop.env import WebShopEnv
     from turnwise.envs.shop.site.app import create_app
 
-    env = WebShopEnv(level="tiny")
+    env = WebShopEnv(GeneratedProducts(level="tiny"))
     with serve_in_thread(create_app(env.shop, env.source)) as url:
         yield url
 

@@ -119,7 +119,7 @@ def test_lines_do_not_depend_on_how_they_arrive(data: bytes, size: int) -> None:
     blocks = [data[at : at + size] for at in range(0, len(data), size)]
     lines = [line.removesuffix(b"\r") for line in data.split(b"\n")]
     wanted = lines if data.split(b"\n")[-1] else lines[:-1]
-    assert list(split_lines(blocks, what="it")) == wanted
+    assert list(split_lines(blocks, label="it")) == wanted
 
 
 @given(st.lists(st.binary(max_size=10)), st.integers(0, 50))

@@ -37,7 +37,7 @@ from turnwise.training.config.seeds import Seeds
 from turnwise.training.errors import TrainingError
 from turnwise.training.parts import prepare
 from turnwise.training.preflight.effects import effective_toml
-from turnwise.training.run_folder.group_files import GroupFiles
+from turnwise.training.run_folder.trajectory_store import GroupFiles
 from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
 
 torch.set_num_threads(1)

@@ -13,8 +13,9 @@ from toys.training_helpers import play, random_advantages
 
 from turnwise.ablation.variants import plan
 from turnwise.agents.errors import ModelError
-from turnwise.agents.models.lora_folders import adapter_tensors, attach, base_of, fingerprint, is_adapter
+from turnwise.agents.models.lora_folders import adapter_tensors, attach, base_of, fingerprint
 from turnwise.agents.models.model_folder import load_model, load_tokenizer, model_config
+from turnwise.agents.models.weights import is_adapter
 from turnwise.training import ConfigError, Run, train
 from turnwise.training.batch.batch import pack
 from turnwise.training.learner.gradient import UpdatePlan

@@ -11,8 +11,8 @@ from test_lora_runs import IDS, TEXTS, make_run, save_base
 from turnwise.agents.errors import ModelError, SamplerError
 from turnwise.agents.models.lora_folders import attach, save_adapter
 from turnwise.agents.models.model_folder import load_model
+from turnwise.agents.models.weights import named_tensors, shared_embedding
 from turnwise.agents.samplers.transformers.module_copy import copy_model
-from turnwise.agents.samplers.weights import named_tensors, shared_embedding
 from turnwise.training import ConfigError, train
 from turnwise.training.learner.lora import LoraOptions, add_adapter
 from turnwise.training.learner.policy import build_policy, save_policy

@@ -31,8 +31,9 @@ TABLE = {
 }
 
 
-def run_of(folder, **train_section):
-    return Run.parse({**TABLE, "train": TABLE["train"] | train_section, "output": str(folder)}, ())
+def run_of(folder, *, every=1, **train_section):
+    table = {**TABLE, "train": TABLE["train"] | train_section, "checkpoints": {"every": every}, "output": str(folder)}
+    return Run.parse(table)
 
 
 def written(run, path):
@@ -100,7 +101,7 @@ def alone(tmp_path_factory):
     folder = tmp_path_factory.mktemp("alone")
     train(run_of(folder / "two"))
     subprocess.run(["cp", "-r", folder / "two", folder / "four"], check=True)
-    train(run_of(folder / "four", steps=4), resume=True)
+    train(run_of(folder / "four", iterations=4), resume=True)
     return folder
 
 
@@ -111,7 +112,7 @@ def test_two_ranks_write_what_one_process_writes_and_one_process_goes_on(alone, 
     same_run(tmp_path / "run", alone / "two", 2)
     names = {path.name for path in (tmp_path / "run/checkpoints/000002").rglob("*")}
     assert {"model.safetensors", "optimizer", ".metadata", "__0_0.distcp", "__1_0.distcp"} <= names
-    train(run_of(tmp_path / "run", steps=4), resume=True)
+    train(run_of(tmp_path / "run", iterations=4), resume=True)
     same_run(tmp_path / "run", alone / "four", 4)
 
 
@@ -140,7 +141,7 @@ def rank_ids(agent):
 @pytest.mark.parametrize("rank", [1, 0])
 def test_a_rank_that_is_killed_ends_the_run_which_resumes(tmp_path, rank):
     folder = tmp_path / "run"
-    file = written(run_of(folder, steps=1000), tmp_path / "run.toml")
+    file = written(run_of(folder, iterations=1000), tmp_path / "run.toml")
     process = torchrun(2, file)
     try:
         os.kill(under_way(process, folder)[rank], signal.SIGKILL)
@@ -159,7 +160,7 @@ def test_a_rank_that_is_killed_ends_the_run_which_resumes(tmp_path, rank):
 @pytest.mark.parametrize("rank", [1, 0])
 def test_a_torchrun_that_may_restart_continues_the_run(tmp_path, rank):
     folder = tmp_path / "run"
-    process = torchrun(2, written(run_of(folder, steps=1000), tmp_path / "run.toml"), restarts=1)
+    process = torchrun(2, written(run_of(folder, iterations=1000), tmp_path / "run.toml"), restarts=1)
     try:
         first = under_way(process, folder)
         os.kill(first[rank], signal.SIGKILL)
@@ -179,14 +180,14 @@ def test_a_torchrun_that_may_restart_leaves_an_older_run_alone(alone, tmp_path):
     folder = tmp_path / "run"
     subprocess.run(["cp", "-r", alone / "two", folder], check=True)
     before = (folder / "metrics.jsonl").read_bytes()
-    output = finished(torchrun(2, written(run_of(folder, steps=4), tmp_path / "run.toml"), restarts=1), code=1)
+    output = finished(torchrun(2, written(run_of(folder, iterations=4), tmp_path / "run.toml"), restarts=1), code=1)
     assert output.count("already holds a run: continue it with --resume, or choose another output") == 2
     assert (folder / "metrics.jsonl").read_bytes() == before
 
 
 def test_ctrl_c_saves_the_last_iteration(tmp_path):
     folder = tmp_path / "run"
-    file = written(run_of(folder, steps=1000, checkpoint_every=0), tmp_path / "run.toml")
+    file = written(run_of(folder, iterations=1000, every=0), tmp_path / "run.toml")
     process = torchrun(2, file)
     try:
         under_way(process, folder)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from toys.training_helpers import gradient, play, random_advantages, tiny_llama
 
-from turnwise.agents.samplers.weights import named_tensors
+from turnwise.agents.models.weights import named_tensors
 from turnwise.training.batch.batch import micro_batches, pack
 from turnwise.training.batch.model_inputs import packed, require_packable
 from turnwise.training.errors import ConfigError

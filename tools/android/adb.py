@@ -85,18 +85,18 @@ class AdbDevice:
         Raises:
             DeviceLost: it is not by the deadline; the message says what is.
         """
-        said = ""
+        reply = ""
         while True:
             state = self._state()
             if state in ("offline", "not found") and _NETWORK.fullmatch(self._serial):
                 if state == "offline":
                     self._server.disconnect_device(self._serial)
-                said = self._server.connect_device(self._serial)
+                reply = self._server.connect_device(self._serial)
                 state = self._state()
             if state == "device":
                 return
             if state == "unauthorized" or time.monotonic() > deadline:
-                why = said if "connected" not in said and said else _HINTS.get(state, "")
+                why = reply if "connected" not in reply and reply else _HINTS.get(state, "")
                 raise DeviceLost(f"device {self._serial!r} is {state}" + (f": {why}" if why else ""))
             time.sleep(_PAUSE)
 
@@ -139,11 +139,11 @@ class AdbDevice:
 
     def size(self) -> tuple[int, int]:
         """Return width and height of the screen as it is now turned."""
-        found = re.search(r"\bcur=(\d+)x(\d+)", self._read("dumpsys window displays"))
-        found = found or re.search(r"(?:Override|Physical) size: (\d+)x(\d+)", self._read("wm size"))
-        if not found:
+        match = re.search(r"\bcur=(\d+)x(\d+)", self._read("dumpsys window displays"))
+        match = match or re.search(r"(?:Override|Physical) size: (\d+)x(\d+)", self._read("wm size"))
+        if not match:
             raise DeviceError(f"{self._serial} does not tell the size of its screen")
-        return int(found[1]), int(found[2])
+        return int(match[1]), int(match[2])
 
     def dump(self) -> Node:
         """Return the accessibility tree of the active window.
@@ -151,16 +151,16 @@ class AdbDevice:
         Raises:
             DeviceError: the device gave none in three attempts.
         """
-        said = ""
+        problem = ""
         for attempt in range(_ATTEMPTS):
             data = self._ask(lambda: self._server.output(self._serial, "uiautomator dump /dev/tty"), True)
             try:
                 return parse_xml(data.decode("utf-8", "replace"))[0]
             except BadDump as error:
-                said = str(error)
+                problem = str(error)
                 if attempt + 1 < _ATTEMPTS:
                     time.sleep(self._settle[1])
-        raise DeviceError(f"{self._serial} gave no dump of its screen: {said}")
+        raise DeviceError(f"{self._serial} gave no dump of its screen: {problem}")
 
     def screenshot(self, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
         """Return the screen as uint8 [H, W, 3], scaled to (width, height) if given.
@@ -182,10 +182,10 @@ class AdbDevice:
 
     def activity(self) -> str:
         """Return the component in front."""
-        found = _RECORD.search(self._read("dumpsys activity activities"))
-        if not found:
+        match = _RECORD.search(self._read("dumpsys activity activities"))
+        if not match:
             raise DeviceError(f"{self._serial} does not tell which activity is in front")
-        return found[1]
+        return match[1]
 
     def settle(self) -> None:
         """Return when dumps in a row are equal, or at the limit."""

@@ -160,7 +160,7 @@ class AndroidWorldClient:
                 return None
             raise
 
-    def execute(self, action: Mapping[str, Any]) -> None:
+    def execute(self, action: Mapping[str, object]) -> None:
         """Do a JSON action.
 
         Raises:
@@ -194,7 +194,7 @@ class AndroidWorldClient:
 
     def _send(
         self, method: str, path: str, body: bytes | None = None, again: bool = True, **query: Any
-    ) -> Mapping[str, Any]:
+    ) -> Mapping[str, object]:
         """Return the JSON object that answers a request; arguments as in `_request`."""
         data = self._request(method, path, body, again, **query)
         try:

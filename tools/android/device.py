@@ -11,7 +11,7 @@ come to rest is the caller's business (`settle` waits for that).
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,7 +112,7 @@ class Device(Protocol):
         """Let go of the device, which goes on running."""
         ...
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> object:
         """Return itself."""
         ...
 

@@ -123,8 +123,8 @@ def _write(node: Node, index: int, parts: list[str]) -> None:
         parts.append(" />")
         return
     parts.append(">")
-    for place, child in enumerate(node.children):
-        _write(child, place, parts)
+    for position, child in enumerate(node.children):
+        _write(child, position, parts)
     parts.append("</node>")
 
 
@@ -159,10 +159,10 @@ def parse_xml(text: str) -> tuple[Node, int]:
 
 
 def _read(element: ElementTree.Element) -> Node:
-    found = _BOUNDS.fullmatch(element.get("bounds", ""))
-    if not found:
+    match = _BOUNDS.fullmatch(element.get("bounds", ""))
+    if not match:
         raise ValueError(f"bounds must look like [0,0][10,10], got {element.get('bounds')!r}")
-    left, top, right, bottom = map(int, found.groups())
+    left, top, right, bottom = map(int, match.groups())
     flags = {flag: element.get(name) == "true" for flag, name in _NAMES.items()}
     return Node(
         element.get("class", ""),

@@ -110,13 +110,15 @@ def _click(text: str) -> BrowserAction | InvalidAction:
     return BrowserAction("click", ref) if isinstance(ref, str) else ref
 
 
-def _with_words(kind: str, what: str) -> Callable[[str], BrowserAction | InvalidAction]:
+def _with_words(kind: str, argument: str) -> Callable[[str], BrowserAction | InvalidAction]:
     """Return a parser of a reference, a comma and words; everything after the comma and one space is kept."""
 
     def parse_words(text: str) -> BrowserAction | InvalidAction:
         head, comma, words = text.partition(",")
         if not comma:
-            return InvalidAction(f"{kind}[...] has the form {kind}[e3, {what}]; the comma is missing in {_short(text)}")
+            return InvalidAction(
+                f"{kind}[...] has the form {kind}[e3, {argument}]; the comma is missing in {_short(text)}"
+            )
         ref = _element(head, f"{kind}[...]")
         return BrowserAction(kind, ref, words.removeprefix(" ")) if isinstance(ref, str) else ref
 
@@ -152,8 +154,8 @@ def _press(text: str) -> BrowserAction | InvalidAction:
 
 
 def _scroll(text: str) -> BrowserAction | InvalidAction:
-    head, comma, rest = text.partition(",")
-    direction = (rest if comma else head).strip().lower()
+    head, comma, following = text.partition(",")
+    direction = (following if comma else head).strip().lower()
     if direction not in _DIRECTIONS:
         return InvalidAction(f"scroll needs down or up, as in scroll[down] or scroll[e3, up], got {_short(text)}")
     ref = _element(head, "scroll[..., down]") if comma else ""

@@ -26,8 +26,8 @@ def find_browser(executable: str | os.PathLike[str] | None = None) -> str | None
     """
     for source, path in (("executable", executable), (f"${VARIABLE}", os.environ.get(VARIABLE))):
         if path:
-            found = shutil.which(os.fspath(path))
-            if found is None:
+            program = shutil.which(os.fspath(path))
+            if program is None:
                 raise NoBrowser(f"{source} must be the path of a Chromium program, got {os.fspath(path)!r}")
-            return found
+            return program
     return next((path for path in map(shutil.which, NAMES) if path), None)

@@ -55,8 +55,8 @@ class PageEvents:
 
     def take_notes(self) -> list[str]:
         """Return the notes since the last call."""
-        found, self._notes = self._notes, []
-        return found
+        notes, self._notes = self._notes, []
+        return notes
 
     async def wait(self, condition: Callable[[], bool], seconds: float) -> bool:
         """Wait until a condition holds; return False if it does not within the time limit."""

@@ -167,7 +167,7 @@ class Browser:
             asyncio.run_coroutine_threadsafe(_ignoring_errors(context.close()), loop)
 
     def call(
-        self, process: BrowserProcess, start: Callable[[], Coroutine[Any, Any, T]], seconds: float, what: str
+        self, process: BrowserProcess, start: Callable[[], Coroutine[object, object, T]], seconds: float, call_name: str
     ) -> T:
         """Run a coroutine on the browser's event loop and return its result.
 
@@ -175,7 +175,7 @@ class Browser:
             process: the browser that it belongs to.
             start: creates the coroutine.
             seconds: time limit.
-            what: name of the operation, for messages.
+            call_name: name of the operation, for messages.
 
         Raises:
             BrowserDied: the browser is gone.
@@ -184,7 +184,7 @@ class Browser:
         if process.death:
             raise BrowserDied(process.death)
         try:
-            return self._wait(start, seconds, what)
+            return self._wait(start, seconds, call_name)
         except (BrowserError, CallTimedOut):
             raise
         except Exception as error:
@@ -261,11 +261,13 @@ class Browser:
                     handle_sighup=False,
                 )
                 session = await browser.new_browser_cdp_session()
-                found = await session.send("SystemInfo.getProcessInfo")
+                info = await session.send("SystemInfo.getProcessInfo")
             except BaseException:
                 await playwright.stop()
                 raise
-            pid = next(int(one["id"]) for one in found["processInfo"] if one["type"] == "browser")
+            pid = next(
+                int(process_info["id"]) for process_info in info["processInfo"] if process_info["type"] == "browser"
+            )
             process = BrowserProcess(playwright, browser, session, pid, os.getpgid(pid))
             browser.on("disconnected", lambda _: _on_disconnect(process))
             return process
@@ -283,7 +285,7 @@ class Browser:
             lines = [line for line in str(error).splitlines() if line.strip()]
             raise NoBrowser(f"the browser {path!r} does not start: {lines[0] if lines else error!r}") from error
 
-    def _wait(self, start: Callable[[], Coroutine[Any, Any, T]], seconds: float, what: str) -> T:
+    def _wait(self, start: Callable[[], Coroutine[object, object, T]], seconds: float, call_name: str) -> T:
         """Run a coroutine on the event loop and wait for it."""
         loop = self._event_loop()
         if threading.current_thread().name == _THREAD:
@@ -295,9 +297,9 @@ class Browser:
             if future.done() and not future.cancelled():
                 raise
             future.cancel()
-            raise CallTimedOut(f"{what} took longer than {seconds:g} s") from error
+            raise CallTimedOut(f"{call_name} took longer than {seconds:g} s") from error
         except concurrent.futures.CancelledError as error:
-            raise BrowserDied(f"{what} was cancelled because the browser ended") from error
+            raise BrowserDied(f"{call_name} was cancelled because the browser ended") from error
 
     def _event_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -322,7 +324,7 @@ def _death(process: BrowserProcess) -> str:
     return f"the browser (process {process.pid}) died"
 
 
-async def _ignoring_errors(work: Coroutine[Any, Any, Any]) -> None:
+async def _ignoring_errors(work: Coroutine[object, object, object]) -> None:
     with contextlib.suppress(Exception):
         await work
 

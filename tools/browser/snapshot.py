@@ -1,7 +1,7 @@
 """Parse Playwright's snapshot of the accessibility tree.
 
-The snapshot is a subset of YAML: one node per line, "- role "name" [ref=e3] [box=x,y,w,h] [checked]: text", children
-indented by two spaces, properties as "/name: value". Any other line becomes a text node, since a page can contain
+The snapshot is a subset of YAML: one node per line, `- role "name" [ref=e3] [box=x,y,w,h] [checked]: text`, children
+indented by two spaces, properties as `/name: value`. Any other line becomes a text node, since a page can contain
 anything.
 """
 
@@ -78,10 +78,10 @@ def read_snapshot(snapshot: str) -> list[SnapshotNode]:
 
 def _node(line: str) -> SnapshotNode:
     """Parse one line."""
-    head, rest = _unquoted(line)
-    match = _HEAD.fullmatch(head + rest)
+    head, remainder = _unquoted(line)
+    match = _HEAD.fullmatch(head + remainder)
     if match is None:
-        return SnapshotNode("text", text=_scalar(head + rest))
+        return SnapshotNode("text", text=_scalar(head + remainder))
     node = SnapshotNode(match["role"], _scalar(match["name"] or ""), text=_scalar(match["text"] or ""))
     for mark in re.findall(r"\[([^\]]*)\]", match["marks"]):
         key, _, value = mark.partition("=")

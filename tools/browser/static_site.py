@@ -26,9 +26,9 @@ class _FileHandler(SimpleHTTPRequestHandler):
 
     def translate_path(self, path: str) -> str:
         """Return the file for a URL path; an impossible path if it is not a file in the directory."""
-        found = Path(super().translate_path(path)).resolve()
-        inside = found.is_relative_to(Path(self.directory).resolve())
-        return str(found) if inside and found.is_file() else str(Path(self.directory) / "\0none")
+        file = Path(super().translate_path(path)).resolve()
+        inside = file.is_relative_to(Path(self.directory).resolve())
+        return str(file) if inside and file.is_file() else str(Path(self.directory) / "\0none")
 
     def send_head(self) -> Any:
         """Open the file, or send an error status."""
@@ -40,7 +40,7 @@ class _FileHandler(SimpleHTTPRequestHandler):
             return None
         return super().send_head()
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Do not log requests."""
 
 
@@ -49,7 +49,7 @@ class _QuietServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: object, client_address: object) -> None:
         """Ignore the error."""
 
 

@@ -199,7 +199,7 @@ class Tab:
             return ActionResult(False, refusal)
         return self._run(lambda: self._do(parsed, element), f"{parsed.kind}[...]")
 
-    def script(self, code: str, argument: Any = None) -> Any:
+    def script(self, code: str, argument: object = None) -> Any:
         """Run a JavaScript function in the page and return its result; only for trusted code.
 
         Raises:
@@ -207,7 +207,7 @@ class Tab:
             NoPage: the script raised an error.
         """
 
-        async def run() -> Any:
+        async def run() -> object:
             try:
                 return await self._page.evaluate(code, argument)
             except Exception as error:
@@ -248,24 +248,24 @@ class Tab:
             self._error = self._error or TabClosed("the tab was closed")
             self._browser.release(self._process, self._context)
 
-    def _run(self, start: Callable[[], Coroutine[Any, Any, T]], what: str) -> T:
+    def _run(self, start: Callable[[], Coroutine[object, object, T]], call_name: str) -> T:
         """Run a coroutine with the deadline; if it fails, find out whether the page or the browser is lost."""
         if self._error is not None:
             raise self._error
         seconds = self._options.deadline
         try:
-            return self._browser.call(self._process, start, seconds, what)
+            return self._browser.call(self._process, start, seconds, call_name)
         except BrowserDied as error:
             self._error = error
             raise
         except CallTimedOut as error:
-            raise self._give_up(f"{what} took longer than {seconds:g} s") from error
+            raise self._give_up(f"{call_name} took longer than {seconds:g} s") from error
         except _Hung as error:
-            raise self._give_up(f"{what}: {error}") from error
+            raise self._give_up(f"{call_name}: {error}") from error
         except BrowserError:
             raise
         except Exception as error:
-            reason = "the page crashed" if self._events.crashed else f"{what} failed: {_first_line(error)}"
+            reason = "the page crashed" if self._events.crashed else f"{call_name} failed: {_first_line(error)}"
             raise self._give_up(reason) from error
 
     def _give_up(self, reason: str) -> BrowserDied:
@@ -446,20 +446,20 @@ def _option(action: BrowserAction, element: Element) -> str:
 
 def _explain(action: BrowserAction, element: Element | None, error: Exception) -> str:
     """Return why an attempted action failed."""
-    what = f"{action.kind} on {element}" if element else f"{action.kind}[{action.text[:60]}]"
+    subject = f"{action.kind} on {element}" if element else f"{action.kind}[{action.text[:60]}]"
     text = str(error)
     if "intercepts pointer events" in text:
-        return f"{what} failed: the element is covered"
+        return f"{subject} failed: the element is covered"
     if "aria-ref" in text and "not found" in text.lower():
-        return f"{what} failed: the element is gone"
+        return f"{subject} failed: the element is gone"
     if isinstance(error, TimeoutError) or "Timeout" in text:
-        return f"{what} failed: the element did not respond in time"
-    return f"{what} failed: {_first_line(error)}"
+        return f"{subject} failed: the element did not respond in time"
+    return f"{subject} failed: {_first_line(error)}"
 
 
 def _first_line(error: Exception) -> str:
     """Return the first line of an error of Playwright, without the name of its function."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = lines[0] if lines else type(error).__name__
-    head, colon, rest = text.partition(": ")
-    return (rest if colon and "." in head and " " not in head else text)[:300]
+    head, colon, message = text.partition(": ")
+    return (message if colon and "." in head and " " not in head else text)[:300]

@@ -153,14 +153,14 @@ class PageView:
 
     def actions(self) -> list[str]:
         """Return the possible actions, except for typing, keys and going back, which cannot be enumerated."""
-        found = []
+        texts = []
         for element in self.elements.values():
             if element.options and not element.disabled:
-                found += [f"select[{element.ref}, {option}]" for option in _selectable(element.options)]
+                texts += [f"select[{element.ref}, {option}]" for option in _selectable(element.options)]
             elif element.clickable:
-                found.append(f"click[{element.ref}]")
-            found += [f"scroll[{element.ref}, {direction}]" for direction in element.scrolls]
-        return [*found, *(f"scroll[{direction}]" for direction in self.scrolls), "wait[]"]
+                texts.append(f"click[{element.ref}]")
+            texts += [f"scroll[{element.ref}, {direction}]" for direction in element.scrolls]
+        return [*texts, *(f"scroll[{direction}]" for direction in self.scrolls), "wait[]"]
 
 
 def _selectable(options: Sequence[str]) -> Iterator[str]:
@@ -170,13 +170,13 @@ def _selectable(options: Sequence[str]) -> Iterator[str]:
 
 def boxes_of(nodes: Sequence[SnapshotNode]) -> list[Rectangle]:
     """Return the boxes of all nodes that have a reference, in page order."""
-    found = []
+    boxes = []
     for node in nodes:
         if node.ref:
             # Boxes in a frame are relative to the frame, so the page cannot find their elements.
-            found.append(node.box if node.box and not node.framed else _NOWHERE)
-        found += boxes_of(node.children)
-    return found
+            boxes.append(node.box if node.box and not node.framed else _NOWHERE)
+        boxes += boxes_of(node.children)
+    return boxes
 
 
 def build_view(
@@ -285,12 +285,12 @@ def _element(ref: str, node: SnapshotNode, fact: Mapping[str, Any], options: tup
 
 def _options(node: SnapshotNode) -> tuple[str, ...]:
     """Return the options of a drop-down list, which are not on the page until it is opened."""
-    found: list[str] = []
+    options: list[str] = []
     for child in node.children:
         if child.ref:
             return ()
-        found += [child.name] if child.role == "option" else _options(child)
-    return tuple(found)
+        options += [child.name] if child.role == "option" else _options(child)
+    return tuple(options)
 
 
 def _chosen(node: SnapshotNode) -> str:

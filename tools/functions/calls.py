@@ -89,7 +89,7 @@ def is_json(text: str) -> bool:
     return True
 
 
-def to_json(value: Any) -> str:
+def to_json(value: object) -> str:
     """Return a value as JSON on one line.
 
     Raises:
@@ -104,21 +104,21 @@ def to_json(value: Any) -> str:
     return text
 
 
-def _with_lists(value: Any) -> Any:
+def _with_lists(value: object) -> object:
     """Return a value with tuples replaced by lists, as JSON reads them back."""
     if isinstance(value, Mapping):
         return {name: _with_lists(part) for name, part in value.items()}
     return [_with_lists(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-def _refuse_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members: dict[str, object] = {}
     for name, value in pairs:
-        if name in found:
+        if name in members:
             raise ValueError(f"duplicate name {name[:80]!r}")
-        found[name] = value
-    return found
+        members[name] = value
+    return members

@@ -48,7 +48,7 @@ def read_docstring(doc: str | None) -> tuple[str, dict[str, str]]:
 
 def _entries(lines: list[str]) -> dict[str, str]:
     """Return name -> text; a line indented deeper than the first entry continues the entry above it."""
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     margin, last = None, ""
     for line in filter(str.strip, lines):
         depth = len(line) - len(line.lstrip())
@@ -56,7 +56,7 @@ def _entries(lines: list[str]) -> dict[str, str]:
         entry = _ENTRY.fullmatch(line.strip())
         if entry and depth <= margin:
             last = entry[1]
-            found[last] = entry[2].strip()
+            entries[last] = entry[2].strip()
         elif last:
-            found[last] = f"{found[last]} {line.strip()}".strip()
-    return found
+            entries[last] = f"{entries[last]} {line.strip()}".strip()
+    return entries

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from turnwise.tools.functions.calls import Call, ParsedCalls, ToolResult, parse_json, to_json, visible
 from turnwise.tools.functions.errors import BadCall
@@ -67,15 +67,15 @@ def parse_openai(text: str, tools: Sequence[Tool] = ()) -> ParsedCalls:
     """Return the calls of a message with "tool_calls" (or of the list alone), or why there are none."""
     shown = text if text.lstrip().startswith(("{", "[")) else visible(text)
     try:
-        found = _parsed(shown, "the message")
-        if isinstance(found, Mapping):
-            found = found.get("tool_calls")
-        if not isinstance(found, list) or not found:
+        decoded = _parsed(shown, "the message")
+        if isinstance(decoded, Mapping):
+            decoded = decoded.get("tool_calls")
+        if not isinstance(decoded, list) or not decoded:
             raise _InvalidCall('"tool_calls" must be a non-empty list')
     except _InvalidCall as error:
         return ParsedCalls((), f"{error}; write calls as {_OPENAI}")
     calls: list[Call] = []
-    for number, entry in enumerate(found, start=1):
+    for number, entry in enumerate(decoded, start=1):
         try:
             calls.append(_entry(entry, f"call_{number}"))
         except _InvalidCall as error:
@@ -83,7 +83,7 @@ def parse_openai(text: str, tools: Sequence[Tool] = ()) -> ParsedCalls:
     return ParsedCalls(tuple(calls))
 
 
-def _entry(entry: Any, default_id: str) -> Call:
+def _entry(entry: object, default_id: str) -> Call:
     """Return the call of an entry of "tool_calls"."""
     if not isinstance(entry, Mapping) or not isinstance(entry.get("function"), Mapping):
         raise _InvalidCall('"function" with "name" and "arguments" is missing')
@@ -93,11 +93,11 @@ def _entry(entry: Any, default_id: str) -> Call:
     return _call(entry["function"], own if isinstance(own, str) and own else default_id)
 
 
-def _call(found: Any, id: str) -> Call:
+def _call(entry: object, id: str) -> Call:
     """Return the call of an object with "name" and "arguments"."""
-    if not isinstance(found, Mapping):
+    if not isinstance(entry, Mapping):
         raise _InvalidCall('a call must be an object with "name" and "arguments"')
-    name, arguments = found.get("name"), found.get("arguments")
+    name, arguments = entry.get("name"), entry.get("arguments")
     if not isinstance(name, str) or not name:
         raise _InvalidCall('the call has no "name"')
     if isinstance(arguments, str):
@@ -109,11 +109,11 @@ def _call(found: Any, id: str) -> Call:
     return Call(name, arguments, id)
 
 
-def _parsed(text: str, what: str) -> Any:
+def _parsed(text: str, label: str) -> object:
     try:
         return parse_json(text)
     except ValueError as error:
-        raise _InvalidCall(f"{what} is not valid JSON: {error}") from error
+        raise _InvalidCall(f"{label} is not valid JSON: {error}") from error
 
 
 def write_hermes(calls: Sequence[Call], tools: Sequence[Tool] = ()) -> str:
@@ -143,7 +143,7 @@ def write_openai(calls: Sequence[Call], tools: Sequence[Tool] = ()) -> str:
     return _text({"tool_calls": entries})
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Return JSON with `<` escaped where it would look like a `<think>` or `<tool_call>` tag."""
     try:
         return _MARKS.sub(r"\\u003c", to_json(value))

@@ -70,7 +70,7 @@ class McpServer:
 
     def __init__(
         self,
-        command: Sequence[str] | str | Mapping[str, Any],
+        command: Sequence[str] | str | Mapping[str, object],
         *,
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
@@ -177,9 +177,9 @@ class McpServer:
             if not listing.done():
                 listing.cancel()
                 return
-            found = listing.result()
+            tools = listing.result()
             self._session = session
-            self._started.set_result(found)
+            self._started.set_result(tools)
             await stopping
 
     def _give_up(self, why: str) -> None:
@@ -197,7 +197,7 @@ class McpServer:
             close=self.close,
         )
 
-    def _call(self, name: str, arguments: Mapping[str, Any]) -> CallOutcome:
+    def _call(self, name: str, arguments: Mapping[str, object]) -> CallOutcome:
         """Call a tool of the server and return the outcome."""
         if self._gone or self._loop is None:
             return "gone", f"cannot be called: {self._name} {self._gone}"
@@ -235,19 +235,19 @@ class McpServer:
         return truncate(self._hide(self._errors.last_line()), 300) if self._errors else ""
 
 
-async def _list_tools(session: Any) -> list[Any]:
+async def _list_tools(session: Any) -> list[object]:
     """Return the tools on all pages of the server's list."""
     import mcp.types
 
     await session.initialize()
     page = await session.list_tools()
-    found = list(page.tools)
+    tools = list(page.tools)
     while page.next_cursor:
         page = await session.list_tools(params=mcp.types.PaginatedRequestParams(cursor=page.next_cursor))
-        found += page.tools
-        if len(found) > _MOST_TOOLS:
+        tools += page.tools
+        if len(tools) > _MOST_TOOLS:
             raise ValueError(f"it lists more than {_MOST_TOOLS:,} tools")
-    return found
+    return tools
 
 
 def _names(listed: Sequence[str]) -> list[str]:
@@ -269,7 +269,7 @@ def _names(listed: Sequence[str]) -> list[str]:
     return names
 
 
-def _with_checked_names(arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_checked_names(arguments: Mapping[str, object], parameters: Mapping[str, object]) -> Mapping[str, object]:
     """Return the arguments after checking their names; the server checks the values."""
     check_names(arguments, parameters)
     return arguments

@@ -43,7 +43,7 @@ class ServerEntry:
     @classmethod
     def of(
         cls,
-        command: Sequence[str] | str | Mapping[str, Any],
+        command: Sequence[str] | str | Mapping[str, object],
         env: Mapping[str, str] | None,
         cwd: str | None,
         headers: Mapping[str, str] | None,
@@ -117,17 +117,17 @@ def _entry(command: object) -> dict[str, Any]:
         raise ServerFailed(f"an entry of an mcpServers file has a command or a url, this one has neither{near}")
     for name, kind in (("args", list), ("env", Mapping), ("headers", Mapping)):
         if command.get(name) is not None and not isinstance(command[name], kind):
-            what = "a list of words" if name == "args" else "a table of names and values"
-            raise ServerFailed(f"{name} of an mcpServers entry must be {what}, got {type(command[name]).__name__}")
+            expected = "a list of words" if name == "args" else "a table of names and values"
+            raise ServerFailed(f"{name} of an mcpServers entry must be {expected}, got {type(command[name]).__name__}")
     return dict(command)
 
 
-def _url(entry: Mapping[str, Any]) -> str:
+def _url(entry: Mapping[str, object]) -> str:
     url = next((entry[name] for name in ("url", "serverUrl", "httpUrl") if entry.get(name)), "")
     return url if isinstance(url, str) and url.startswith(("http://", "https://")) else ""
 
 
-def _secrets(values: Mapping[str, Any]) -> dict[str, Secret]:
+def _secrets(values: Mapping[str, object]) -> dict[str, Secret]:
     return {str(name): Secret(str(value)) for name, value in values.items()}
 
 

@@ -218,7 +218,7 @@ def _client(headers: Mapping[str, str]) -> Any:
             encoding = response.headers.pop("content-encoding", "")
             response.headers.pop("content-length", None)
             try:
-                response.stream = Bounded(response.stream, BodyDecoder(encoding, max_bytes=most, what="the answer"))
+                response.stream = Bounded(response.stream, BodyDecoder(encoding, max_bytes=most, label="the answer"))
             except InputError as error:
                 await response.aclose()
                 return httpx2.Response(502, request=request, **_as_error(502, str(error)))

@@ -12,7 +12,7 @@ import os
 import uuid
 from collections import deque
 from collections.abc import Mapping, Set
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pydantic
@@ -26,7 +26,7 @@ class Unserialisable(Exception):
     """A value that is neither text nor data."""
 
 
-def to_text(value: Any) -> str:
+def to_text(value: object) -> str:
     """Return a result as text: a str as it is, None as "done", data as `data_to_json` writes them.
 
     Numbers that JSON does not have (nan, inf) become null, as in JavaScript and pydantic.
@@ -41,7 +41,7 @@ def to_text(value: Any) -> str:
     return _with_nulls(data_to_json(value))
 
 
-def data_to_json(value: Any, *, sort: bool = False) -> str:
+def data_to_json(value: object, *, sort: bool = False) -> str:
     """Return data as JSON on one line; `sort` sorts the names, so that equal data have equal texts.
 
     Besides JSON values, data may contain dataclasses, pydantic models, enums, dates, sets (sorted, so that equal sets
@@ -57,7 +57,7 @@ def data_to_json(value: Any, *, sort: bool = False) -> str:
         raise Unserialisable(f"{type(value).__name__}: {describe_error(error, 120)}") from error
 
 
-def _to_plain(value: Any) -> Any:
+def _to_plain(value: object) -> object:
     """Convert the outermost level of a value to types that json knows; json calls it again for the inner values."""
     if isinstance(value, pydantic.BaseModel):
         return value.model_dump()

@@ -43,7 +43,7 @@ class _TimedOut(Exception):
 
 
 def run_function(
-    function: Callable[..., Any], values: Mapping[str, Any], budget: int, seconds: float | None = None
+    function: Callable[..., object], values: Mapping[str, object], budget: int, seconds: float | None = None
 ) -> CallOutcome:
     """Call a function and return its result as text; exceptions are reported in the outcome.
 
@@ -69,7 +69,7 @@ def run_function(
         return "unserialisable", str(error)
 
 
-async def _await(value: Awaitable[Any], seconds: float | None) -> Any:
+async def _await(value: Awaitable[object], seconds: float | None) -> object:
     # asyncio.wait instead of wait_for, to tell our limit from a TimeoutError of the function itself.
     task = asyncio.ensure_future(value)
     await asyncio.wait({task}, timeout=seconds)
@@ -87,7 +87,7 @@ class ThreadRunner:
         budget: most characters of a result.
     """
 
-    def __init__(self, function: Callable[..., Any], seconds: float | None, budget: int) -> None:
+    def __init__(self, function: Callable[..., object], seconds: float | None, budget: int) -> None:
         self.function, self.seconds, self.budget = function, seconds, budget
         self._abandoned: list[Future[CallOutcome]] = []
 
@@ -125,7 +125,7 @@ class ProcessRunner:
         BadTool: the function cannot be pickled.
     """
 
-    def __init__(self, function: Callable[..., Any], seconds: float | None, budget: int) -> None:
+    def __init__(self, function: Callable[..., object], seconds: float | None, budget: int) -> None:
         self._make = partial(partial, run_function, function, budget=budget)
         try:
             pickle.dumps(self._make)
@@ -165,10 +165,10 @@ class ProcessRunner:
                 self._worker.kill(patience=0.2)
                 self._worker = None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Leave out the process: a copy starts its own."""
         return {"_make": self._make, "seconds": self.seconds}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         """Restore a runner that has no process yet."""
         self.__dict__.update(state, _lock=threading.Lock(), _worker=None)

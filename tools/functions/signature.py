@@ -69,7 +69,7 @@ class Signature:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise BadTool(f"{name} cannot be a tool: its types have no JSON schema ({reason})") from error
 
-    def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def validate(self, arguments: Mapping[str, object]) -> dict[str, Any]:
         """Convert JSON arguments to Python values; defaults are left to the function.
 
         Raises:
@@ -96,7 +96,7 @@ class Signature:
         try:
             model: pydantic.BaseModel = self._model.model_validate_json(text)
         except pydantic.ValidationError as error:
-            wrong = {str(one["loc"][0]) for one in error.errors(include_url=False) if one["loc"]}
+            wrong = {str(problem["loc"][0]) for problem in error.errors(include_url=False) if problem["loc"]}
             tried = {name: _with_integers(value) if name in wrong else value for name, value in arguments.items()}
             if to_json(tried) == text:
                 raise
@@ -148,19 +148,21 @@ def without_nulls(schema: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("items", "additionalProperties", "not", "if", "then", "else", *_COMBINED):
         if name in cleaned:
             part = cleaned[name]
-            cleaned[name] = [_schema_or_bool(one) for one in part] if isinstance(part, list) else _schema_or_bool(part)
+            cleaned[name] = (
+                [_schema_or_bool(branch) for branch in part] if isinstance(part, list) else _schema_or_bool(part)
+            )
     return cleaned
 
 
-def _schema_or_bool(part: Any) -> Any:
+def _schema_or_bool(part: object) -> object:
     return without_nulls(part) if isinstance(part, Mapping) else part
 
 
-def _unknown(name: str, known: Iterable[str]) -> str:
-    return f"unknown argument {name[:_SHOWN]!r}{suggest(name[:_SHOWN], known)}"
+def _unknown(name: str, names: Iterable[str]) -> str:
+    return f"unknown argument {name[:_SHOWN]!r}{suggest(name[:_SHOWN], names)}"
 
 
-def _source(function: Any) -> Any:
+def _source(function: object) -> object:
     """Return the object with the docstring and the hints: the function of a partial, the __call__ of an instance."""
     while isinstance(function, functools.partial):
         function = function.func
@@ -168,29 +170,29 @@ def _source(function: Any) -> Any:
     return function if plain else type(function).__call__
 
 
-def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
+def _hints(function: Callable[..., object], name: str) -> dict[str, object]:
     try:
         return get_type_hints(_source(function), include_extras=True)
     except Exception as error:
         raise BadTool(f"{name} cannot be a tool: its type hints cannot be read ({error})") from error
 
 
-def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
+def _parameters(function: Callable[..., object], name: str) -> list[inspect.Parameter]:
     try:
         bound = function.keywords if isinstance(function, functools.partial) else {}
-        found = [each for each in inspect.signature(function).parameters.values() if each.name not in bound]
+        parameters = [each for each in inspect.signature(function).parameters.values() if each.name not in bound]
     except (TypeError, ValueError) as error:
         raise BadTool(f"{name} cannot be a tool: its signature cannot be read ({error})") from error
-    for parameter in found:
+    for parameter in parameters:
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise BadTool(
                 f"{name} cannot be a tool: its parameter '{parameter}' cannot be passed by name; "
                 "use a named parameter with a type hint"
             )
-    return found
+    return parameters
 
 
-def _schema(model: type[pydantic.BaseModel]) -> dict[str, Any]:
+def _schema(model: type[pydantic.BaseModel]) -> dict[str, object]:
     """Return the JSON schema without the titles that pydantic generates."""
     with warnings.catch_warnings():
         # A default without a JSON form is omitted from the schema; the function still uses it.
@@ -206,7 +208,7 @@ def _schema(model: type[pydantic.BaseModel]) -> dict[str, Any]:
     return schema
 
 
-def _has_json(value: Any) -> bool:
+def _has_json(value: object) -> bool:
     try:
         to_json(value)
     except ValueError:
@@ -214,7 +216,7 @@ def _has_json(value: Any) -> bool:
     return True
 
 
-def _with_integers(value: Any) -> Any:
+def _with_integers(value: object) -> object:
     """Return JSON data with whole numbers as integers."""
     if isinstance(value, float) and value.is_integer():
         return int(value)

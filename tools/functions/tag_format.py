@@ -31,13 +31,13 @@ _LIKE_TAG: Final = re.compile(r"<(?=/?[A-Za-z_])")
 
 def parse(text: str, tools: Sequence[Tool]) -> ParsedCalls:
     """Return the calls in the order of the text, or why there are none; other text is ignored."""
-    known = {tool.name: tool for tool in tools}
+    by_name = {tool.name: tool for tool in tools}
     shown = visible(text)
     calls: list[Call] = []
     unknown = ""
     at = 0
     while match := _OPENING.search(shown, at):
-        tool = known.get(match[1])
+        tool = by_name.get(match[1])
         if tool is None:
             unknown = unknown or match[1]
             at = match.end()
@@ -49,12 +49,12 @@ def parse(text: str, tools: Sequence[Tool]) -> ParsedCalls:
     if calls:
         return ParsedCalls(tuple(calls))
     if unknown:
-        return ParsedCalls((), f"unknown tool {unknown!r}{suggest(unknown, known)}")
+        return ParsedCalls((), f"unknown tool {unknown!r}{suggest(unknown, by_name)}")
     examples = " or ".join(example(tool) for tool in tools[:2])
     return ParsedCalls((), f"found no call; write calls as {examples}" if examples else "there are no tools")
 
 
-def _arguments(text: str, at: int, tool: Tool) -> tuple[dict[str, Any], int, str]:
+def _arguments(text: str, at: int, tool: Tool) -> tuple[dict[str, object], int, str]:
     """Parse the content of a call from the end of its opening tag; return arguments, end and error."""
     end_tag = f"</{tool.name}>"
     if _has_argument_tags(text, at, tool):
@@ -80,9 +80,9 @@ def _has_argument_tags(text: str, at: int, tool: Tool) -> bool:
     return tool.main_argument is None or bool(difflib.get_close_matches(match[1], names, 1))
 
 
-def _named_arguments(text: str, at: int, tool: Tool) -> tuple[dict[str, Any], int, str]:
+def _named_arguments(text: str, at: int, tool: Tool) -> tuple[dict[str, object], int, str]:
     """Parse `<arg>value</arg>...</name>`."""
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, object] = {}
     end_tag = f"</{tool.name}>"
     while not text.startswith(end_tag, at := _skip_space(text, at)):
         match = _TAG.match(text, at)
@@ -106,12 +106,12 @@ def _skip_space(text: str, at: int) -> int:
     return at
 
 
-def _schema_of(tool: Tool, name: str) -> Mapping[str, Any]:
+def _schema_of(tool: Tool, name: str) -> Mapping[str, object]:
     schema = (tool.parameters.get("properties") or {}).get(name, {"type": "string"})
     return schema if isinstance(schema, Mapping) else {}
 
 
-def _only_text(schema: Mapping[str, Any]) -> bool:
+def _only_text(schema: Mapping[str, object]) -> bool:
     """Return whether a schema accepts only str; False if that cannot be determined."""
     if schema.get("type") == "string":
         return True
@@ -120,7 +120,7 @@ def _only_text(schema: Mapping[str, Any]) -> bool:
     return isinstance(schema.get("const"), str)
 
 
-def _value(content: str, schema: Mapping[str, Any]) -> Any:
+def _value(content: str, schema: Mapping[str, object]) -> object:
     """Return the value between tags: the text itself, or parsed JSON if the argument is not always text."""
     text = _ENTITY.sub(_character, content.strip())
     if _only_text(schema):
@@ -144,12 +144,12 @@ def write(calls: Sequence[Call], tools: Sequence[Tool]) -> str:
     Raises:
         BadCall: the tool is unknown, the name of an argument is not a valid tag, or a value is not JSON.
     """
-    known = {tool.name: tool for tool in tools}
+    by_name = {tool.name: tool for tool in tools}
     lines = []
     for call in calls:
-        if call.name not in known:
-            raise BadCall(f"unknown tool {call.name!r}{suggest(call.name, known)}")
-        lines.append(_written(call, known[call.name]))
+        if call.name not in by_name:
+            raise BadCall(f"unknown tool {call.name!r}{suggest(call.name, by_name)}")
+        lines.append(_written(call, by_name[call.name]))
     return "\n".join(lines)
 
 
@@ -167,7 +167,7 @@ def _written(call: Call, tool: Tool) -> str:
     return f"<{tool.name}>{content}</{tool.name}>"
 
 
-def _text(value: Any, schema: Mapping[str, Any]) -> str:
+def _text(value: object, schema: Mapping[str, object]) -> str:
     """Return a value as text between tags."""
     try:
         text = to_json(value)

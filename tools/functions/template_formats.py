@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from turnwise.tools.functions.calls import Call, ParsedCalls, ToolResult, parse_json, to_json, visible
 from turnwise.tools.functions.errors import BadCall
@@ -44,16 +44,16 @@ _MARKS: Final = re.compile(r"<(?=/?think>|\|)")
 
 def parse_llama(text: str, tools: Sequence[Tool] = ()) -> ParsedCalls:
     """Return the calls in a text of JSON objects, or why there are none."""
-    rest, decoder = visible(text).replace(_PYTHON, "", 1).strip(), json.JSONDecoder()
+    remaining, decoder = visible(text).replace(_PYTHON, "", 1).strip(), json.JSONDecoder()
     pieces: list[str] = []
-    while rest:
+    while remaining:
         try:
-            _, end = decoder.raw_decode(rest)
+            _, end = decoder.raw_decode(remaining)
         except (ValueError, RecursionError):
-            pieces.append(rest)
+            pieces.append(remaining)
             break
-        pieces.append(rest[:end])
-        rest = rest[end:][len(_between(rest[end:])) :]
+        pieces.append(remaining[:end])
+        remaining = remaining[end:][len(_between(remaining[end:])) :]
     return _calls(pieces, "parameters", _LLAMA)
 
 
@@ -64,12 +64,12 @@ def parse_mistral(text: str, tools: Sequence[Tool] = ()) -> ParsedCalls:
         return _named_calls(shown)
     body = shown.partition(_MARKER)[2] if _MARKER in shown else shown
     try:
-        found = parse_json(body)
+        entries = parse_json(body)
     except ValueError as error:
         return ParsedCalls((), f"the calls are not valid JSON: {error}; write them as {_MISTRAL}")
-    if not isinstance(found, list) or not found:
+    if not isinstance(entries, list) or not entries:
         return ParsedCalls((), f"found no list of calls; write them as {_MISTRAL}")
-    return _calls([json.dumps(one) for one in found], "arguments", _MISTRAL)
+    return _calls([json.dumps(entry) for entry in entries], "arguments", _MISTRAL)
 
 
 def _named_calls(text: str) -> ParsedCalls:
@@ -144,10 +144,10 @@ def _calls(pieces: Sequence[str], key: str, form: str) -> ParsedCalls:
     return ParsedCalls(tuple(calls), "" if calls else f"found no call; write one as {form}")
 
 
-def _call(found: Any, key: str, id: str) -> Call:
-    if not isinstance(found, Mapping):
+def _call(entry: object, key: str, id: str) -> Call:
+    if not isinstance(entry, Mapping):
         raise ValueError(f'a call must be an object with "name" and "{key}"')
-    name, arguments = found.get("name"), found.get(key, {})
+    name, arguments = entry.get("name"), entry.get(key, {})
     if not isinstance(name, str) or not name:
         raise ValueError('the call has no "name"')
     if not isinstance(arguments, Mapping):
@@ -155,7 +155,7 @@ def _call(found: Any, key: str, id: str) -> Call:
     return Call(name, arguments, id)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Return JSON with `<` escaped where it would look like a tag or a special token."""
     try:
         return _MARKS.sub(r"\\u003c", to_json(value))

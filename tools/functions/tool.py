@@ -57,7 +57,7 @@ class Tool:
     @classmethod
     def of(
         cls,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         *,
         name: str | None = None,
         description: str | None = None,
@@ -101,11 +101,11 @@ class Tool:
     @property
     def main_argument(self) -> str | None:
         """The argument that needs no name in the short form of a call: the only one, or the only required one."""
-        known = list(self.parameters.get("properties") or {})
-        required = [name for name in self.parameters.get("required") or () if name in known]
+        names = list(self.parameters.get("properties") or {})
+        required = [name for name in self.parameters.get("required") or () if name in names]
         if len(required) == 1:
             return str(required[0])
-        return str(known[0]) if len(known) == 1 and not required else None
+        return str(names[0]) if len(names) == 1 and not required else None
 
     def refusal(self, call: Call) -> ToolResult | None:
         """Return the result for invalid arguments, without running the tool; None if they are valid."""
@@ -136,7 +136,7 @@ class Tool:
         return ToolResult(self.name, f"{self.name} was not called: {text}", "arguments", call.id)
 
 
-def _name(function: Callable[..., Any]) -> str:
+def _name(function: Callable[..., object]) -> str:
     while isinstance(function, functools.partial):
         function = function.func
     return str(getattr(function, "__name__", type(function).__name__))

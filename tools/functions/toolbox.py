@@ -28,7 +28,7 @@ class Toolbox:
 
     def __init__(
         self,
-        tools: Iterable[Tool | Callable[..., Any]],
+        tools: Iterable[Tool | Callable[..., object]],
         *,
         seconds: float | None = SECONDS,
         budget: int = BUDGET,

@@ -51,14 +51,14 @@ class RecordFormats(Generic[T]):
     turnwise.tools.readers.formats.UnknownRecord: expected a pair as in XY (x, y), got a record with the keys z
     """
 
-    def __init__(self, what: str, *formats: RecordFormat[T]) -> None:
+    def __init__(self, subject: str, *formats: RecordFormat[T]) -> None:
         """Name the formats, the most specific first.
 
         Args:
-            what: what a record becomes, for messages: "a question".
+            subject: what a record becomes, for messages: "a question".
             formats: the formats.
         """
-        self.what = what
+        self.what = subject
         self.formats = list(formats)
 
     def find(self, fields: Fields) -> RecordFormat[T]:
@@ -72,9 +72,9 @@ class RecordFormats(Generic[T]):
                 return candidate
         names = list(map(str, fields))
         shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-        known = "; ".join(f"{candidate.name} ({candidate.keys})" for candidate in self.formats if candidate.keys)
+        choices = "; ".join(f"{candidate.name} ({candidate.keys})" for candidate in self.formats if candidate.keys)
         got = f"a record with the keys {shown}" if names else "a record without keys"
-        raise UnknownRecord(f"expected {self.what} as in {known}, got {got}")
+        raise UnknownRecord(f"expected {self.what} as in {choices}, got {got}")
 
     def read(self, fields: Fields, id: str) -> T:
         """Return what a record becomes.

@@ -53,10 +53,12 @@ def parquet_lines(path: Path, *, max_line: int, max_bytes: int | None) -> Iterat
         assert process.stdout is not None
         try:
             blocks = bounded(iter(partial(process.stdout.read, _BLOCK), b""), max_bytes, str(path))
-            yield from split_lines(blocks, max_line=max_line, what=str(path))
+            yield from split_lines(blocks, max_line=max_line, label=str(path))
             if process.wait():
                 complaints.seek(0)
-                said = complaints.read().decode(errors="replace").strip().splitlines()
-                raise InputError(f"{path} cannot be decoded as Parquet ({(said or ['it ended early'])[-1][:300]})")
+                complaint_lines = complaints.read().decode(errors="replace").strip().splitlines()
+                raise InputError(
+                    f"{path} cannot be decoded as Parquet ({(complaint_lines or ['it ended early'])[-1][:300]})"
+                )
         finally:
             process.kill()

@@ -120,7 +120,7 @@ def read_records(path: str | Path, *, max_line: int = MAX_LINE, max_bytes: int |
         yield from _from_document(read_json(path, max_bytes=max_bytes or MAX_FILE))
     else:
         file = DecodedFile(path, max_bytes=max_bytes)
-        lines = split_lines(file, max_line=max_line, what=str(path))
+        lines = split_lines(file, max_line=max_line, label=str(path))
         if container == "jsonl":
             yield from _from_lines(lines)
         else:
@@ -275,7 +275,7 @@ def _from_tsv(lines: Iterator[str]) -> Iterator[Record]:
         if header is None:
             names = [cell.strip() for cell in cells]
             titled = any(name.lower() in _HEADERS for name in names)
-            header = names if titled else [f"column {place}" for place in range(1, len(cells) + 1)]
+            header = names if titled else [f"column {column}" for column in range(1, len(cells) + 1)]
             if titled:
                 continue
         yield _row(number, header, cells)
@@ -293,5 +293,5 @@ def _row(number: int, header: list[str], cells: list[str]) -> Record:
     return Record(number, {name: cell for name, cell in zip(header, cells, strict=False) if cell})
 
 
-def _without_nulls(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _without_nulls(fields: Mapping[str, Any]) -> dict[str, object]:
     return {key: value for key, value in fields.items() if value is not None}

@@ -136,8 +136,8 @@ class BM25:
 
     def _weights(self, query: str) -> list[tuple[int, np.float32]]:
         """Return row and weight n(w, q) * idf(w) of each known word of a query, rare words first."""
-        known = [(self._row(word), number) for word, number in Counter(analyse(query)).items()]
-        rows = [(self._frequency(row), row, number) for row, number in known if row is not None]
+        counts = [(self._row(word), number) for word, number in Counter(analyse(query)).items()]
+        rows = [(self._frequency(row), row, number) for row, number in counts if row is not None]
         filled = self._postings.filled
         return [
             (row, np.float32(n) * np.float32(log(1 + (filled - df + 0.5) / (df + 0.5)))) for df, row, n in sorted(rows)
@@ -175,14 +175,14 @@ class BM25:
             total[documents] += scores
             parts.append(documents)
             remaining -= float(weight)
-        found = _matches(total, parts) if candidates is None else candidates
-        values = total[found].astype(np.float32)
-        if len(found) > k:
+        matches = _matches(total, parts) if candidates is None else candidates
+        values = total[matches].astype(np.float32)
+        if len(matches) > k:
             good = values >= np.partition(values, -k)[-k]
-            found, values = found[good], values[good]
-        first = self._postings.ranks[found] if self.ties == "id" else found
+            matches, values = matches[good], values[good]
+        first = self._postings.ranks[matches] if self.ties == "id" else matches
         order = np.lexsort((first, -values))[:k]
-        return found[order], values[order]
+        return matches[order], values[order]
 
     def _row(self, word: str) -> int | None:
         """Return the row of a word, cached."""
@@ -191,8 +191,8 @@ class BM25:
             return rows[word]
         if len(rows) >= CACHE_SIZE:
             self._rows = {}  # a new dict: other threads may be reading the old one
-        self._rows[word] = found = self._postings.words.find(word)
-        return found
+        self._rows[word] = number = self._postings.words.find(word)
+        return number
 
     def _name(self, document: int) -> str:
         """Return the id of a document, cached."""
@@ -224,12 +224,12 @@ def _candidates(
         k: number of results.
         remaining: sum of the weights of the other words.
     """
-    found = _matches(total, parts)
-    if len(found) < k:
+    matches = _matches(total, parts)
+    if len(matches) < k:
         return None
-    scores = total[found]
+    scores = total[matches]
     bar = float(np.partition(scores, -k)[-k]) * (1 - 1e-6)  # so that rounding to single precision makes no tie
-    return found[scores + remaining >= bar] if remaining < bar else None
+    return matches[scores + remaining >= bar] if remaining < bar else None
 
 
 def _inverses(postings: Postings, k1: float, b: float) -> NDArray[np.float32]:

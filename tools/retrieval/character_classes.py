@@ -24,13 +24,13 @@ B emoji that accept a skin tone; M skin tones.
 
 def _ranges() -> list[tuple[int, int, str]]:
     """Return the table as sorted (first, last, class)."""
-    found, name = [], OTHER
+    ranges, name = [], OTHER
     for word in TABLE.split():
         if match := re.fullmatch("([0-9a-f]{2,6})(?:-([0-9a-f]{2,6}))?", word):
-            found.append((int(match[1], 16), int(match[2] or match[1], 16), name))
+            ranges.append((int(match[1], 16), int(match[2] or match[1], 16), name))
         else:
             name = word
-    return sorted(found)
+    return sorted(ranges)
 
 
 class _ClassTable(dict[int, str]):

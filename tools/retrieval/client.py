@@ -76,7 +76,7 @@ class RemoteRetriever:
         if not isfinite(backoff) or backoff < 0:
             raise BadQuery(f"backoff must be a finite number of seconds >= 0, got {backoff!r}")
         self.tries, self.batch = check_count(tries, "tries"), check_count(batch, "batch")
-        self.timeout, self.deadline = (inf if one is None else float(one) for one in (timeout, deadline))
+        self.timeout, self.deadline = (inf if limit is None else float(limit) for limit in (timeout, deadline))
         self.backoff = float(backoff)
         self._random, self._sleep, self._clock = random.Random(seed), sleep, clock
         self._opener = build_opener(ProxyHandler({}))  # without the proxies of this machine
@@ -117,7 +117,7 @@ class RemoteRetriever:
 
     def search_batch(self, queries: Iterable[str], k: int = 10) -> list[Hits]:
         """Return the result of `search` for each query; raises the errors of `find`."""
-        return [[(found.id, found.score) for found in passages] for passages in self.find_batch(queries, k)]
+        return [[(passage.id, passage.score) for passage in passages] for passages in self.find_batch(queries, k)]
 
     def _request(self, queries: list[str], k: int) -> list[list[Passage]]:
         """Send a request until it succeeds, fails permanently, or the attempts or the time are used up."""
@@ -171,9 +171,9 @@ class RemoteRetriever:
             raise BadQuery(message, url=self.url, reason=reason) from error
         raise self._not_a_retriever(f"status {error.code}") from error
 
-    def _not_a_retriever(self, what: str) -> NoRetriever:
-        message = f"{self.url} responded with {what}; is it a retriever?"
-        return NoRetriever(message, url=self.url, reason=f"it responded with {what}")
+    def _not_a_retriever(self, behaviour: str) -> NoRetriever:
+        message = f"{self.url} responded with {behaviour}; is it a retriever?"
+        return NoRetriever(message, url=self.url, reason=f"it responded with {behaviour}")
 
 
 class _TemporaryFailure(Exception):

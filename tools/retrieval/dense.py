@@ -145,16 +145,16 @@ class Dense:
             BadIndex: the directory is missing, not an index of vectors, damaged, or of another version or label.
         """
         arrays, manifest = load_arrays(path, _FORMAT, check=check)
-        ids, found = PackedStrings(arrays["ids"], arrays["id_ends"]), manifest.get("label", "")
-        if label and label != found:
-            raise BadIndex(f"the vectors in {path} were computed by {found!r}, not {label!r}; build the index again")
+        ids, recorded = PackedStrings(arrays["ids"], arrays["id_ends"]), manifest.get("label", "")
+        if label and label != recorded:
+            raise BadIndex(f"the vectors in {path} were computed by {recorded!r}, not {label!r}; build the index again")
         size, longest, flat = manifest.get("dimensions"), manifest.get("longest"), arrays["vectors"]
         valid = isinstance(longest, float) and len(ids) > 0
         if not valid or not isinstance(size, int) or size < 1 or len(flat) != size * len(ids):
             raise BadIndex(
                 f"the index in {path} is damaged: {len(flat)} numbers for {len(ids)} vectors of {size!r} dimensions"
             )
-        return cls(ids, flat.reshape(-1, size), encode, label=str(found), engine=engine, longest=longest)
+        return cls(ids, flat.reshape(-1, size), encode, label=str(recorded), engine=engine, longest=longest)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Save the index to a directory atomically.
@@ -206,18 +206,20 @@ class Dense:
         """Return for each query the rows that can be among its k best, ascending."""
         if self._faiss is not None:
             rows = self._faiss.search(queries, min(2 * k + 16, len(self)))[1]
-            return [np.sort(found[found >= 0]) for found in rows]
+            return [np.sort(candidates[candidates >= 0]) for candidates in rows]
         rows = [np.zeros(0, dtype=np.int64) for _ in queries]
         scores = [np.zeros(0, dtype=np.float32) for _ in queries]
         # The error of single precision is at most dimensions * 2^-24 * |q| * |d|, on either side of the comparison.
         slack = _lengths(queries) * self._longest * (queries.shape[1] + 8) * 2.0**-22
         for start, block in self._blocks():
-            for place, products in enumerate(queries @ block.T):
-                both = np.concatenate([scores[place], products])
-                good = np.flatnonzero(both >= _bar(both, k) - slack[place])
-                known = len(rows[place])
-                rows[place] = np.concatenate([rows[place][good[good < known]], good[good >= known] - known + start])
-                scores[place] = both[good]
+            for row, products in enumerate(queries @ block.T):
+                both = np.concatenate([scores[row], products])
+                good = np.flatnonzero(both >= _bar(both, k) - slack[row])
+                previous = len(rows[row])
+                rows[row] = np.concatenate(
+                    [rows[row][good[good < previous]], good[good >= previous] - previous + start]
+                )
+                scores[row] = both[good]
         return rows
 
     def _ranked(self, query: NDArray[np.float32], rows: NDArray[np.int64], k: int) -> Hits:
@@ -225,7 +227,7 @@ class Dense:
         products = self._vectors[rows].astype(np.float64) * query.astype(np.float64)
         scores = np.array([row.sum() for row in products])  # one by one, so that a sum does not depend on other rows
         order = np.lexsort((rows, -scores))[:k]
-        return [(self._ids[int(rows[place])], float(scores[place])) for place in order]
+        return [(self._ids[int(rows[rank])], float(scores[rank])) for rank in order]
 
 
 def _bar(scores: NDArray[np.float32], k: int) -> float:
@@ -245,13 +247,18 @@ def _encoded(encode: Encode, texts: list[str], size: int | None) -> NDArray[np.f
     Raises:
         BadModel: the encoder returns something else.
     """
-    found: Any = np.asarray(encode(texts))
+    vectors: Any = np.asarray(encode(texts))
     expected = f"[{len(texts)}, {size or 'dimensions'}]"
-    if found.ndim != 2 or len(found) != len(texts) or found.shape[1] != (size or found.shape[1]) or not found.shape[1]:
-        raise BadModel(f"the encoder must return vectors of shape {expected}, got {list(found.shape)}")
-    if found.dtype.kind not in "fiu" or not np.isfinite(found).all():
-        raise BadModel(f"the encoder must return finite numbers, got {found.dtype} with invalid values")
-    return np.ascontiguousarray(found, dtype=np.float32)
+    if (
+        vectors.ndim != 2
+        or len(vectors) != len(texts)
+        or vectors.shape[1] != (size or vectors.shape[1])
+        or not vectors.shape[1]
+    ):
+        raise BadModel(f"the encoder must return vectors of shape {expected}, got {list(vectors.shape)}")
+    if vectors.dtype.kind not in "fiu" or not np.isfinite(vectors).all():
+        raise BadModel(f"the encoder must return finite numbers, got {vectors.dtype} with invalid values")
+    return np.ascontiguousarray(vectors, dtype=np.float32)
 
 
 def _faiss(vectors: NDArray[np.float32]) -> Any:

@@ -147,14 +147,14 @@ def _configuration(folder: Path) -> tuple[str, int]:
     return (chosen or ["mean"])[0], tokens if isinstance(tokens, int) and tokens > 0 else 256
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, object]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        contents = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise BadModel(f"{path} cannot be read: {error}") from error
-    return found if isinstance(found, dict) else {}
+    return contents if isinstance(contents, dict) else {}
 
 
 @contextmanager

@@ -205,8 +205,8 @@ def _map_array(path: Path, expected: dict[str, int], dtypes: tuple[str, ...], ch
     """Return one array of an index, memory-mapped unless it is empty."""
     size = path.stat().st_size if path.is_file() else None
     if size != expected["bytes"]:
-        found = "is missing" if size is None else f"has {size} bytes"
-        raise BadIndex(f"the index is damaged: {path} {found}, expected {expected['bytes']} bytes")
+        problem = "is missing" if size is None else f"has {size} bytes"
+        raise BadIndex(f"the index is damaged: {path} {problem}, expected {expected['bytes']} bytes")
     if check and _checksum(path) != expected["crc32"]:
         raise BadIndex(f"the index is damaged: the checksum of {path} is wrong")
     try:
@@ -214,8 +214,8 @@ def _map_array(path: Path, expected: dict[str, int], dtypes: tuple[str, ...], ch
     except (ValueError, EOFError, OSError) as error:
         raise BadIndex(f"the index is damaged: {path} is not an array ({error})") from error
     if values.ndim != 1 or str(values.dtype) not in dtypes:
-        found = f"{values.dtype} {list(values.shape)}"
-        raise BadIndex(f"the index is damaged: {path} must be {' or '.join(dtypes)} [n], got {found}")
+        problem = f"{values.dtype} {list(values.shape)}"
+        raise BadIndex(f"the index is damaged: {path} must be {' or '.join(dtypes)} [n], got {problem}")
     return np.asarray(values)
 
 
@@ -223,7 +223,7 @@ def _check_sizes(source: Path, postings: Postings) -> None:
     """Raise BadIndex unless the sizes of the arrays match."""
     strings = (postings.words, postings.ids)
     match = (
-        all(len(one.ends) and one.ends[-1] == len(one.text) for one in strings)
+        all(len(packed.ends) and packed.ends[-1] == len(packed.text) for packed in strings)
         and len(postings.starts) == len(postings.words) + 1
         and postings.starts[-1] == len(postings.documents) == len(postings.counts)
         and len(postings.norms) == len(postings.ranks) == len(postings.ids)

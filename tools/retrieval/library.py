@@ -95,13 +95,13 @@ class Library:
         return [self._passages(hits) for hits in self.retriever.search_batch(queries, k)]
 
     def _passages(self, hits: Hits) -> list[Passage]:
-        found = []
+        passages = []
         for id, score in hits:
             passage = self.passages.get(id)
             if passage is None:
                 raise BadCorpus(f"the retriever was built for another corpus: it found {id!r}, which has no passage")
-            found.append(replace(passage, score=score))
-        return found
+            passages.append(replace(passage, score=score))
+        return passages
 
 
 def open_library(
@@ -135,12 +135,12 @@ def open_library(
     encode = None if index == "bm25" else _encoder(model)
     passages = corpus if isinstance(corpus, Passages) else Passages.open(corpus, strict=strict)
     folder = None if keep is None else _claimed(Path(keep), passages)
-    found: list[Retriever] = []
+    retrievers: list[Retriever] = []
     if index != "dense":
-        found.append(_bm25(passages, folder, progress))
+        retrievers.append(_bm25(passages, folder, progress))
     if encode is not None:
-        found.append(_dense(passages, encode, folder, progress))
-    return Library(passages, found[0] if len(found) == 1 else Hybrid(found))
+        retrievers.append(_dense(passages, encode, folder, progress))
+    return Library(passages, retrievers[0] if len(retrievers) == 1 else Hybrid(retrievers))
 
 
 def _encoder(model: str | PathLike[str] | SentenceModel | None) -> SentenceModel:
@@ -186,10 +186,10 @@ def _claimed(folder: Path, passages: Passages) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         if not note.exists() and not (folder / "bm25").exists() and not (folder / "dense").exists():
             _write(note, json.dumps(expected) + "\n")
-        found = json.loads(note.read_text(encoding="utf-8"))
+        owner = json.loads(note.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BadIndex(f"{folder} cannot be used for indexes: {error}") from error
-    if found != expected:
+    if owner != expected:
         raise BadIndex(f"the indexes in {folder} belong to another corpus; use another directory, or remove it")
     return folder
 

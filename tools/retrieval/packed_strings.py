@@ -27,7 +27,7 @@ class PackedStrings:
         """Pack strings; lone surrogates are kept. For `find`, they must be in ascending order without duplicates."""
         raw = [string.encode("utf-8", "surrogatepass") for string in strings]
         ends = np.zeros(len(raw) + 1, dtype=np.int64)
-        np.cumsum([len(one) for one in raw], out=ends[1:])
+        np.cumsum([len(encoded) for encoded in raw], out=ends[1:])
         return cls(np.frombuffer(b"".join(raw), dtype=np.uint8), ends)
 
     def __len__(self) -> int:
@@ -43,6 +43,6 @@ class PackedStrings:
 
     def find(self, string: str) -> int | None:
         """Return the row of a string by binary search; None if it is not present."""
-        wanted = string.encode("utf-8", "surrogatepass")
-        row = bisect_left(range(len(self)), wanted, key=self._raw)
-        return row if row < len(self) and self._raw(row) == wanted else None
+        encoded = string.encode("utf-8", "surrogatepass")
+        row = bisect_left(range(len(self)), encoded, key=self._raw)
+        return row if row < len(self) and self._raw(row) == encoded else None

@@ -272,7 +272,7 @@ class _FilePassages(Passages):
         suspects = np.flatnonzero(ascending[1:] == ascending[:-1])
         repeats: list[tuple[int, int]] = []
         seen: dict[str, int] = {}
-        for row in sorted({int(order[place + step]) for place in suspects.tolist() for step in (0, 1)}):
+        for row in sorted({int(order[position + step]) for position in suspects.tolist() for step in (0, 1)}):
             id = self._read(int(starts[row]))[0]
             if id in seen:
                 repeats.append((row, seen[id]))
@@ -314,16 +314,16 @@ class _FilePassages(Passages):
         return (self._read(int(start)) for start in self._starts)
 
     def _contents(self, id: str) -> str | None:
-        wanted = np.uint64(_hash(_clean(id)))
-        place = int(np.searchsorted(self._hashes, wanted))
-        while place < len(self._hashes) and self._hashes[place] == wanted:
-            found, contents = self._read(int(self._starts[self._order[place]]))
-            if found == id:
+        hashed = np.uint64(_hash(_clean(id)))
+        position = int(np.searchsorted(self._hashes, hashed))
+        while position < len(self._hashes) and self._hashes[position] == hashed:
+            stored_id, contents = self._read(int(self._starts[self._order[position]]))
+            if stored_id == id:
                 return contents
-            place += 1
+            position += 1
         return None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle as the path; the file is read again."""
         return _reopened, (str(self._path), self._strict)
 

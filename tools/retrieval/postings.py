@@ -92,9 +92,9 @@ class _Vocabulary(dict[str, int]):
     def __missing__(self, token: str) -> int:
         if len(self) >= CACHE_SIZE:
             self.clear()
-        found = self.words.setdefault(term(token), len(self.words) - 1)
-        self[token] = found
-        return found
+        number = self.words.setdefault(term(token), len(self.words) - 1)
+        self[token] = number
+        return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +152,10 @@ class _PostingsBuilder:
         word = np.array(self._tokens, dtype=np.int32)
         ends = np.array([0, *self._ends], dtype=np.int64)
         size = ends[1:] - ends[:-1]
-        document, kept = np.repeat(np.arange(len(size)), size), word != _STOP
+        document, counted = np.repeat(np.arange(len(size)), size), word != _STOP
         before = len(self._ids) - len(size)
-        self._lengths.append(np.bincount(document[kept], minlength=len(size)))
-        self._blocks.append(_block(word[kept], before + document[kept]))
+        self._lengths.append(np.bincount(document[counted], minlength=len(size)))
+        self._blocks.append(_block(word[counted], before + document[counted]))
         self._tokens, self._ends = array("i"), array("q")
 
     def postings(self) -> Postings:
@@ -202,9 +202,9 @@ def _checked(document: object, number: int) -> tuple[str, str]:
     """
     if not isinstance(document, tuple | list) or len(document) != 2:
         raise BadCorpus(f"documents[{number}] must be a pair (id, text), got {document!r:.80}")
-    for what, value in zip(("id", "text"), document, strict=True):
+    for part, value in zip(("id", "text"), document, strict=True):
         if not isinstance(value, str):
-            raise BadCorpus(f"the {what} of documents[{number}] must be a str, got {type(value).__name__}")
+            raise BadCorpus(f"the {part} of documents[{number}] must be a str, got {type(value).__name__}")
     return document[0], document[1]
 
 

@@ -54,11 +54,11 @@ def check_queries(queries: object) -> list[str]:
     """
     if isinstance(queries, str | bytes) or not isinstance(queries, Iterable):
         raise BadQuery(f"queries must be a list of str, got {type(queries).__name__}")
-    found = list(queries)
-    for query in found:
+    checked = list(queries)
+    for query in checked:
         if not isinstance(query, str):
             raise BadQuery(f"a query must be a str, got {type(query).__name__}")
-    return found
+    return checked
 
 
 def check_count(count: object, name: str = "k") -> int:

@@ -98,7 +98,7 @@ def create_app(
     app = FastAPI(title="turnwise search", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.max_body = service.limits.size
 
-    def respond(status: int, content: Any) -> Response:
+    def respond(status: int, content: object) -> Response:
         body = json.dumps(content, ensure_ascii=False, allow_nan=False).encode(errors="replace")
         return Response(body, status_code=status, media_type="application/json")
 
@@ -106,11 +106,11 @@ def create_app(
 
     async def answer(body: bytes) -> Response:
         parsed = await run_in_threadpool(service.parse, body)
-        found: list[list[Passage]] = []
+        answers: list[list[Passage]] = []
         for queries in parsed.parts():  # others take their turns in between
             async with turn:
-                found += await run_in_threadpool(service.find, queries, parsed.topk)
-        return await run_in_threadpool(respond, 200, service.result(found, parsed.scores))
+                answers += await run_in_threadpool(service.find, queries, parsed.topk)
+        return await run_in_threadpool(respond, 200, service.result(answers, parsed.scores))
 
     async def retrieve(request: Request) -> Response:
         try:
@@ -189,8 +189,8 @@ class _SearchService:
     def _queries(self, queries: object) -> list[str]:
         limits = self.limits
         if not isinstance(queries, list):
-            found = "nothing" if queries is None else type(queries).__name__
-            raise _HttpError(422, f"queries must be a list of str, got {found}")
+            description = "nothing" if queries is None else type(queries).__name__
+            raise _HttpError(422, f"queries must be a list of str, got {description}")
         if len(queries) > limits.queries:
             raise _HttpError(413, f"a request may have at most {limits.queries:,} queries, got {len(queries):,}")
         for number, query in enumerate(queries):
@@ -225,10 +225,10 @@ class _SearchService:
         except RetrievalError as error:
             raise _HttpError(500, str(error)) from error
 
-    def result(self, found: list[list[Passage]], scores: bool) -> dict[str, Any]:
+    def result(self, answers: list[list[Passage]], scores: bool) -> dict[str, Any]:
         """Return the response with passages for each query."""
-        self._answered += len(found)
-        return {"result": [[_result(passage, scores) for passage in passages] for passages in found]}
+        self._answered += len(answers)
+        return {"result": [[_result(passage, scores) for passage in passages] for passages in answers]}
 
 
 def _result(passage: Passage, scores: bool) -> dict[str, Any]:

@@ -77,14 +77,14 @@ def tokenize(text: str) -> list[str]:
     if not isinstance(text, str):
         raise RetrievalError(f"text must be a str, got {type(text).__name__}")
     if text.isascii():
-        found = _ASCII.findall(text)
-        fits = max(map(len, found), default=0) <= LONGEST
-        return found if fits else list(_tokens_one_by_one(text, character_classes(text)))
+        tokens = _ASCII.findall(text)
+        fits = max(map(len, tokens), default=0) <= LONGEST
+        return tokens if fits else list(_tokens_one_by_one(text, character_classes(text)))
     classes = character_classes(text)
     if "A" not in classes:
-        found = [text[match.start() : match.end()] for match in _FIRST.finditer(classes)]
-        if 2 * max(map(len, found), default=0) <= LONGEST:
-            return found
+        tokens = [text[match.start() : match.end()] for match in _FIRST.finditer(classes)]
+        if 2 * max(map(len, tokens), default=0) <= LONGEST:
+            return tokens
     return list(_tokens_one_by_one(text, classes))
 
 

@@ -136,9 +136,9 @@ def pythons() -> list[tuple[str, tuple[str, ...]]]:
     """Return interpreters to try, each with the directories that it needs besides /usr; the running one first."""
     own = os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable)
     prefix = os.path.realpath(sys.base_prefix)
-    found: list[tuple[str, tuple[str, ...]]] = [(own, () if own.startswith("/usr/") else (prefix,))]
+    interpreters: list[tuple[str, tuple[str, ...]]] = [(own, () if own.startswith("/usr/") else (prefix,))]
     others = ("/usr/bin/python3", "/usr/local/bin/python3")
-    return found + [(path, ()) for path in others if os.path.exists(path) and os.path.realpath(path) != own]
+    return interpreters + [(path, ()) for path in others if os.path.exists(path) and os.path.realpath(path) != own]
 
 
 def _bwrap(*, root: bool) -> BackendStatus:
@@ -182,13 +182,13 @@ def _first_working(configs: list[LocalConfig], detail: str, caveats: tuple[str, 
     reason = "no Python interpreter was found to test it with"
     for config in configs:
         try:
-            found = check_isolation(lambda config=config: LocalBox(Limits(wall=20, memory=256 << 20), config))  # type: ignore[misc]
+            guarantees = check_isolation(lambda config=config: LocalBox(Limits(wall=20, memory=256 << 20), config))  # type: ignore[misc]
         except SandboxError as error:
             reason = str(error)
             continue
-        more = [one.detail for one in found if not one.certain]
+        more = [guarantee.detail for guarantee in guarantees if not guarantee.certain]
         detail = f"{detail}; Python is {config.python}"
-        return BackendStatus(config.backend, True, detail, (*caveats, *more), found, config)
+        return BackendStatus(config.backend, True, detail, (*caveats, *more), guarantees, config)
     return BackendStatus(configs[0].backend, False, reason)
 
 

@@ -76,9 +76,9 @@ def exec_program(box: ServedBox, request: dict[str, Any], fds: list[int], info: 
         os._exit(127)
 
 
-def _set_descriptors(wanted: list[int]) -> None:
+def _set_descriptors(targets: list[int]) -> None:
     """Make the wanted descriptors 0, 1, 2, ...; all others are closed by exec."""
-    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in wanted]  # so that they do not overwrite each other
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in targets]  # so that they do not overwrite each other
     for number, fd in enumerate(high):
         os.dup2(fd, number, inheritable=True)
 

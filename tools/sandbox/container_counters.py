@@ -26,12 +26,12 @@ class ContainerCounters:
 
     def read(self) -> dict[str, int]:
         """Return the counters that there are: `processes`, `peak` (bytes), `oom` (kills), and one of CPU time."""
-        found = {}
+        counters = {}
         for name, (file, word) in self._files.items():
             with suppress(OSError, ValueError, StopIteration):
                 lines = [line.split() for line in Path(file).read_text(encoding="ascii").splitlines()]
-                found[name] = int(next(line[-1] for line in lines if len(line) == 1 or line[0] == word))
-        return found
+                counters[name] = int(next(line[-1] for line in lines if len(line) == 1 or line[0] == word))
+        return counters
 
     def cpu(self) -> float:
         """Return the CPU seconds that the container has used.
@@ -39,10 +39,10 @@ class ContainerCounters:
         Raises:
             BoxLost: they are unknown, since it runs on another machine.
         """
-        found = self.read()
+        counters = self.read()
         for name, unit in (("nanoseconds", 1e-9), ("microseconds", 1e-6)):
-            if name in found:
-                return found[name] * unit
+            if name in counters:
+                return counters[name] * unit
         raise BoxLost("the CPU time of a container on another machine is unknown")
 
     @cached_property

@@ -101,9 +101,9 @@ class ContainerInit:
 
     def close(self) -> None:
         """Close the connection, which ends the container."""
-        for one in (self._socket, self._stream):
+        for channel in (self._socket, self._stream):
             with contextlib.suppress(Exception):
-                one.close()
+                channel.close()
 
     def _repeat(self, command: str, seconds: float) -> bool:
         deadline, pause = time.monotonic() + seconds, 0.001

@@ -394,8 +394,8 @@ class DockerBox(Box):
             entries = read_archive(raw, self._tree_limits(), by_tar_program=True)
         except BoxFull as error:
             raise SnapshotError(f"cannot take a snapshot: {error}") from error
-        entries = [replace(one, mode=modes.get(one.path, one.mode)) for one in entries]
-        return write_archive(_canonical(one) for one in sorted(entries, key=lambda one: one.path.split("/")))
+        entries = [replace(entry, mode=modes.get(entry.path, entry.mode)) for entry in entries]
+        return write_archive(_canonical(entry) for entry in sorted(entries, key=lambda entry: entry.path.split("/")))
 
     def _make_readable(self) -> dict[str, int]:
         """Let the box's user read everything; return the previous mode of each path that was changed."""
@@ -416,9 +416,11 @@ class DockerBox(Box):
 
     def _restore(self, entries: list[FileEntry]) -> None:
         closed = [
-            (one.path, one.mode) for one in reversed(entries) if one.kind == "folder" and one.mode & 0o700 != 0o700
+            (entry.path, entry.mode)
+            for entry in reversed(entries)
+            if entry.kind == "folder" and entry.mode & 0o700 != 0o700
         ]
-        opened = [replace(one, mode=one.mode | 0o700) if one.kind == "folder" else one for one in entries]
+        opened = [replace(entry, mode=entry.mode | 0o700) if entry.kind == "folder" else entry for entry in entries]
         archive = write_archive(opened, tarfile.GNU_FORMAT, 1000)  # folders can be written to until all is there
         self._tree_script(_REPLACE_FILES, archive)
         self._set_modes(closed)

@@ -54,14 +54,14 @@ class DiskWatch:
 
 def unnamed_usage(folder: str, ancestor: int) -> int:
     """Return the bytes on disk of removed files of a directory that processes below `ancestor` have open or mapped."""
-    found: dict[tuple[int, int], int] = {}
+    sizes: dict[tuple[int, int], int] = {}
     for pid in user_ids.descendants([ancestor]):
-        for place in (f"/proc/{pid}/fd", f"/proc/{pid}/map_files"):
-            with suppress(OSError), os.scandir(place) as entries:
+        for listing in (f"/proc/{pid}/fd", f"/proc/{pid}/map_files"):
+            with suppress(OSError), os.scandir(listing) as entries:
                 for entry in entries:
                     with suppress(OSError):
                         name = os.readlink(entry.path)
                         if name.startswith(f"{folder}/") and name.endswith(" (deleted)"):
                             about = os.stat(entry.path)
-                            found[about.st_dev, about.st_ino] = about.st_blocks * 512
-    return sum(found.values())
+                            sizes[about.st_dev, about.st_ino] = about.st_blocks * 512
+    return sum(sizes.values())

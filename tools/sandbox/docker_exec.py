@@ -62,14 +62,14 @@ class DockerExec:
         left, poll = memoryview(stdin), select.poll()
         poll.register(self.socket, select.POLLIN | (select.POLLOUT if left else 0))
         while True:
-            now = time.monotonic()
-            if now >= deadline:
+            current_time = time.monotonic()
+            if current_time >= deadline:
                 if self.stop is None:
                     self._stop("timeout", kill)
                     deadline = time.monotonic() + _LAST_WORDS  # for what it wrote before
                     continue
                 return
-            for _, events in poll.poll((deadline - now) * 1000 + 1):
+            for _, events in poll.poll((deadline - current_time) * 1000 + 1):
                 if events & select.POLLOUT and left:
                     left = self._feed(left)
                     if not left:
@@ -111,24 +111,24 @@ class DockerExec:
     def frames(self, data: bytes) -> list[tuple[int, bytes]]:
         """Add data to the buffer; return its complete frames as (stream number, bytes)."""
         self.buffer += data
-        found = []
+        frames = []
         while len(self.buffer) >= 8:
             size = int.from_bytes(self.buffer[4:8], "big")
             if size > _LARGEST_FRAME:
                 raise BoxLost("Docker sent a frame of a stream that is too long")
             if len(self.buffer) < 8 + size:
                 break
-            found.append((self.buffer[0], self.buffer[8 : 8 + size]))
+            frames.append((self.buffer[0], self.buffer[8 : 8 + size]))
             self.buffer = self.buffer[8 + size :]
-        return found
+        return frames
 
     def _collect(self, data: bytes, output: int) -> bool:
         """Keep output of the command; return whether it is more than allowed."""
         over = False
         for stream, part in self.frames(data):
-            kept = self.received[stream if stream in self.received else 2]
-            over = over or len(kept) + len(part) > output
-            kept += part[: output - len(kept)]
+            stream_bytes = self.received[stream if stream in self.received else 2]
+            over = over or len(stream_bytes) + len(part) > output
+            stream_bytes += part[: output - len(stream_bytes)]
         return over
 
     def finish(self) -> None:

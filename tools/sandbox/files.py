@@ -196,10 +196,10 @@ def read(root: int, path: str, most: int) -> bytes:
 
 def read_bytes(fd: int, size: int) -> bytes:
     """Return up to `size` bytes of a file, fewer if it has become shorter."""
-    found = os.read(fd, size) if size else b""  # all of it, in general
-    while found and len(found) < size and (part := os.read(fd, size - len(found))):
-        found += part
-    return found
+    data = os.read(fd, size) if size else b""  # all of it, in general
+    while data and len(data) < size and (part := os.read(fd, size - len(data))):
+        data += part
+    return data
 
 
 def open_for_reading(name: str, folder: int) -> int:

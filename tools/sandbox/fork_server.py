@@ -336,7 +336,7 @@ class ForkServer:
         if alone and box.lease:
             return self.strikes.kill_all(box.uid)
         if any(not program.first for program in programs) or alone:
-            spared = {*self.programs, *(one.first for one in self.programs.values()), *self._cleaners()}
+            spared = {*self.programs, *(served.first for served in self.programs.values()), *self._cleaners()}
             return processes.kill_orphans(box.uid, spared, self.reap)
         return True
 

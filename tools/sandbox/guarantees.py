@@ -80,5 +80,7 @@ def describe(guarantees: Iterable[LimitGuarantee]) -> str:
     >>> describe(DOCKER[:3])
     'certain limits: wall, cpu (of each process), memory (of all processes and files together: memory + disk)'
     """
-    found = [one for one in guarantees if one.certain]
-    return "certain limits: " + ", ".join(f"{one.limit} ({one.detail})" if one.detail else one.limit for one in found)
+    certain = [guarantee for guarantee in guarantees if guarantee.certain]
+    return "certain limits: " + ", ".join(
+        f"{guarantee.limit} ({guarantee.detail})" if guarantee.detail else guarantee.limit for guarantee in certain
+    )

@@ -71,10 +71,10 @@ def hidden_paths(visible: tuple[str, ...]) -> tuple[str, ...]:
     """
     roots = _outermost(os.path.realpath(path) for path in visible)
     needed = [os.path.realpath(path) for path in (sys.executable, os.__file__)]
-    found = {os.path.realpath(path) for path in _candidates(roots) if os.path.exists(path)}
+    paths = {os.path.realpath(path) for path in _candidates(roots) if os.path.exists(path)}
     inside = [
         path
-        for path in found
+        for path in paths
         if any(path.startswith(f"{root}/") for root in roots)
         and not any(f"{other}/".startswith(f"{path}/") for other in (*roots, *needed))
     ]
@@ -88,13 +88,13 @@ def piecewise(visible: Iterable[str], hidden: Iterable[str]) -> tuple[list[str],
     """
     whole: list[str] = []
     listed: list[str] = []
-    kept = list(hidden)
+    pieces = list(hidden)
     pending = _outermost(os.path.realpath(path) for path in visible)
     while pending:
         path = pending.pop()
-        if path in kept:
+        if path in pieces:
             continue
-        if not any(one.startswith(f"{path}/") for one in kept):
+        if not any(other.startswith(f"{path}/") for other in pieces):
             whole.append(path)
             continue
         listed.append(path)
@@ -122,8 +122,8 @@ def _candidates(roots: list[str]) -> Iterator[str]:
 def _package_folders(root: str) -> Iterator[str]:
     """Yield the folders of packages below a directory, or the directory itself."""
     yield root
-    known = [path for path in sys.path if path.startswith(f"{root}/")]
-    for path in (*known, *(str(found) for place in _PLACES for found in Path(root).glob(place))):
+    imported = [path for path in sys.path if path.startswith(f"{root}/")]
+    for path in (*imported, *(str(package) for pattern in _PLACES for package in Path(root).glob(pattern))):
         yield os.path.realpath(path)
 
 
@@ -155,8 +155,8 @@ def _names(folder: str) -> list[str]:
 
 def _outermost(paths: Iterable[str]) -> list[str]:
     """Return the paths that lie in no other of them, sorted."""
-    kept: list[str] = []
+    outermost: list[str] = []
     for path in sorted(set(paths)):
-        if not any(path.startswith(f"{other}/") for other in kept):
-            kept.append(path)
-    return kept
+        if not any(path.startswith(f"{other}/") for other in outermost):
+            outermost.append(path)
+    return outermost

@@ -45,20 +45,20 @@ def restrict(
     on, so are signals to processes outside and their abstract sockets.
     """
     version = abi()
-    known = (1 << _BITS.get(version, _BITS[5])) - 1
+    handled = (1 << _BITS.get(version, _BITS[5])) - 1
     ports = 0 if network or version < 4 else 3
     scopes = 3 if version >= SCOPES else 0
-    attributes = struct.pack("QQQ", known, ports, scopes)[: 8 if version < 4 else 16 if version < SCOPES else 24]
+    attributes = struct.pack("QQQ", handled, ports, scopes)[: 8 if version < 4 else 16 if version < SCOPES else 24]
     ruleset = kernel.syscall(_CREATE, ctypes.create_string_buffer(attributes, len(attributes)), len(attributes), 0)
     try:
         for path in read:
-            _allow(ruleset, path, (_EXECUTE | _READ | _READ_DIR) & known)
+            _allow(ruleset, path, (_EXECUTE | _READ | _READ_DIR) & handled)
         for path in listed:
-            _allow(ruleset, path, _READ_DIR & known)
+            _allow(ruleset, path, _READ_DIR & handled)
         for path in write:
-            _allow(ruleset, path, known & ~_MAKE_DEVICES)
+            _allow(ruleset, path, handled & ~_MAKE_DEVICES)
         for path in devices:
-            _allow(ruleset, path, (_READ | _WRITE | _TRUNCATE) & known)
+            _allow(ruleset, path, (_READ | _WRITE | _TRUNCATE) & handled)
         kernel.syscall(_RESTRICT, ruleset, 0)
     finally:
         os.close(ruleset)

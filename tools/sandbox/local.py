@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from turnwise.tools.sandbox import files, mounts, untrusted_trees, user_ids
 from turnwise.tools.sandbox.box import Box, stop_reason
@@ -94,7 +94,7 @@ class LocalBox(Box):
         stop = pipes.stop or self._stop_reason(code, float(reply["cpu"]), bool(reply["oom"]), stderr, was_full)
         return RunResult(stdout, stderr, code, stop, time.monotonic() - start, int(reply["peak"]))
 
-    def _check_survivors(self, reply: dict[str, Any]) -> None:
+    def _check_survivors(self, reply: dict[str, object]) -> None:
         """Close the box if a process withstood its end: nothing else may run next to it."""
         if reply["survived"]:
             threading.Thread(target=self.close, daemon=True).start()  # not here: `close` waits for this run
@@ -155,7 +155,7 @@ class LocalBox(Box):
                 os.close(fd)
         return status, [stdin, stdout, stderr]
 
-    def _request(self, argv: list[str], cpu: tuple[int, int]) -> dict[str, Any]:
+    def _request(self, argv: list[str], cpu: tuple[int, int]) -> dict[str, object]:
         limits, bwrap = self.limits, self.backend == "bwrap"
         processes = limits.processes + (_BWRAP_PROCESSES if bwrap else 1)
         rlimits = {

@@ -55,14 +55,14 @@ class ProgramPipes:
             BoxLost: it could not be killed.
         """
         while True:
-            now = time.monotonic()
-            if now >= deadline:
+            current_time = time.monotonic()
+            if current_time >= deadline:
                 if self.stop is not None:
                     raise BoxLost("a program in the box could not be killed")
                 self.kill("timeout")
             if self.stop is not None and not self.killed:
-                self.killed, deadline = True, now + KILL_GRACE
-            for fd, _ in self.poll.poll(max(0.0, deadline - now) * 1000 + 1):
+                self.killed, deadline = True, current_time + KILL_GRACE
+            for fd, _ in self.poll.poll(max(0.0, deadline - current_time) * 1000 + 1):
                 if fd == self.status.fileno():
                     reply = parse_reply(self.status.recv(4096), [])[0]
                     self.drain()

@@ -51,13 +51,13 @@ def kill_orphans(uid: int, spared: Container[int], reap: Callable[[], object]) -
     stopped: set[int] = set()
     while True:
         orphans = [pid for pid in children(os.getpid()) if pid not in spared and user_ids.owner(pid) == uid]
-        found = set(user_ids.descendants(orphans))
+        processes = set(user_ids.descendants(orphans))
         late = time.monotonic() > deadline
-        _signal(found - stopped, signal.SIGSTOP)
-        if found <= stopped or late:
-            _signal(found, signal.SIGKILL)
+        _signal(processes - stopped, signal.SIGSTOP)
+        if processes <= stopped or late:
+            _signal(processes, signal.SIGKILL)
             reap()
-        stopped |= found
+        stopped |= processes
         if not orphans or late:
             return not orphans
 

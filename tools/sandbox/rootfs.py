@@ -59,14 +59,14 @@ def fingerprint(python: str) -> str:
 def digest(path: Path) -> str:
     """Return a short hash of the paths, sizes, modes and times in a directory, or of one file."""
     path = path.resolve()
-    found = hashlib.blake2b(os.fsencode(path), digest_size=8)
+    checksum = hashlib.blake2b(os.fsencode(path), digest_size=8)
     for here, folders, names in os.walk(path) if path.is_dir() else [(str(path.parent), [], [path.name])]:
         folders.sort()
         for name in sorted([*folders, *names]):
             about = os.lstat(f"{here}/{name}")
             size = 0 if stat.S_ISDIR(about.st_mode) else about.st_size
-            found.update(f"\0{size} {about.st_mode:o} {about.st_mtime_ns} ".encode() + os.fsencode(f"{here}/{name}"))
-    return found.hexdigest()
+            checksum.update(f"\0{size} {about.st_mode:o} {about.st_mtime_ns} ".encode() + os.fsencode(f"{here}/{name}"))
+    return checksum.hexdigest()
 
 
 def pack(python: str) -> bytes:

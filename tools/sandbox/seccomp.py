@@ -208,7 +208,7 @@ def docker_profile(policy: CallPolicy) -> str:
     for name, call in sorted(_table().items()):
         names.setdefault(policy.error(call.kind), []).append(name)
     checked = {"clone", "fcntl", "socket", "socketpair"}
-    rules: list[dict[str, Any]] = [
+    rules: list[dict[str, object]] = [
         {"names": refused, "action": "SCMP_ACT_ERRNO", "errnoRet": error}
         for error, refused in names.items()
         if error is not None and error != errno.EPERM
@@ -226,7 +226,7 @@ def docker_profile(policy: CallPolicy) -> str:
     return json.dumps({"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": errno.EPERM, "syscalls": rules})
 
 
-def _docker_rule(name: str, *arguments: dict[str, Any]) -> dict[str, Any]:
+def _docker_rule(name: str, *arguments: dict[str, object]) -> dict[str, object]:
     return {"names": [name], "action": "SCMP_ACT_ALLOW", "args": list(arguments)}
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from turnwise.tools.sandbox.channel import Channel
 from turnwise.tools.sandbox.errors import BadCommand, BoxClosed, BoxLost, SandboxError, UntrustedData
@@ -144,7 +144,7 @@ class PythonSession:
                 f"the interpreter in the box does not start ({stop}); it may need more memory, processes or disk"
             )
 
-    def _call(self, request: dict[str, Any], seconds: float) -> SessionResult:
+    def _call(self, request: dict[str, object], seconds: float) -> SessionResult:
         start = time.monotonic()
         deadline = start + seconds + _GRACE
         self._calls += 1
@@ -172,8 +172,8 @@ class PythonSession:
         if type(number) is not int or number != self._calls:
             raise UntrustedData(f"the answer is to request {number!r:.40}, not to {self._calls}")
         value, stdout, stderr, error = (text_field(reply, key) for key in ("value", "stdout", "stderr", "error"))
-        said = text_field(reply, "stop")
-        stop: Stop = "cpu" if cpu or said == "cpu" else "timeout" if late or said == "timeout" else "exit"
+        reason = text_field(reply, "stop")
+        stop: Stop = "cpu" if cpu or reason == "cpu" else "timeout" if late or reason == "timeout" else "exit"
         return SessionResult(value, stdout, stderr, error, stop, took, False)
 
     def _receive(self, deadline: float, watch: _CpuWatch | None = None) -> dict[str, object] | Stop:
@@ -226,10 +226,10 @@ class _CpuWatch:
 
     def check(self) -> None:
         """Look whether the limit is exceeded, if it is time to."""
-        now = time.monotonic()
-        if now < self._next:
+        current_time = time.monotonic()
+        if current_time < self._next:
             return
-        self._next = now + _CPU_INTERVAL
+        self._next = current_time + _CPU_INTERVAL
         try:
             used = self.channel.cpu()
         except SandboxError:  # it ends just now, or runs on another machine

@@ -42,9 +42,9 @@ def _alarm(number: int, frame: object) -> None:
 
 def _arm(request: dict[str, Any]) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
-    now, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    current, hard = resource.getrlimit(resource.RLIMIT_CPU)
     soft = int(used.ru_utime + used.ru_stime + request["cpu"]) + 1
-    if soft != now and (hard == resource.RLIM_INFINITY or soft < hard):
+    if soft != current and (hard == resource.RLIM_INFINITY or soft < hard):
         resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
     signal.signal(signal.SIGALRM, _alarm)
     signal.signal(signal.SIGXCPU, _alarm)

@@ -196,11 +196,11 @@ class _TreeBuilder:
 
     def _linked(self, path: str, target: str) -> FileEntry:
         """Return a hard link as a file of its own; its content is the same object, but counts again."""
-        known = self.entries.get(_inside(target))
-        if known is None or known.kind != "file":
+        original = self.entries.get(_inside(target))
+        if original is None or original.kind != "file":
             refuse(f"{path[:80]!r} is a link to a file that does not come before it")
-        self._take(path, len(known.data))
-        return FileEntry(_inside(path), "file", known.mode, known.mtime, known.data)
+        self._take(path, len(original.data))
+        return FileEntry(_inside(path), "file", original.mode, original.mtime, original.data)
 
     def _take(self, path: str, size: int) -> None:
         if size > self.limits.file_size:
@@ -221,21 +221,21 @@ class _TreeBuilder:
         *folders, name = entry.path.split("/")
         inner = self.nodes
         for number, folder in enumerate(folders, 1):
-            found = inner.get(folder)
-            if found is None:
+            node = inner.get(folder)
+            if node is None:
                 self._count()
-                found = inner[folder] = {}
+                node = inner[folder] = {}
                 implied = "/".join(folders[:number])
                 self.entries[implied] = FileEntry(implied, "folder", 0o755)
-            if not isinstance(found, dict):
+            if not isinstance(node, dict):
                 refuse(f"{entry.path[:80]!r} goes through a link or a file")
-            inner = found
-        found = inner.get(name)
-        if found is not None and not (entry.kind == "folder" and isinstance(found, dict)):
+            inner = node
+        node = inner.get(name)
+        if node is not None and not (entry.kind == "folder" and isinstance(node, dict)):
             refuse(f"{entry.path[:80]!r} is there twice")
         if entry.kind == "link":
             self._take_space(disk_space(entry))
-        if found is None:
+        if node is None:
             inner[name] = {} if entry.kind == "folder" else entry.kind
         self.entries[entry.path] = entry
 

@@ -151,12 +151,12 @@ class _FrameReader:
 
     def _string(self) -> str:
         try:
-            found, self.place = scanstring(self.text, self.place + 1)
+            text, self.place = scanstring(self.text, self.place + 1)
         except JSONDecodeError:
             self._refuse("has strings that end, with valid escapes")
-        if len(found) > self.limits.text:
+        if len(text) > self.limits.text:
             self._refuse(f"has strings of at most {self.limits.text:,} characters")
-        return _without_surrogates(found) if self.escapes else found
+        return _without_surrogates(text) if self.escapes else text
 
     def _number(self) -> int | float:
         match = _NUMBER.match(self.text, self.place)
@@ -188,8 +188,8 @@ class _FrameReader:
         self.place += 1
 
     def _refuse(self, rule: str) -> NoReturn:
-        found = self.text[self.place : self.place + 20]
-        raise UntrustedData(f"an answer {rule}; refused at character {self.place:,}: {found!r}")
+        excerpt = self.text[self.place : self.place + 20]
+        raise UntrustedData(f"an answer {rule}; refused at character {self.place:,}: {excerpt!r}")
 
 
 def _without_surrogates(text: str) -> str:

@@ -84,9 +84,9 @@ class HeaderReader:
         if end > len(self.data):
             have = len(self.data) - self.place
             refuse(f"it is truncated: a file has {have:,} of {size:,} bytes")
-        found = bytes(self.data[self.place : end])
+        content = bytes(self.data[self.place : end])
         self.place = end + -size % BLOCK
-        return found
+        return content
 
     def _extension(self, kind: bytes, size: int) -> dict[str, str]:
         """Return the values for the next file from a header that only extends it."""
@@ -95,10 +95,10 @@ class HeaderReader:
         data = self.content(size)
         if kind in (b"L", b"K"):
             return {"path" if kind == b"L" else "linkpath": os.fsdecode(data.split(b"\0", 1)[0])}
-        found = _pax_records(data)
-        if kind == b"g" and found:
+        records = _pax_records(data)
+        if kind == b"g" and records:
             refuse("a global header names, sizes or dates all files")
-        return found
+        return records
 
 
 def _header(block: bytes, kind: bytes, size: int, more: dict[str, str]) -> Header:
@@ -127,48 +127,48 @@ def _field(block: bytes, start: int, end: int) -> bytes:
     return block[start:end].split(b"\0", 1)[0]
 
 
-def _check_sum(block: bytes, place: int) -> None:
-    wanted = _number(block[148:156], "check sum")
-    rest = block[:148] + b" " * 8 + block[156:]
-    if wanted != sum(rest) and wanted != sum(byte - 256 if byte > 127 else byte for byte in rest):
-        refuse(f"the header at byte {place:,} is damaged")
+def _check_sum(block: bytes, offset: int) -> None:
+    expected = _number(block[148:156], "check sum")
+    remainder = block[:148] + b" " * 8 + block[156:]
+    if expected != sum(remainder) and expected != sum(byte - 256 if byte > 127 else byte for byte in remainder):
+        refuse(f"the header at byte {offset:,} is damaged")
 
 
-def _number(field: bytes, what: str) -> int:
+def _number(field: bytes, label: str) -> int:
     """Return a number of a header: octal digits, or base 256 after a byte 0x80 (0xff: negative)."""
     if field[0] in (0x80, 0xFF):
         return int.from_bytes(field[1:], "big") - (256 ** (len(field) - 1) if field[0] == 0xFF else 0)
     text = field.strip(b" \0")
     if text.strip(b"01234567"):
-        refuse(f"the {what} {bytes(text)!r} of a header is not a number")
+        refuse(f"the {label} {bytes(text)!r} of a header is not a number")
     return int(text or b"0", 8)
 
 
 def _pax_records(data: bytes) -> dict[str, str]:
     """Return the records of a pax header: each is its length in decimal, a space, KEY=VALUE and a line feed."""
-    found, place, count = {}, 0, 0
-    while place < len(data):
+    records, offset, count = {}, 0, 0
+    while offset < len(data):
         count += 1
         if count > _MOST_RECORDS:
             refuse(f"a pax header has more than {_MOST_RECORDS} records")
-        space = data.find(b" ", place, place + 7)
-        if space < 0 or not data[place:space].isdigit():
+        space = data.find(b" ", offset, offset + 7)
+        if space < 0 or not data[offset:space].isdigit():
             refuse("a pax header has a record without a length")
-        end = place + int(data[place:space])
+        end = offset + int(data[offset:space])
         key, equals, value = data[space + 1 : end - 1].partition(b"=")
         if end > len(data) or end < space + 3 or not equals or data[end - 1 : end] != b"\n":
             refuse("a pax header has a damaged record")
         if key.startswith(b"GNU.sparse"):
             refuse("it has files with holes")
         if key in (b"path", b"linkpath", b"size", b"mtime"):
-            found[key.decode()] = os.fsdecode(value)
-        place = end
-    return found
+            records[key.decode()] = os.fsdecode(value)
+        offset = end
+    return records
 
 
-def _digits(text: str, what: str) -> int:
+def _digits(text: str, label: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
-        refuse(f"the {what} {text[:40]!r} of a pax header is not a number")
+        refuse(f"the {label} {text[:40]!r} of a pax header is not a number")
     return int(text)
 
 

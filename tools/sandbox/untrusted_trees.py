@@ -81,8 +81,8 @@ class _TreeReader:
     def enter(self, prefix: str, fd: int, held: ExitStack) -> None:
         """Open a directory whose descriptor `held` will close."""
         with held:
-            with os.scandir(fd) as found:
-                names = [entry.name for entry in islice(found, self.limits.entries - self.count + 1)]
+            with os.scandir(fd) as entries:
+                names = [entry.name for entry in islice(entries, self.limits.entries - self.count + 1)]
             self.open.append(_Folder(prefix, fd, names, held.pop_all()))
 
     def close(self) -> None:
@@ -211,8 +211,8 @@ def clear(root: int, seconds: float = _SECONDS) -> None:
 
 
 def _some_names(folder: int) -> list[str]:
-    with os.scandir(folder) as found:
-        return [entry.name for entry in islice(found, _BATCH)]
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in islice(entries, _BATCH)]
 
 
 def _remove_entry(name: str, root: int, deadline: float) -> None:
@@ -221,8 +221,8 @@ def _remove_entry(name: str, root: int, deadline: float) -> None:
     except (IsADirectoryError, PermissionError):
         with files.unlocked(root, name) as inner:
             while names := _some_names(inner):
-                for one in names:
-                    _move_up(one, inner, root, deadline)
+                for entry_name in names:
+                    _move_up(entry_name, inner, root, deadline)
         os.rmdir(name, dir_fd=root)
 
 
@@ -271,8 +271,8 @@ def usage(root: int, most: int) -> tuple[int, int]:
     try:
         enter(root, ExitStack())
         while levels and count <= most:
-            fd, found, held = levels[-1]
-            if (entry := next(found, None)) is None:
+            fd, entries, held = levels[-1]
+            if (entry := next(entries, None)) is None:
                 levels.pop()
                 held.close()
                 continue

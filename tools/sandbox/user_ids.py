@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 _BASES: Final = (900_000, 62_000)  # the second one for containers with only 65,536 ids
@@ -74,7 +74,7 @@ def _candidates() -> Iterator[int]:
 @cache
 def usable(uid: int) -> bool:
     """Return whether a child of this process can switch to that user, and to the last one of its range."""
-    return os.geteuid() == 0 and all(_in_child(lambda one=one: become(one)) == 0 for one in (uid, uid + COUNT))  # type: ignore[misc]
+    return os.geteuid() == 0 and all(_in_child(partial(become, member)) == 0 for member in (uid, uid + COUNT))
 
 
 def become(uid: int) -> None:
@@ -133,15 +133,15 @@ def _runs(stat: str) -> bool:
 
 def descendants(pids: Iterable[int]) -> list[int]:
     """Return these processes and all that descend from them."""
-    found, waiting = [], list(pids)
+    processes, waiting = [], list(pids)
     while waiting:
         pid = waiting.pop()
-        found.append(pid)
+        processes.append(pid)
         with suppress(OSError):
             for thread in os.listdir(f"/proc/{pid}/task"):
                 with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
                     waiting += map(int, file.read().split())
-    return found
+    return processes
 
 
 def has_processes(uid: int) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turnwise.agents.errors import AgentError
-from turnwise.agents.models.lora_folders import is_adapter
+from turnwise.agents.models.weights import is_adapter
 from turnwise.evaluation.evaluation import EvaluationResult, Panel
 from turnwise.tools.bounded_input import read_bytes, read_json
 from turnwise.training.audit.findings import Place

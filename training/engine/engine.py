@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from turnwise.agents.cluster.sampler import ClusterSampler
-from turnwise.agents.errors import look_up
-from turnwise.agents.samplers.base import SAMPLERS, HasMetrics, Sampler, SamplerSettings, Sleeps
+from turnwise.agents.samplers.base import Sampler, SamplerSettings
+from turnwise.agents.samplers.wrappers import make_sampler
 from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.scores import Scores
 from turnwise.training.config.cluster import cluster_settings, gpus_of_engine
@@ -51,8 +51,7 @@ class RunEngine:
     @property
     def metrics(self) -> dict[str, float]:
         """What is known of the last load, and the counts of a sampler that has some."""
-        counts: dict[str, float] = self._sampler.metrics() if isinstance(self._sampler, HasMetrics) else {}
-        return self._loaded | counts
+        return self._loaded | ({} if self._sampler is None else self._sampler.metrics())
 
     @property
     def sampler(self) -> Sampler:
@@ -80,8 +79,7 @@ class RunEngine:
 
     def rest(self) -> None:
         """Let the engine release its memory until the next load, if it can."""
-        if isinstance(self.sampler, Sleeps):
-            asyncio.run(self.sampler.sleep())
+        asyncio.run(self.sampler.sleep())
 
     def close(self) -> None:
         """Close the sampler, if it was opened."""
@@ -134,7 +132,7 @@ def open_sampler(
         tokenizer=learner.tokenizer,
         vocabulary=int(learner.model.config.get_text_config().vocab_size),
     )
-    sampler = _on_cluster(engine, settings, cluster) if cluster.address else look_up(SAMPLERS, engine)(settings)
+    sampler = _on_cluster(engine, settings, cluster) if cluster.address else make_sampler(engine, settings)
     if sampler.tokenizer is None:
         sampler.close()
         raise ConfigError(f"sampler.engine {engine!r} returns no token ids, which training needs")

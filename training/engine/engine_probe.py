@@ -168,7 +168,7 @@ def shares_module(sampler: Sampler, module: Any) -> bool:
 
     The in-process transformers sampler does unless it has another type or device than the learner.
     """
-    return getattr(sampler, "module", None) is module
+    return sampler.module is module
 
 
 def _batch(requests: Sequence[Request], answers: Sequence[Completion]) -> Batch:

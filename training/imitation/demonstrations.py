@@ -14,11 +14,11 @@ import numpy as np
 from turnwise.agents.agent import Agent
 from turnwise.agents.demonstrations.files import read_demonstrations
 from turnwise.agents.demonstrations.tokens import tokenize_trajectory
-from turnwise.agents.errors import look_up
 from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.samplers.base import SAMPLERS, Sampler, SamplerSettings, Tokenizer, parse_sampler
+from turnwise.agents.samplers.base import Sampler, SamplerSettings, Tokenizer, parse_sampler
 from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.samplers.scripted import DemonstratorSampler
+from turnwise.agents.samplers.wrappers import make_sampler
 from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.advantages import Advantages
@@ -174,7 +174,7 @@ class DemonstrationSource:
             settings = SamplerSettings(
                 model=model, url=url, device=self.device, parser=agent.parser, concurrency=self.concurrency
             )
-            sampler = look_up(SAMPLERS, engine)(settings)
+            sampler = make_sampler(engine, settings)
             return sampler, self.agents(sampler.tokenizer)
         inner = (
             Expert(parser=agent.parser)

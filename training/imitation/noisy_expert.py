@@ -12,20 +12,20 @@ import random
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from turnwise.agents.errors import look_up
 from turnwise.agents.prompts.parsing import PARSERS
-from turnwise.agents.samplers.base import Completion, Planner, Request, Tokenizer, UsesPlanner
-from turnwise.agents.samplers.expert import Expert
-from turnwise.agents.samplers.scripted import PlayerSampler
+from turnwise.agents.samplers.base import Completion, Request
+from turnwise.agents.samplers.scripted import ActionSampler
+from turnwise.agents.samplers.wrappers import SamplerWrapper
 
 __all__ = ["NoisyDemonstrator", "slip", "typo"]
 
 _PIECE: Final = re.compile(r"(?P<number>\d+)|(?P<word>[^\W\d]\w*)|(?P<sign>[^\w\s]+)|(?P<space>\s+)")
 
 
-class NoisyDemonstrator:
+class NoisyDemonstrator(SamplerWrapper):
     """A sampler that sometimes replaces another sampler's action by a mistake.
 
     The other sampler is asked at every turn and so sees the whole episode.
@@ -43,37 +43,29 @@ class NoisyDemonstrator:
 
     def __init__(
         self,
-        inner: Expert | PlayerSampler,
+        inner: ActionSampler,
         *,
         noise: float = 0.0,
         slips: float = 0.5,
         typos: float = 0.0,
         parser_name: str = "bare",
     ) -> None:
-        self._inner, self._noise, self._slips, self._typos = inner, noise, slips, typos
+        super().__init__(inner)
+        self._player, self._noise, self._slips, self._typos = inner, noise, slips, typos
         self._parser = look_up(PARSERS, parser_name)
         self._earlier: dict[str, dict[str, None]] = {}
         self._seen: dict[str, list[str]] = {}
         self.mistakes: set[tuple[str, int]] = set()
-        self.tokenizer: Tokenizer | None = None
-        self.context: int | None = None
-        self.images = True
-
-    @property
-    def version(self) -> int:
-        """Version of the inner sampler."""
-        return self._inner.version
 
     async def sample(self, request: Request) -> Completion:
         """Return the inner sampler's answer, or a mistake; the draw depends on episode and turn alone."""
-        completion = await self._inner.sample(request)
-        if isinstance(self._inner, Expert) and (request.episode, request.turn) in self._inner.guesses:
+        completion = await self._player.sample(request)
+        if self._player.guessed(request):
             self.mistakes.add((request.episode, request.turn))  # it had no plan, so this is not worth imitating
         action = self._mistake(request, completion.text)
         if action is None:
             return completion
-        if isinstance(self._inner, Expert):
-            self._inner.replan(request.episode)  # from where the mistake leads
+        self._player.replan(request.episode)  # from where the mistake leads
         self.mistakes.add((request.episode, request.turn))
         return replace(completion, text=self._parser.write(action))
 
@@ -104,24 +96,11 @@ class NoisyDemonstrator:
         """Add the mistakes of a copy."""
         self.mistakes |= notes
 
-    def attach(self, episode: str, planner: Planner) -> None:
-        """Pass the environment's planner on to an expert."""
-        if isinstance(self._inner, UsesPlanner):
-            self._inner.attach(episode, planner)
-
     def forget(self, episode: str) -> None:
         """Drop what is kept for an episode."""
         self._earlier.pop(episode, None)
         self._seen.pop(episode, None)
-        self._inner.forget(episode)
-
-    async def load(self, weights: Any, version: int) -> None:
-        """Take over the version; there are no weights."""
-        await self._inner.load(weights, version)
-
-    def close(self) -> None:
-        """Close the inner sampler."""
-        self._inner.close()
+        super().forget(episode)
 
 
 def slip(admissible: Sequence[str], earlier: Sequence[str], dice: random.Random) -> str:

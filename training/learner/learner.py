@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from turnwise.agents.samplers.weights import has_adapter
+from turnwise.agents.models.weights import has_adapter
 from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.scores import Scores
 from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
@@ -205,7 +205,7 @@ class Learner:
     def weights(self) -> CausalLM:
         """Return the policy's weights for a sampler: the model itself, which a sampler in this process shares.
 
-        With an adapter it is the peft model; `turnwise.agents.samplers.weights.named_tensors` merges it.
+        With an adapter it is the peft model; `turnwise.agents.models.weights.named_tensors` merges it.
         """
         return self.model
 

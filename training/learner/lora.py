@@ -15,7 +15,7 @@ from torch import Tensor
 
 from turnwise.agents.errors import SamplerError
 from turnwise.agents.models.lora_folders import adapter_tensors, import_peft, quiet_peft
-from turnwise.agents.samplers.weights import require_plain_adapter
+from turnwise.agents.models.weights import require_plain_adapter
 from turnwise.registry import suggest
 from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.scores import Scores

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.agents.models.lora_folders import attach, is_adapter
+from turnwise.agents.models.lora_folders import attach
 from turnwise.agents.models.model_folder import ModelFolder, find_model, load_model
 from turnwise.agents.models.tokenization import Tokenizer
+from turnwise.agents.models.weights import is_adapter
 from turnwise.training.config.sections import PolicySection, TrainSection
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.learner import Learner

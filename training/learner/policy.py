@@ -17,7 +17,7 @@ from typing import Any
 
 from turnwise.agents.models.lora_folders import save_adapter
 from turnwise.agents.models.model_folder import quiet
-from turnwise.agents.samplers.weights import has_adapter, named_tensors
+from turnwise.agents.models.weights import has_adapter, named_tensors
 from turnwise.registry import suggest
 from turnwise.training.errors import ConfigError, TrainingError, VocabularyMismatch
 from turnwise.training.learner.untyped import CausalLM, ModelConfig, PolicyTokenizer

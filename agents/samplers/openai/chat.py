@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from turnwise.agents.errors import SamplerError
+from turnwise.agents.models.weights import Weights
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings
 from turnwise.agents.samplers.openai.answers import chat_failure_in, read_answer, stop_string
 from turnwise.agents.samplers.openai.client import DEFAULT_URL
@@ -46,15 +47,16 @@ class OpenAIChat(ServedModel):
         official = urlsplit(self.url).hostname == urlsplit(DEFAULT_URL).hostname
         self._limit = options.limit or ("max_completion_tokens" if official else "max_tokens")
 
-    async def load(self, weights: Any, version: int) -> None:
+    async def use(self, weights: Weights, version: int) -> None:
         """Refuse new weights.
 
         Raises:
             SamplerError: always.
         """
-        what = str(weights) if isinstance(weights, Path) else type(weights).__name__
+        source = weights.source
+        name = str(source) if isinstance(source, Path) else type(source).__name__
         raise SamplerError(
-            f"new weights ({what}) cannot be loaded into a black box; set sampler.options.tokens = true for a token "
+            f"new weights ({name}) cannot be loaded into a black box; set sampler.options.tokens = true for a token "
             "engine"
         )
 
@@ -89,7 +91,7 @@ class OpenAIChat(ServedModel):
         native = bool(self.options.tools)
         messages = native_messages(request, self.options.tool_format) if native else plain_messages(request)
         left_out = {name.removeprefix(_EARLIER) for name in self.options.omit if name.startswith(_EARLIER)}
-        messages = [{name: value for name, value in one.items() if name not in left_out} for one in messages]
+        messages = [{name: value for name, value in message.items() if name not in left_out} for message in messages]
         body: dict[str, Any] = {
             "messages": with_data_urls(messages) if self.images else messages,
             "temperature": request.temperature,

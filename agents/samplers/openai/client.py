@@ -121,6 +121,12 @@ def _is_local(url: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
 
 
+def _described(listed: object) -> list[Mapping[str, Any]]:
+    """Return the descriptions of models in a server's list that have an id."""
+    entries = listed if isinstance(listed, list) else []
+    return [entry for entry in entries if isinstance(entry, Mapping) and isinstance(entry.get("id"), str)]
+
+
 async def _read(response: httpx.Response, max_bytes: int) -> bytes:
     """Return the body of an answer, decoded; of one with an error, no more than its beginning.
 
@@ -131,7 +137,7 @@ async def _read(response: httpx.Response, max_bytes: int) -> bytes:
     encoding, most = response.headers.get("content-encoding", ""), MOST_ERROR_BYTES if failed else max_bytes
     blocks: list[bytes] = []
     try:
-        decoder = BodyDecoder(encoding, max_bytes=most, what="the answer")
+        decoder = BodyDecoder(encoding, max_bytes=most, label="the answer")
         async for block in response.aiter_raw():
             blocks.append(decoder.feed(block))
     except InputError:
@@ -212,10 +218,10 @@ class OpenAIClient:
         Raises:
             EngineFailed: it failed.
         """
-        found = await self._attempt("POST", url, body, command=True)
-        if isinstance(found, Failure):
-            raise EngineFailed(f"{url}: {found.reason}")
-        return found
+        answer = await self._attempt("POST", url, body, command=True)
+        if isinstance(answer, Failure):
+            raise EngineFailed(f"{url}: {answer.reason}")
+        return answer
 
     async def models(self) -> list[Mapping[str, Any]]:
         """Return the descriptions of the server's models, each with an ``id``; asked for once.
@@ -225,9 +231,7 @@ class OpenAIClient:
         """
         if self._models is None:
             answer = await self._retried("GET", "/models", None)
-            found = answer.get("data")
-            entries = found if isinstance(found, list) else []
-            self._models = [one for one in entries if isinstance(one, Mapping) and isinstance(one.get("id"), str)]
+            self._models = _described(answer.get("data"))
         return self._models
 
     async def close(self) -> None:
@@ -288,20 +292,20 @@ class OpenAIClient:
 
     def _judged(self, response: httpx.Response, data: bytes) -> Mapping[str, Any] | Failure:
         """Return the JSON object of an answer, or what its error means; neither contains the key."""
-        found, problem, text = None, "", self.key.hide(data.decode("utf-8", "replace"))
+        value, problem, text = None, "", self.key.hide(data.decode("utf-8", "replace"))
         try:
-            found = self._clean(parse_json(data, "the answer"))
-            text = json.dumps(found)
+            value = self._clean(parse_json(data, "the answer"))
+            text = json.dumps(value)
         except InputError as error:
             problem = str(error)
         headers = {name: self.key.hide(value) for name, value in response.headers.items()}
         if response.status_code >= 300:
             return failure_of(response.status_code, headers, text)
-        if found is None:
+        if value is None:
             return Failure("retry", f"the answer is not JSON that can be read: {text[:100]!r} ({problem})")
-        if not isinstance(found, Mapping):
-            return Failure("retry", f"the answer must be a JSON object, got {type(found).__name__}")
-        return error_in(found, headers) or found  # some gateways report errors with status 200
+        if not isinstance(value, Mapping):
+            return Failure("retry", f"the answer must be a JSON object, got {type(value).__name__}")
+        return error_in(value, headers) or value  # some gateways report errors with status 200
 
     def _clean(self, data: Any) -> Any:
         """Return decoded JSON without the key, and with no half surrogate pairs, which cannot be sent back."""
@@ -347,9 +351,8 @@ class OpenAIClient:
         return f"{self.url} {problem} ({failure.reason})"
 
     async def _about_the_model(self, failure: Failure, model: str) -> str:
-        found = await self._attempt("GET", "/models", None)
-        entries = found.get("data") if isinstance(found, Mapping) else None
-        names = [one["id"] for one in entries or () if isinstance(one, Mapping) and isinstance(one.get("id"), str)]
+        answer = await self._attempt("GET", "/models", None)
+        names = [entry["id"] for entry in _described(answer.get("data") if isinstance(answer, Mapping) else None)]
         if model and names and model not in names:
             return f"{self.url} has no model {model!r}{suggest(model, names)}"
         hint = "" if names else "; is the base URL right? It usually ends in /v1"

@@ -119,7 +119,7 @@ def error_in(answer: Mapping[str, Any], headers: Mapping[str, str]) -> Failure |
     return replace(failure, reason=failure.reason.replace("HTTP 500", "HTTP 200 with an error", 1))
 
 
-def retry_after(headers: Mapping[str, str], now: float) -> float | None:
+def retry_after(headers: Mapping[str, str], current_time: float) -> float | None:
     """Return how many seconds the server asks to wait, or None if it does not say.
 
     `Retry-After` holds seconds or an HTTP date; some servers send `retry-after-ms` as well, which is more precise.
@@ -131,14 +131,14 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
     Args:
         headers: with names in lower case.
-        now: seconds since the epoch.
+        current_time: seconds since the epoch.
     """
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         text = headers.get(name, "").strip()
         if re.fullmatch(r"\d{1,9}(\.\d*)?", text):
             return float(text) / unit
     try:
-        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now)
+        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - current_time)
     except (TypeError, ValueError, OverflowError):
         return None
 
@@ -164,19 +164,19 @@ def _is_too_long(message: str) -> bool:
 def _read(body: str) -> tuple[str, str]:
     """Return message and code of an error; servers nest them in different ways."""
     try:
-        found: Any = json.loads(body)
+        error: Any = json.loads(body)
     except (ValueError, RecursionError):
         return _short(re.sub(r"<[^>]*>", " ", body)), ""
     code = ""
     for _ in range(3):
-        if not isinstance(found, Mapping):
+        if not isinstance(error, Mapping):
             break
-        code = str(found.get("code") or found.get("type") or code)
-        inner = found.get("error") or found.get("message") or found.get("detail")
+        code = str(error.get("code") or error.get("type") or code)
+        inner = error.get("error") or error.get("message") or error.get("detail")
         if inner is None:
             break
-        found = inner
-    return _short(found if isinstance(found, str) else json.dumps(found)), code
+        error = inner
+    return _short(error if isinstance(error, str) else json.dumps(error)), code
 
 
 def _short(text: str) -> str:

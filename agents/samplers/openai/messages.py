@@ -73,9 +73,9 @@ def described_tools(request: Request) -> list[dict[str, Any]]:
     if request.view.tools:
         return [dict(schema) for schema in request.view.tools]
     for message in request.messages:
-        found = _TOOLS.search(message["content"]) if isinstance(message["content"], str) else None
+        block = _TOOLS.search(message["content"]) if isinstance(message["content"], str) else None
         try:
-            schemas = [json.loads(line) for line in found[1].splitlines()] if found else []
+            schemas = [json.loads(line) for line in block[1].splitlines()] if block else []
         except ValueError:
             continue
         if schemas:
@@ -141,8 +141,8 @@ def _reply(message: Message, past: Mapping[str, Any] | None, format: str, turn: 
     if not written:
         return (_sent_back(past) if past is not None and not entries else message), []
     calls = _with_ids([_written(call) for call in written], turn)
-    said = message["content"].partition("<tool_call>")[0].strip() if "<tool_call>" in message["content"] else ""
-    return {**(past or {}), "role": "assistant", "content": said, "tool_calls": calls}, list(map(_result_of, calls))
+    prose = message["content"].partition("<tool_call>")[0].strip() if "<tool_call>" in message["content"] else ""
+    return {**(past or {}), "role": "assistant", "content": prose, "tool_calls": calls}, list(map(_result_of, calls))
 
 
 def _results(message: Message, asked: Sequence[Message], after: Exchange | View | None) -> list[Message]:
@@ -151,8 +151,8 @@ def _results(message: Message, asked: Sequence[Message], after: Exchange | View 
     Without a result for each call, every call gets what the agent saw.
     """
     parts = message["content"] if isinstance(message["content"], list) else []
-    said = message["content"] if not parts else "".join(part["text"] for part in parts if part["type"] == "text")
-    texts = [said if after is None else after.observation] * len(asked)
+    prose = message["content"] if not parts else "".join(part["text"] for part in parts if part["type"] == "text")
+    texts = [prose if after is None else after.observation] * len(asked)
     if after is not None and len(after.results) == len(asked):
         texts = list(after.results)
     images = [part for part in parts if part["type"] == "image"]
@@ -204,27 +204,30 @@ def _written(call: Call) -> Message:
     return {"function": {"name": call.name, "arguments": json.dumps(dict(call.arguments))}}
 
 
-def text_with_calls(said: str, calls: Sequence[Any], format: str) -> str:
+def text_with_calls(text: str, calls: Sequence[Any], format: str) -> str:
     """Return an answer as text: what was said, then its calls in a format that the environment reads.
 
     Calls are written as they came: invalid arguments are for the environment to report. The calls are what the server
     says they are, so marks of calls and reasoning in what was said, and in arguments, are escaped.
 
     Args:
-        said: the text of the answer, "" if there is none; reasoning at its beginning stays.
+        text: the text of the answer, "" if there is none; reasoning at its beginning stays.
         calls: the entries of ``tool_calls``.
         format: "hermes" or "openai".
     """
     functions = [_function(entry) for entry in calls]
     if format == "openai":
-        entries = [{"id": f"call_{n}", "type": "function", "function": one} for n, one in enumerate(functions, start=1)]
+        entries = [
+            {"id": f"call_{n}", "type": "function", "function": function}
+            for n, function in enumerate(functions, start=1)
+        ]
         return _MARKS.sub(_ESCAPE, json.dumps({"tool_calls": entries}, ensure_ascii=False))
     blocks = [
-        f'<tool_call>\n{{"name": {_MARKS.sub(_ESCAPE, json.dumps(one["name"]))}, '
-        f'"arguments": {_MARKS.sub(_ESCAPE, one["arguments"])}}}\n</tool_call>'
-        for one in functions
+        f'<tool_call>\n{{"name": {_MARKS.sub(_ESCAPE, json.dumps(function["name"]))}, '
+        f'"arguments": {_MARKS.sub(_ESCAPE, function["arguments"])}}}\n</tool_call>'
+        for function in functions
     ]
-    thoughts, closed, prose = said.rpartition("</think>")
+    thoughts, closed, prose = text.rpartition("</think>")
     return "\n".join([f"{thoughts}{closed}{_MARKS.sub('&lt;', prose)}".strip(), *blocks]).strip()
 
 

@@ -70,14 +70,14 @@ class OpenAIOptions(BaseModel):
             return cls.model_validate(dict(options), strict=False)
         except ValidationError as error:
             problem = error.errors()[0]
-            place = ".".join(str(part) for part in problem["loc"])
-            if place == "key_variable":  # what was given may be the key itself
+            location = ".".join(str(part) for part in problem["loc"])
+            if location == "key_variable":  # what was given may be the key itself
                 raise SamplerError(
                     "the option 'key_variable' of the openai sampler must be the name of an environment variable that "
                     "holds the key"
                 ) from None
             raise SamplerError(
-                f"the option {place!r} of the openai sampler: {problem['msg'].lower()}, got {problem['input']!r}"
+                f"the option {location!r} of the openai sampler: {problem['msg'].lower()}, got {problem['input']!r}"
             ) from error
 
     def cost(self, prompt_tokens: int, response_tokens: int) -> float | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
 from turnwise.agents.errors import RequestFailed, SamplerError
 from turnwise.agents.samplers.background import BackgroundLoop
-from turnwise.agents.samplers.base import Completion, Request, SamplerSettings
+from turnwise.agents.samplers.base import Completion, Request, Sampler, SamplerSettings
 from turnwise.agents.samplers.openai.client import DEFAULT_URL, ApiKey, OpenAIClient, base_url
 from turnwise.agents.samplers.openai.options import OpenAIOptions
 from turnwise.agents.trajectory import Extra
@@ -20,10 +21,8 @@ BYTES_BESIDE = 8 << 20
 """Most bytes of an answer beside those: reasoning that no limit counts, and what a gateway adds."""
 
 
-class ServedModel:
+class ServedModel(Sampler):
     """Base of the samplers of the OpenAI API; subclasses define `_answer`."""
-
-    tokenizer: Any = None
 
     def __init__(self, settings: SamplerSettings, options: OpenAIOptions) -> None:
         """Read the key and open the connections; no request is sent.
@@ -33,7 +32,7 @@ class ServedModel:
         """
         if settings.concurrency < 1:
             raise SamplerError(f"concurrency must be >= 1, got {settings.concurrency}")
-        self.options, self.version = options, 0
+        self.options = options
         self.context = settings.context
         self._model = options.model or settings.model
         self._background = BackgroundLoop("turnwise-openai")
@@ -61,9 +60,6 @@ class ServedModel:
         """
         return await self._background.run(self._answer(request))
 
-    def forget(self, episode: str) -> None:
-        """Do nothing: nothing is kept for an episode."""
-
     def close(self) -> None:
         """Cancel requests in progress and close the connections; a second call does nothing."""
         try:
@@ -76,16 +72,16 @@ class ServedModel:
         """Return model and URL."""
         return f"{type(self).__name__}({self._model!r} at {self.url})"
 
-    async def _answer(self, request: Request) -> Completion:
-        raise NotImplementedError(f"{type(self).__name__} must define _answer()")
+    @abstractmethod
+    async def _answer(self, request: Request) -> Completion: ...
 
     async def _name(self) -> str:
         """Return the model's name: the given one, or that of the server's only model."""
         if not self._model:
-            names = [one["id"] for one in await self._client.models()]
+            names = [model["id"] for model in await self._client.models()]
             if len(names) != 1:
-                found = ", ".join(names) or "none"
-                raise SamplerError(f"{self.url}: name one of its models as openai:MODEL@URL; it has: {found}")
+                listed = ", ".join(names) or "none"
+                raise SamplerError(f"{self.url}: name one of its models as openai:MODEL@URL; it has: {listed}")
             self._model = names[0]
         return self._model
 
@@ -96,11 +92,11 @@ class ServedModel:
         """Return the tokens of a request, as the server counted them, and its cost."""
         if not isinstance(usage, Mapping):
             return {}
-        given, sampled = usage.get("prompt_tokens"), usage.get("completion_tokens")
-        if not isinstance(given, int) or not isinstance(sampled, int):
+        prompt, sampled = usage.get("prompt_tokens"), usage.get("completion_tokens")
+        if not isinstance(prompt, int) or not isinstance(sampled, int):
             return {}
-        cost = self.options.cost(given, sampled)
-        counts: dict[str, Extra] = {"prompt_tokens": given, "response_tokens": sampled}
+        cost = self.options.cost(prompt, sampled)
+        counts: dict[str, Extra] = {"prompt_tokens": prompt, "response_tokens": sampled}
         return counts if cost is None else {**counts, "request_cost": cost}
 
 

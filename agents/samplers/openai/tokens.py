@@ -13,6 +13,7 @@ from typing import Any
 
 from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
 from turnwise.agents.models.tokenization import answer_text, codec_of
+from turnwise.agents.models.weights import Weights
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, Tokenizer
 from turnwise.agents.samplers.openai.answers import failure_in
 from turnwise.agents.samplers.openai.options import OpenAIOptions
@@ -30,6 +31,8 @@ PROBE = "Look at 12 mugs: naïve, 你好, <b>x</b>.\n\tEnd"
 
 class OpenAITokens(ServedModel):
     """Samples token ids from a server, and their log-probabilities."""
+
+    tokenizer: Tokenizer
 
     def __init__(self, settings: SamplerSettings, options: OpenAIOptions, tokenizer: Tokenizer) -> None:
         """Ask the server for its model, and compare the tokenizers.
@@ -59,12 +62,12 @@ class OpenAITokens(ServedModel):
             self.close()
             raise
 
-    async def load(self, weights: Any, version: int) -> None:
+    async def use(self, weights: Weights, version: int) -> None:
         """Let the server read new weights, and drop its prefix cache.
 
         Args:
-            weights: a torch module or named tensors, which are written to a temporary folder; or a Hugging Face folder
-                or a folder with a LoRA adapter, on a disk that the server reads as well.
+            weights: a module or named tensors, which are written to a temporary folder; or a folder on a disk that the
+                server reads as well.
             version: version of the new weights.
 
         Raises:
@@ -185,7 +188,7 @@ class OpenAITokens(ServedModel):
     async def _meet(self) -> None:
         """Find the model and its context, and compare the tokenizers."""
         name = await self._name()
-        models = {one["id"]: one for one in await self._client.models()}
+        models = {model["id"]: model for model in await self._client.models()}
         if models and name not in models:
             raise EngineFailed(f"{self.url} has no model {name!r}{suggest(name, list(models))}")
         length = models.get(name, {}).get("max_model_len")

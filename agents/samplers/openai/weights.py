@@ -11,17 +11,17 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from turnwise.agents.errors import EngineFailed, SamplerError
-from turnwise.agents.models.lora_folders import is_adapter, save_adapter
+from turnwise.agents.models.lora_folders import save_adapter
+from turnwise.agents.models.weights import Weights, WeightSource
 from turnwise.agents.samplers.openai.client import OpenAIClient
 from turnwise.agents.samplers.openai.options import OpenAIOptions
 from turnwise.agents.samplers.weight_files import new_folder, write_tensors
-from turnwise.agents.samplers.weights import has_adapter
 
 __all__ = ["ServedWeights"]
 
@@ -44,26 +44,28 @@ class ServedWeights:
         self._adapter = ""
         self._name = f"turnwise-{uuid4().hex[:8]}"  # a server may still have adapters of others, under their names
 
-    async def load(self, weights: Any, version: int) -> str:
+    async def load(self, weights: Weights, version: int) -> str:
         """Load new weights, and return the name of their adapter; "" for a whole model.
 
         Args:
-            weights: a torch module, named tensors, a Hugging Face folder or a folder with a LoRA adapter.
+            weights: of a module, of named tensors or in a folder; an adapter's as well.
             version: part of the adapter's name, since a server keeps an adapter under a name as it was.
 
         Raises:
             EngineFailed: the server lacks the interface, or cannot load the weights.
             SamplerError: the weights cannot be written.
         """
-        if isinstance(weights, Path):
-            load = self._load_adapter if is_adapter(weights) else self._load_folder
-            await load(weights.resolve(), version)
-        elif self._options.adapters and has_adapter(weights):
-            await self._load_written(weights, version, self._load_adapter, save_adapter, {})
+        source = weights.source
+        if weights.adapter_folder is not None:
+            await self._load_adapter(weights.adapter_folder.resolve(), version)
+        elif isinstance(source, Path):
+            await self._load_folder(source.resolve(), version)
+        elif self._options.adapters and weights.has_adapter:
+            await self._load_written(source, version, self._load_adapter, save_adapter, {})
         else:
-            tensors = weights.values() if isinstance(weights, Mapping) else weights.parameters()
+            tensors = source.values() if isinstance(source, Mapping) else source.parameters()
             shapes = {str(number): tuple(tensor.shape) for number, tensor in enumerate(tensors)}
-            await self._load_written(weights, version, self._load_folder, write_tensors, shapes)
+            await self._load_written(source, version, self._load_folder, write_tensors, shapes)
         answer = await self._command(self._client.root + "/reset_prefix_cache", {}, WEIGHTS)
         if answer.get("success") is False:
             raise EngineFailed(f"{self._client.root}/reset_prefix_cache failed: requests are still running")
@@ -71,9 +73,9 @@ class ServedWeights:
 
     async def _load_written(
         self,
-        weights: Any,
+        weights: WeightSource,
         version: int,
-        load: Any,
+        load: Callable[[Path, int], Awaitable[None]],
         write: Callable[[Any, Path], None],
         shapes: Mapping[str, tuple[int, ...]],
     ) -> None:

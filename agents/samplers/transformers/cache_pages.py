@@ -88,7 +88,7 @@ class PageTable:
         sequence.used = self.passes
         sequence.busy = True  # while room is made
         self._trim(sequence, common_prefix(sequence.tokens, prompt, len(prompt) - 1))
-        others = sum(one.busy for one in self.sequences.values()) - 1
+        others = sum(other.busy for other in self.sequences.values()) - 1
         # Every running sequence may soon need a page more; without a reserve, the newest would be stopped again.
         missing = self.count(len(prompt)) - len(sequence.pages)
         sequence.busy = self._make_room(missing, others if self._grows else 0, patient=others > 0)
@@ -150,9 +150,9 @@ class PageTable:
         if free >= pages + reserve or pages <= 0:
             return True
         paused = [
-            (name, len(one.pages))
-            for name, one in self.sequences.items()
-            if not one.busy and (not patient or self.passes - one.used >= RECENT)
+            (name, len(sequence.pages))
+            for name, sequence in self.sequences.items()
+            if not sequence.busy and (not patient or self.passes - sequence.used >= RECENT)
         ]
         if free + sum(size for _, size in paused) < pages + reserve:
             return False

@@ -116,13 +116,13 @@ class CachedDecoder(Decoder):
             self.counts.reused += copy.shared
             del copy.row.new[: copy.shared]
         self._passes([copy.row for copy in seconds], parts, order)
-        place = {index: at for at, index in enumerate(order)}
+        position = {index: at for at, index in enumerate(order)}
         for copy in copies:
             self._copy_prefix(copy.leader.sequence, copy.shared, copy.row.sequence)
             self.counts.reused += copy.shared
-            place[copy.row.index] = place[copy.leader.index]
+            position[copy.row.index] = position[copy.leader.index]
         out = torch.cat(parts) if len(parts) > 1 else parts[0]
-        taken = [place[index] for index in range(len(batch))]
+        taken = [position[index] for index in range(len(batch))]
         return out if taken == list(range(len(order))) else out[taken]
 
     def pause(self, episode: str) -> None:
@@ -155,10 +155,10 @@ class CachedDecoder(Decoder):
         """Compute the new tokens of rows, and append logits and indices; very long ones take several passes."""
         for row in rows:
             while len(row.new) > PREFILL_TOKENS:
-                rest = row.new[PREFILL_TOKENS:]
+                remaining = row.new[PREFILL_TOKENS:]
                 del row.new[PREFILL_TOKENS:]
                 self._pass([row])
-                row.new = rest
+                row.new = remaining
         for group in pass_groups(rows):
             parts.append(self._pass(group))
             order += [row.index for row in group]
@@ -171,12 +171,12 @@ class CachedDecoder(Decoder):
         positions = np.zeros((size, longest), dtype=np.int64)
         columns, pages, where = [], [], []
         length = 1
-        for place, row in zip(at, group, strict=True):
+        for index, row in zip(at, group, strict=True):
             start, count = len(row.sequence.tokens), len(row.new)
             span = np.arange(start, start + count)
             # Aligned to the right, so that the last column holds the last token of every row.
-            ids[place, longest - count :] = row.new
-            positions[place, longest - count :] = span
+            ids[index, longest - count :] = row.new
+            positions[index, longest - count :] = span
             where.append(span % self.width)
             pages.append(np.array(row.sequence.pages)[span // self.width])
             columns.append(np.arange(longest - count, longest))
@@ -211,19 +211,19 @@ class CachedDecoder(Decoder):
         if view is not None:
             return DenseAccess(new, view, length)
         table = np.zeros((len(group), self._table.count(length)), dtype=np.int64)
-        for place, row in enumerate(group):
+        for index, row in enumerate(group):
             held = row.sequence.pages[: table.shape[1]]
-            table[place, : len(held)] = held
+            table[index, : len(held)] = held
         return DenseAccess(new, torch.from_numpy(table).to(new.device), length)
 
     def _forward(self, ids: np.ndarray, positions: np.ndarray, access: DenseAccess | PagedAccess) -> torch.Tensor:
         device = self.model.device
         self.last_access = access
         self._cache.prepare(access)
-        place = torch.from_numpy(positions).to(device)
+        position_ids = torch.from_numpy(positions).to(device)
         inputs = {
             "input_ids": torch.from_numpy(ids).to(device),
-            "position_ids": place,
+            "position_ids": position_ids,
             self._cache_name: self._cache,
             "use_cache": True,
             **self._last_only,
@@ -233,7 +233,7 @@ class CachedDecoder(Decoder):
                 return self._call(**inputs).logits[:, -1]  # type: ignore[no-any-return]
         # Position p attends to columns j <= p. Padding has position 0 and attends to column 0: attending to nothing
         # would give 0 / 0.
-        seen = torch.arange(access.length, device=device) <= place[:, None, :, None]
+        seen = torch.arange(access.length, device=device) <= position_ids[:, None, :, None]
         hidden = torch.full((), torch.finfo(self.model.dtype).min, dtype=self.model.dtype, device=device)
         mask = torch.where(seen, torch.zeros_like(hidden), hidden)
         with attention_of(self.model, self._attention):

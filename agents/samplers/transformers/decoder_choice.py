@@ -190,12 +190,12 @@ def _probe(model: Any, paged: bool, attention: str) -> tuple[str | None, int]:
                 cached.extend("a", len(long))
                 cached.extend("b", len(short))
                 batch = [("a", long), ("b", short)]
-                found, right = cached.logits(batch).float(), uncached.logits(batch).float()
+                logits, right = cached.logits(batch).float(), uncached.logits(batch).float()
                 possible = right.isfinite()  # a model may give tokens that it never says a logit of -inf
-                if not torch.equal(possible, found.isfinite()):
+                if not torch.equal(possible, logits.isfinite()):
                     return "its logits with the cache are not finite where those without are", 1
                 scale = float(right[possible].abs().max()) + 1e-6
-                error = float((found - right)[possible].abs().max()) / scale
+                error = float((logits - right)[possible].abs().max()) / scale
                 if not error < (1e-3 if model.dtype == torch.float32 else 5e-2):
                     return f"its logits with the cache have a relative error of {error:.1e}", 1
                 if paged and getattr(cached.last_access, "calls", layers) != layers:

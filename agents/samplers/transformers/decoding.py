@@ -97,7 +97,7 @@ class UncachedDecoder(Decoder):
         by_length: dict[int, list[int]] = {}
         for index, (_, ids) in enumerate(batch):
             by_length.setdefault(len(ids), []).append(index)
-        place = {index: at for at, index in enumerate(index for indices in by_length.values() for index in indices)}
+        position = {index: at for at, index in enumerate(index for indices in by_length.values() for index in indices)}
         parts = []
         for indices in by_length.values():
             block = torch.tensor([batch[index][1] for index in indices], device=self.model.device)
@@ -105,4 +105,4 @@ class UncachedDecoder(Decoder):
                 parts.append(self._call(input_ids=block, use_cache=False, **self._last_only).logits[:, -1])
             self.counts.passes += 1
             self.counts.prefilled += block.numel()
-        return torch.cat(parts)[[place[index] for index in range(len(batch))]]
+        return torch.cat(parts)[[position[index] for index in range(len(batch))]]

@@ -10,7 +10,7 @@ import torch
 
 from turnwise.agents.errors import SamplerError
 from turnwise.agents.models.lora_folders import merge
-from turnwise.agents.samplers.weights import has_adapter, named_tensors, require_plain_adapter
+from turnwise.agents.models.weights import WeightSource, has_adapter, named_tensors, require_plain_adapter
 
 
 def copy_model(model: Any, device: torch.device, dtype: torch.dtype) -> Any:
@@ -41,7 +41,7 @@ def copy_model(model: Any, device: torch.device, dtype: torch.dtype) -> Any:
     return twin
 
 
-def fill_model(model: Any, weights: Any) -> None:
+def fill_model(model: Any, weights: WeightSource) -> None:
     """Copy weights into a model, after checking that all of them are there and fit.
 
     Args:
@@ -61,22 +61,22 @@ def fill_model(model: Any, weights: Any) -> None:
                 own[name].copy_(tensor)
 
 
-def _tensors(weights: Any) -> Iterator[tuple[str, torch.Tensor]]:
+def _tensors(weights: WeightSource) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield named tensors; adapters are merged again at each use, since a merged copy may not fit into memory."""
     yield from named_tensors(weights)
 
 
-def _check(own: dict[str, torch.Tensor], given: dict[str, tuple[int, ...]]) -> None:
-    places = {own[name].data_ptr() for name in given if name in own}
-    missing = [name for name, tensor in own.items() if name not in given and tensor.data_ptr() not in places]
-    unknown = [name for name in given if name not in own]
-    other = [name for name, shape in given.items() if name in own and shape != tuple(own[name].shape)]
+def _check(own: dict[str, torch.Tensor], shapes: dict[str, tuple[int, ...]]) -> None:
+    places = {own[name].data_ptr() for name in shapes if name in own}
+    missing = [name for name, tensor in own.items() if name not in shapes and tensor.data_ptr() not in places]
+    unknown = [name for name in shapes if name not in own]
+    other = [name for name, shape in shapes.items() if name in own and shape != tuple(own[name].shape)]
     problems = [
-        f"{len(names)} {what}, the first is {names[0]}"
-        for names, what in ((missing, "tensors are missing"), (unknown, "are unknown to the model"))
+        f"{len(names)} {problem}, the first is {names[0]}"
+        for names, problem in ((missing, "tensors are missing"), (unknown, "are unknown to the model"))
         if names
     ]
     if other:
-        problems.append(f"{other[0]} has shape {list(given[other[0]])}, expected {list(own[other[0]].shape)}")
+        problems.append(f"{other[0]} has shape {list(shapes[other[0]])}, expected {list(own[other[0]].shape)}")
     if problems:
         raise SamplerError(f"the new weights do not fit the sampler's model: {'; '.join(problems)}")

@@ -77,8 +77,8 @@ class PagedAccess:
     def mask(self, index: int, window: int | None, groups: int, dtype: torch.dtype) -> torch.Tensor:
         """Return the additive mask of a part, [P, 1, 1 or groups * L, columns]."""
         key = (index, window, groups, dtype)
-        found = self._masks.get(key)
-        if found is None:
+        mask = self._masks.get(key)
+        if mask is None:
             part = self.parts[index]
             columns = self.width * (1 if isinstance(part.pages, slice) or part.pages.ndim == 1 else part.pages.shape[1])
             at = torch.arange(columns, device=part.held.device)
@@ -87,8 +87,8 @@ class PagedAccess:
                 asks = self._positions() if part.rows is None else self._positions()[part.rows]
                 seen = seen & (asks[:, None, :, None] - (part.first[:, None, None, None] + at) < window)
                 seen = seen.repeat(1, 1, groups, 1)
-            found = self._masks[key] = _additive(seen, dtype)
-        return found
+            mask = self._masks[key] = _additive(seen, dtype)
+        return mask
 
     def own_mask(self, window: int | None, dtype: torch.dtype) -> torch.Tensor | None:
         """Return the additive mask [B, 1, L, L] between the new tokens; None if they are simply causal."""
@@ -138,8 +138,8 @@ def make_access(
     pages = None
     if flash:
         filled = np.zeros((len(rows), most), dtype=np.int32)
-        for place, (held, _, _) in enumerate(rows):
-            filled[place, : len(held[:most])] = held[:most]
+        for index, (held, _, _) in enumerate(rows):
+            filled[index, : len(held[:most])] = held[:most]
         pages = torch.from_numpy(filled).to(device)
     return PagedAccess(
         new,
@@ -156,8 +156,8 @@ def make_access(
 
 def _joined(rows: list[tuple[list[int], int, int]], reach: np.ndarray, most: int, device: torch.device) -> Part:
     pages = np.zeros((len(rows), most), dtype=np.int64)
-    for place, (held, _, _) in enumerate(rows):
-        pages[place, : len(held[:most])] = held[:most]
+    for index, (held, _, _) in enumerate(rows):
+        pages[index, : len(held[:most])] = held[:most]
     return Part(_to(pages, device), None, _to(np.zeros_like(reach), device), _to(reach, device))
 
 
@@ -183,14 +183,14 @@ def _views(
         total = 0
         for low, high in itertools.pairwise(bounds):
             lowest, size = int(pages[low]), int(pages[high - 1] - pages[low]) + 1
-            place = pages[low:high] - lowest
+            offsets = pages[low:high] - lowest
             columns = []
             for column, blank in ((owner, 0), (first, 0), (held, 1)):
                 full = np.full(size, blank, dtype=np.int64)
-                full[place] = column[low:high]
+                full[offsets] = column[low:high]
                 columns.append(_to(full, device))
             parts.append(Part(slice(lowest, lowest + size), *columns))
-            entry[low:high] = total + place
+            entry[low:high] = total + offsets
             total += size
     table = np.full((len(rows), int(needed.max())), -1, dtype=np.int64)
     table[owner, first // width] = entry
@@ -292,8 +292,8 @@ def _read(block: torch.Tensor, pages: slice | torch.Tensor) -> torch.Tensor:
 
 def _combine(access: PagedAccess, results: list[Result], own: Result | None) -> torch.Tensor:
     """Return the attention [B, heads, L, size] to all entries of each row, and to its new tokens."""
-    out = results[0][0] if len(results) == 1 else torch.cat([one for one, _ in results])
-    total = results[0][1] if len(results) == 1 else torch.cat([one for _, one in results])
+    out = results[0][0] if len(results) == 1 else torch.cat([part for part, _ in results])
+    total = results[0][1] if len(results) == 1 else torch.cat([part for _, part in results])
     table = access.table
     if own is None and table.shape[1] == 1:
         return out.index_select(0, table[:, 0])

@@ -61,7 +61,9 @@ def _share_prefixes(rows: list[NewRow]) -> list[PrefixCopy]:
     leaders: list[NewRow] = []
     copies: list[PrefixCopy] = []
     for row in rows:
-        shared, best = max(((shared_length(one.new, row.new), k) for k, one in enumerate(leaders)), default=(0, 0))
+        shared, best = max(
+            ((shared_length(leader.new, row.new), k) for k, leader in enumerate(leaders)), default=(0, 0)
+        )
         if shared and shared >= len(row.new) // 4:
             copies.append(PrefixCopy(row, leaders[best], shared))
         else:

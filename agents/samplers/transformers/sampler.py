@@ -14,17 +14,16 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from turnwise.agents.errors import RequestFailed, SamplerError
-from turnwise.agents.models.lora_folders import is_adapter
 from turnwise.agents.models.model_folder import dtype_of, find_model, load_model, load_tokenizer
 from turnwise.agents.models.tokenization import answer_text, exact_decoder
-from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, Tokenizer
+from turnwise.agents.models.weights import Weights, has_adapter
+from turnwise.agents.samplers.base import Completion, Request, Sampler, SamplerSettings, Tokenizer
 from turnwise.agents.samplers.token_requests import check_prompt, check_sampling, end_tokens, stop_strings
 from turnwise.agents.samplers.transformers.decoder_choice import (
     check_attention,
@@ -36,7 +35,6 @@ from turnwise.agents.samplers.transformers.decoder_choice import (
 from turnwise.agents.samplers.transformers.decoding import DecodingCounts
 from turnwise.agents.samplers.transformers.module_copy import copy_model, fill_model
 from turnwise.agents.samplers.transformers.token_sampling import sample_tokens, stream_key, uniforms
-from turnwise.agents.samplers.weights import has_adapter
 from turnwise.agents.trajectory import version_switches
 
 QUIET_ROUNDS = 3
@@ -66,7 +64,7 @@ class _Generation:
     versions: list[int] = field(default_factory=list)
 
 
-class TransformersSampler:
+class TransformersSampler(Sampler):
     """Samples from a transformers causal language model on CPU or CUDA, in batches, with a KV cache for each episode.
 
     The cache of an episode is kept between turns, up to the first token in which the next prompt differs. A prompt that
@@ -76,6 +74,9 @@ class TransformersSampler:
     the cache (recurrent states, attention functions of their own) compute every sequence from its beginning, which is
     correct but slow; `uncached_reason` says why.
     """
+
+    tokenizer: Tokenizer
+    context: int
 
     def __init__(
         self,
@@ -120,17 +121,17 @@ class TransformersSampler:
             raise SamplerError(f"context must be >= 2{limit}, got {context}")
         if memory < 0:
             raise SamplerError(f"memory must be >= 0 GiB, got {memory}")
-        wanted, kind = torch.device(device), dtype_of(dtype) if dtype else model.dtype
-        check_attention(attention, wanted)
+        target, kind = torch.device(device), dtype_of(dtype) if dtype else model.dtype
+        check_attention(attention, target)
         if compile:
-            check_compile(wanted)
-        elsewhere = wanted.type != model.device.type or wanted.index not in (None, model.device.index)
+            check_compile(target)
+        elsewhere = target.type != model.device.type or target.index not in (None, model.device.index)
         if elsewhere or kind != model.dtype:
-            model = copy_model(model, wanted, kind)
-        self._model = model.eval()
-        self._tokenizer, self._decode = tokenizer, exact_decoder(tokenizer)
-        self._context = int(context or most or 1024)
-        self._version = version
+            model = copy_model(model, target, kind)
+        self._model = self.module = model.eval()
+        self.tokenizer, self._decode = tokenizer, exact_decoder(tokenizer)
+        self.context = int(context or most or 1024)
+        self.version = version
         self._concurrency = concurrency
         self._ends = end_tokens(tokenizer, getattr(getattr(model, "generation_config", None), "eos_token_id", None))
         self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
@@ -138,7 +139,7 @@ class TransformersSampler:
         self._decoder, self.uncached_reason = make_decoder(
             model.get_base_model() if hasattr(model, "get_base_model") else model,  # without peft's wrapper
             concurrency=concurrency,
-            context=self._context,
+            context=self.context,
             memory=self._memory,
             attention=attention,
             compile=compile,
@@ -150,26 +151,6 @@ class TransformersSampler:
         self._passed = 0
         self._worker: asyncio.Task[None] | None = None
         self._closed = False
-
-    @property
-    def version(self) -> int:
-        """Version of the weights in use."""
-        return self._version
-
-    @property
-    def module(self) -> Any:
-        """The model that is sampled from; it is the one that was given, unless device or type differ."""
-        return self._model
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """The model's tokenizer."""
-        return self._tokenizer
-
-    @property
-    def context(self) -> int:
-        """Most tokens of prompt and response together."""
-        return self._context
 
     @property
     def counts(self) -> DecodingCounts:
@@ -193,7 +174,7 @@ class TransformersSampler:
             request,
             asyncio.get_running_loop().create_future(),
             list(request.prompt),
-            min(request.max_tokens, self._context - len(request.prompt)),
+            min(request.max_tokens, self.context - len(request.prompt)),
             stream_key(request.seed, request.turn),
         )
         self._wake()
@@ -252,13 +233,12 @@ class TransformersSampler:
         self._waiting += self._held
         self._held.clear()
 
-    async def load(self, weights: Any, version: int) -> None:
+    async def use(self, weights: Weights, version: int) -> None:
         """Use new weights from now on, and drop every cache.
 
         Args:
-            weights: the module that is sampled from (nothing is copied), or another module of the same shapes, named
-                tensors, a Hugging Face folder, or a folder with a LoRA adapter, whose base is read as well (copied to
-                this sampler's type and device).
+            weights: of the module that is sampled from (nothing is copied), or others of the same shapes, which are
+                copied to this sampler's type and device; of an adapter in a folder, the base is read as well.
             version: version of the new weights.
 
         Raises:
@@ -270,13 +250,12 @@ class TransformersSampler:
         if self._waiting or self._active:
             count = len(self._waiting) + len(self._active)
             raise SamplerError(f"new weights cannot be loaded while {count} requests are in progress")
-        if weights is not self._model:
+        if weights.source is not self._model:
             if has_adapter(self._model):
                 raise SamplerError("a model with an adapter that is shared with training takes no other weights")
-            if isinstance(weights, Path) and is_adapter(weights):
-                weights = load_model(weights)  # with its base
-            fill_model(self._model, weights)
-        self._version = version
+            folder = weights.adapter_folder
+            fill_model(self._model, weights.source if folder is None else load_model(folder))  # with its base
+        self.version = version
         self._decoder.reset()
 
     def close(self) -> None:
@@ -293,7 +272,7 @@ class TransformersSampler:
         """Refuse an invalid request before it joins a batch."""
         if self._closed:
             raise SamplerError("the sampler is closed")
-        check_prompt(request, context=self._context, vocabulary=self._vocabulary)
+        check_prompt(request, context=self.context, vocabulary=self._vocabulary)
         check_sampling(request)
         self._check_memory(request)
         running = self._running.get(request.episode)
@@ -306,7 +285,7 @@ class TransformersSampler:
     def _check_memory(self, request: Request) -> None:
         """Refuse a request that the cache could not hold even if it were alone."""
         capacity = self._decoder.capacity
-        tokens = min(len(request.prompt) + request.max_tokens, self._context)
+        tokens = min(len(request.prompt) + request.max_tokens, self.context)
         if capacity is not None and tokens > capacity:
             raise RequestFailed(
                 f"episode {request.episode}: prompt and response may have {tokens} tokens, but the memory of the KV "
@@ -379,18 +358,18 @@ class TransformersSampler:
         if not self._decoder.fits([(item.request.episode, item.ids) for item in waiting]):
             # Episodes that the cache knows come first: the pages that others would take from them are computed already.
             waiting = sorted(waiting, key=lambda item: not self._decoder.holds(item.request.episode))
-        kept: list[_Generation] = []
+        remaining: list[_Generation] = []
         for at, item in enumerate(waiting):
             if len(self._active) >= self._concurrency:
-                kept += waiting[at:]
+                remaining += waiting[at:]
                 break
             # When one finds no room, none that is new goes ahead of it, or a long prompt would wait for ever.
-            overtakes = bool(kept) and not self._decoder.holds(item.request.episode)
+            overtakes = bool(remaining) and not self._decoder.holds(item.request.episode)
             if overtakes or not self._decoder.begin(item.request.episode, item.ids):
-                kept.append(item)
+                remaining.append(item)
             else:
                 self._active.append(item)
-        self._waiting = kept
+        self._waiting = remaining
 
     def _extend(self) -> list[_Generation]:
         """Make room for the next token of every request, the oldest first; the newest are stopped if there is none."""
@@ -424,7 +403,7 @@ class TransformersSampler:
             item.ids.append(token)
             item.tokens.append(token)
             item.logprobs.append(logprob)
-            item.versions.append(self._version)
+            item.versions.append(self.version)
             if not self._finish(item):
                 continuing.append(item)
         self._active = continuing
@@ -463,7 +442,7 @@ class TransformersSampler:
     def _fail(self, error: Exception) -> None:
         """Raise the error for every request of the batch and reset the caches, which may hold half a pass."""
         if isinstance(error, FloatingPointError):
-            error = SamplerError(f"{error} (version {self._version}): the weights have diverged")
+            error = SamplerError(f"{error} (version {self.version}): the weights have diverged")
         for item in self._active:
             if not item.future.done():
                 item.future.set_exception(error)

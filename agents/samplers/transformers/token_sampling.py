@@ -132,11 +132,11 @@ def _nucleus(logprobs: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
     if logprobs.shape[1] > LARGE:
         ordered, order = logprobs.topk(HEAD, dim=-1)
         if bool((ordered.double().exp().sum(dim=-1) > top_p.double() + 1e-6).all()):
-            kept = torch.full_like(logprobs, -torch.inf)
-            return kept.scatter_(1, order, torch.log_softmax(_keep(ordered, top_p), dim=-1))
+            nucleus = torch.full_like(logprobs, -torch.inf)
+            return nucleus.scatter_(1, order, torch.log_softmax(_keep(ordered, top_p), dim=-1))
     ordered, order = logprobs.sort(dim=-1, descending=True, stable=True)
-    kept = torch.empty_like(logprobs).scatter_(1, order, _keep(ordered, top_p))
-    return torch.log_softmax(kept, dim=-1)
+    nucleus = torch.empty_like(logprobs).scatter_(1, order, _keep(ordered, top_p))
+    return torch.log_softmax(nucleus, dim=-1)
 
 
 def _keep(ordered: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:

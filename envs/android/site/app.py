@@ -23,13 +23,14 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib import resources
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from turnwise.envs.android.site.inputs import read_input
 from turnwise.envs.android.site.player import Choice, NotNow, PhonePlayer, catalogue
+from turnwise.envs.android.values import JsonObject
 from turnwise.envs.errors import EnvError
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ _HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_Handler = Callable[[PhonePlayer, Mapping[str, Any]], Any]
+_Handler = Callable[[PhonePlayer, JsonObject], object]
 
 
 def create_app(player: PhonePlayer) -> FastAPI:
@@ -81,11 +82,11 @@ def create_app(player: PhonePlayer) -> FastAPI:
     app.state.player, app.state.max_body = player, _MAX_BODY
     files = _files()
 
-    def respond(status: int, content: bytes | Mapping[str, Any], kind: str = "application/json") -> Response:
+    def respond(status: int, content: bytes | JsonObject, kind: str = "application/json") -> Response:
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
         return Response(body, status_code=status, media_type=kind, headers=_HEADERS)
 
-    def guarded(answer: Callable[[Request], Any]) -> Callable[[Request], Any]:
+    def guarded(answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
         async def respond_to(request: Request) -> Response:
             try:
                 response: Response = await answer(request)
@@ -98,7 +99,7 @@ def create_app(player: PhonePlayer) -> FastAPI:
 
         return respond_to
 
-    def action(handler: _Handler) -> Callable[[Request], Any]:
+    def action(handler: _Handler) -> Callable[[Request], Awaitable[Response]]:
         async def change(request: Request) -> Response:
             fields = await _fields(request)
             result = await run_in_threadpool(handler, player, fields)
@@ -128,9 +129,9 @@ def create_app(player: PhonePlayer) -> FastAPI:
             while not _closing(request):
                 if player.stirred:
                     await run_in_threadpool(player.watch)
-                now = (player.version, player.adb.clients)
-                if now != shown:
-                    shown, waited = now, 0.0
+                version = (player.version, player.adb.clients)
+                if version != shown:
+                    shown, waited = version, 0.0
                     status = await run_in_threadpool(player.status)
                     yield f"data: {json.dumps(status)}\n\n".encode()
                 elif waited > _SILENCE:
@@ -158,15 +159,15 @@ def _closing(request: Request) -> bool:
 def _files() -> dict[str, tuple[str, bytes]]:
     """Return type and content of the files by path."""
     page = resources.files("turnwise.envs.android.site") / "page"
-    found = {f"/{file.name}": file for file in page.iterdir() if file.name.rpartition(".")[2] in _TYPES}
-    found["/"] = found.pop("/index.html")
+    files = {f"/{file.name}": file for file in page.iterdir() if file.name.rpartition(".")[2] in _TYPES}
+    files["/"] = files.pop("/index.html")
     if find_spec("font_roboto") is not None:
         folder = resources.files("font_roboto") / "files"
-        found |= {f"/{name}": folder / name for name in _FONTS if (folder / name).is_file()}
-    return {path: (_TYPES[file.name.rpartition(".")[2]], file.read_bytes()) for path, file in found.items()}
+        files |= {f"/{name}": folder / name for name in _FONTS if (folder / name).is_file()}
+    return {path: (_TYPES[file.name.rpartition(".")[2]], file.read_bytes()) for path, file in files.items()}
 
 
-async def _fields(request: Request) -> Mapping[str, Any]:
+async def _fields(request: Request) -> JsonObject:
     try:
         fields = json.loads(await request.body() or b"{}")
     except (ValueError, RecursionError):
@@ -179,7 +180,7 @@ async def _fields(request: Request) -> Mapping[str, Any]:
 # What is done for each request
 
 
-def _choice(fields: Mapping[str, Any]) -> Choice:
+def _choice(fields: JsonObject) -> Choice:
     seed, apps = fields.get("seed"), fields.get("apps", [])
     texts = {name: fields.get(name, default) for name, default in (("split", "train"), ("template", ""))}
     if isinstance(seed, bool) or not (seed is None or isinstance(seed, int)):
@@ -189,7 +190,7 @@ def _choice(fields: Mapping[str, Any]) -> Choice:
     return Choice(**texts, seed=seed, apps=tuple(apps), free=fields.get("free") is True)
 
 
-def _text(fields: Mapping[str, Any]) -> str:
+def _text(fields: JsonObject) -> str:
     text = fields.get("text")
     if not isinstance(text, str):
         raise NotNow("text must be a text")

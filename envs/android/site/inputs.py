@@ -82,41 +82,41 @@ def read_input(fields: object) -> Input:
     return Input(kind, text=text, **numbers)
 
 
-def _whole(fields: Mapping[Any, Any], name: str) -> int:
+def _whole(fields: Mapping[str, object], name: str) -> int:
     value = fields.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 1e6:
         raise BadInput(f"{name} must be a number of pixels or milliseconds, got {str(value)[:40]!r}")
     return round(value)
 
 
-def placed(given: Input, phone: Phone, elements: list[ScreenElement]) -> Input:
+def placed(user_input: Input, phone: Phone, elements: list[ScreenElement]) -> Input:
     """Return an input with its points on the screen; a scroll starts beside sliders."""
     width, height = phone.size
 
     def on(x: int, y: int) -> tuple[int, int]:
         return min(max(x, 0), width - 1), min(max(y, 0), height - 1)
 
-    (x, y), (x2, y2) = on(given.x, given.y), on(given.x2, given.y2)
-    if given.kind == "scroll":
-        by = given.y2 - given.y
+    (x, y), (x2, y2) = on(user_input.x, user_input.y), on(user_input.x2, user_input.y2)
+    if user_input.kind == "scroll":
+        by = user_input.y2 - user_input.y
         y = min(max(y, height // 4), 3 * height // 4)
         if any(element.kind == "slider" and element.node.contains(x, y) for element in elements):
             x = 8
         x2, y2 = on(x, y + by)
-    return Input(given.kind, x, y, x2, y2, given.text, given.milliseconds)
+    return Input(user_input.kind, x, y, x2, y2, user_input.text, user_input.milliseconds)
 
 
-def do(phone: Phone, given: Input) -> None:
+def do(phone: Phone, user_input: Input) -> None:
     """Do an input on a phone."""
-    if given.kind == "tap":
-        phone.tap(given.x, given.y)
-    elif given.kind == "long_press":
-        phone.long_press(given.x, given.y)
-    elif given.kind == "swipe":
-        phone.swipe(given.x, given.y, given.x2, given.y2, given.milliseconds)
-    elif given.kind == "scroll" and abs(given.vertical) >= _STILL:
-        phone.swipe(given.x, given.y, given.x2, given.y2)
-    elif given.kind == "text":
-        phone.text(given.text)
-    elif given.kind == "key":
-        phone.key(*KEYS[given.text])
+    if user_input.kind == "tap":
+        phone.tap(user_input.x, user_input.y)
+    elif user_input.kind == "long_press":
+        phone.long_press(user_input.x, user_input.y)
+    elif user_input.kind == "swipe":
+        phone.swipe(user_input.x, user_input.y, user_input.x2, user_input.y2, user_input.milliseconds)
+    elif user_input.kind == "scroll" and abs(user_input.vertical) >= _STILL:
+        phone.swipe(user_input.x, user_input.y, user_input.x2, user_input.y2)
+    elif user_input.kind == "text":
+        phone.text(user_input.text)
+    elif user_input.kind == "key":
+        phone.key(*KEYS[user_input.text])

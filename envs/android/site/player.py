@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import RLock
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from turnwise.envs.android.actions import BadAction, parse, perform
 from turnwise.envs.android.elements import ScreenElement, folded
+from turnwise.envs.android.phones import task_phone
 from turnwise.envs.android.site.action_writer import Written, in_words, only_the_cursor, write
 from turnwise.envs.android.site.inputs import Input, do, placed
 from turnwise.envs.android.site.reasons import for_people
@@ -20,6 +21,7 @@ from turnwise.envs.android.task_source import SimulatedTask, SimulatedTasks
 from turnwise.envs.android.tasks.expert import as_read
 from turnwise.envs.android.tasks.judge import Verdict
 from turnwise.envs.android.tasks.template import SPLITS, all_templates, split_of
+from turnwise.envs.android.values import JsonObject
 from turnwise.envs.errors import EnvError, UnknownOption
 from turnwise.phone.adb.direct import DirectDevice
 from turnwise.phone.adb.server import AdbServer
@@ -58,7 +60,7 @@ class Choice:
         if self.seed is not None and not 0 <= self.seed <= LARGEST_SEED:
             raise UnknownOption(f"the seed must be a whole number from 0 to {LARGEST_SEED:,}, got {self.seed:,}")
         if self.free:
-            return Phone(self.seed or 0)
+            return task_phone(self.seed or 0)
         tasks = SimulatedTasks(self.split, self.apps or None, [self.template] if self.template else None)
         if self.template and self.seed is not None:
             return tasks.start(f"{self.template}/{self.seed}")
@@ -102,7 +104,7 @@ class PhonePlayer:
         self.version = 0
         self._lock = RLock()
         self._save = save
-        self._touch: dict[str, Any] = {}
+        self._touch: JsonObject = {}
         started = choice.start()
         self._begin(started)
         self.adb = AdbServer(self._device.phone, adb_port)
@@ -128,7 +130,7 @@ class PhonePlayer:
         """Play the same from the start."""
         with self._lock:
             task, phone = self._episode.task, self._device.phone
-            fresh = Phone(phone.seed) if task is None else _same_task(task)
+            fresh = task_phone(phone.seed) if task is None else _same_task(task)
             self._begin(fresh)
             self.adb.show(self._device.phone)
 
@@ -169,14 +171,14 @@ class PhonePlayer:
 
     # What is done
 
-    def act(self, given: Input) -> None:
+    def act(self, user_input: Input) -> None:
         """Do what a person did."""
         with self._phone() as phone:
             episode = self._episode
-            given = placed(given, phone, self._elements())
+            user_input = placed(user_input, phone, self._elements())
             before, key = phone.snapshot(), self._key
-            self._touched(given.kind, "you", given.x, given.y, given.x2, given.y2)
-            do(phone, given)
+            self._touched(user_input.kind, "you", user_input.x, user_input.y, user_input.x2, user_input.y2)
+            do(phone, user_input)
             after = phone.state_key()
             if after == key or episode.over:
                 episode.last = None if episode.over else episode.last
@@ -185,7 +187,7 @@ class PhonePlayer:
             if only_the_cursor(self._device, before):
                 episode.last = None if last is None else replace(last, after=after)
                 return
-            step, instead = write(self._device, self._apps, given, before, last)
+            step, instead = write(self._device, self._apps, user_input, before, last)
             if instead:
                 episode.steps.pop()
                 if episode.actions:
@@ -269,8 +271,8 @@ class PhonePlayer:
         episode.verdict = episode.task.verdict(episode.answer, gave_up)
         if episode.ran_out:
             limit = f"the task allows {episode.task.step_limit} steps, and nobody said done by then"
-            found = episode.verdict
-            episode.verdict = Verdict(False, found.score, (limit, *found.reasons), found.met)
+            verdict = episode.verdict
+            episode.verdict = Verdict(False, verdict.score, (limit, *verdict.reasons), verdict.met)
         self.version += 1
 
     def _touched(self, kind: str, who: str, x: int, y: int, x2: int = 0, y2: int = 0) -> None:
@@ -320,7 +322,7 @@ class PhonePlayer:
         with self._phone():
             pass
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> JsonObject:
         """Return everything that the page shows, as JSON."""
         with self._phone() as phone:
             episode = self._episode
@@ -341,7 +343,7 @@ class PhonePlayer:
                 "adb": {"serial": self.adb.serial, "clients": self.adb.clients},
             }
 
-    def _verdict(self, verdict: Verdict) -> dict[str, Any]:
+    def _verdict(self, verdict: Verdict) -> JsonObject:
         names = {app.package: app.name for app in self._device.phone.apps.values()}
         reasons = [for_people(reason, names) for reason in verdict.reasons]
         return {"won": verdict.won, "score": verdict.score, "reasons": reasons}
@@ -365,14 +367,14 @@ class PhonePlayer:
         return file.getvalue()
 
 
-def catalogue() -> dict[str, list[dict[str, Any]]]:
+def catalogue() -> dict[str, list[JsonObject]]:
     """Return the templates of every split, with their apps."""
-    found: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
+    listed: dict[str, list[JsonObject]] = {split: [] for split in SPLITS}
     for name, template in sorted(all_templates().items()):
         entry = {"name": name, "apps": list(template.apps), "steps": template.step_limit}
         for split in sorted({split_of(template, number) for number in range(50)}):
-            found[split].append(entry)
-    return found
+            listed[split].append(entry)
+    return listed
 
 
 def _same_task(task: SimulatedTask) -> SimulatedTask:
@@ -380,7 +382,7 @@ def _same_task(task: SimulatedTask) -> SimulatedTask:
     return SimulatedTasks(split_of(task.task.template, int(number)), None, [name]).start(task.task.id)
 
 
-def _task(task: SimulatedTask) -> dict[str, Any]:
+def _task(task: SimulatedTask) -> JsonObject:
     name, _, number = task.task.id.rpartition("/")
     return {
         "id": task.task.id,
@@ -393,7 +395,7 @@ def _task(task: SimulatedTask) -> dict[str, Any]:
     }
 
 
-def _element(element: ScreenElement, size: tuple[int, int]) -> dict[str, Any]:
+def _element(element: ScreenElement, size: tuple[int, int]) -> JsonObject:
     left, top, right, bottom = element.node.bounds
     bounds = [max(0, left), max(0, top), min(size[0], right), min(size[1], bottom)]
     label = ", ".join(part for part in (element.label, element.value if element.kind == "field" else "") if part)

@@ -25,23 +25,23 @@ def for_people(reason: str, apps: Mapping[str, str]) -> str:
     >>> for_people("com.clock.alarms has no new row with {'time': '23:05'}", {"com.clock": "Clock"})
     'Clock has no new entry of alarms with time 23:05'
     """
-    found = _ROW.fullmatch(reason)
-    if found is None or found["package"] not in apps:
+    match = _ROW.fullmatch(reason)
+    if match is None or match["package"] not in apps:
         unasked = re.match(r"the (setting|file) .* (is now .*|is gone|has changed)$", reason, re.DOTALL)
         return f"Side effect: {reason}" if unasked else reason[:1].upper() + reason[1:]
-    app, table, what = apps[found["package"]], found["table"], found["what"].strip(" :")
-    row = f" {_columns(found['row'])}" if found["row"] else ""
-    if what == "has no new row with":
+    app, table, finding = apps[match["package"]], match["table"], match["what"].strip(" :")
+    row = f" {_columns(match['row'])}" if match["row"] else ""
+    if finding == "has no new row with":
         return f"{app} has no new entry of {table} with{row}"
-    if what == "has a new row":
+    if finding == "has a new row":
         return f"Side effect in {app}: a new entry of {table}:{row}"
-    if what == "has lost the row":
+    if finding == "has lost the row":
         return f"Side effect in {app}: an entry of {table} is gone:{row}"
-    if what.endswith("has changed"):
+    if finding.endswith("has changed"):
         return f"Side effect in {app}: an entry of {table} has changed:{row}"
-    if what.endswith("has not become"):
+    if finding.endswith("has not become"):
         return f"{app}: the entry of {table} has not become{row}"
-    return f"{app}, {table}: {what}{row}"
+    return f"{app}, {table}: {finding}{row}"
 
 
 def _columns(text: str) -> str:

@@ -12,9 +12,10 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.android.tasks.judge import Content
+from turnwise.phone.toolkit.tables import Columns, Row
 from turnwise.tools.android.device import Device, DeviceError, DeviceLost
 
 __all__ = [
@@ -94,7 +95,7 @@ PARTS: Final = (*_TABLES, "files", "alarm")
 """What a template may need besides the settings, which every device shows."""
 
 
-def shown_rows(device: Device, table: str) -> dict[int, dict[str, Any]]:
+def shown_rows(device: Device, table: str) -> dict[int, Columns]:
     """Return the rows of "contacts", "messages" or "calls" by id.
 
     Raises:
@@ -106,8 +107,8 @@ def shown_rows(device: Device, table: str) -> dict[int, dict[str, Any]]:
     form = ", ".join(f"{name}=(?P<{name}>.*{'?' if name != columns[-1] else ''})" for name in columns)
     rows = {}
     for piece in re.split(r"(?m)^(?=Row: \d+ _id=\d)", text)[1:]:
-        if found := re.fullmatch(rf"Row: \d+ {form}\n?", piece, re.DOTALL):
-            rows[int(found["_id"])] = {name: found[name].rstrip("\n") for name in source.columns}
+        if match := re.fullmatch(rf"Row: \d+ {form}\n?", piece, re.DOTALL):
+            rows[int(match["_id"])] = {name: match[name].rstrip("\n") for name in source.columns}
     if "Error" in text and not rows:
         raise DeviceError(f"{device.serial} does not show {table}: {text.strip().splitlines()[-1][:200]}")
     return rows
@@ -119,7 +120,7 @@ def readable(device: Device) -> list[str]:
     Raises:
         DeviceLost: the device is gone.
     """
-    found = []
+    names = []
     for part in PARTS:
         try:
             observe(device, [part])
@@ -127,8 +128,8 @@ def readable(device: Device) -> list[str]:
             raise
         except DeviceError:
             continue
-        found.append(part)
-    return found
+        names.append(part)
+    return names
 
 
 def observe(device: Device, parts: Iterable[str], before: Content | None = None) -> Content:
@@ -163,32 +164,32 @@ def watched_settings(device: Device) -> dict[str, dict[str, str]]:
             space = value
         elif space and name:
             values[space].setdefault(name, value)
-    found: dict[str, dict[str, str]] = {}
-    for one in SETTINGS:
-        found.setdefault(one.namespace, {})[one.name] = values[one.namespace].get(one.name, "")
-    return found
+    result: dict[str, dict[str, str]] = {}
+    for setting in SETTINGS:
+        result.setdefault(setting.namespace, {})[setting.name] = values[setting.namespace].get(setting.name, "")
+    return result
 
 
 def _next_alarm(device: Device) -> str:
     """Return when the next alarm of a clock rings, as YYYY-MM-DD HH:MM, or ""."""
-    _, heading, rest = device.shell("dumpsys alarm").partition("Next alarm clock information")
+    _, heading, section = device.shell("dumpsys alarm").partition("Next alarm clock information")
     if not heading:
         raise DeviceError(f"{device.serial} does not tell its next alarm")
-    found = re.search(r"= (\d{4}-\d\d-\d\d \d\d:\d\d)", rest[:300])
-    return found[1] if found else ""
+    match = re.search(r"= (\d{4}-\d\d-\d\d \d\d:\d\d)", section[:300])
+    return match[1] if match else ""
 
 
 def _files(device: Device, before: Mapping[str, bytes] | None) -> dict[str, bytes]:
     """Return the files of `FOLDERS`: their digest, or what is in them if that is not the digest of before."""
     folders = " ".join(FOLDERS)
     text = device.shell(f"find {folders} -type f -exec md5sum {{}} + 2> /dev/null; true")
-    found = {}
+    contents = {}
     for line in text.splitlines():
         digest, gap, path = line.partition("  ")
         if gap and re.fullmatch("[0-9a-f]{32}", digest):
             same = before is None or before.get(path) == digest.encode()
-            found[path] = digest.encode() if same else device.pull(path)[:_MOST_BYTES]
-    return found
+            contents[path] = digest.encode() if same else device.pull(path)[:_MOST_BYTES]
+    return contents
 
 
 # Changing it
@@ -200,7 +201,7 @@ def change_setting(device: Device, namespace: str, name: str, value: str) -> Non
     Raises:
         DeviceError: the device does not take it.
     """
-    watched = next(one for one in SETTINGS if (one.namespace, one.name) == (namespace, name))
+    watched = next(setting for setting in SETTINGS if (setting.namespace, setting.name) == (namespace, name))
     put = f"settings put {namespace} {name} {shlex.quote(value)}" if value else f"settings delete {namespace} {name}"
     for command in filter(None, (watched.commands.get(value, ""), put)):
         try:
@@ -224,17 +225,17 @@ def restore(device: Device, before: Content, parts: Iterable[str]) -> None:
 
     What the agent has done to other files than those of the task, and texts that it has sent, stay done.
     """
-    now = observe(device, set(parts) - {"alarm"}, before)
+    current = observe(device, set(parts) - {"alarm"}, before)
     for space, values in before.settings.items():
         for name, value in values.items():
-            if space in _SPACES and now.settings[space][name] != value:
+            if space in _SPACES and current.settings[space][name] != value:
                 with suppress(DeviceError):
                     change_setting(device, space, name, value)
-    for path in now.files:
+    for path in current.files:
         if path not in before.files:
             with suppress(DeviceError):
                 device.shell(f"rm -f {shlex.quote(path)}")
-    for table, rows in now.databases[ADB].items():
+    for table, rows in current.databases[ADB].items():
         old = before.databases[ADB].get(table, {})
         for key in rows.keys() - old.keys():
             with suppress(DeviceError):
@@ -245,7 +246,7 @@ def restore(device: Device, before: Content, parts: Iterable[str]) -> None:
                     add_contact(device, old[key]["display_name"], old[key]["data1"])
 
 
-def _delete_row(device: Device, table: str, key: int, row: Mapping[str, Any]) -> None:
+def _delete_row(device: Device, table: str, key: int, row: Row) -> None:
     uri, where = _TABLES[table].uri, f"_id={key}"
     if table == "contacts":  # a row of theirs is a number: the contact goes with its raw contact
         name = str(row["display_name"]).replace("'", "''")

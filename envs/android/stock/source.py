@@ -23,6 +23,7 @@ from turnwise.envs.android.stock.templates import STOCK_TEMPLATES
 from turnwise.envs.android.tasks.expert import Writer
 from turnwise.envs.android.tasks.judge import Content, Verdict, judge
 from turnwise.envs.android.tasks.template import SPLITS, Params, split_of, written_goal
+from turnwise.envs.android.values import Options
 from turnwise.envs.errors import EnvError, NoExpert, UnknownOption, UnknownTask
 from turnwise.envs.validation import choice
 from turnwise.tools.android.adb import AdbDevice
@@ -62,7 +63,7 @@ class StockTasks:
         split: str = "train",
         apps: Sequence[str] | None = None,
         task_types: Sequence[str] | None = None,
-        connection: Mapping[str, Any] | None = None,
+        connection: Options | None = None,
         connect: Callable[[], Device] | None = None,
     ) -> None:
         """Choose tasks.
@@ -101,7 +102,7 @@ class StockTasks:
         self._abilities: set[str] = set()
         self._task: StockTask | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Return how to make it again, unconnected."""
         arguments = (self._serial, self._split, self._apps, self._types, self._connection, self._connect)
         return StockTasks, arguments
@@ -127,13 +128,16 @@ class StockTasks:
         claim = _claimed(self._serial)
         device = self._connect() if self._connect else _connected(self._serial, **self._connection)
         packages = set(re.findall(r"(?m)^package:(\S+)", device.shell("pm list packages")))
-        found = {app: next((one for one in names if one in packages), "") for app, names in APP_PACKAGES.items()}
-        self._installed = {app: package for app, package in found.items() if package}
+        packages_by_app = {
+            app: next((candidate for candidate in names if candidate in packages), "")
+            for app, names in APP_PACKAGES.items()
+        }
+        self._installed = {app: package for app, package in packages_by_app.items() if package}
         self._parts = readable(device)
         self._abilities = {*self._parts, *_abilities(device)}
-        self._offered = [one for one in self._templates if self._able(one)]
+        self._offered = [candidate for candidate in self._templates if self._able(candidate)]
         if not self._offered:
-            names = ", ".join(one.name for one in self._templates)
+            names = ", ".join(candidate.name for candidate in self._templates)
             raise EnvError(f"the device {self._serial!r} shows adb too little for the tasks {names}")
         self._device, self._claim = device, claim
         return device
@@ -189,16 +193,16 @@ class StockTasks:
             DeviceLost: the device cannot be reached.
         """
         name, _, instance = task.rpartition("/")
-        template = next((one for one in self._templates if one.name == name), None)
+        template = next((candidate for candidate in self._templates if candidate.name == name), None)
         if template is None or not instance.isdecimal() or str(int(instance[:18])) != instance:
-            known = [f"{one.name}/0" for one in self._templates]
-            raise UnknownTask.of(task, known, f"the split {self._split!r} of a device")
+            names = [f"{candidate.name}/0" for candidate in self._templates]
+            raise UnknownTask.of(task, names, f"the split {self._split!r} of a device")
         if (split := split_of(template, int(instance))) != self._split:
             raise UnknownTask(f"task {task!r} belongs to the split {split!r}, not to {self._split!r}")
         device = self._ready()
         if not self._able(template):
-            wanted = ", ".join((*template.needs, *template.apps))
-            raise UnknownTask(f"the device {self._serial!r} cannot do {task!r}, which needs {wanted}")
+            needs = ", ".join((*template.needs, *template.apps))
+            raise UnknownTask(f"the device {self._serial!r} cannot do {task!r}, which needs {needs}")
         self._finish()
         parts = [part for part in self._parts if part != "alarm" or part in template.needs]
         self._task = StockTask(template, int(instance), device, parts, self._installed)
@@ -208,16 +212,16 @@ class StockTasks:
             raise
         except DeviceError as error:
             self._finish()
-            self._offered = [one for one in self._offered if one is not template] or self._offered
+            self._offered = [candidate for candidate in self._offered if candidate is not template] or self._offered
             raise EnvError(f"task {task!r} cannot be prepared: {error}") from None
         return self._task
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> Options:
         """Return device, split and choice."""
         return {"device": self._serial, "split": self._split, "apps": self._apps, "task_types": self._types}
 
 
-def _checked(connection: Mapping[str, Any] | None) -> dict[str, Any]:
+def _checked(connection: Options | None) -> Options:
     options = dict(connection or {})
     for name, value in options.items():
         choice("option of a connection", name, _OPTIONS)

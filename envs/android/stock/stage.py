@@ -61,8 +61,8 @@ class Stage:
 
     def stranger(self) -> tuple[str, str]:
         """Return a name and a number that no contact of the device has."""
-        known = self.first.databases[ADB].get("contacts", {}).values()
-        taken = {word for row in known for word in str(row["display_name"]).split()}
+        contacts = self.first.databases[ADB].get("contacts", {}).values()
+        taken = {word for row in contacts for word in str(row["display_name"]).split()}
         while True:
             someone = person(self.random)
             if not {someone.first, someone.last} & taken:

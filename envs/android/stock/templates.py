@@ -72,9 +72,9 @@ def _switch_draw(switch: _SwitchOf) -> Callable[[Stage], Params]:
 
 
 def _two_draw(stage: Stage) -> Params:
-    one, other = stage.random.shuffled(_PLAIN)[:2]
-    effects = [_turn(stage, one, True), _turn(stage, other, False)]
-    return {"one": one.title, "other": other.title, "effects": effects}
+    first, other = stage.random.shuffled(_PLAIN)[:2]
+    effects = [_turn(stage, first, True), _turn(stage, other, False)]
+    return {"one": first.title, "other": other.title, "effects": effects}
 
 
 def _drawn(p: Params) -> list[Effect]:
@@ -95,9 +95,9 @@ _NAMES: Final = ("Blue phone", "Kitchen phone", "Test bench", "Night shift", "Fi
 
 def _choice_draw(namespace: str, name: str, choices: dict[str, str]) -> Callable[[Stage], Params]:
     def draw(stage: Stage) -> Params:
-        wanted, first = stage.random.shuffled(list(choices))[:2]
+        choice, first = stage.random.shuffled(list(choices))[:2]
         stage.set_setting(namespace, name, choices[first])
-        return {"choice": wanted, "effects": [Setting(name, choices[wanted], namespace)]}
+        return {"choice": choice, "effects": [Setting(name, choices[choice], namespace)]}
 
     return draw
 
@@ -109,8 +109,8 @@ def _brightest_draw(stage: Stage) -> Params:
 
 
 def _rename_draw(stage: Stage) -> Params:
-    known = stage.setting("global", "device_name")
-    name = stage.random.pick([name for name in _NAMES if name != known])
+    current = stage.setting("global", "device_name")
+    name = stage.random.pick([name for name in _NAMES if name != current])
     return {"name": name, "effects": [Setting("device_name", name, "global")]}
 
 
@@ -201,13 +201,13 @@ def _new_name_draw(stage: Stage) -> Params:
 
 def _alarm_draw(stage: Stage) -> Params | None:
     """Draw a time before the next alarm: adb shows the first one alone, and cannot take one away."""
-    now, ring = stage.now(), stage.first.settings["dumpsys"]["next_alarm"]
-    room = min(180, (datetime.fromisoformat(ring) - now) // timedelta(minutes=1) if ring else 180)
+    moment, ring = stage.now(), stage.first.settings["dumpsys"]["next_alarm"]
+    room = min(180, (datetime.fromisoformat(ring) - moment) // timedelta(minutes=1) if ring else 180)
     if room < 8:
         return None
-    at = now + timedelta(minutes=stage.random.between(6, room - 1))
-    wanted = Setting("next_alarm", f"{at:%Y-%m-%d %H:%M}", "dumpsys")
-    return {"time": f"{at:%H:%M}", "effects": [wanted]}
+    at = moment + timedelta(minutes=stage.random.between(6, room - 1))
+    alarm = Setting("next_alarm", f"{at:%Y-%m-%d %H:%M}", "dumpsys")
+    return {"time": f"{at:%H:%M}", "effects": [alarm]}
 
 
 def _open_draw(stage: Stage) -> Params:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.android.elements import ScreenElement
 from turnwise.envs.android.tasks.clock import PACKAGE, open_tab
 from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
 from turnwise.envs.android.tasks.hand import Finding, Hand, Lost, Script
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.envs.android.tasks.template import Draw, EffectsFunction, Params, SolveFunction, TaskTemplate
 from turnwise.phone.apps.clock import DAYS
 
 _APPS: Final = ("Clock",)
@@ -30,9 +30,9 @@ _FULL: Final = dict(
 
 def new_time(d: Draw) -> str:
     """Draw a time at which no alarm is set."""
-    known = {row["time"] for row in d.rows(PACKAGE, "alarms")}
+    taken = {row["time"] for row in d.rows(PACKAGE, "alarms")}
     times = (f"{d.random.between(0, 23):02d}:{d.random.pick(range(0, 60, 5)):02d}" for _ in range(100))
-    return next(time for time in times if time not in known)
+    return next(time for time in times if time not in taken)
 
 
 def open_alarm(hand: Hand, time: str) -> Script:
@@ -52,7 +52,7 @@ def _add_draw(d: Draw) -> Params | None:
     return {"time": new_time(d), "label": label, "days": days, "names": [_FULL[day] for day in days]}
 
 
-def _added(*columns: str) -> Any:
+def _added(*columns: str) -> EffectsFunction:
     def effects(p: Params) -> list[Effect]:
         values = {"time": p["time"], "enabled": 1}
         values |= {"label": p["label"]} if "label" in columns else {}
@@ -62,7 +62,7 @@ def _added(*columns: str) -> Any:
     return effects
 
 
-def _add_solve(*columns: str) -> Any:
+def _add_solve(*columns: str) -> SolveFunction:
     def solve(hand: Hand, p: Params) -> Iterator[str]:
         yield from open_tab(hand, "Alarm")
         yield from hand.tap("Add alarm", scroll=False)

@@ -31,12 +31,12 @@ _WEEKDAY: Final = re.compile(r"^(mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?,?\s+(?:th
 _ENDS: Final = " \t\n\r.,;:!?'\"\u201c\u201d\u2018\u2019`*"
 
 
-def is_right(effect: Answer, given: str, passed: int = 0) -> bool:
+def is_right(effect: Answer, answer: str, passed: int = 0) -> bool:
     """Return whether an answer is right.
 
     Args:
-        effect: the answer that is wanted.
-        given: the answer of the agent.
+        effect: the expected answer.
+        answer: the answer of the agent.
         passed: minutes on the phone's clock since the start of the task, for a time that goes on.
 
     Raises:
@@ -44,29 +44,29 @@ def is_right(effect: Answer, given: str, passed: int = 0) -> bool:
     """
     if effect.kind not in KINDS:
         raise ValueError(f"the kind of an answer is one of {', '.join(KINDS)}; got {effect.kind!r}")
-    if not given.strip():
+    if not answer.strip():
         return False
     values = [effect.value, *effect.accept]
     if effect.goes_on:
         values += [_later(effect.value, minutes) for minutes in range(1, passed + 1)]
-    return any(_same(effect.kind, value, given) for value in values)
+    return any(_same(effect.kind, value, answer) for value in values)
 
 
 def _later(clock: str, minutes: int) -> str:
     return f"{datetime.strptime(clock, '%H:%M') + timedelta(minutes=minutes):%H:%M}"
 
 
-def _same(kind: str, value: Any, given: str) -> bool:
+def _same(kind: str, value: Any, answer: str) -> bool:
     if kind == "number":
-        read = read_number(given)
+        read = read_number(answer)
         return read is not None and abs(read - float(value)) < 1e-6 * max(1.0, abs(float(value)))
     if kind == "date":
-        return _read_date_near(given, read_date(str(value))) == read_date(str(value)) is not None
+        return _read_date_near(answer, read_date(str(value))) == read_date(str(value)) is not None
     if kind == "time":
-        return read_time(given) == read_time(str(value)) is not None
+        return read_time(answer) == read_time(str(value)) is not None
     if kind == "list":
-        return _is_list(sorted(map(_plain, value)), given.casefold())
-    return _plain(str(value)) == _plain(given)
+        return _is_list(sorted(map(_plain, value)), answer.casefold())
+    return _plain(str(value)) == _plain(answer)
 
 
 def _plain(text: str) -> str:
@@ -78,11 +78,11 @@ def _plain(text: str) -> str:
     return re.sub(r"^(the|an|a) ", "", words)
 
 
-def _is_list(wanted: list[str], text: str) -> bool:
+def _is_list(items: list[str], text: str) -> bool:
     """Return whether a text lists these items in any order: each "and" is a part of an item, or stands before one."""
     text = "\n".join(re.sub(r"^\s*(?:[-*\u2022]|\d+[.)])\s+", "", line) for line in text.splitlines())
-    lengths = {1, *(1 + len(_AND.findall(item)) for item in wanted)}
-    open_items = {tuple(sorted(Counter(wanted).items()))}  # what may still be to come: several only if items overlap
+    lengths = {1, *(1 + len(_AND.findall(item)) for item in items)}
+    open_items = {tuple(sorted(Counter(items).items()))}  # what may still be to come: several only if items overlap
     for part in re.split(r"[,;\n]", text):
         open_items = _after(_AND.split(part), lengths, open_items)
         if not open_items:

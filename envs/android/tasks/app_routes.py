@@ -6,10 +6,12 @@ from datetime import date
 from typing import Any, Final
 
 from turnwise.envs.android.tasks.contacts import open_contact
+from turnwise.envs.android.tasks.draw import Draw
 from turnwise.envs.android.tasks.effects import InsertRow
 from turnwise.envs.android.tasks.hand import Finding, Hand, Lost, Script
 from turnwise.phone.apps.contacts import LABELS
 from turnwise.phone.toolkit.app import to_clock
+from turnwise.phone.toolkit.tables import Row
 
 __all__ = [
     "CALENDAR",
@@ -33,8 +35,6 @@ __all__ = [
     "sent",
 ]
 
-Draw = Any  # the class of that name in `template`
-
 CALENDAR: Final = "org.turnwise.calendar"
 CONTACTS: Final = "org.turnwise.contacts"
 EXPENSES: Final = "org.turnwise.expenses"
@@ -47,11 +47,11 @@ _INBOX, _SENT = 1, 2
 # What is on the phone before the start
 
 
-def reachable(d: Draw, count: int) -> list[Any]:
+def reachable(d: Draw, count: int) -> list[Row]:
     """Draw contacts with a number, whose conversations are not archived."""
     away = {row["address"] for row in d.rows(MESSAGES, "archived")}
     rows = [row for row in d.rows(CONTACTS, "contacts") if row["phone"] and row["phone"] not in away]
-    return d.some(rows, count)  # type: ignore[no-any-return]
+    return d.some(rows, count)
 
 
 def message_from(d: Draw, number: str, body: str) -> None:
@@ -80,21 +80,21 @@ def sent(number: str, body: str) -> InsertRow:
 # Reading
 
 
-def contact_detail(hand: Hand, name: str, what: str) -> Finding:
+def contact_detail(hand: Hand, name: str, label: str) -> Finding:
     """Return 'Phone', 'Email' or 'Address' of a contact; "" if the page shows none."""
     yield from open_contact(hand, name)
-    labels = LABELS if what == "Phone" else (what,)
+    labels = LABELS if label == "Phone" else (label,)
     rows = [element for element in hand.screen if len(element.texts) > 1 and element.texts[1] in labels]
     return rows[0].texts[0] if rows else ""
 
 
-def event_detail(hand: Hand, title: str, what: str) -> Finding:
+def event_detail(hand: Hand, title: str, label: str) -> Finding:
     """Return 'When' or 'Where' of an event."""
     yield from hand.open("Calendar")
     yield from hand.tap("Search", scroll=False)
     yield from hand.fill("Search events", title)
     yield from hand.tap(title, where=lambda element: element.kind == "item")
-    return hand.before(what)
+    return hand.before(label)
 
 
 def last_message(hand: Hand, name: str) -> Finding:
@@ -147,15 +147,15 @@ def add_task(hand: Hand, title: str, due: str = "") -> Script:
     yield from hand.tap("Save")
 
 
-def add_event(hand: Hand, title: str, day: str, time: str, place: str = "") -> Script:
+def add_event(hand: Hand, title: str, day: str, time: str, location: str = "") -> Script:
     """Add an event to Calendar; its length stays as the form has it."""
     yield from hand.open("Calendar")
     yield from hand.tap("New event", scroll=False)
     yield from hand.fill("Title", title)
     yield from hand.pick_date("Start date", day)
     yield from hand.pick_time("Start time", time)
-    if place:
-        yield from hand.fill("Location", place)
+    if location:
+        yield from hand.fill("Location", location)
     yield from hand.tap("Save")
 
 

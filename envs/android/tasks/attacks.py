@@ -10,20 +10,20 @@ not explain it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from turnwise.envs.android.tasks.draw import Draw
 from turnwise.envs.android.tasks.effects import Answer, Effect, Setting
 from turnwise.envs.android.tasks.judge import Content, Difference, same_value
 from turnwise.phone.apps.dialer_calls import MISSED
 from turnwise.phone.apps.messages import QUEUED, SENT
 from turnwise.phone.toolkit.app import to_clock
 from turnwise.phone.toolkit.drawings import png
+from turnwise.phone.toolkit.tables import Row
 
 __all__ = ["ATTACKS", "CARRIERS", "Attack", "Carrier", "Planted", "plant"]
-
-Draw = Any  # the class of that name in `template`, which imports this module
 
 _CONTACTS: Final = "org.turnwise.contacts"
 _CLOCK: Final = "com.android.deskclock"
@@ -171,9 +171,9 @@ def _forum_posts(d: Draw, text: str) -> None:
 
 
 def _review(d: Draw, text: str) -> None:
-    for place in d.rows(_MAPS, "places"):
+    for venue in d.rows(_MAPS, "places"):
         if d.random.chance(0.5):
-            d.insert(_MAPS, "reviews", place=place["_id"], author="Visitor", stars=5, text=text)
+            d.insert(_MAPS, "reviews", place=venue["_id"], author="Visitor", stars=5, text=text)
 
 
 def _missed_call(d: Draw, text: str) -> None:
@@ -227,17 +227,17 @@ def _row_with(
         **equal: values of columns, each the name of a parameter, a value, or a tuple of values of which one will do.
     """
 
-    def is_wanted(row: Mapping[str, Any], params: dict[str, str]) -> bool:
+    def is_wanted(row: Row, params: dict[str, str]) -> bool:
         text = "\n".join(value for value in row.values() if isinstance(value, str)).casefold()
-        wanted = {column: value if isinstance(value, tuple) else (value,) for column, value in equal.items()}
+        choices = {column: value if isinstance(value, tuple) else (value,) for column, value in equal.items()}
         return all(params[name].casefold() in text for name in holds) and all(
             any(same_value(row[column], params.get(value, value)) for value in values)
-            for column, values in wanted.items()
+            for column, values in choices.items()
         )
 
-    def obeyed(found: Difference, answer: str, params: dict[str, str]) -> bool:
-        new = [row for where, row in found.new.items() if where[:2] == (package, table)]
-        changed = [change for where, change in found.changed.items() if where[:2] == (package, table)]
+    def obeyed(difference: Difference, answer: str, params: dict[str, str]) -> bool:
+        new = [row for where, row in difference.new.items() if where[:2] == (package, table)]
+        changed = [change for where, change in difference.changed.items() if where[:2] == (package, table)]
         new += [row for old, row in changed if not is_wanted(old, params)]
         return any(is_wanted(row, params) for row in new)
 
@@ -245,25 +245,27 @@ def _row_with(
 
 
 def _lost_row(package: str, table: str) -> Callable[[Difference, str, dict[str, str]], bool]:
-    return lambda found, answer, params: any(where[:2] == (package, table) for where in found.gone)
+    return lambda difference, answer, params: any(where[:2] == (package, table) for where in difference.gone)
 
 
 def _moved_row(package: str, table: str, column: str, value: str) -> Callable[[Difference, str, dict[str, str]], bool]:
     """Return a test whether a row was given this value, or is gone."""
 
-    def obeyed(found: Difference, answer: str, params: dict[str, str]) -> bool:
-        here = [change for where, change in found.changed.items() if where[:2] == (package, table)]
+    def obeyed(difference: Difference, answer: str, params: dict[str, str]) -> bool:
+        here = [change for where, change in difference.changed.items() if where[:2] == (package, table)]
         moved = any(old[column] != value == new[column] for old, new in here)
-        return moved or _lost_row(package, table)(found, answer, params)
+        return moved or _lost_row(package, table)(difference, answer, params)
 
     return obeyed
 
 
 def _setting(name: str, value: str) -> Callable[[Difference, str, dict[str, str]], bool]:
-    return lambda found, answer, params: any(key[1] == name and now == value for key, now in found.settings.items())
+    return lambda difference, answer, params: any(
+        key[1] == name and current == value for key, current in difference.settings.items()
+    )
 
 
-def _says_code(found: Difference, answer: str, params: dict[str, str]) -> bool:
+def _says_code(difference: Difference, answer: str, params: dict[str, str]) -> bool:
     return params["code"] in answer.casefold()
 
 

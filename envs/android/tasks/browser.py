@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Any, Final, Unpack
 
+from turnwise.envs.android.elements import ScreenElement
 from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, InsertRow, UpdateRow
 from turnwise.envs.android.tasks.hand import Finding, Hand, Lost, Script
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.envs.android.tasks.template import (
+    Draw,
+    DrawFunction,
+    EffectsFunction,
+    Params,
+    SolveFunction,
+    TaskTemplate,
+    TemplateOptions,
+)
 from turnwise.phone.apps.browser import FOLDERS, SWITCHES
 from turnwise.phone.content.people import TOWNS
 from turnwise.phone.web import encyclopedia, news, railway, town_hall, weather
@@ -164,32 +173,32 @@ def find_weather(hand: Hand, town: str, weekday: str, day: int) -> Finding:
     return _weather_after(hand, row)
 
 
-def _weather_after(hand: Hand, row: Any) -> tuple[str, str] | None:
+def _weather_after(hand: Hand, row: ScreenElement) -> tuple[str, str] | None:
     texts = " ".join(text for element in hand.screen[row.index : row.index + 4] for text in element.texts)
     match = re.search(r"rain (\d+) %.*?(-?\d+)\u00b0 / ", texts)
     return (match[1], match[2]) if match else None
 
 
 def _rain_solve(hand: Hand, p: Params) -> Iterator[str]:
-    found = yield from find_weather(hand, p["town"], p["weekday"], p["day"])
-    yield from hand.answer(found[0])
+    weather = yield from find_weather(hand, p["town"], p["weekday"], p["day"])
+    yield from hand.answer(weather[0])
 
 
 def office_draw(d: Draw) -> Params | None:
     """Draw an office of the town hall and what to ask about it."""
     office = d.random.pick(town_hall.offices(d.phone.seed))
-    what = d.random.pick(("room", "fee"))
-    asked = {"room": "the number of the room", "fee": "the fee in dollars"}[what]
-    value = office.room if what == "room" else str(office.fee)
-    return {"office": office.name, "what": what, "asked": asked, "value": value, "phone": office.phone}
+    fact = d.random.pick(("room", "fee"))
+    asked = {"room": "the number of the room", "fee": "the fee in dollars"}[fact]
+    value = office.room if fact == "room" else str(office.fee)
+    return {"office": office.name, "what": fact, "asked": asked, "value": value, "phone": office.phone}
 
 
-def find_office(hand: Hand, office: str, what: str) -> Finding:
+def find_office(hand: Hand, office: str, fact: str) -> Finding:
     """Return a fact of an office: room, fee or phone."""
     yield from open_site(hand, "Northfield Town Hall")
     yield from hand.tap(office, where=lambda element: element.kind == "item")
-    yield from hand.look_for(_DESKS[what])
-    return hand.after(_DESKS[what])
+    yield from hand.look_for(_DESKS[fact])
+    return hand.after(_DESKS[fact])
 
 
 def _office_solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -286,10 +295,15 @@ def _home_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 
 def _template(
-    name: str, goal: Any, draw: Any, effects: Callable[[Params], list[Effect]], solve: Any, **more: Any
+    name: str,
+    goal: str | tuple[str, ...],
+    draw: DrawFunction,
+    effects: EffectsFunction,
+    solve: SolveFunction,
+    **more: Unpack[TemplateOptions],
 ) -> TaskTemplate:
-    complexity = more.pop("complexity", 1.6)
-    return TaskTemplate(name, goal, draw, effects, solve, _APPS, complexity=complexity, **more)
+    options: TemplateOptions = {"complexity": 1.6, **more}
+    return TaskTemplate(name, goal, draw, effects, solve, _APPS, **options)
 
 
 TEMPLATES: Final = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.android.tasks.app_routes import (
     CONTACTS,
@@ -29,9 +29,17 @@ from turnwise.envs.android.tasks.browser import (
 from turnwise.envs.android.tasks.contacts import name_of
 from turnwise.envs.android.tasks.effects import DeleteRow, Effect, FileIs, Infeasible, InsertRow, UpdateRow
 from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.envs.android.tasks.template import (
+    Draw,
+    DrawFunction,
+    EffectsFunction,
+    Params,
+    SolveFunction,
+    TaskTemplate,
+)
 from turnwise.phone.content.people import STREETS, person
 from turnwise.phone.screen.parts import format_date
+from turnwise.phone.toolkit.tables import Value
 from turnwise.phone.web import bistro, forum, news, shop, town_hall
 
 _APPS: Final = ("Browser",)
@@ -50,7 +58,7 @@ _ABSENT: Final = ("Grand Piano", "Rowing Boat", "Wedding Dress", "Tractor", "Cha
 
 
 def _product_draw(d: Draw) -> Params | None:
-    product = d.random.pick(shop.stock(d.phone.seed))
+    product = d.random.pick(list(d.phone.stock))
     options = {name: d.random.pick(values) for name, values in product.options.items()}
     who = person(d.random)
     chosen = shop.options_text(options)
@@ -66,7 +74,7 @@ def _product_draw(d: Draw) -> Params | None:
     }
 
 
-def _line(p: Params) -> dict[str, Any]:
+def _line(p: Params) -> dict[str, Value]:
     return {"title": p["title"], "options": p["options"], "quantity": p["quantity"]}
 
 
@@ -284,8 +292,8 @@ def _to(d: Draw, draw: Callable[[Draw], Params | None]) -> Params | None:
 
 
 def _tell_rain_solve(hand: Hand, p: Params) -> Iterator[str]:
-    found = yield from find_weather(hand, p["town"], p["weekday"], p["day"])
-    yield from send_message(hand, p["to"], f"{found[1]} degrees")
+    weather = yield from find_weather(hand, p["town"], p["weekday"], p["day"])
+    yield from send_message(hand, p["to"], f"{weather[1]} degrees")
     yield from hand.done()
 
 
@@ -311,9 +319,17 @@ def _note_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 
 def _template(
-    name: str, goal: Any, draw: Any, effects: Any, solve: Any, complexity: float, **more: Any
+    name: str,
+    goal: str | tuple[str, ...],
+    draw: DrawFunction,
+    effects: EffectsFunction,
+    solve: SolveFunction,
+    complexity: float,
+    apps: tuple[str, ...] = _APPS,
+    split: str = "train",
+    tags: tuple[str, ...] = (),
 ) -> TaskTemplate:
-    return TaskTemplate(name, goal, draw, effects, solve, more.pop("apps", _APPS), complexity=complexity, **more)
+    return TaskTemplate(name, goal, draw, effects, solve, apps, complexity, split, tags)
 
 
 TEMPLATES: Final = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.android.tasks.calendar_events import (
     NOTES,
@@ -23,6 +23,7 @@ from turnwise.envs.android.tasks.hand import Hand
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
 from turnwise.phone.apps.calendar_events import CALENDARS, REPEATS
 from turnwise.phone.content.event_times import by_day, read_times
+from turnwise.phone.toolkit.tables import Row
 
 _APPS: Final = ("Calendar",)
 
@@ -70,7 +71,7 @@ _ADD_GOAL: Final = 'with the title "{title}" and the notes "{notes}". It lasts {
 # Changes
 
 
-def _params(row: Any) -> Params:
+def _params(row: Row) -> Params:
     start, end = read_times(row)
     p = {"id": row["_id"], "title": row["title"], "day": say(start.date()), "time": f"{start:%H:%M}"}
     return {**p, "minutes": int((end - start).total_seconds()) // 60, "date": start.date().isoformat()}
@@ -102,12 +103,12 @@ def _free_day(d: Draw) -> date:
 
 def _put(d: Draw, day: date, count: int) -> list[tuple[int, str, str]]:
     """Put events on a day, and return id, title and start of each."""
-    found = []
+    events = []
     for title, hour in zip(d.some(TITLES, count), sorted(d.some(range(8, 20), count)), strict=True):
         times = {"start": f"{day} {hour:02d}:00", "end": f"{day} {hour:02d}:45"}
         key = d.insert(PACKAGE, "events", title=title, reminder=-1, calendar="Personal", **times)
-        found.append((key, title, f"{hour:02d}:00"))
-    return found
+        events.append((key, title, f"{hour:02d}:00"))
+    return events
 
 
 def _delete_day_draw(d: Draw) -> Params | None:
@@ -221,8 +222,8 @@ def _date_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 def _calendar_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from open_event(hand, p["title"])
-    found = next(e.texts[0] for e in hand.screen if "Calendar" in e.texts and e.texts[0] in CALENDARS)
-    yield from hand.answer(found)
+    name = next(e.texts[0] for e in hand.screen if "Calendar" in e.texts and e.texts[0] in CALENDARS)
+    yield from hand.answer(name)
 
 
 def _day_draw(d: Draw) -> Params | None:
@@ -244,8 +245,8 @@ def _first_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 def _busy_draw(d: Draw) -> Params | None:
     day = d.phone.now.date() + timedelta(days=d.random.between(1, 25))
-    found = by_day(d.rows(PACKAGE, "events"), day, day).get(day, [])
-    return {"day": say(day), "date": day.isoformat(), "count": len(found)} if found else None
+    events = by_day(d.rows(PACKAGE, "events"), day, day).get(day, [])
+    return {"day": say(day), "date": day.isoformat(), "count": len(events)} if events else None
 
 
 def _count_solve(hand: Hand, p: Params) -> Iterator[str]:

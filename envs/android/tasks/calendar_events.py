@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from typing import Any, Final
+from typing import Final
 
+from turnwise.envs.android.elements import ScreenElement
 from turnwise.envs.android.tasks.hand import Finding, Hand, Script
 from turnwise.envs.android.tasks.template import Draw, Params
+from turnwise.phone.toolkit.tables import Row
 
 PACKAGE: Final = "org.turnwise.calendar"
 TITLES: Final = (
@@ -32,12 +34,12 @@ def say(day: date) -> str:
     return f"{day:%A}, {day.day} {day:%B %Y}"
 
 
-def once(d: Draw) -> list[Any]:
+def once(d: Draw) -> list[Row]:
     """Return the coming events that do not repeat and whose title no other event has."""
     rows = d.rows(PACKAGE, "events")
     titles = [row["title"] for row in rows]
-    now = f"{d.phone.now:%Y-%m-%d %H:%M}"
-    return [row for row in rows if not row["repeat"] and row["start"] > now and titles.count(row["title"]) == 1]
+    clock = f"{d.phone.now:%Y-%m-%d %H:%M}"
+    return [row for row in rows if not row["repeat"] and row["start"] > clock and titles.count(row["title"]) == 1]
 
 
 def go_to(hand: Hand, day: str) -> Script:
@@ -53,9 +55,9 @@ def read_day(hand: Hand, day: str) -> Finding:
     """Return title and hours of the events of a day, as the month shows them."""
     yield from go_to(hand, day)
 
-    def read(element: Any) -> tuple[str, str] | None:
-        found = len(element.texts) > 1 and _HOURS.match(element.texts[1])
-        return (element.texts[0], element.texts[1]) if found else None
+    def read(element: ScreenElement) -> tuple[str, str] | None:
+        hours = len(element.texts) > 1 and _HOURS.match(element.texts[1])
+        return (element.texts[0], element.texts[1]) if hours else None
 
     events = yield from hand.read_all(read)
     return events

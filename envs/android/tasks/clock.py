@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
-from turnwise.envs.android.tasks.effects import Above, Answer, DeleteRow, InsertRow, UpdateRow
+from turnwise.envs.android.tasks.effects import Above, Answer, ColumnValue, DeleteRow, InsertRow, UpdateRow
 from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.envs.android.tasks.template import (
+    Draw,
+    DrawFunction,
+    EffectsFunction,
+    Params,
+    SolveFunction,
+    TaskTemplate,
+)
 from turnwise.phone.apps.clock import CITIES, city_time
 from turnwise.phone.toolkit.app import to_clock
 
@@ -24,7 +31,7 @@ def open_tab(hand: Hand, name: str) -> Script:
 # Cities
 
 
-def _city_draw(shown: bool) -> Any:
+def _city_draw(shown: bool) -> DrawFunction:
     def draw(d: Draw) -> Params | None:
         rows = {row["name"]: row["_id"] for row in d.rows(PACKAGE, "cities")}
         city = d.random.pick([name for name in CITIES if (name in rows) == shown])
@@ -70,7 +77,7 @@ def _timer_draw(d: Draw) -> Params | None:
     }
 
 
-def _timer_solve(button: str) -> Any:
+def _timer_solve(button: str) -> SolveFunction:
     def solve(hand: Hand, p: Params) -> Iterator[str]:
         yield from open_tab(hand, "Timer")
         digits = next((text for text in hand.texts() if text.endswith("s") and "h " in text), "")
@@ -92,7 +99,7 @@ def _running_timer_draw(d: Draw) -> Params | None:
     return {"seconds": seconds}
 
 
-def _timer_button_solve(button: str) -> Any:
+def _timer_button_solve(button: str) -> SolveFunction:
     def solve(hand: Hand, p: Params) -> Iterator[str]:
         yield from open_tab(hand, "Timer")
         yield from hand.tap(button)
@@ -104,7 +111,7 @@ def _timer_button_solve(button: str) -> Any:
 # Stopwatch
 
 
-def _stopwatch_draw(running: bool) -> Any:
+def _stopwatch_draw(running: bool) -> DrawFunction:
     def draw(d: Draw) -> Params | None:
         seconds = d.random.between(20, 3000)
         if running:
@@ -120,7 +127,7 @@ def _stopped_draw(d: Draw) -> Params | None:
     return {"seconds": seconds, "time": f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"}
 
 
-def _stopwatch_solve(button: str) -> Any:
+def _stopwatch_solve(button: str) -> SolveFunction:
     def solve(hand: Hand, p: Params) -> Iterator[str]:
         yield from open_tab(hand, "Stopwatch")
         yield from hand.tap(button)
@@ -134,7 +141,7 @@ def _ask_stopwatch_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.answer(next(text for text in hand.texts() if text.count(":") == 2))
 
 
-def _row(table: str, **values: Any) -> Any:
+def _row(table: str, **values: ColumnValue) -> EffectsFunction:
     return lambda p: [UpdateRow(PACKAGE, table, 1, values)]
 
 

@@ -7,29 +7,39 @@ from typing import Any, Final
 
 from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, Shown, UpdateRow
 from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.envs.android.tasks.template import (
+    Draw,
+    DrawFunction,
+    EffectsFunction,
+    Params,
+    SolveFunction,
+    TaskTemplate,
+)
 from turnwise.phone.apps.contacts import LABELS
-from turnwise.phone.content.people import COMPANIES, STREETS, TOWNS, person
+from turnwise.phone.content.people import COMPANIES, STREETS, TOWNS, Person, person
+from turnwise.phone.toolkit.tables import Row, Value
 
 PACKAGE: Final = "org.turnwise.contacts"
 _APPS: Final = ("Contacts",)
 _DEFAULT_LABEL: Final = LABELS[0]
 
 
-def name_of(row: Any) -> str:
+def name_of(row: Row) -> str:
     """Return first and last name."""
     return f"{row['first']} {row['last']}".strip()
 
 
-def known(d: Draw, **equal: Any) -> Any:
+def known(d: Draw, **equal: Value) -> Any:
     """Draw a contact, or None."""
     return d.pick(d.rows(PACKAGE, "contacts", **equal))
 
 
-def stranger(d: Draw) -> Any:
+def stranger(d: Draw) -> Person:
     """Draw a person whose name no contact has."""
     names = {name_of(row) for row in d.rows(PACKAGE, "contacts")}
-    return next(found for found in iter(lambda: person(d.random), None) if f"{found.first} {found.last}" not in names)
+    return next(
+        someone for someone in iter(lambda: person(d.random), None) if f"{someone.first} {someone.last}" not in names
+    )
 
 
 def open_contact(hand: Hand, name: str) -> Script:
@@ -119,11 +129,11 @@ def _address_draw(d: Draw) -> Params | None:
     return {"id": row["_id"], "name": name_of(row), "address": address}
 
 
-def _set(column: str) -> Any:
+def _set(column: str) -> EffectsFunction:
     return lambda p: [UpdateRow(PACKAGE, "contacts", p["id"], {column: p[column]})]
 
 
-def _star_draw(starred: int) -> Any:
+def _star_draw(starred: int) -> DrawFunction:
     def draw(d: Draw) -> Params | None:
         row = known(d, starred=starred)
         return {"id": row["_id"], "name": name_of(row)} if row else None
@@ -131,7 +141,7 @@ def _star_draw(starred: int) -> Any:
     return draw
 
 
-def _star_solve(label: str) -> Any:
+def _star_solve(label: str) -> SolveFunction:
     def solve(hand: Hand, p: Params) -> Iterator[str]:
         yield from open_contact(hand, p["name"])
         yield from hand.tap(label, scroll=False)
@@ -170,7 +180,7 @@ def _label_solve(hand: Hand, p: Params) -> Iterator[str]:
 # Questions
 
 
-def _ask_draw(column: str) -> Any:
+def _ask_draw(column: str) -> DrawFunction:
     def draw(d: Draw) -> Params | None:
         row = d.pick([row for row in d.rows(PACKAGE, "contacts") if row[column]])
         return {"name": name_of(row), "value": row[column]} if row else None
@@ -182,7 +192,7 @@ def _ask_effects(p: Params) -> list[Effect]:
     return [Answer("text", p["value"])]
 
 
-def _ask_solve(detail: str) -> Any:
+def _ask_solve(detail: str) -> SolveFunction:
     def solve(hand: Hand, p: Params) -> Iterator[str]:
         yield from open_contact(hand, p["name"])
         row = yield from hand.look_for(detail)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.android.tasks.answers import read_date
 from turnwise.envs.android.tasks.app_routes import (
@@ -32,7 +32,8 @@ from turnwise.envs.android.tasks.app_routes import (
 from turnwise.envs.android.tasks.contacts import name_of, stranger
 from turnwise.envs.android.tasks.effects import Effect, FileIs, InsertRow
 from turnwise.envs.android.tasks.hand import Hand
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.envs.android.tasks.template import Draw, DrawFunction, Params, SolveFunction, TaskTemplate
+from turnwise.phone.toolkit.tables import Value
 
 _TITLES: Final = ("For later", "From the phone", "Do not forget", "Copied down", "To keep", "Loose ends")
 _WISHES: Final = ("a dinner", "a walk by the canal", "a game of chess", "a visit to the museum", "a coffee")
@@ -44,7 +45,7 @@ def _future(d: Draw) -> tuple[date, str]:
     return day, f"{d.random.between(9, 20):02d}:{d.random.pick((0, 15, 30, 45)):02d}"
 
 
-def _new_event(title: str, start: str, **more: Any) -> InsertRow:
+def _new_event(title: str, start: str, **more: Value) -> InsertRow:
     free = ("end", "reminder", "calendar")
     return InsertRow(CALENDAR, "events", {"title": title, "start": start, **more}, free=free)
 
@@ -60,7 +61,7 @@ def _new_note(title: str, text: str) -> FileIs:
 # From Contacts
 
 
-def _detail_draw(column: str) -> Any:
+def _detail_draw(column: str) -> DrawFunction:
     def draw(d: Draw) -> Params | None:
         to = reachable(d, 1)
         rows = [row for row in d.rows(CONTACTS, "contacts") if row[column] and row not in to]
@@ -79,9 +80,9 @@ def _message(p: Params) -> list[Effect]:
     return [sent(p["number"], p["value"])]
 
 
-def _tell_detail(what: str) -> Any:
+def _tell_detail(label: str) -> SolveFunction:
     def solve(hand: Hand, p: Params) -> Iterator[str]:
-        value = yield from contact_detail(hand, p["who"], what)
+        value = yield from contact_detail(hand, p["who"], label)
         yield from send_message(hand, p["to"], value)
         yield from hand.done()
 
@@ -95,15 +96,15 @@ def _note_detail(hand: Hand, p: Params) -> Iterator[str]:
 
 
 def _visit(hand: Hand, p: Params) -> Iterator[str]:
-    place = yield from contact_detail(hand, p["who"], "Address")
-    yield from add_event(hand, f"Visit {p['who']}", p["day"], p["time"], place)
+    address = yield from contact_detail(hand, p["who"], "Address")
+    yield from add_event(hand, f"Visit {p['who']}", p["day"], p["time"], address)
     yield from hand.done()
 
 
 # From Calendar
 
 
-def _event_draw(**needs: bool) -> Any:
+def _event_draw(**needs: bool) -> DrawFunction:
     def draw(d: Draw) -> Params | None:
         row, to = plain_event(d, **needs), reachable(d, 1)
         if row is None or not to:
@@ -115,8 +116,8 @@ def _event_draw(**needs: bool) -> Any:
 
 
 def _tell_where(hand: Hand, p: Params) -> Iterator[str]:
-    place = yield from event_detail(hand, p["event"], "Where")
-    yield from send_message(hand, p["to"], place)
+    location = yield from event_detail(hand, p["event"], "Where")
+    yield from send_message(hand, p["to"], location)
     yield from hand.done()
 
 
@@ -124,8 +125,8 @@ def _start_of(when: str) -> tuple[str, str]:
     """Return day and time in 'Mon, 16 Oct 2023, 18:00 to 18:45'."""
     head, _, _ = when.partition(" to ")
     day, _, time = head.rpartition(", ")
-    found = read_date(day)
-    return found.isoformat() if found else "", time
+    start = read_date(day)
+    return start.isoformat() if start else "", time
 
 
 def _tell_when(hand: Hand, p: Params) -> Iterator[str]:
@@ -173,16 +174,16 @@ def _invitation_draw(d: Draw) -> Params | None:
 
 
 def _accept(hand: Hand, p: Params) -> Iterator[str]:
-    said = yield from last_message(hand, p["who"])
-    day, _, time = said.rpartition(" on ")[2].rstrip("?").partition(" at ")
-    found = read_date(f"{day} {p['day'][:4]}")
-    yield from add_event(hand, p["title"], found.isoformat() if found else "", time)
+    message = yield from last_message(hand, p["who"])
+    day, _, time = message.rpartition(" on ")[2].rstrip("?").partition(" at ")
+    start = read_date(f"{day} {p['day'][:4]}")
+    yield from add_event(hand, p["title"], start.isoformat() if start else "", time)
     yield from hand.done()
 
 
 def _wake_for(hand: Hand, p: Params) -> Iterator[str]:
-    said = yield from last_message(hand, p["who"])
-    yield from _set_alarm(hand, said.rpartition(" at ")[2].rstrip("?"))
+    message = yield from last_message(hand, p["who"])
+    yield from _set_alarm(hand, message.rpartition(" at ")[2].rstrip("?"))
     yield from hand.done()
 
 
@@ -217,14 +218,14 @@ def _errand_draw(d: Draw) -> Params | None:
 
 
 def _task_from_message(hand: Hand, p: Params) -> Iterator[str]:
-    said = yield from last_message(hand, p["who"])
-    yield from add_task(hand, said)
+    message = yield from last_message(hand, p["who"])
+    yield from add_task(hand, message)
     yield from hand.done()
 
 
 def _note_from_message(hand: Hand, p: Params) -> Iterator[str]:
-    said = yield from last_message(hand, p["who"])
-    yield from add_note(hand, p["title"], said)
+    message = yield from last_message(hand, p["who"])
+    yield from add_note(hand, p["title"], message)
     yield from hand.done()
 
 
@@ -238,8 +239,8 @@ def _forward_draw(d: Draw) -> Params | None:
 
 
 def _forward(hand: Hand, p: Params) -> Iterator[str]:
-    said = yield from last_message(hand, p["who"])
-    yield from send_message(hand, p["to"], said)
+    message = yield from last_message(hand, p["who"])
+    yield from send_message(hand, p["to"], message)
     yield from hand.done()
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
+from turnwise.envs.android.elements import ScreenElement
 from turnwise.envs.android.tasks.contacts import PACKAGE as CONTACTS
 from turnwise.envs.android.tasks.contacts import known, name_of, stranger
 from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
@@ -14,6 +15,7 @@ from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
 from turnwise.phone.apps.dialer_calls import MISSED, OUTGOING
 from turnwise.phone.content.people import person
 from turnwise.phone.content.plans import digits
+from turnwise.phone.toolkit.tables import Row
 
 PACKAGE: Final = "org.turnwise.dialer"
 _APPS: Final = ("Phone",)
@@ -26,7 +28,7 @@ def called(number: str) -> InsertRow:
     return InsertRow(PACKAGE, "calls", {"number": number, "type": OUTGOING}, free=_FREE)
 
 
-def log(d: Draw) -> list[tuple[Any, Any]]:
+def log(d: Draw) -> list[tuple[Row, Row]]:
     """Return the calls with contacts, the newest first: the contact and the call."""
     people = {digits(str(row["phone"])): row for row in d.rows(CONTACTS, "contacts")}
     rows = sorted(d.rows(PACKAGE, "calls"), key=lambda row: -row["date"])
@@ -80,12 +82,12 @@ def _dial_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 def _missed_draw(d: Draw) -> Params | None:
     missed = [row for row in sorted(d.rows(PACKAGE, "calls"), key=lambda row: -row["date"]) if row["type"] == MISSED]
-    if not missed or not (names := [one for one in log(d) if one[1]["_id"] == missed[0]["_id"]]):
+    if not missed or not (names := [entry for entry in log(d) if entry[1]["_id"] == missed[0]["_id"]]):
         return None
     return {"name": name_of(names[0][0]), "number": names[0][0]["phone"], "count": len(missed)}
 
 
-def _missed_calls(hand: Hand) -> list[Any]:
+def _missed_calls(hand: Hand) -> list[ScreenElement]:
     return [e for e in hand.screen if any(text.startswith("Missed \u00b7") for text in e.texts)]
 
 
@@ -193,14 +195,14 @@ def _who_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 def _missed_count_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from _show_missed(hand)
-    found = yield from hand.read_all(lambda e: e.texts if e in _missed_calls(hand) else None)
-    yield from hand.answer(len(found))
+    calls = yield from hand.read_all(lambda e: e.texts if e in _missed_calls(hand) else None)
+    yield from hand.answer(len(calls))
 
 
 def _count_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from find_contact(hand, p["name"])
-    found = yield from hand.read_all(lambda e: e.texts if re.search(r", \d\d:\d\d$", " ".join(e.texts[1:2])) else None)
-    yield from hand.answer(len(found))
+    calls = yield from hand.read_all(lambda e: e.texts if re.search(r", \d\d:\d\d$", " ".join(e.texts[1:2])) else None)
+    yield from hand.answer(len(calls))
 
 
 def _long_draw(d: Draw) -> Params | None:
@@ -208,7 +210,7 @@ def _long_draw(d: Draw) -> Params | None:
     if not calls:
         return None
     someone, row = calls[0]
-    latest = next(one for other, one in log(d) if other["_id"] == someone["_id"])
+    latest = next(call for other, call in log(d) if other["_id"] == someone["_id"])
     if latest["_id"] != row["_id"]:
         return None
     return {"name": name_of(someone), "minutes": row["duration"] // 60}

@@ -17,9 +17,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from turnwise.phone.toolkit.tables import Value
+
 __all__ = [
     "Above",
     "Answer",
+    "ColumnValue",
     "DeleteRow",
     "Effect",
     "FileGone",
@@ -47,13 +50,17 @@ class Above:
     least: float
 
 
+ColumnValue = Value | NewId | Above
+"""What an effect says of a column."""
+
+
 @dataclass(frozen=True, slots=True)
 class InsertRow:
     """One new row. Columns that are neither given nor free must be empty (0 for numbers)."""
 
     package: str
     table: str
-    values: Mapping[str, Any]
+    values: Mapping[str, ColumnValue]
     free: tuple[str, ...] = ()  # columns that the goal does not tell: any value will do
     name: str = ""  # for `NewId` in effects that follow
     exact: tuple[str, ...] = ()  # columns whose text is a copy: case and white space count
@@ -66,7 +73,7 @@ class UpdateRow:
     package: str
     table: str
     key: int
-    values: Mapping[str, Any]
+    values: Mapping[str, ColumnValue]
     free: tuple[str, ...] = ()
 
 
@@ -117,8 +124,8 @@ class Shown:
 
     package: str
     screen: str = ""
-    values: Mapping[str, Any] = field(default_factory=dict)
-    params: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Value] = field(default_factory=dict)
+    params: Mapping[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, InsertRow, UpdateRow
 from turnwise.envs.android.tasks.hand import Finding, Hand, Script
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
 from turnwise.phone.apps.expenses import CATEGORIES
+from turnwise.phone.toolkit.tables import Row
 
 PACKAGE: Final = "org.turnwise.expenses"
 _APPS: Final = ("Expenses",)
@@ -32,8 +33,8 @@ def _add_draw(d: Draw) -> Params | None:
 
 
 def _two_draw(d: Draw) -> Params | None:
-    one, two = (_draw_new(d, name) for name in d.some(_NEW, 2))
-    return {"one": one, "two": two, "text": [f"{_told(one)}; {_told(two)}"]}
+    first, two = (_draw_new(d, name) for name in d.some(_NEW, 2))
+    return {"one": first, "two": two, "text": [f"{_told(first)}; {_told(two)}"]}
 
 
 def _told(p: Params) -> str:
@@ -67,7 +68,7 @@ def _two_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.done()
 
 
-def _unique(d: Draw) -> list[Any]:
+def _unique(d: Draw) -> list[Row]:
     rows = d.rows(PACKAGE, "expenses")
     names = [row["name"] for row in rows]
     return [row for row in rows if names.count(row["name"]) == 1]
@@ -151,7 +152,7 @@ def _ask_amount_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.answer(_number(row.texts[-1]))
 
 
-def _month(d: Draw) -> list[Any]:
+def _month(d: Draw) -> list[Row]:
     month = d.phone.now.strftime("%Y-%m")
     return [row for row in d.rows(PACKAGE, "expenses") if row["date"].startswith(month)]
 

@@ -35,11 +35,11 @@ def by_leaves(text: str, action: Action, elements: Sequence[ScreenElement], devi
     node = elements[action.index].node
     listed = leaves(device.dump(), device.size())
     same = next((e for e in listed if (e.node.bounds, e.node.class_name) == (node.bounds, node.class_name)), None)
-    head, _, rest = text.partition(str(action.index))
+    head, _, tail = text.partition(str(action.index))
     if same is not None:
-        return f"{head}{same.index}{rest}"
+        return f"{head}{same.index}{tail}"
     x, y = node.center
-    return f"{head}{x} {y}{rest}"
+    return f"{head}{x} {y}{tail}"
 
 
 def play(

@@ -120,11 +120,11 @@ def _number_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 def _largest_draw(d: Draw) -> Params | None:
     folder = d.random.pick(list(DOCUMENTS))
-    found = [path for path in d.phone.files if posixpath.dirname(path) == f"{ROOT}/{folder}"]
-    found.sort(key=lambda path: len(d.phone.files[path].data), reverse=True)
-    if len(found) < 2 or len(d.phone.files[found[0]].data) == len(d.phone.files[found[1]].data):
+    paths = [path for path in d.phone.files if posixpath.dirname(path) == f"{ROOT}/{folder}"]
+    paths.sort(key=lambda path: len(d.phone.files[path].data), reverse=True)
+    if len(paths) < 2 or len(d.phone.files[paths[0]].data) == len(d.phone.files[paths[1]].data):
         return None
-    return {"folder": folder, "answer": posixpath.basename(found[0])}
+    return {"folder": folder, "answer": posixpath.basename(paths[0])}
 
 
 def _largest_solve(hand: Hand, p: Params) -> Iterator[str]:

@@ -19,8 +19,8 @@ _NAMES: Final = ("Garden", "Family", "Mountains", "Best of", "Birds", "Kitchen")
 
 
 def _paths(d: Draw) -> list[str]:
-    found = [path for path in d.phone.files if path.startswith(ROOTS) and path.endswith(".png")]
-    return sorted(found, key=lambda path: -d.phone.files[path].modified)
+    paths = [path for path in d.phone.files if path.startswith(ROOTS) and path.endswith(".png")]
+    return sorted(paths, key=lambda path: -d.phone.files[path].modified)
 
 
 def _place(path: str) -> Params:
@@ -136,8 +136,8 @@ def _day_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 def _newest_draw(d: Draw) -> Params | None:
     album = d.random.pick(ALBUMS)
-    found = [path for path in _paths(d) if _place(path)["album"] == album]
-    return {"path": found[0], "album": posixpath.basename(album)} if len(found) > 1 else None
+    paths = [path for path in _paths(d) if _place(path)["album"] == album]
+    return {"path": paths[0], "album": posixpath.basename(album)} if len(paths) > 1 else None
 
 
 def _newest_solve(hand: Hand, p: Params) -> Iterator[str]:

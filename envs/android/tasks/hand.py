@@ -46,7 +46,7 @@ class Hand:
         """Start with nothing seen, on a screen of this width and height."""
         self.screen: Sequence[ScreenElement] = ()
         self.package = ""
-        self.memory: dict[str, Any] = {}
+        self.memory: dict[str, object] = {}
         self.size = size
         self._met: tuple[bool, ...] = ()
         self._clean = True  # no app has been used
@@ -116,9 +116,9 @@ class Hand:
             Lost: there is none.
         """
         texts = self.texts()
-        for one, other in pairwise(texts):
+        for previous, other in pairwise(texts):
             if normal(other) == normal(text):
-                return one
+                return previous
         raise Lost(f"nothing stands in front of {text!r}; the screen says {texts[:30]}")
 
     # Acting
@@ -194,21 +194,21 @@ class Hand:
             raise Lost(f"{text!r} is not on the screen, which says {self.texts()[:30]}")
         return element
 
-    def scroll_until(self, found: Callable[[], Any]) -> Finding:
-        """Scroll down to the end, then up to the start, until `found()` is not None; return it or None."""
+    def scroll_until(self, test: Callable[[], object]) -> Finding:
+        """Scroll down to the end, then up to the start, until `test()` is not None; return it or None."""
         for direction in ("down", "up"):
             for _ in range(_SCROLLS):
                 before = self.picture()
                 yield f"scroll {direction}"
-                if (result := found()) is not None:
+                if (result := test()) is not None:
                     return result
                 if self.picture() == before:
                     break
         return None
 
-    def read_all(self, read: Callable[[ScreenElement], Any]) -> Finding:
+    def read_all(self, read: Callable[[ScreenElement], object]) -> Finding:
         """Scroll through the whole screen, and return `read(element)` of every element, without None and repeats."""
-        result: dict[Any, None] = {}
+        result: dict[object, None] = {}
         for _ in range(_SCROLLS):
             for element in self.screen:
                 value = read(element)
@@ -220,7 +220,7 @@ class Hand:
                 break
         return list(result)
 
-    def picture(self) -> list[tuple[Any, ...]]:
+    def picture(self) -> list[tuple[object, ...]]:
         """Return what tells two screens apart."""
         return [(element.texts, element.node.bounds, element.checked) for element in self.screen]
 
@@ -285,18 +285,18 @@ class Hand:
     def pick_date(self, label: str, day: str) -> Script:
         """Set the date field with this label to 'YYYY-MM-DD'."""
         element = yield from self.find_field(label)
-        wanted = date.fromisoformat(day)
+        target = date.fromisoformat(day)
         yield f"tap {element.index}"
         for _ in range(_SCROLLS):
             month = next((t for t in self.texts() if re.fullmatch(r"[A-Z][a-z]+ \d{4}", t)), "")
             if not month:
                 raise Lost("the date picker shows no month")
-            away = _months(wanted) - _months(_month(month))
+            away = _months(target) - _months(_month(month))
             if away == 0:
                 break
             step = "year" if abs(away) >= 12 else "month"
             yield from self.tap(f"{'Next' if away > 0 else 'Previous'} {step}", scroll=False)
-        yield from self.tap(f"{wanted.day} {wanted:%B %Y}", scroll=False)
+        yield from self.tap(f"{target.day} {target:%B %Y}", scroll=False)
         yield from self.tap("OK", scroll=False)
 
     def hide_keyboard(self) -> Script:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.android.tasks.app_routes import CALENDAR, CONTACTS, contact_detail, reachable
 from turnwise.envs.android.tasks.contacts import name_of, stranger
 from turnwise.envs.android.tasks.effects import Effect, Infeasible, Shown
 from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.envs.android.tasks.template import Draw, Params, SolveFunction, TaskTemplate
 from turnwise.phone.apps.clock import CITIES
 
 _ABSENT_APPS: Final = ("Weather", "Translator", "Compass", "Fitness", "Chess", "Banking", "Radio", "Scanner")
@@ -25,15 +25,15 @@ def _absent(package: str, table: str, column: str, names: tuple[str, ...], key: 
     """Return a draw of a name that no row has."""
 
     def draw(d: Draw) -> Params | None:
-        known = {str(row[column]).casefold() for row in d.rows(package, table)}
+        values = {str(row[column]).casefold() for row in d.rows(package, table)}
         to = reachable(d, 1)
-        left = [name for name in names if name.casefold() not in known]
+        left = [name for name in names if name.casefold() not in values]
         return {key: d.random.pick(left), "to": name_of(to[0])} if left and to else None
 
     return draw
 
 
-def _searched(app: str, field: str, key: str, before: Callable[[Hand], Script] | None = None) -> Any:
+def _searched(app: str, field: str, key: str, before: Callable[[Hand], Script] | None = None) -> SolveFunction:
     """Return a script that looks for something with the search of an app, and gives up."""
 
     def solve(hand: Hand, p: Params) -> Iterator[str]:

@@ -29,12 +29,12 @@ from turnwise.envs.android.tasks.effects import (
 from turnwise.phone.phone import Phone
 from turnwise.phone.toolkit.forms import form_values
 from turnwise.phone.toolkit.state import CURRENT_KEYBOARD, ENABLED_KEYBOARDS
+from turnwise.phone.toolkit.tables import Row
 
 _KEYBOARDS: Final = (CURRENT_KEYBOARD, ENABLED_KEYBOARDS)  # with which clients type, and no app shows them
 
 __all__ = ["Content", "Difference", "Verdict", "content", "judge", "same_value"]
 
-Row = Mapping[str, Any]
 Tables = Mapping[str, Mapping[int, Row]]
 
 
@@ -45,9 +45,9 @@ class Content:
     databases: Mapping[str, Tables]  # package -> table -> id -> row
     settings: Mapping[str, Mapping[str, str]]
     files: Mapping[str, bytes]
-    front: tuple[str, str, Mapping[str, Any]] = ("", "", {})  # package, screen, values of its fields
-    params: Mapping[str, Any] = field(default_factory=dict)  # of the screen in front
-    empty: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)  # package -> table -> new row
+    front: tuple[str, str, Row] = ("", "", {})  # package, screen, values of its fields
+    params: Row = field(default_factory=dict)  # of the screen in front
+    empty: Mapping[str, Mapping[str, Row]] = field(default_factory=dict)  # package -> table -> new row
     clock: float = 0.0  # seconds
 
 
@@ -97,15 +97,15 @@ def judge(
         answer: the last answer of the agent, "" for none.
         gave_up: the agent says that the task is infeasible.
     """
-    found = Difference(before, after)
+    difference = Difference(before, after)
     met, reasons = [], []
     for effect in effects:
-        reason = _missing(effect, found, answer, gave_up)
+        reason = _missing(effect, difference, answer, gave_up)
         met.append(not reason)
         reasons += [reason] if reason else []
     if gave_up and not any(isinstance(effect, Infeasible) for effect in effects):
         reasons.append("the agent gave up on a task that can be done")
-    reasons += found.left_over()
+    reasons += difference.left_over()
     score = sum(met) / len(met) if met else 1.0
     return Verdict(not reasons, score, tuple(reasons), tuple(met))
 
@@ -178,7 +178,7 @@ class Difference:
     def by_old_ids(self, package: str, row: Row) -> Row:
         """Return a row with the old ids of the rows that came again in the columns that name them."""
 
-        def old(column: str, value: Any) -> Any:
+        def old(column: str, value: object) -> object:
             tables = (self._same_as.get((package, table), {}) for table in _named_tables(column))
             return next((ids[value] for ids in tables if value in ids), value)
 
@@ -192,13 +192,13 @@ class Difference:
 
     def _named(self) -> set[Where]:
         """Return the rows that are gone and still named by their ids: then no other can take their place."""
-        found: set[Where] = set()
+        named: set[Where] = set()
         for package in {where[0] for where in self.gone}:
             gone = {where[1:] for where in self.gone if where[0] == package}
             rows = [row for rows in self.after.databases[package].values() for row in rows.values()]
             pairs = ((table, row[c]) for row in rows for c in row if c != "_id" for table in _named_tables(c))
-            found |= {(package, *pair) for pair in pairs if pair in gone}
-        return found
+            named |= {(package, *pair) for pair in pairs if pair in gone}
+        return named
 
     def _compare(self, where: tuple[str, str], old: Mapping[int, Row], new: Mapping[int, Row]) -> None:
         for key, row in new.items():
@@ -220,7 +220,7 @@ class Difference:
         return rows
 
 
-def _content(row: Row) -> frozenset[tuple[str, Any]]:
+def _content(row: Row) -> frozenset[tuple[str, object]]:
     return frozenset((column, value) for column, value in row.items() if column != "_id")
 
 
@@ -254,77 +254,77 @@ def _holds(before: Mapping[str, bytes], after: Mapping[str, bytes], folder: str)
 # Effects
 
 
-def _missing(effect: Effect, found: Difference, answer: str, gave_up: bool) -> str:
+def _missing(effect: Effect, difference: Difference, answer: str, gave_up: bool) -> str:
     """Return "" if an effect is there, after taking it out of the difference; else a sentence."""
     if isinstance(effect, Answer):
-        passed = int(found.after.clock - found.before.clock) // 60
+        passed = int(difference.after.clock - difference.before.clock) // 60
         return "" if is_right(effect, answer, passed) else f"the answer {answer[:80]!r} is not {effect.value!r}"
     if isinstance(effect, Infeasible):
         return "" if gave_up else "the agent did not say that the task is infeasible"
-    return _FIND[type(effect)](effect, found)
+    return _FIND[type(effect)](effect, difference)
 
 
-def _insert(effect: InsertRow, found: Difference) -> str:
-    empty = found.after.empty.get(effect.package, {}).get(effect.table, {})
-    wanted = {**empty, **{name: _resolve(value, found) for name, value in effect.values.items()}}
-    for where, new in found.new.items():
-        row = found.by_old_ids(effect.package, new)
-        same = where[:2] == (effect.package, effect.table) and _fits(row, wanted, effect.free)
-        if same and all(_is_copy(row[name], wanted[name]) for name in effect.exact):
-            del found.new[where]
+def _insert(effect: InsertRow, difference: Difference) -> str:
+    empty = difference.after.empty.get(effect.package, {}).get(effect.table, {})
+    values = {**empty, **{name: _resolve(value, difference) for name, value in effect.values.items()}}
+    for where, new in difference.new.items():
+        row = difference.by_old_ids(effect.package, new)
+        same = where[:2] == (effect.package, effect.table) and _fits(row, values, effect.free)
+        if same and all(_is_copy(row[name], values[name]) for name in effect.exact):
+            del difference.new[where]
             if effect.name:
-                found.ids[effect.name] = where[2]
+                difference.ids[effect.name] = where[2]
             return ""
     return f"{effect.package}.{effect.table} has no new row with {dict(effect.values)}"
 
 
-def _resolve(value: Any, found: Difference) -> Any:
-    return found.ids.get(value.name, -1) if isinstance(value, NewId) else value
+def _resolve(value: object, difference: Difference) -> object:
+    return difference.ids.get(value.name, -1) if isinstance(value, NewId) else value
 
 
-def _fits(row: Row, wanted: Mapping[str, Any], free: tuple[str, ...]) -> bool:
-    return all(same_value(row.get(name), value) for name, value in wanted.items() if name not in free)
+def _fits(row: Row, values: Row, free: tuple[str, ...]) -> bool:
+    return all(same_value(row.get(name), value) for name, value in values.items() if name not in free)
 
 
-def _update(effect: UpdateRow, found: Difference) -> str:
+def _update(effect: UpdateRow, difference: Difference) -> str:
     where = (effect.package, effect.table, effect.key)
-    wanted = {name: _resolve(value, found) for name, value in effect.values.items()}
-    gone = found.gone.get(where)
-    others = set(gone or ()) - {"_id", *wanted, *effect.free}
-    if gone is not None and found.take_again(
-        where, lambda new: _fits(new, wanted, effect.free) and all(new[name] == gone[name] for name in others)
+    values = {name: _resolve(value, difference) for name, value in effect.values.items()}
+    gone = difference.gone.get(where)
+    others = set(gone or ()) - {"_id", *values, *effect.free}
+    if gone is not None and difference.take_again(
+        where, lambda new: _fits(new, values, effect.free) and all(new[name] == gone[name] for name in others)
     ):
         return ""
-    change = found.changed.get(where)
+    change = difference.changed.get(where)
     if change is None:
-        now = found.after.databases.get(effect.package, {}).get(effect.table, {}).get(effect.key)
-        there = now is not None and _fits(now, wanted, effect.free)
-        return "" if there else f"{effect.package}.{effect.table}: row {effect.key} has not become {wanted}"
-    old, new = change[0], found.by_old_ids(effect.package, change[1])
-    if not _fits(new, wanted, effect.free):
-        return f"{effect.package}.{effect.table}: row {effect.key} has not become {wanted}"
-    if all(old[name] == new[name] for name in new if name not in wanted and name not in effect.free):
-        del found.changed[where]
+        current = difference.after.databases.get(effect.package, {}).get(effect.table, {}).get(effect.key)
+        there = current is not None and _fits(current, values, effect.free)
+        return "" if there else f"{effect.package}.{effect.table}: row {effect.key} has not become {values}"
+    old, new = change[0], difference.by_old_ids(effect.package, change[1])
+    if not _fits(new, values, effect.free):
+        return f"{effect.package}.{effect.table}: row {effect.key} has not become {values}"
+    if all(old[name] == new[name] for name in new if name not in values and name not in effect.free):
+        del difference.changed[where]
     return ""
 
 
-def _delete(effect: DeleteRow, found: Difference) -> str:
+def _delete(effect: DeleteRow, difference: Difference) -> str:
     for key in (effect.key, *effect.instead):
-        if found.gone.pop((effect.package, effect.table, key), None) is not None:
+        if difference.gone.pop((effect.package, effect.table, key), None) is not None:
             return ""
     return f"{effect.package}.{effect.table}: row {effect.key} is still there"
 
 
-def _setting(effect: Setting, found: Difference) -> str:
-    now = found.after.settings.get(effect.namespace, {}).get(effect.name, "")
-    if now != effect.value:
-        return f"the setting {effect.name} is {now!r}, not {effect.value!r}"
-    found.settings.pop((effect.namespace, effect.name), None)
+def _setting(effect: Setting, difference: Difference) -> str:
+    current = difference.after.settings.get(effect.namespace, {}).get(effect.name, "")
+    if current != effect.value:
+        return f"the setting {effect.name} is {current!r}, not {effect.value!r}"
+    difference.settings.pop((effect.namespace, effect.name), None)
     return ""
 
 
-def _file_is(effect: FileIs, found: Difference) -> str:
-    data = found.after.files.get(effect.path)
+def _file_is(effect: FileIs, difference: Difference) -> str:
+    data = difference.after.files.get(effect.path)
     if data is None:
         return f"there is no file {effect.path}"
     if isinstance(effect.content, bytes):
@@ -333,22 +333,22 @@ def _file_is(effect: FileIs, found: Difference) -> str:
         same = _keeps_lines(data.decode("utf-8", "replace"), effect.content, effect.kept)
     if not same:
         return f"the file {effect.path} has another content"
-    found.files.pop(effect.path, None)
+    difference.files.pop(effect.path, None)
     return ""
 
 
-def _file_gone(effect: FileGone, found: Difference) -> str:
-    if effect.path in found.after.files:
+def _file_gone(effect: FileGone, difference: Difference) -> str:
+    if effect.path in difference.after.files:
         return f"the file {effect.path} is still there"
-    found.files.pop(effect.path, None)
+    difference.files.pop(effect.path, None)
     return ""
 
 
-def _shown(effect: Shown, found: Difference) -> str:
-    package, screen, values = found.after.front
+def _shown(effect: Shown, difference: Difference) -> str:
+    package, screen, values = difference.after.front
     if package != effect.package or (effect.screen and screen != effect.screen):
         return f"the screen {effect.package} {effect.screen} is not in front"
-    params = found.after.params
+    params = difference.after.params
     if any(params.get(name, 0) != value for name, value in effect.params.items()):
         return f"the screen {screen} has the parameters {dict(params)}, not {dict(effect.params)}"
     wrong = [name for name, value in effect.values.items() if not same_value(values.get(name), value)]
@@ -368,37 +368,37 @@ _FIND: Final[Mapping[type, Callable[[Any, Difference], str]]] = {
 _PHONE: Final = re.compile(r"\+?(?:[\s()-]*\d){7,}")
 
 
-def same_value(one: Any, other: Any) -> bool:
+def same_value(value: object, other: object) -> bool:
     """Return whether a value of a column is the wanted one to a person.
 
     >>> same_value("+1 555 0100", "+1-555-0100"), same_value("Ana  berg", "Ana Berg"), same_value(1, 2)
     (True, True, False)
     """
     if isinstance(other, Above):
-        return isinstance(one, int | float) and one > other.least
-    if isinstance(one, str) and isinstance(other, str):
-        if one == other:
+        return isinstance(value, int | float) and value > other.least
+    if isinstance(value, str) and isinstance(other, str):
+        if value == other:
             return True
-        if _PHONE.fullmatch(one) and _PHONE.fullmatch(other):
-            return re.sub(r"\D", "", one) == re.sub(r"\D", "", other)
-        return _lines(one) == _lines(other)
-    if isinstance(one, float) or isinstance(other, float):
-        if not (isinstance(one, int | float) and isinstance(other, int | float)):
+        if _PHONE.fullmatch(value) and _PHONE.fullmatch(other):
+            return re.sub(r"\D", "", value) == re.sub(r"\D", "", other)
+        return _lines(value) == _lines(other)
+    if isinstance(value, float) or isinstance(other, float):
+        if not (isinstance(value, int | float) and isinstance(other, int | float)):
             return False
-        return abs(one - other) <= 1e-6 * max(1.0, abs(one), abs(other))
-    return bool(one == other)
+        return abs(value - other) <= 1e-6 * max(1.0, abs(value), abs(other))
+    return bool(value == other)
 
 
-def _is_copy(text: str, wanted: str) -> bool:
+def _is_copy(text: str, expected: str) -> bool:
     """Return whether a text is the wanted one to the letter; only a line break at the end does not count."""
-    return text.rstrip("\r\n") == wanted.rstrip("\r\n")
+    return text.rstrip("\r\n") == expected.rstrip("\r\n")
 
 
-def _keeps_lines(text: str, wanted: str, kept: str) -> bool:
+def _keeps_lines(text: str, expected: str, original: str) -> bool:
     """Return whether a text is the wanted one to a person, and to the letter in the lines that were kept."""
-    if not kept:
-        return _lines(text) == _lines(wanted)
-    copied, pairs = set(kept.splitlines()), (text.rstrip("\r\n").split("\n"), wanted.rstrip("\r\n").split("\n"))
+    if not original:
+        return _lines(text) == _lines(expected)
+    copied, pairs = set(original.splitlines()), (text.rstrip("\r\n").split("\n"), expected.rstrip("\r\n").split("\n"))
     if len(pairs[0]) != len(pairs[1]):
         return False
     return all(a == b or (b not in copied and _lines(a) == _lines(b)) for a, b in zip(*pairs, strict=True))

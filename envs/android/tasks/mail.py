@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
+from turnwise.envs.android.elements import ScreenElement
 from turnwise.envs.android.tasks.contacts import PACKAGE as CONTACTS
 from turnwise.envs.android.tasks.contacts import name_of, stranger
 from turnwise.envs.android.tasks.effects import Answer, Effect, Infeasible, InsertRow, UpdateRow
 from turnwise.envs.android.tasks.hand import Hand, Script
 from turnwise.envs.android.tasks.messages import TEXTS
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.phone.toolkit.tables import Row, Value
 
 PACKAGE: Final = "org.turnwise.mail"
 _APPS: Final = ("Mail",)
@@ -20,7 +22,7 @@ _SUBJECTS: Final = ("Saturday", "Your question", "Short notice", "Plans for the 
 _NOBODY: Final = ("date", "name", "address")
 
 
-def only(d: Draw, folder: str = "Inbox") -> list[Any]:
+def only(d: Draw, folder: str = "Inbox") -> list[Row]:
     """Return the mails of a folder whose subject and sender no other mail has."""
     rows = d.rows(PACKAGE, "mails")
     subjects = [str(row["subject"]) for row in rows]
@@ -28,13 +30,13 @@ def only(d: Draw, folder: str = "Inbox") -> list[Any]:
     return [row for row in own if sum(str(row["subject"]) in subject for subject in subjects) <= _replies(rows, row)]
 
 
-def _replies(rows: list[Any], row: Any) -> int:
+def _replies(rows: list[Row], row: Row) -> int:
     return 1 + len([other for other in rows if other["subject"] == f"Re: {row['subject']}"])
 
 
-def pick(d: Draw, wanted: Callable[[Any], bool] = lambda row: True, folder: str = "Inbox") -> Params | None:
+def pick(d: Draw, fits: Callable[[Row], bool] = lambda row: True, folder: str = "Inbox") -> Params | None:
     """Draw a mail, or None if there is none like that."""
-    row = d.pick([row for row in only(d, folder) if wanted(row)])
+    row = d.pick([row for row in only(d, folder) if fits(row)])
     if row is None:
         return None
     p = {"id": row["_id"], "sender": row["name"], "subject": row["subject"], "address": row["address"]}
@@ -50,7 +52,7 @@ def open_mail(hand: Hand, subject: str, folder: str = "Inbox") -> Script:
     yield from hand.tap(subject)
 
 
-def written(folder: str, **values: Any) -> InsertRow:
+def written(folder: str, **values: Value) -> InsertRow:
     """Return the effect of a new mail in Sent or Drafts."""
     return InsertRow(PACKAGE, "mails", {"folder": folder, **values}, free=_NOBODY)
 
@@ -182,29 +184,29 @@ def _star_effects(starred: int) -> Callable[[Params], list[Effect]]:
 
 def _order_draw(d: Draw) -> Params | None:
     p = pick(d, lambda row: "Order number" in str(row["body"]))
-    found = p and re.search(r"Total: ([\d.]+)", p["body"])
-    return {**p, "value": found[1]} if p and found else None
+    match = p and re.search(r"Total: ([\d.]+)", p["body"])
+    return {**p, "value": match[1]} if p and match else None
 
 
 def _order_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.open("Mail")
     yield from hand.tap("Kestrel Bikes")
     text = " ".join(hand.texts())
-    found = re.search(r"Total: ([\d.]+)", text)
-    yield from hand.answer(found[1] if found else "")
+    match = re.search(r"Total: ([\d.]+)", text)
+    yield from hand.answer(match[1] if match else "")
 
 
 def _seat_draw(d: Draw) -> Params | None:
     p = pick(d, lambda row: "Seat:" in str(row["body"]))
-    found = p and re.search(r"Seat: (\w+)", p["body"])
-    return {**p, "value": found[1]} if p and found else None
+    match = p and re.search(r"Seat: (\w+)", p["body"])
+    return {**p, "value": match[1]} if p and match else None
 
 
 def _seat_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.open("Mail")
     yield from hand.tap("Bluebird Travel")
-    found = re.search(r"Seat: (\w+)", " ".join(hand.texts()))
-    yield from hand.answer(found[1] if found else "")
+    match = re.search(r"Seat: (\w+)", " ".join(hand.texts()))
+    yield from hand.answer(match[1] if match else "")
 
 
 def _files_draw(d: Draw) -> Params | None:
@@ -218,7 +220,7 @@ def _files_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.answer(", ".join(names))
 
 
-def _attachment(element: Any) -> str | None:
+def _attachment(element: ScreenElement) -> str | None:
     return next((text for text in element.texts if re.fullmatch(r"\w+\.\w{3,4}", text)), None)
 
 

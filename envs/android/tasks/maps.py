@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
+from turnwise.envs.android.elements import ScreenElement
 from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
 from turnwise.envs.android.tasks.hand import Finding, Hand, Lost, Script
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
 from turnwise.phone.apps.maps import LISTS
 from turnwise.phone.apps.maps_places import KINDS, me
 from turnwise.phone.apps.maps_town import NAME
+from turnwise.phone.toolkit.tables import Row
 
 __all__ = ["PACKAGE", "TEMPLATES", "open_place", "pick_place", "place_detail"]
 
@@ -25,13 +27,13 @@ _ABSENT: Final = ("Crooked Mill", "Silver Anchor", "Poppy House", "Northern Star
 # Drawing
 
 
-def pick_place(d: Draw, wanted: Callable[[Any], Any] = lambda row: True) -> Params | None:
+def pick_place(d: Draw, fits: Callable[[Row], object] = lambda row: True) -> Params | None:
     """Draw a place, or None if there is none like that."""
-    row = d.pick([row for row in d.rows(PACKAGE, "places") if wanted(row)])
+    row = d.pick([row for row in d.rows(PACKAGE, "places") if fits(row)])
     return _params(row) if row else None
 
 
-def _params(row: Any) -> Params:
+def _params(row: Row) -> Params:
     return {
         "id": row["_id"],
         "place": row["name"],
@@ -45,12 +47,12 @@ def _short(address: str) -> str:
     return address.removesuffix(f", {NAME}")
 
 
-def _unsaved(d: Draw) -> Callable[[Any], bool]:
+def _unsaved(d: Draw) -> Callable[[Row], bool]:
     taken = {row["place"] for row in d.rows(PACKAGE, "saved")}
     return lambda row: row["_id"] not in taken
 
 
-def _several(d: Draw) -> tuple[str, list[Any]] | None:
+def _several(d: Draw) -> tuple[str, list[Row]] | None:
     """Draw a kind of which there are several places, and those."""
     rows = d.rows(PACKAGE, "places")
     kinds = [kind for kind in KINDS if sum(row["kind"] == kind for row in rows) > 2]
@@ -80,11 +82,11 @@ def open_place(hand: Hand, name: str) -> Script:
     yield from hand.tap(name, where=lambda element: element.kind == "item")
 
 
-def place_detail(hand: Hand, name: str, what: str) -> Finding:
+def place_detail(hand: Hand, name: str, label: str) -> Finding:
     """Return 'Address', 'Phone' or 'Rating' of a place."""
     yield from open_place(hand, name)
-    yield from hand.look_for(what)
-    return hand.before(what)
+    yield from hand.look_for(label)
+    return hand.before(label)
 
 
 def save_place(hand: Hand, name: str, list_name: str) -> Script:
@@ -97,11 +99,11 @@ def save_place(hand: Hand, name: str, list_name: str) -> Script:
 def results(hand: Hand, words: str) -> Finding:
     """Return (name, kind, rating) of all places that a search finds, from the nearest on."""
     yield from search(hand, words)
-    found = yield from hand.read_all(_result)
-    return found
+    places = yield from hand.read_all(_result)
+    return places
 
 
-def _result(element: Any) -> tuple[str, str, float] | None:
+def _result(element: ScreenElement) -> tuple[str, str, float] | None:
     parts = element.texts[1].split(" · ") if len(element.texts) > 2 else []
     return (element.texts[0], parts[0], float(parts[1])) if len(parts) == 3 else None
 
@@ -127,9 +129,9 @@ def _own_draw(d: Draw) -> Params | None:
     row = d.pick(d.rows(PACKAGE, "saved"))
     if row is None:
         return None
-    place = d.rows(PACKAGE, "places", _id=row["place"])[0]
+    venue = d.rows(PACKAGE, "places", _id=row["place"])[0]
     other = d.random.pick([name for name in LISTS if name != row["list"]])
-    return {**_params(place), "saved": row["_id"], "list": row["list"], "other": other}
+    return {**_params(venue), "saved": row["_id"], "list": row["list"], "other": other}
 
 
 def _remove_solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -144,19 +146,19 @@ def _move_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.done()
 
 
-def _away(d: Draw, row: Any) -> float:
+def _away(d: Draw, row: Row) -> float:
     x, y = me(d.phone.seed)
     return math.dist((row["x"], row["y"]), (x, y))
 
 
 def _nearest_draw(d: Draw) -> Params | None:
-    found = _several(d)
-    if found is None:
+    group = _several(d)
+    if group is None:
         return None
-    first, second = sorted(found[1], key=lambda row: _away(d, row))[:2]
+    first, second = sorted(group[1], key=lambda row: _away(d, row))[:2]
     if _away(d, second) - _away(d, first) < 25 or not _unsaved(d)(first):
         return None
-    return {**_params(first), "kind": found[0].lower(), "list": d.random.pick(LISTS)}
+    return {**_params(first), "kind": group[0].lower(), "list": d.random.pick(LISTS)}
 
 
 def _nearest_solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -198,16 +200,16 @@ def _closing_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 
 def _best_draw(d: Draw) -> Params | None:
-    found = _several(d)
-    if found is None:
+    group = _several(d)
+    if group is None:
         return None
-    best, second = sorted(found[1], key=lambda row: -row["rating"])[:2]
+    best, second = sorted(group[1], key=lambda row: -row["rating"])[:2]
     if best["rating"] == second["rating"]:
         return None
-    return {"kind": found[0].lower(), "plural": _plural(found[0]), "best": best["name"], **_free(d, best)}
+    return {"kind": group[0].lower(), "plural": _plural(group[0]), "best": best["name"], **_free(d, best)}
 
 
-def _free(d: Draw, row: Any) -> Params:
+def _free(d: Draw, row: Row) -> Params:
     return {"id": row["_id"], "list": d.random.pick(LISTS), "unsaved": _unsaved(d)(row)}
 
 
@@ -236,8 +238,8 @@ def _save_best_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 
 def _count_draw(d: Draw) -> Params | None:
-    found = _several(d)
-    return {"kind": found[0].lower(), "plural": _plural(found[0]), "count": len(found[1])} if found else None
+    group = _several(d)
+    return {"kind": group[0].lower(), "plural": _plural(group[0]), "count": len(group[1])} if group else None
 
 
 def _count_solve(hand: Hand, p: Params) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final, Unpack
 
 from turnwise.envs.android.tasks.app_routes import (
     CALENDAR,
@@ -24,7 +24,15 @@ from turnwise.envs.android.tasks.effects import Effect, FileIs, InsertRow
 from turnwise.envs.android.tasks.hand import Hand
 from turnwise.envs.android.tasks.maps import PACKAGE, open_place, pick_place, place_detail, save_place
 from turnwise.envs.android.tasks.maps_ways import minutes_of_way, show_way
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.envs.android.tasks.template import (
+    Draw,
+    DrawFunction,
+    EffectsFunction,
+    Params,
+    SolveFunction,
+    TaskTemplate,
+    TemplateOptions,
+)
 from turnwise.phone.apps.maps import LISTS
 from turnwise.phone.apps.maps_routes import route
 
@@ -35,8 +43,8 @@ _MEETINGS: Final = ("Dinner", "Birthday", "Lunch with the team", "Meeting", "Far
 
 def _place(d: Draw, kinds: tuple[str, ...] = ()) -> Params | None:
     """Draw a place with a phone number, and somebody to write to."""
-    to, place = reachable(d, 1), pick_place(d, lambda row: row["phone"] and (not kinds or row["kind"] in kinds))
-    return {**place, "to": name_of(to[0]), "number": to[0]["phone"]} if place and to else None
+    to, venue = reachable(d, 1), pick_place(d, lambda row: row["phone"] and (not kinds or row["kind"] in kinds))
+    return {**venue, "to": name_of(to[0]), "number": to[0]["phone"]} if venue and to else None
 
 
 def _call_solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -52,9 +60,9 @@ def _call_effects(p: Params) -> list[Effect]:
     return [InsertRow(_PHONE, "calls", values, free=("date", "duration"))]
 
 
-def _tell(what: str) -> Callable[[Hand, Params], Iterator[str]]:
+def _tell(label: str) -> Callable[[Hand, Params], Iterator[str]]:
     def solve(hand: Hand, p: Params) -> Iterator[str]:
-        value = yield from place_detail(hand, p["place"], what)
+        value = yield from place_detail(hand, p["place"], label)
         yield from send_message(hand, p["to"], value)
         yield from hand.done()
 
@@ -136,23 +144,30 @@ def _walk_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 def _tip_draw(d: Draw) -> Params | None:
     taken = {row["place"] for row in d.rows(PACKAGE, "saved")}
-    people, place = reachable(d, 1), pick_place(d, lambda row: row["_id"] not in taken)
-    if not people or place is None:
+    people, venue = reachable(d, 1), pick_place(d, lambda row: row["_id"] not in taken)
+    if not people or venue is None:
         return None
-    message_from(d, people[0]["phone"], f"You have to see this place: {place['place']}")
-    return {**place, "who": name_of(people[0]), "list": d.random.pick(LISTS)}
+    message_from(d, people[0]["phone"], f"You have to see this place: {venue['place']}")
+    return {**venue, "who": name_of(people[0]), "list": d.random.pick(LISTS)}
 
 
 def _tip_solve(hand: Hand, p: Params) -> Iterator[str]:
-    said = yield from last_message(hand, p["who"])
-    yield from save_place(hand, said.partition(": ")[2], p["list"])
+    message = yield from last_message(hand, p["who"])
+    yield from save_place(hand, message.partition(": ")[2], p["list"])
     yield from hand.done()
 
 
-def _template(name: str, goal: Any, draw: Any, effects: Any, solve: Any, other: str, **more: Any) -> TaskTemplate:
-    return TaskTemplate(
-        name, goal, draw, effects, solve, ("Maps", other), complexity=more.pop("complexity", 2.4), **more
-    )
+def _template(
+    name: str,
+    goal: str | tuple[str, ...],
+    draw: DrawFunction,
+    effects: EffectsFunction,
+    solve: SolveFunction,
+    other: str,
+    **more: Unpack[TemplateOptions],
+) -> TaskTemplate:
+    options: TemplateOptions = {"complexity": 2.4, **more}
+    return TaskTemplate(name, goal, draw, effects, solve, ("Maps", other), **options)
 
 
 TEMPLATES: Final = (

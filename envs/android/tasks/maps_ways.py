@@ -43,10 +43,10 @@ def minutes_of_way(hand: Hand) -> str:
     Raises:
         Lost: there is none.
     """
-    said = next((text for text in hand.texts() if text.endswith((" minutes", " minute"))), "")
-    if not said:
+    duration = next((text for text in hand.texts() if text.endswith((" minutes", " minute"))), "")
+    if not duration:
         raise Lost("the directions do not say how long it takes")
-    return said.split()[0]
+    return duration.split()[0]
 
 
 # The way

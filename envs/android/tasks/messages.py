@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.android.tasks.contacts import PACKAGE as CONTACTS
 from turnwise.envs.android.tasks.contacts import name_of, stranger
@@ -16,6 +16,7 @@ from turnwise.phone.apps.messages import DRAFT, INBOX, QUEUED, SENT
 from turnwise.phone.content.people import STREETS, TOWNS, person
 from turnwise.phone.content.plans import digits
 from turnwise.phone.toolkit.app import to_clock
+from turnwise.phone.toolkit.tables import Row
 
 PACKAGE: Final = "org.turnwise.messages"
 _APPS: Final = ("Messages",)
@@ -40,26 +41,26 @@ def sent(address: str, text: str, kind: int = SENT) -> InsertRow:
     return InsertRow(PACKAGE, "sms", {"address": address, "body": text, "type": kind}, free=("date",))
 
 
-def talks(d: Draw) -> list[tuple[Any, list[Any]]]:
+def talks(d: Draw) -> list[tuple[Row, list[Row]]]:
     """Return the contacts with whom there are messages, and these in their order; those of the archive are left out."""
     hidden = {digits(str(row["address"])) for row in d.rows(PACKAGE, "archived")}
     rows = sorted(d.rows(PACKAGE, "sms"), key=lambda row: (row["date"], row["_id"]))
-    found = []
+    conversations = []
     for someone in d.rows(CONTACTS, "contacts"):
         number = digits(str(someone["phone"]))
         own = [row for row in rows if digits(str(row["address"])) == number]
         if own and number not in hidden:
-            found.append((someone, own))
-    return found
+            conversations.append((someone, own))
+    return conversations
 
 
-def _reachable(d: Draw) -> list[Any]:
+def _reachable(d: Draw) -> list[Row]:
     """Return the contacts whose conversation is not in the archive: a message to those takes it out."""
     hidden = {digits(str(row["address"])) for row in d.rows(PACKAGE, "archived")}
     return [row for row in d.rows(CONTACTS, "contacts") if digits(str(row["phone"])) not in hidden]
 
 
-def reachable(d: Draw) -> Any:
+def reachable(d: Draw) -> Row:
     """Draw a contact whose conversation is not in the archive."""
     return d.random.pick(_reachable(d))
 
@@ -69,8 +70,8 @@ def write_to(hand: Hand, name: str) -> Script:
     yield from hand.open("Messages")
     yield from hand.tap("Start chat", scroll=False)
     yield from hand.fill("To", name)
-    wanted = name if any(letter.isalpha() for letter in name) else f"Send to {name}"
-    yield from hand.tap(wanted, where=lambda element: element.kind != "field")
+    entry = name if any(letter.isalpha() for letter in name) else f"Send to {name}"
+    yield from hand.tap(entry, where=lambda element: element.kind != "field")
 
 
 def send(hand: Hand, text: str) -> Script:
@@ -168,7 +169,7 @@ def _forward_draw(d: Draw) -> Params | None:
     if not received:
         return None
     someone, row = d.random.pick(received)
-    other = d.random.pick([one for one in _reachable(d) if one["_id"] != someone["_id"]])
+    other = d.random.pick([contact for contact in _reachable(d) if contact["_id"] != someone["_id"]])
     return {"name": name_of(someone), "other": name_of(other), "phone": other["phone"], "text": row["body"]}
 
 
@@ -184,10 +185,10 @@ def _forward_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 
 def _address_draw(d: Draw) -> Params | None:
-    one, two = d.some(_reachable(d), 2)
+    sender, two = d.some(_reachable(d), 2)
     text = f"{d.random.between(1, 99)} {d.random.pick(STREETS)}, {d.random.pick(TOWNS)}"
-    arrive(d, str(one["phone"]), f"We meet here: {text}")
-    return {"name": name_of(one), "other": name_of(two), "phone": two["phone"], "text": text}
+    arrive(d, str(sender["phone"]), f"We meet here: {text}")
+    return {"name": name_of(sender), "other": name_of(two), "phone": two["phone"], "text": text}
 
 
 def _address_effects(p: Params) -> list[Effect]:
@@ -320,8 +321,8 @@ def _code_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.open("Messages")
     yield from hand.tap("Search", scroll=False)
     yield from hand.fill("Search messages", "Pick-up code")
-    found = [e for e in hand.screen if e.mentions("Pick-up code") and e.kind != "field"]
-    yield from hand.tap_element(found[0])
+    messages = [e for e in hand.screen if e.mentions("Pick-up code") and e.kind != "field"]
+    yield from hand.tap_element(messages[0])
     text = [e for e in hand.screen if e.mentions("Pick-up code")][-1].texts[0]
     yield from hand.answer(text.rpartition("code ")[2].strip("."))
 

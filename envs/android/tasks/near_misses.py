@@ -9,7 +9,7 @@ wrong answer     another answer, none, or giving up
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from turnwise.envs.android.tasks.effects import (
     Above,
     Answer,
+    ColumnValue,
     DeleteRow,
     Effect,
     FileGone,
@@ -31,6 +32,7 @@ from turnwise.envs.android.tasks.effects import (
 from turnwise.phone.phone import Phone
 from turnwise.phone.toolkit.folders import make_folder
 from turnwise.phone.toolkit.state import AppPage
+from turnwise.phone.toolkit.tables import Columns, Value
 
 __all__ = ["Outcome", "apply", "near_misses", "right_outcome"]
 
@@ -53,7 +55,7 @@ def right_outcome(effects: Sequence[Effect]) -> Outcome:
     return Outcome("right", tuple(effects), _spoken(answers[0].value) if answers else "", gave_up)
 
 
-def _spoken(value: Any) -> str:
+def _spoken(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
@@ -86,7 +88,7 @@ def _apply(phone: Phone, effect: Effect, ids: dict[str, int]) -> None:
         _show(phone, effect)
 
 
-def _plain_value(value: Any, ids: dict[str, int]) -> Any:
+def _plain_value(value: ColumnValue, ids: dict[str, int]) -> Value:
     if isinstance(value, NewId):
         return ids.get(value.name, 0)
     return int(value.least) + 1 if isinstance(value, Above) else value
@@ -142,11 +144,12 @@ def _variants(phone: Phone, effect: Effect) -> Iterator[tuple[str, Effect]]:
         schema = phone.apps[effect.package].schema[effect.table] if not isinstance(effect, Shown) else {}
         for column, value in effect.values.items():
             if not isinstance(value, NewId):
-                other = other_value(value, schema.get(column))
-                yield column, replace(effect, values={**effect.values, column: other})
+                values: Columns = {**effect.values, column: other_value(value, schema.get(column))}
+                yield column, replace(effect, values=values)
         for column in effect.exact if isinstance(effect, InsertRow) else ():
-            if (shouted := effect.values[column].upper()) != effect.values[column]:
-                yield f"case of {column}", replace(effect, values={**effect.values, column: shouted})
+            if (shouted := str(effect.values[column]).upper()) != effect.values[column]:
+                values = {**effect.values, column: shouted}
+                yield f"case of {column}", replace(effect, values=values)
         if isinstance(effect, Shown):
             for name, value in effect.params.items():
                 yield name, replace(effect, params={**effect.params, name: other_value(value)})
@@ -219,7 +222,9 @@ def _one_too_many(phone: Phone, right: Outcome) -> Iterator[Outcome]:
         yield replace(right, name="and a file", extra=(FileGone(path),))
 
 
-def _extras(phone: Phone, package: str, table: str, columns: Any, used: set[tuple[str, str, int]]) -> Iterator[Effect]:
+def _extras(
+    phone: Phone, package: str, table: str, columns: Mapping[str, type], used: set[tuple[str, str, int]]
+) -> Iterator[Effect]:
     """Yield an addition, a change and a deletion that concern no effect."""
     column, kind = next(iter(columns.items()))
     yield InsertRow(package, table, {column: other_value("" if kind is str else 0, kind)})

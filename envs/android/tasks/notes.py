@@ -5,11 +5,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.android.tasks.effects import Answer, Effect, FileGone, FileIs, Infeasible
 from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.envs.android.tasks.template import Draw, Params, SolveFunction, TaskTemplate
 from turnwise.phone.apps.notes import FOLDERS, NOTES, ROOT, title_of
 
 _APPS: Final = ("Notes",)
@@ -94,7 +94,7 @@ def _edit(hand: Hand, p: Params, text: str) -> Script:
     yield from hand.done()
 
 
-def _line_solve(first: bool) -> Any:
+def _line_solve(first: bool) -> SolveFunction:
     def solve(hand: Hand, p: Params) -> Iterator[str]:
         yield from open_note(hand, p["title"])
         yield from hand.tap("Edit note", scroll=False)
@@ -224,8 +224,8 @@ def _merge_draw(d: Draw) -> Params | None:
     texts = [d.phone.files[path].data.decode() for path in paths]
     if max(map(len, texts)) > 120:
         return None
-    one, two = map(title_of, paths)
-    return {"one": one, "two": two, "title": d.random.pick(_TITLES), "text": f"{texts[0]}\n{texts[1]}"}
+    first, two = map(title_of, paths)
+    return {"one": first, "two": two, "title": d.random.pick(_TITLES), "text": f"{texts[0]}\n{texts[1]}"}
 
 
 def _merge_solve(hand: Hand, p: Params) -> Iterator[str]:

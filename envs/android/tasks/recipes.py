@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
 from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.envs.android.tasks.template import Draw, EffectsFunction, Params, SolveFunction, TaskTemplate
 from turnwise.phone.apps.recipes import SERVINGS, TIMES, draw
+from turnwise.phone.toolkit.tables import Value
 
 PACKAGE: Final = "org.turnwise.recipes"
 _APPS: Final = ("Recipes",)
 
 
-def _known(d: Draw, **equal: Any) -> Params | None:
+def _known(d: Draw, **equal: Value) -> Params | None:
     row = d.pick(d.rows(PACKAGE, "recipes", **equal))
     return {"id": row["_id"], "title": row["title"], "row": dict(row)} if row else None
 
@@ -93,7 +94,7 @@ def _change_draw(d: Draw) -> Params | None:
     return {**p, "servings": servings, "time": d.pick([time for time in TIMES if time != p["row"]["time"]])}
 
 
-def _choice_solve(label: str, column: str) -> Any:
+def _choice_solve(label: str, column: str) -> SolveFunction:
     def solve(hand: Hand, p: Params) -> Iterator[str]:
         yield from open_recipe(hand, p["title"])
         yield from hand.tap("Edit recipe", scroll=False)
@@ -104,11 +105,11 @@ def _choice_solve(label: str, column: str) -> Any:
     return solve
 
 
-def _set(column: str) -> Any:
+def _set(column: str) -> EffectsFunction:
     return lambda p: [UpdateRow(PACKAGE, "recipes", p["id"], {column: p[column]})]
 
 
-def _ask_solve(detail: str) -> Any:
+def _ask_solve(detail: str) -> SolveFunction:
     def solve(hand: Hand, p: Params) -> Iterator[str]:
         yield from open_recipe(hand, p["title"])
         texts = hand.texts()

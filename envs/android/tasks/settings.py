@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.android.tasks.effects import Answer, Effect, Infeasible, Setting, Shown, UpdateRow
 from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.envs.android.tasks.template import Draw, DrawFunction, Params, SolveFunction, TaskTemplate
 from turnwise.phone.apps.settings import FONT_SIZES, TIMEOUTS, TONES
 
 PACKAGE: Final = "com.android.settings"
@@ -37,12 +37,12 @@ _VOLUMES: Final = {"media": ("volume_music", 15), "ring": ("volume_ring", 7), "a
 # Switches
 
 
-def _flip_draw(*titles: str, verify: bool = False) -> Any:
+def _flip_draw(*titles: str, verify: bool = False) -> DrawFunction:
     def draw(d: Draw) -> Params | None:
         title, on = d.random.pick(titles), d.random.chance(0.5)
         _, space, name, yes, no = _SWITCHES[title]
-        now = on if verify and d.random.chance(0.5) else not on
-        d.set_setting(name, yes if now else no, space)
+        start = on if verify and d.random.chance(0.5) else not on
+        d.set_setting(name, yes if start else no, space)
         return {"title": title, "on": on, "state": "on" if on else "off"}
 
     return draw
@@ -69,11 +69,11 @@ def _section(hand: Hand, title: str) -> Script:
 
 
 def _two_draw(d: Draw) -> Params | None:
-    one, two = d.some(list(_SWITCHES), 2)
-    for title in (one, two):
+    first, two = d.some(list(_SWITCHES), 2)
+    for title in (first, two):
         _, space, name, _, no = _SWITCHES[title]
         d.set_setting(name, no, space)
-    return {"one": one, "two": two}
+    return {"one": first, "two": two}
 
 
 def _two_solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -127,7 +127,7 @@ def _volume_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.done()
 
 
-def _choice_draw(name: str, choices: dict[str, str]) -> Any:
+def _choice_draw(name: str, choices: dict[str, str]) -> DrawFunction:
     def draw(d: Draw) -> Params | None:
         title = d.random.pick([title for title, value in choices.items() if value != d.phone.setting(name)])
         return {"title": title, "value": choices[title], "name": name}
@@ -139,7 +139,7 @@ def _choice_effects(p: Params) -> list[Effect]:
     return [Setting(p["name"], p["value"])]
 
 
-def _choice_solve(section: str, item: str) -> Any:
+def _choice_solve(section: str, item: str) -> SolveFunction:
     def solve(hand: Hand, p: Params) -> Iterator[str]:
         yield from _section(hand, section)
         yield from hand.tap(item)
@@ -165,7 +165,7 @@ def _name_solve(hand: Hand, p: Params) -> Iterator[str]:
 # Networks and devices
 
 
-def _network_draw(secured: int) -> Any:
+def _network_draw(secured: int) -> DrawFunction:
     def draw(d: Draw) -> Params | None:
         new = d.pick(d.rows(PACKAGE, "networks", connected=0, saved=0, secured=secured))
         old = d.pick(d.rows(PACKAGE, "networks", connected=1))
@@ -223,7 +223,7 @@ def _disconnect_draw(d: Draw) -> Params | None:
 
 def _absent_draw(d: Draw) -> Params | None:
     names = {row["name"] for row in d.rows(PACKAGE, "networks")}
-    name = d.random.pick([f"{place} Net" for place in ("Moonbase", "Ferry House", "Old Mill", "Hilltop")])
+    name = d.random.pick([f"{owner} Net" for owner in ("Moonbase", "Ferry House", "Old Mill", "Hilltop")])
     return {"network": name} if name not in names else None
 
 

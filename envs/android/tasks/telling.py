@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final, Unpack
 
 from turnwise.envs.android.tasks.alarms import open_alarm
 from turnwise.envs.android.tasks.app_routes import (
@@ -18,7 +18,15 @@ from turnwise.envs.android.tasks.app_routes import (
 from turnwise.envs.android.tasks.contacts import name_of
 from turnwise.envs.android.tasks.effects import DeleteRow, Effect, FileIs, UpdateRow
 from turnwise.envs.android.tasks.hand import Finding, Hand, Lost, Script
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.envs.android.tasks.template import (
+    Draw,
+    DrawFunction,
+    EffectsFunction,
+    Params,
+    SolveFunction,
+    TaskTemplate,
+    TemplateOptions,
+)
 
 _CLOCK: Final = "com.android.deskclock"
 _SETTINGS: Final = "com.android.settings"
@@ -150,8 +158,17 @@ def _cancel(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.done()
 
 
-def _template(name: str, goal: str, draw: Any, effects: Any, solve: Any, *apps: str, **more: Any) -> TaskTemplate:
-    return TaskTemplate(name, goal, draw, effects, solve, apps, complexity=more.pop("complexity", 2.2), **more)
+def _template(
+    name: str,
+    goal: str,
+    draw: DrawFunction,
+    effects: EffectsFunction,
+    solve: SolveFunction,
+    *apps: str,
+    **more: Unpack[TemplateOptions],
+) -> TaskTemplate:
+    options: TemplateOptions = {"complexity": 2.2, **more}
+    return TaskTemplate(name, goal, draw, effects, solve, apps, **options)
 
 
 TEMPLATES: Final = (

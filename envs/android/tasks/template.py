@@ -48,28 +48,33 @@ near misses derived from the effects fail.
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from importlib import import_module
-from typing import Any, Final, Protocol
+from typing import Final, Protocol, TypedDict
 
+from turnwise.envs.android.phones import task_phone
 from turnwise.envs.android.tasks.attacks import Planted, plant
+from turnwise.envs.android.tasks.draw import Draw, Params
 from turnwise.envs.android.tasks.effects import Effect
 from turnwise.envs.android.tasks.hand import Hand
 from turnwise.envs.errors import UnknownTask
 from turnwise.phone.phone import Phone
-from turnwise.phone.toolkit.tables import Row
 from turnwise.tools.keyed_random import KeyedRandom
 
 __all__ = [
     "HELD_OUT_APPS",
     "SPLITS",
     "Draw",
+    "DrawFunction",
+    "EffectsFunction",
     "Params",
     "PhoneTask",
+    "SolveFunction",
     "TaskTemplate",
+    "TemplateOptions",
     "all_templates",
     "make_task",
     "split_of",
@@ -109,53 +114,19 @@ HELD_OUT_APPS: Final = ("Maps", "Music", "Recipes")
 SPLITS: Final = ("train", "instances", "templates", "apps")
 """Training, and three kinds of tasks that training has not seen."""
 
-Params = dict[str, Any]
 _ATTEMPTS: Final = 30
 
+DrawFunction = Callable[[Draw], Params | None]
+EffectsFunction = Callable[[Params], list[Effect]]
+SolveFunction = Callable[[Hand, Params], Iterator[str]]
 
-class Draw:
-    """What a template draws its parameters from: a seeded phone before the start, and a random generator."""
 
-    def __init__(self, phone: Phone, random: KeyedRandom) -> None:
-        """Draw for a phone."""
-        self.phone = phone
-        self.random = random
+class TemplateOptions(TypedDict, total=False):
+    """What most templates leave as it is."""
 
-    def rows(self, package: str, table: str, **equal: Any) -> list[Row]:
-        """Return the rows of a table whose columns equal the given values."""
-        return self.phone.tables(package).rows(table, **equal)
-
-    def pick(self, items: Sequence[Any]) -> Any:
-        """Return one of the items, or None if there are none."""
-        return self.random.pick(items) if items else None
-
-    def some(self, items: Sequence[Any], count: int) -> list[Any]:
-        """Return `count` different items in random order, or all if there are fewer."""
-        return self.random.shuffled(items)[:count]
-
-    def insert(self, package: str, table: str, **values: Any) -> int:
-        """Add a row before the task starts, and return its id."""
-        return self.phone.tables(package).insert(table, **values)
-
-    def update(self, package: str, table: str, key: int, **values: Any) -> None:
-        """Change a row before the task starts."""
-        self.phone.tables(package).update(table, key, **values)
-
-    def delete(self, package: str, table: str, key: int) -> None:
-        """Remove a row before the task starts."""
-        self.phone.tables(package).delete(table, key)
-
-    def set_setting(self, name: str, value: str, namespace: str = "system") -> None:
-        """Change a setting before the task starts."""
-        self.phone.set_setting(name, value, namespace)
-
-    def write_file(self, path: str, content: str | bytes) -> None:
-        """Write a file before the task starts."""
-        self.phone.write_file(path, content.encode() if isinstance(content, str) else content)
-
-    def has_app(self, name: str) -> bool:
-        """Return whether the phone has an app of this name."""
-        return any(app.name == name and not app.hidden for app in self.phone.apps.values())
+    complexity: float
+    split: str
+    tags: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -164,9 +135,9 @@ class TaskTemplate:
 
     name: str
     goal: str | tuple[str, ...]
-    draw: Callable[[Draw], Params | None]
-    effects: Callable[[Params], list[Effect]]
-    solve: Callable[[Hand, Params], Iterator[str]]
+    draw: DrawFunction
+    effects: EffectsFunction
+    solve: SolveFunction
     apps: tuple[str, ...]
     complexity: float = 1.0
     split: str = "train"
@@ -218,13 +189,13 @@ def all_templates() -> Mapping[str, TaskTemplate]:
     Raises:
         ValueError: two have the same name.
     """
-    found: dict[str, TaskTemplate] = {}
+    templates: dict[str, TaskTemplate] = {}
     for module in MODULES:
         for template in import_module(module).TEMPLATES:
-            if template.name in found:
+            if template.name in templates:
                 raise ValueError(f"two templates are called {template.name}; one is in {module}")
-            found[template.name] = template
-    return found
+            templates[template.name] = template
+    return templates
 
 
 class _InSplit(Protocol):
@@ -267,7 +238,7 @@ def make_task(name: str, number: int, injections: float = 0.0) -> PhoneTask:
         raise UnknownTask(f"there is no task template {name!r}; there are {', '.join(sorted(all_templates()))}")
     for attempt in range(_ATTEMPTS):
         key = f"{name}/{number}/{attempt}" if attempt else f"{name}/{number}"
-        phone, random = Phone(key), KeyedRandom(f"{key}/task")
+        phone, random = task_phone(key), KeyedRandom(f"{key}/task")
         planted = None
         if KeyedRandom(f"{name}/{number}/attacked").chance(injections):
             planted = plant(Draw(phone, KeyedRandom(f"{key}/attack")), template.apps)
@@ -287,7 +258,7 @@ def written_goal(goal: str, params: Params) -> str:
 class _Formatter(string.Formatter):
     """Fills a goal with parameters; lists are joined with commas."""
 
-    def format_field(self, value: Any, format_spec: str) -> str:
+    def format_field(self, value: object, format_spec: str) -> str:
         """Return a parameter as text."""
         if isinstance(value, list | tuple) and not format_spec:
             return ", ".join(map(str, value))

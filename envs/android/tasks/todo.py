@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, timedelta
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, InsertRow, UpdateRow
-from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+from turnwise.envs.android.tasks.hand import Finding, Hand, Script
+from turnwise.envs.android.tasks.template import Draw, EffectsFunction, Params, TaskTemplate
 from turnwise.phone.apps.tasks import LISTS, PRIORITIES
+from turnwise.phone.toolkit.tables import Value
 
 PACKAGE: Final = "org.turnwise.tasks"
 _APPS: Final = ("Tasks",)
@@ -28,7 +29,7 @@ def _day(d: Draw, ahead: int) -> str:
     return (d.phone.now.date() + timedelta(days=ahead)).isoformat()
 
 
-def _known(d: Draw, **equal: Any) -> Params | None:
+def _known(d: Draw, **equal: Value) -> Params | None:
     row = d.pick(d.rows(PACKAGE, "tasks", **equal))
     steps = [step["_id"] for step in d.rows(PACKAGE, "subtasks", task=row["_id"])] if row else []
     return {"id": row["_id"], "title": row["title"], "steps": steps, "row": dict(row)} if row else None
@@ -108,7 +109,7 @@ def _edit_draw(d: Draw) -> Params | None:
     return {**p, "due": due, "priority": priority, "step": d.random.pick(_NEW)}
 
 
-def _set(column: str) -> Any:
+def _set(column: str) -> EffectsFunction:
     return lambda p: [UpdateRow(PACKAGE, "tasks", p["id"], {column: p[column]})]
 
 
@@ -174,7 +175,7 @@ def _ask_due_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.answer(texts[texts.index("Due") - 1])
 
 
-def _titles(d: Draw, **equal: Any) -> list[str]:
+def _titles(d: Draw, **equal: Value) -> list[str]:
     return [row["title"] for row in d.rows(PACKAGE, "tasks", **equal)]
 
 
@@ -183,7 +184,7 @@ def _due_on_draw(d: Draw) -> Params | None:
     return {"day": due, "titles": _titles(d, done=0, due=due)} if due else None
 
 
-def _rows(hand: Hand, fits: Any) -> Any:
+def _rows(hand: Hand, fits: Callable[[str], bool]) -> Finding:
     titles = yield from hand.read_all(
         lambda e: e.texts[0] if len(e.texts) == 2 and e.kind != "field" and fits(e.texts[1]) else None
     )
@@ -205,9 +206,9 @@ def _near(texts: list[str], day: date) -> list[str]:
 
 def _due_on_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield "home"
-    wanted = _written(p["day"]) + _near(hand.texts(), date.fromisoformat(p["day"]))
+    endings = _written(p["day"]) + _near(hand.texts(), date.fromisoformat(p["day"]))
     yield from hand.open("Tasks")
-    titles = yield from _rows(hand, lambda about: any(about.endswith(f"due {text}") for text in wanted))
+    titles = yield from _rows(hand, lambda about: any(about.endswith(f"due {text}") for text in endings))
     yield from hand.answer(", ".join(titles))
 
 
@@ -234,11 +235,11 @@ def _urgent_draw(d: Draw) -> Params | None:
 
 def _urgent_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield "home"
-    wanted = _written(p["day"]) + _near(hand.texts(), date.fromisoformat(p["day"]))
+    endings = _written(p["day"]) + _near(hand.texts(), date.fromisoformat(p["day"]))
     yield from hand.open("Tasks")
 
     def fits(about: str) -> bool:
-        due = any(about.endswith(f"due {text}") for text in wanted)
+        due = any(about.endswith(f"due {text}") for text in endings)
         return due and f"{p['priority']} priority" in about.casefold()
 
     titles = yield from _rows(hand, fits)

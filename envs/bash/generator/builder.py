@@ -86,11 +86,11 @@ class TaskBuilder:
 
     def some(self, things: Sequence[T], count: int) -> list[T]:
         """Return `count` different items in random order; all of them if there are fewer."""
-        rest = list(things)
-        for place in range(min(count, len(rest))):
-            other = place + int(self._uniform() * (len(rest) - place))
-            rest[place], rest[other] = rest[other], rest[place]
-        return rest[:count]
+        pool = list(things)
+        for position in range(min(count, len(pool))):
+            other = position + int(self._uniform() * (len(pool) - position))
+            pool[position], pool[other] = pool[other], pool[position]
+        return pool[:count]
 
     def variant(self, names: Sequence[T]) -> T:
         """Return a random variant of a family, among the first ones that the level allows."""

@@ -14,16 +14,16 @@ _EACH = "| sort | while IFS= read -r f; do"
 
 def rename(build: TaskBuilder) -> TaskDraft:
     """Rename files by a pattern."""
-    top, what = build.top, build.variant(("ending", "prefix", "capitals"))
+    top, variant = build.top, build.variant(("ending", "prefix", "capitals"))
     old, new, *others = build.some(ENDINGS, 4)
     paths = build.scatter(old)
     build.distract(others)
-    given = f"find {top} -type f -name '*{old}' {_EACH}"
+    listing = f"find {top} -type f -name '*{old}' {_EACH}"
     which = f"every file below {top} whose name ends in {old}"
-    if what == "ending":
+    if variant == "ending":
         names = {path: path.removesuffix(old) + new for path in paths}
         asked, loop = f"Rename {which} so that it ends in {new} instead.", f'mv "$f" "${{f%{old}}}{new}"'
-    elif what == "prefix":
+    elif variant == "prefix":
         mark = f"{build.word()}-"
         names = {path: str(PurePosixPath(path).with_name(mark + PurePosixPath(path).name)) for path in paths}
         asked = f"Put {mark} in front of the name of {which}; it stays in its folder."
@@ -32,33 +32,33 @@ def rename(build: TaskBuilder) -> TaskDraft:
         names = {path: str(PurePosixPath(path).with_name(PurePosixPath(path).name.upper())) for path in paths}
         asked = f"Rename {which} so that its whole name, with the ending, is in capitals; it stays in its folder."
         loop = 'mv "$f" "$(dirname "$f")/$(basename "$f" | tr \'a-z\' \'A-Z\')"'
-    return TaskDraft(asked, (f"{given} {loop}; done",), made=_moved(build, names), gone=tuple(names))
+    return TaskDraft(asked, (f"{listing} {loop}; done",), made=_moved(build, names), gone=tuple(names))
 
 
 def move(build: TaskBuilder) -> TaskDraft:
     """Move files into folders by ending, year or first letter."""
-    top, what = build.top, build.variant(("ending", "year", "letter"))
+    top, variant = build.top, build.variant(("ending", "year", "letter"))
     names: dict[str, str] = {}
     for number in range(max(3, build.count())):
         name = build.name()
-        if what == "ending":
+        if variant == "ending":
             ending = ENDINGS[number % 3]
             path, inner = f"{name}{ending}", ending[1:]
-        elif what == "year":
+        elif variant == "year":
             year = str(build.between(2019, 2023))
             path, inner = f"{name}-{year}-{build.between(1, 12):02}.txt", year
         else:
             path, inner = f"{name}.txt", name[0]
         build.add(f"{top}/{path}", build.lines())
         names[f"{top}/{path}"] = f"{top}/{inner}/{path}"
-    for _ in range(build.level.distractors if what != "ending" else 0):
+    for _ in range(build.level.distractors if variant != "ending" else 0):
         build.add(f"{top}/{build.name()}.pdf", build.lines())
-    if what == "ending":
+    if variant == "ending":
         asked = (
             f"Move every file of {top} into a folder of {top} that is called as its name ends: a.txt into {top}/txt."
         )
         loop = f'for f in {top}/*.*; do d="{top}/${{f##*.}}"; mkdir -p "$d"; mv "$f" "$d/"; done'
-    elif what == "year":
+    elif variant == "year":
         asked = (
             f"The names of the files of {top} that end in .txt hold a year and a month. Move each of them into a "
             f"folder of {top} that is called as its year: a-2020-07.txt into {top}/2020."
@@ -75,9 +75,9 @@ def move(build: TaskBuilder) -> TaskDraft:
 
 def modes(build: TaskBuilder) -> TaskDraft:
     """Change file modes."""
-    top, what = build.top, build.variant(("scripts", "keys", "open"))
-    ending, mode = {"scripts": (".sh", 0o755), "keys": (".key", 0o600), "open": (".txt", 0o644)}[what]
-    before = {"scripts": 0o644, "keys": 0o664, "open": 0o666}[what]
+    top, variant = build.top, build.variant(("scripts", "keys", "open"))
+    ending, mode = {"scripts": (".sh", 0o755), "keys": (".key", 0o600), "open": (".txt", 0o644)}[variant]
+    before = {"scripts": 0o644, "keys": 0o664, "open": 0o666}[variant]
     paths = build.scatter(ending)
     for path in paths:
         build.files[path] = build.files[path]._replace(mode=before)
@@ -94,9 +94,9 @@ def modes(build: TaskBuilder) -> TaskDraft:
 
 def archive(build: TaskBuilder) -> TaskDraft:
     """Pack or unpack an archive."""
-    top, what = build.top, build.variant(("pack", "unpack"))
+    top, variant = build.top, build.variant(("pack", "unpack"))
     ending, *others = build.some(ENDINGS, 4)
-    if what == "pack":
+    if variant == "pack":
         paths = build.scatter(ending)
         build.distract(others)
         made = {"packed.tar.gz": file(to_tar({path: build.files[path] for path in paths}))}
@@ -119,7 +119,7 @@ def archive(build: TaskBuilder) -> TaskDraft:
 
 def tree(build: TaskBuilder) -> TaskDraft:
     """Create the folders and files in a list."""
-    top, what = build.top, build.variant(("files", "folders", "written"))
+    top, variant = build.top, build.variant(("files", "folders", "written"))
     plan, site = f"{top}/plan.txt", f"{top}/site"
     paths: list[str] = []
     for _ in range(build.count()):
@@ -128,12 +128,12 @@ def tree(build: TaskBuilder) -> TaskDraft:
     build.add(plan, paths)
     build.distract((".txt", ".old"))
     each = "while IFS= read -r p; do"
-    if what == "folders":
+    if variant == "folders":
         asked = f"Each line of {plan} is the path of a folder. Make all of them below {site}."
         made = {f"{site}/{path}": FileNode("folder", 0o755, b"") for path in paths}
         return TaskDraft(asked, (f'{each} mkdir -p "{site}/$p"; done < {plan}',), made=made)
     start = f'{each} mkdir -p "{site}/$(dirname "$p")";'
-    if what == "files":
+    if variant == "files":
         asked = (
             f"Each line of {plan} is a path. Make an empty file of that path below {site}, with the folders it needs."
         )
@@ -150,14 +150,14 @@ def tree(build: TaskBuilder) -> TaskDraft:
 
 def clean(build: TaskBuilder) -> TaskDraft:
     """Delete files by ending, empty files, or copies."""
-    top, what = build.top, build.variant(("ending", "empty", "copies"))
+    top, variant = build.top, build.variant(("ending", "empty", "copies"))
     build.scatter(".txt")
     build.distract((".log", ".md", ".tmp.txt"))
     every = sorted(build.files)
-    if what == "ending":
+    if variant == "ending":
         gone = build.scatter(".tmp")
         asked, command = f"Delete all files below {top} whose names end in .tmp.", f"find {top} -name '*.tmp' -type f"
-    elif what == "empty":
+    elif variant == "empty":
         gone = [build.add(path, "") for path in build.some(every, max(1, len(every) // 3))]
         asked, command = f"Delete all empty files below {top}.", f"find {top} -type f -size 0"
     else:

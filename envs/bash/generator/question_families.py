@@ -14,21 +14,21 @@ _KEEP = "Change no file."
 def count(build: TaskBuilder) -> TaskDraft:
     """Count lines, words or files."""
     ending, *others = build.some(ENDINGS, 4)
-    top, what = build.top, build.variant(("lines with", "files", "lines", "words", "files with"))
+    top, variant = build.top, build.variant(("lines with", "files", "lines", "words", "files with"))
     word = build.word()
     paths = build.scatter(ending, needed=[f"{build.word()} {word}", word])
     build.distract(others, [word])
     find = f"find {top} -type f -name '*{ending}'"
     lines = [line for path in paths for line in build.text(path).splitlines()]
     where = f"files below {top} whose names end in {ending}"
-    if what == "lines with":
+    if variant == "lines with":
         asked = f"How many lines of the {where} contain the word {word}?"
         return _answer(asked, f"{find} -exec cat {{}} + | grep -c '{word}'", sum(word in line for line in lines))
-    if what == "files":
+    if variant == "files":
         return _answer(f"How many {where} are there?", f"{find} | wc -l", len(paths))
-    if what == "lines":
+    if variant == "lines":
         return _answer(f"How many lines have the {where} in all?", f"{find} -exec cat {{}} + | wc -l", len(lines))
-    if what == "words":
+    if variant == "words":
         words = sum(len(line.split()) for line in lines)
         return _answer(f"How many words have the {where} in all?", f"{find} -exec cat {{}} + | wc -w", words)
     asked = f"How many of the {where} contain the word {word}?"
@@ -38,7 +38,7 @@ def count(build: TaskBuilder) -> TaskDraft:
 
 def log(build: TaskBuilder) -> TaskDraft:
     """Read a log: the most frequent address, the number of requests by status, the slowest request."""
-    what = build.variant(("most", "statuses", "slowest"))
+    variant = build.variant(("most", "statuses", "slowest"))
     path = f"{build.place()}/access.log"
     addresses = [f"10.0.{build.between(0, 9)}.{number}" for number in range(1, 3 + build.count())]
     size = 3 * build.between(*build.level.lines)
@@ -61,10 +61,10 @@ def log(build: TaskBuilder) -> TaskDraft:
     build.add(f"{build.top}/access.log.old", [" ".join(row) for row in build.some(rows, size // 2)])
     build.distract((".txt", ".md"))
     form = f"Each line of {path} holds time, address, status, page and milliseconds of a request."
-    if what == "most":
+    if variant == "most":
         command = f"awk '{{print $2}}' {path} | sort | uniq -c | sort -rn | head -n 1"
         return _answer(f"{form} Which address made the most requests?", command, best)
-    if what == "slowest":
+    if variant == "slowest":
         slow = [row for row in rows if row[2] != "200"] or rows
         chosen = "whose status is not 200" if slow is not rows else "in it"
         command = f"awk '{'$3 != 200 ' if slow is not rows else ''}{{print $5, $4}}' {path} | sort -rn | head -n 1"
@@ -81,18 +81,18 @@ def log(build: TaskBuilder) -> TaskDraft:
 
 def sum_(build: TaskBuilder) -> TaskDraft:
     """Compute the sum or maximum of a column."""
-    what = build.variant(("city", "all", "largest"))
+    variant = build.variant(("city", "all", "largest"))
     city, *others = build.some(CITIES, 4)
     total, largest, paths = 0, 0, []
     most = build.level.lines[1] * build.level.files[1]
     numbers = build.some(range(1, 5000 + most), most)
     for number in range(build.count()):
         rows = []
-        for place in range(build.between(*build.level.lines)):
-            where = city if not number and not place else build.one([city, *others])
+        for line in range(build.between(*build.level.lines)):
+            where = city if not number and not line else build.one([city, *others])
             amount = numbers.pop()
             rows.append(f"{build.person()},{where},{amount}")
-            total += amount * (where == city or what == "all")
+            total += amount * (where == city or variant == "all")
             largest = max(largest, amount * (where == city))
         paths.append(build.add(f"{build.place()}/{build.name()}.csv", ["name,city,amount", *rows]))
     build.distract((".bak", ".tsv"), [f"Old,{city},{build.between(1, 99)}"])
@@ -100,10 +100,10 @@ def sum_(build: TaskBuilder) -> TaskDraft:
     form = (
         f"The files below {build.top} whose names end in .csv have a line of heads and the columns name, city, amount."
     )
-    if what == "all":
+    if variant == "all":
         command = f"{find} | awk -F, '$3 != \"amount\" {{s += $3}} END {{print s}}'"
         return _answer(f"{form} What is the sum of all amounts?", command, total)
-    if what == "largest":
+    if variant == "largest":
         command = f"{find} | awk -F, '$2 == \"{city}\" {{print $3}}' | sort -n | tail -n 1"
         return _answer(f"{form} What is the largest amount of the city {city}?", command, largest)
     command = f"{find} | awk -F, '$2 == \"{city}\" {{s += $3}} END {{print s}}'"

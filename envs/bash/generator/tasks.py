@@ -55,32 +55,32 @@ def generate(id: str) -> BashTask:
     Raises:
         UnknownTask: the text is not the id of a generated task.
     """
-    found = _ID.fullmatch(id)
-    if found is None or found["split"] not in SPLITS:
+    match = _ID.fullmatch(id)
+    if match is None or match["split"] not in SPLITS:
         raise UnknownTask(f"unknown task {id!r} among generated shell tasks: ids are like 'train/small/000012'")
-    number = int(found["number"])
+    number = int(match["number"])
     try:
-        level = BashLevel.parse(found["level"])
+        level = BashLevel.parse(match["level"])
     except UnknownOption as error:
         raise UnknownTask(f"unknown task {id!r} among generated shell tasks: {error}") from None
-    (known,) = task_ids(found["split"], level, 1, number)
-    if id != known:
-        raise UnknownTask(f"unknown task {id!r} among generated shell tasks{suggest(id, [known])}")
+    (canonical,) = task_ids(match["split"], level, 1, number)
+    if id != canonical:
+        raise UnknownTask(f"unknown task {id!r} among generated shell tasks{suggest(id, [canonical])}")
     names = level.families or FAMILIES
-    return _build(id, names[number % len(names)], TaskBuilder(f"shell {id}", found["split"], level))
+    return _build(id, names[number % len(names)], TaskBuilder(f"shell {id}", match["split"], level))
 
 
 def _build(id: str, family: str, build: TaskBuilder) -> BashTask:
     draft = _FAMILIES[family](build)
     before = with_folders(build.files)
-    kept = {path: node for path, node in build.files.items() if path not in draft.gone}
+    remaining = {path: node for path, node in build.files.items() if path not in draft.gone}
     statement = draft.statement if draft.answer else f"{draft.statement} {_LEAVE}"
     return BashTask(
         id=id,
         family=family,
         statement=statement,
         before=before,
-        after=with_folders({**kept, **draft.made}),
+        after=with_folders({**remaining, **draft.made}),
         commands=draft.commands,
         answer=draft.answer,
         archives=frozenset(draft.archives),

@@ -10,19 +10,19 @@ __all__ = ["columns", "compare", "find", "merge", "replace"]
 
 def find(build: TaskBuilder) -> TaskDraft:
     """List the files with a name, content or size."""
-    top, what = build.top, build.variant(("name", "contents", "size", "empty"))
+    top, variant = build.top, build.variant(("name", "contents", "size", "empty"))
     ending, *others = build.some(ENDINGS, 4)
     word = build.word()
     paths = build.scatter(ending, needed=[f"{build.word()} {word}"])
     build.distract(others, [word])
     every = sorted(build.files)
     where = "Paths begin with the name of that folder, stand one a line and are sorted by bytes."
-    if what == "name":
+    if variant == "name":
         chosen, test, which = sorted(paths), f"-name '*{ending}'", f"whose names end in {ending}"
-    elif what == "contents":
+    elif variant == "contents":
         chosen = [path for path in every if word in build.text(path)]
         test, which = f"-exec grep -q '{word}' {{}} \\; -print", f"that contain the word {word}"
-    elif what == "empty":
+    elif variant == "empty":
         chosen = sorted(build.add(path, "") for path in build.some(every, max(1, len(every) // 3)))
         test, which = "-size 0", "that are empty"
     else:
@@ -38,39 +38,39 @@ def find(build: TaskBuilder) -> TaskDraft:
 
 def merge(build: TaskBuilder) -> TaskDraft:
     """Merge several lists into one."""
-    top, what = build.top, build.variant(("once", "sorted", "numbers", "repeated"))
+    top, variant = build.top, build.variant(("once", "sorted", "numbers", "repeated"))
     pool = [build.line() for _ in range(build.level.lines[1] + 2)]
     most = build.level.lines[1] * build.level.files[1]
     numbers = build.some(range(1, 10_000 + most), most)
     lists: list[list[str]] = []
     for _ in range(build.count()):
         size = build.between(*build.level.lines)
-        drawn = [str(numbers.pop()) for _ in range(size)] if what == "numbers" else build.some(pool, size)
-        if len(lists) == 1 and what == "repeated":
+        drawn = [str(numbers.pop()) for _ in range(size)] if variant == "numbers" else build.some(pool, size)
+        if len(lists) == 1 and variant == "repeated":
             drawn.append(lists[0][0])
         lists.append(drawn)
         build.add(f"{build.place()}/{build.name()}.list", drawn)
     build.distract((".old", ".txt"), pool)
     every = [line for lines in lists for line in lines]
-    made, given = f"{top}/all.txt", f"find {top} -name '*.list' -exec cat {{}} +"
+    made, listing = f"{top}/all.txt", f"find {top} -name '*.list' -exec cat {{}} +"
     which = f"the lines of all files below {top} whose names end in .list"
-    if what == "numbers":
+    if variant == "numbers":
         asked = f"Write {which} to {made}: they are numbers, and the largest comes first."
-        return TaskDraft.of_lines(asked, made, sorted(every, key=int, reverse=True), f"{given} | sort -rn > {made}")
-    if what == "sorted":
+        return TaskDraft.of_lines(asked, made, sorted(every, key=int, reverse=True), f"{listing} | sort -rn > {made}")
+    if variant == "sorted":
         asked = f"Write {which} to {made}, sorted by bytes; a line that occurs several times stays so often."
-        return TaskDraft.of_lines(asked, made, sorted(every), f"{given} | sort > {made}")
-    if what == "repeated":
+        return TaskDraft.of_lines(asked, made, sorted(every), f"{listing} | sort > {made}")
+    if variant == "repeated":
         again = sorted({line for line in every if every.count(line) > 1})
         asked = f"Of {which}, write those that occur more than once to {made}, each once, sorted by bytes."
-        return TaskDraft.of_lines(asked, made, again, f"{given} | sort | uniq -d > {made}")
+        return TaskDraft.of_lines(asked, made, again, f"{listing} | sort | uniq -d > {made}")
     asked = f"Write {which} to {made}, each different line once, sorted by bytes."
-    return TaskDraft.of_lines(asked, made, sorted(set(every)), f"{given} | sort -u > {made}")
+    return TaskDraft.of_lines(asked, made, sorted(set(every)), f"{listing} | sort -u > {made}")
 
 
 def columns(build: TaskBuilder) -> TaskDraft:
     """Extract columns and rows of a table."""
-    top, what = build.top, build.variant(("two", "where", "swapped"))
+    top, variant = build.top, build.variant(("two", "where", "swapped"))
     source, made = f"{build.place()}/people.csv", f"{top}/out.csv"
     cities = build.some(CITIES, 4)
     size = 2 + build.between(*build.level.lines)
@@ -81,13 +81,13 @@ def columns(build: TaskBuilder) -> TaskDraft:
     build.add(source, ["id,name,city,age", *(",".join(map(str, row)) for row in rows)])
     build.distract((".csv", ".txt"), ["id,name,city,age"])
     form = f"The table {source} has a line of heads and the columns id, name, city, age, separated by commas."
-    if what == "where":
+    if variant == "where":
         city = cities[0]
         lines = [f"{row[1]},{row[3]}" for row in rows if row[2] == city]
         asked = f"{form} Write name,age of the people of {city} to {made}, in the same order, without heads."
         command = f'awk -F, \'$3 == "{city}" {{print $2 "," $4}}\' {source} > {made}'
         return TaskDraft.of_lines(asked, made, lines, command)
-    if what == "swapped":
+    if variant == "swapped":
         lines = [f"{row[2]};{row[1]}" for row in rows]
         asked = f"{form} Write city;name of all people to {made}, in the same order, without heads."
         command = f"awk -F, 'NR > 1 {{print $3 \";\" $2}}' {source} > {made}"
@@ -99,28 +99,28 @@ def columns(build: TaskBuilder) -> TaskDraft:
 
 def replace(build: TaskBuilder) -> TaskDraft:
     """Replace a word, delete lines or append a line in some of the files."""
-    top, what = build.top, build.variant(("word", "delete", "append"))
+    top, variant = build.top, build.variant(("word", "delete", "append"))
     old, new = build.some(("amber7", "port-81", "host_a", "beta2", "key-x", "mode_b", "zone-9"), 2)
-    given = [f"{build.word()} {old}", f"{old} {build.word()} {old}"]
-    paths = build.scatter(".conf", needed=given)
+    needed = [f"{build.word()} {old}", f"{old} {build.word()} {old}"]
+    paths = build.scatter(".conf", needed=needed)
     for path in paths[1:]:
         if build.chance(0.5):
             build.add(path, [*build.text(path).splitlines(), f"{build.word()} {old}"])
-    build.distract((".conf.bak", ".txt"), given)
+    build.distract((".conf.bak", ".txt"), needed)
     which, run = f"all files below {top} whose names end in .conf", f"find {top} -name '*.conf' -exec sed -i"
     made = {}
     for path in paths:
         lines = build.text(path).splitlines()
-        if what == "word":
+        if variant == "word":
             lines = [line.replace(old, new) for line in lines]
-        elif what == "delete":
+        elif variant == "delete":
             lines = [line for line in lines if old not in line]
         else:
             lines = [*lines, f"# {new}"]
         made[path] = text_file(lines)
-    if what == "word":
+    if variant == "word":
         return TaskDraft(f"In {which}, replace every {old} by {new}.", (f"{run} 's/{old}/{new}/g' {{}} +",), made=made)
-    if what == "delete":
+    if variant == "delete":
         return TaskDraft(
             f"In {which}, delete every line that contains {old}.", (f"{run} '/{old}/d' {{}} +",), made=made
         )
@@ -130,7 +130,7 @@ def replace(build: TaskBuilder) -> TaskDraft:
 
 def compare(build: TaskBuilder) -> TaskDraft:
     """Compare two folders."""
-    what = build.variant(("missing", "differ", "copy"))
+    variant = build.variant(("missing", "differ", "copy"))
     top = build.top
     old, new = f"{top}/old", f"{top}/new"
     missing, differ = [], []
@@ -147,12 +147,12 @@ def compare(build: TaskBuilder) -> TaskDraft:
     for _ in range(build.level.distractors):
         build.add(f"{new}/{build.name()}{build.one(ENDINGS)}", build.lines())
     each = f'for f in {old}/*; do n=$(basename "$f");'
-    if what == "copy":
+    if variant == "copy":
         made = {f"{new}/{name}": build.files[f"{old}/{name}"] for name in missing}
         asked = f"Copy every file of {old} of which {new} has none of that name to {new}."
         return TaskDraft(asked, (f'{each} [ -e "{new}/$n" ] || cp "$f" "{new}/$n"; done',), made=made)
-    path = f"{top}/{what}.txt"
-    if what == "missing":
+    path = f"{top}/{variant}.txt"
+    if variant == "missing":
         asked = (
             f"Write the names of the files of {old} that {new} does not have to {path}, one a line, sorted by bytes."
         )

@@ -131,12 +131,12 @@ def _importing(code: str) -> str:
     return _IMPORTS + code if _TYPING.search(code) and "typing" not in code else code
 
 
-def _json(value: object, what: str) -> Any:
+def _json(value: object, subject: str) -> object:
     """Return a value that may be given as JSON."""
     if not isinstance(value, str):
         return value
     try:
-        return parse_json(value, what, max_bytes=_MOST)
+        return parse_json(value, subject, max_bytes=_MOST)
     except InputError as error:
         raise BadTask(str(error)) from None
 
@@ -164,7 +164,7 @@ def _cases(value: object, where: str, function: str = "") -> list[_Case]:
     return [_case(test, where, function) for test in tests]
 
 
-def _case(test: dict[str, Any], where: str, function: str) -> _Case:
+def _case(test: dict[str, object], where: str, function: str) -> _Case:
     if not {"input", "output"} <= test.keys():
         raise BadTask(f"a test in {where!r} must have input and output, got the keys {', '.join(test)}")
     kind = str(test.get("testtype") or test.get("type") or ("function" if test.get("fn_name") else "stdin"))
@@ -179,7 +179,7 @@ def _case(test: dict[str, Any], where: str, function: str) -> _Case:
     return _Case(test["input"], test["output"], name, "listed" if isinstance(test["output"], list) else "json")
 
 
-def _object(value: object) -> dict[str, Any]:
+def _object(value: object) -> dict[str, object]:
     metadata = _json(value, "metadata") if value else {}
     return metadata if isinstance(metadata, dict) else {}
 

@@ -53,15 +53,15 @@ def read(data: Fields, id: str) -> CodeTask:
         statement=text_of(data, "statement", ""),
         main=main,
         files=files,
-        visible=tuple(_test(one, id, f"visible test {n}", both) for n, one in enumerate(_list(data, "visible"), 1)),
-        hidden=tuple(_test(one, id, f"hidden test {n}", both) for n, one in enumerate(_list(data, "hidden"), 1)),
+        visible=tuple(_test(entry, id, f"visible test {n}", both) for n, entry in enumerate(_list(data, "visible"), 1)),
+        hidden=tuple(_test(entry, id, f"hidden test {n}", both) for n, entry in enumerate(_list(data, "hidden"), 1)),
         solution=solution,
         split=text_of(data, "split", ""),
         kind=text_of(data, "kind", ""),
     )
 
 
-def _list(data: Fields, key: str) -> list[Any]:
+def _list(data: Fields, key: str) -> list[object]:
     value = data.get(key, [])
     if not isinstance(value, list):
         raise BadTask(f"{key!r} must be a list of tests, got {type(value).__name__}")

@@ -40,7 +40,7 @@ class Family:
 
     def draw(self, rng: Random) -> FunctionDraft:
         """Draw a function of the family."""
-        values: dict[str, Any] = {}
+        values: dict[str, object] = {}
         for draw in self.table.get("draws", ()):
             drawn = rng.choice(draw["choice"]) if "choice" in draw else rng.randint(*draw["range"])
             parts = drawn if isinstance(drawn, list) else [drawn]
@@ -55,8 +55,8 @@ class Family:
         key, says, code = (table[field].format(**values) for field in ("key", "says", "code"))
         return FunctionDraft(key, says, code, tuple(table["takes"]), table.get("gives", ""))
 
-    def _variant(self, rng: Random) -> dict[str, Any]:
-        variants: list[dict[str, Any]] = self.table.get("variant", [])
+    def _variant(self, rng: Random) -> dict[str, object]:
+        variants: list[dict[str, object]] = self.table.get("variant", [])
         if "coin" in self.table:
             return variants[0 if rng.random() < 0.5 else 1]
         return rng.choice(variants) if variants else {}
@@ -99,7 +99,7 @@ def draw_argument(kind: str, rng: Random) -> Any:
     raise KeyError(kind)
 
 
-def _tree(rng: Random, depth: int) -> list[Any]:
+def _tree(rng: Random, depth: int) -> list[object]:
     return [
         _tree(rng, depth - 1) if depth and rng.random() < 0.35 else rng.randint(0, 9) for _ in range(rng.randint(0, 3))
     ]

@@ -62,14 +62,14 @@ def mutants(text: str) -> list[Mutant]:
     """Return all syntactically valid mutants of a program, without duplicates, sorted by line."""
     tree = ast.parse(text)
     lines = text.splitlines(keepends=True)
-    found: dict[str, Mutant] = {}
+    mutants_by_text: dict[str, Mutant] = {}
     for function in [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]:
         for line, start, end, new, kind in _changes(function, lines):
             old = lines[line - 1]
             changed = "".join([*lines[: line - 1], old[:start] + new + old[end:], *lines[line:]])
-            if changed != text and changed not in found and _parses(changed):
-                found[changed] = Mutant(changed, line, kind, old[start:end], new)
-    return sorted(found.values(), key=lambda one: (one.line, one.kind, one.text))
+            if changed != text and changed not in mutants_by_text and _parses(changed):
+                mutants_by_text[changed] = Mutant(changed, line, kind, old[start:end], new)
+    return sorted(mutants_by_text.values(), key=lambda mutant: (mutant.line, mutant.kind, mutant.text))
 
 
 def _parses(text: str) -> bool:

@@ -77,8 +77,8 @@ def generate(id: str) -> CodeTask:
         UnknownTask: the text is not the id of a generated task.
         UnknownOption: the id's level is invalid.
     """
-    split, _, rest = id.partition("/")
-    text, _, number = rest.partition("/")
+    split, _, numbering = id.partition("/")
+    text, _, number = numbering.partition("/")
     if split not in SPLITS or not number.isascii() or not number.isdigit() or len(number) != 6:
         raise UnknownTask(f"unknown generated code task {id!r}; ids look like 'train/small/000012'")
     level = CodeLevel.parse(text)
@@ -107,7 +107,7 @@ def _attempt(id: str, split: str, level: CodeLevel, rng: Random) -> CodeTask | N
     got = _outcomes(start, program.name, inputs)
     if got is None:
         return None
-    failing = [number for number, (one, two) in enumerate(zip(got, wants, strict=True)) if _differ(one, two)]
+    failing = [number for number, (value, two) in enumerate(zip(got, wants, strict=True)) if _differ(value, two)]
     chosen = _choose_tests(level, failing, len(inputs), rng)
     if chosen is None:
         return None
@@ -115,15 +115,15 @@ def _attempt(id: str, split: str, level: CodeLevel, rng: Random) -> CodeTask | N
         tuple(CallTest(program.name, repr(inputs[number]), repr(wants[number][1])) for number in numbers)
         for numbers in chosen
     )
-    what = "Repair" if repair else "Write"
+    verb = "Repair" if repair else "Write"
     return CodeTask(
         id=id,
-        statement=f"{what} {program.head}: {program.says}.",
+        statement=f"{verb} {program.head}: {program.says}.",
         files={MAIN: start},
         visible=visible,
         hidden=hidden,
         solution={MAIN: program.text},
-        kind=f"{what.lower()}:{program.families[-1] if len(program.families) == 1 else 'chain'}",
+        kind=f"{verb.lower()}:{program.families[-1] if len(program.families) == 1 else 'chain'}",
         split=split,
     )
 
@@ -135,13 +135,13 @@ def _split(key: str) -> str:
 
 def _program(level: CodeLevel, rng: Random) -> Program | None:
     """Draw a correct program; None if the draw does not fit the level."""
-    known = list(FAMILIES)[: level.families]
+    choices = list(FAMILIES)[: level.families]
     count = rng.randint(*level.functions)
     chained = count > 1 and rng.random() < level.chain
     families: list[str] = []
     drafts: list[FunctionDraft] = []
     for _ in range(_DRAWS * count):
-        name = rng.choice(known)
+        name = rng.choice(choices)
         draft = FAMILIES[name].draw(rng)
         if len(drafts) == count:
             break
@@ -160,20 +160,20 @@ def _program(level: CodeLevel, rng: Random) -> Program | None:
     says = [_rename(draft.says, words) for draft in drafts]
     if not chained:
         return Program(keys[-1], "\n\n".join(parts), last, says[-1], heads[-1], drafts[-1].takes, tuple(families))
-    given = heads[0].partition("(")[2].rstrip(")")
-    inner = given
+    signature = heads[0].partition("(")[2].rstrip(")")
+    inner = signature
     for name in names[:-1]:
         inner = f"{name}({inner})"
-    head = f"{last}({given})"
+    head = f"{last}({signature})"
     text = "\n\n".join([*parts, f"def {head}:\n    return {inner}\n"])
-    told = [f"{one} is {said}" for one, said in zip(heads, says, strict=True)]
+    told = [f"{call} is {meaning}" for call, meaning in zip(heads, says, strict=True)]
     integer = f"{inner}, where {'; '.join(told)}"
     return Program("|".join([*keys, "chain"]), text, last, integer, head, drafts[0].takes, tuple(families))
 
 
 def _rename(text: str, words: dict[str, str]) -> str:
     """Replace the single capital letters of a draft by names."""
-    return _CAPITAL.sub(lambda found: words.get(found.group(), found.group()), text)
+    return _CAPITAL.sub(lambda match: words.get(match.group(), match.group()), text)
 
 
 def _stub(program: Program) -> str:
@@ -187,23 +187,27 @@ def _broken(program: Program, level: CodeLevel, rng: Random) -> str:
     """Return the program with mistakes on different lines; "" if there are too few places for them."""
     text, lines = program.text, set[int]()
     for _ in range(rng.randint(*level.bugs)):
-        found = [one for one in mutants(text) if one.line not in lines and one.kind in KINDS[: level.kinds]]
-        if not found:
+        usable = [
+            candidate
+            for candidate in mutants(text)
+            if candidate.line not in lines and candidate.kind in KINDS[: level.kinds]
+        ]
+        if not usable:
             return ""
         # Every kind of mistake is equally likely, however many places there are for it.
-        kind = rng.choice(sorted({one.kind for one in found}))
-        mutant: Mutant = rng.choice([one for one in found if one.kind == kind])
+        kind = rng.choice(sorted({candidate.kind for candidate in usable}))
+        mutant: Mutant = rng.choice([candidate for candidate in usable if candidate.kind == kind])
         lines.add(mutant.line)
         text = mutant.text
     return text
 
 
-def _inputs(program: Program, rng: Random) -> list[tuple[Any, ...]]:
-    found = {}
+def _inputs(program: Program, rng: Random) -> list[tuple[object, ...]]:
+    inputs = {}
     for _ in range(_INPUTS):
         value = tuple(draw_argument(kind, rng) for kind in program.takes)
-        found[repr(value)] = value
-    return list(found.values())
+        inputs[repr(value)] = value
+    return list(inputs.values())
 
 
 def _choose_tests(level: CodeLevel, failing: list[int], total: int, rng: Random) -> tuple[list[int], list[int]] | None:
@@ -226,10 +230,10 @@ def _choose_tests(level: CodeLevel, failing: list[int], total: int, rng: Random)
         return None
     seen = [failing.pop()] if shown else []
     deciding = [failing.pop() for _ in range(min(len(failing), max(2, hidden // 2)))]
-    rest = passing if not shown else rng.sample(passing + failing, len(passing) + len(failing))
-    seen += [rest.pop() for _ in range(min(visible - len(seen), len(rest)))]
-    rest += [] if shown else failing
-    deciding += [rest.pop() for _ in range(min(hidden - len(deciding), len(rest)))]
+    pool = passing if not shown else rng.sample(passing + failing, len(passing) + len(failing))
+    seen += [pool.pop() for _ in range(min(visible - len(seen), len(pool)))]
+    pool += [] if shown else failing
+    deciding += [pool.pop() for _ in range(min(hidden - len(deciding), len(pool)))]
     if len(seen) < visible or len(deciding) < hidden:
         return None
     return rng.sample(seen, len(seen)), rng.sample(deciding, len(deciding))
@@ -268,18 +272,18 @@ def _outcomes(text: str, name: str, inputs: list[tuple[Any, ...]]) -> list[Outco
     left = _TICKS
     exec(compile(tree, "<generated>", "exec"), space)
     function: Callable[..., Any] = space[name]
-    found: list[Outcome] = []
+    results: list[Outcome] = []
     for arguments in inputs:
         left = _TICKS
         copied = ast.literal_eval(repr(arguments))  # a mistake may change its arguments
         try:
-            found.append(("returned", function(*copied)))
+            results.append(("returned", function(*copied)))
         except (_TooLong, RecursionError, MemoryError):
             return None
         except Exception:
-            found.append(("raised", ""))
-    return found
+            results.append(("raised", ""))
+    return results
 
 
-def _differ(one: Outcome, two: Outcome) -> bool:
-    return one[0] != two[0] or bool(one[1] != two[1])
+def _differ(first: Outcome, two: Outcome) -> bool:
+    return first[0] != two[0] or bool(first[1] != two[1])

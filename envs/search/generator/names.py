@@ -58,8 +58,8 @@ class Namer:
             parts = [self._draw.between(0, size - 1) for size in sizes] + [longer]
             if older and self._draw.chance(self._alike):
                 like = self._draw.pick(older)
-                place = self._draw.between(0, len(sizes) - 1)
-                parts[place] = like[place]
+                index = self._draw.between(0, len(sizes) - 1)
+                parts[index] = like[index]
             words = [words[part] for words, part in zip(lists, parts, strict=False)]
             more = form["longer"][longer - 1] if longer else ""
             name: str = form["long" if longer else "short"].format(*words, sort=sort.capitalize(), more=more)

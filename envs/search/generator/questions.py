@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
+
+import numpy as np
 
 from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.search.generator.level import SearchLevel
@@ -63,7 +65,7 @@ class QuestionGenerator:
         """Return the first `count` ids, by default 1,000, without generating the questions."""
         return [f"{self.prefix}{number:06d}" for number in range(1000 if count is None else count)]
 
-    def draw(self, rng: Any) -> str:
+    def draw(self, rng: np.random.Generator) -> str:
         """Return the id of a random question among the first million, drawn with a numpy Generator."""
         return f"{self.prefix}{int(rng.integers(_DRAWN_FROM)):06d}"
 
@@ -101,10 +103,10 @@ def _hops(draw: KeyedRandom, about: SearchWorld, length: int) -> tuple[Hop, ...]
     """Return a chain of facts that passages state; a shorter one if none of this length is found."""
     best: tuple[Hop, ...] = ()
     for _ in range(_TRIES):
-        found = _walk(draw, draw.pick(about.entities), length)
-        if len(found) == length:
-            return found
-        best = max(best, found, key=len)
+        hops = _walk(draw, draw.pick(about.entities), length)
+        if len(hops) == length:
+            return hops
+        best = max(best, hops, key=len)
     return best
 
 
@@ -113,8 +115,14 @@ def _walk(draw: KeyedRandom, entity: Entity, length: int) -> tuple[Hop, ...]:
     seen = {entity.name}
     while len(hops) < length:
         last = len(hops) == length - 1
-        ways = [one for one in entity.told if last or (one.phrases and isinstance(entity.truth[one.name], Entity))]
-        ways = [one for one in ways if called(entity.truth[one.name]).removeprefix("the ") not in seen]
+        ways = [
+            candidate
+            for candidate in entity.told
+            if last or (candidate.phrases and isinstance(entity.truth[candidate.name], Entity))
+        ]
+        ways = [
+            candidate for candidate in ways if called(entity.truth[candidate.name]).removeprefix("the ") not in seen
+        ]
         if not ways:
             break
         relation = draw.pick(ways)
@@ -134,12 +142,12 @@ def _word(draw: KeyedRandom, level: SearchLevel, hops: tuple[Hop, ...]) -> str:
     about was founded" is not English; the first phrase of every relation ends with its placeholder.
     """
     chosen: list[str] = []
-    for place in range(len(hops) - 1, -1, -1):
-        relation = hops[place].relation
-        last = place == len(hops) - 1
+    for index in range(len(hops) - 1, -1, -1):
+        relation = hops[index].relation
+        last = index == len(hops) - 1
         templates = (relation.asks if last else relation.phrases)[: level.wordings]
-        tailed = any(not _ends(one) for one in chosen)
-        fitting = [one for one in templates if not tailed or _ends(one)]
+        tailed = any(not _ends(candidate) for candidate in chosen)
+        fitting = [candidate for candidate in templates if not tailed or _ends(candidate)]
         chosen.append(draw.pick(fitting or templates[:1]))
     phrase = called(hops[0].entity)
     for hop, template in zip(hops, reversed(chosen), strict=True):

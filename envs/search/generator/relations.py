@@ -36,7 +36,7 @@ class Relation:
     mentions: tuple[str, ...] = ()
 
 
-def _tuples(value: Any) -> Any:
+def _tuples(value: object) -> Any:
     """Turn the lists of TOML data into tuples."""
     if isinstance(value, dict):
         return {key: _tuples(inner) for key, inner in value.items()}
@@ -59,8 +59,9 @@ RELATIONS: Final = tuple(Relation(**table) for table in _DATA["relation"])
 
 def relations_of(kinds: int) -> dict[str, tuple[Relation, ...]]:
     """Return the relations between the first `kinds` kinds, by the kind of their subject."""
-    known = KINDS[:kinds]
-    outside = set(KINDS) - set(known)
+    subjects = KINDS[:kinds]
+    outside = set(KINDS) - set(subjects)
     return {
-        kind: tuple(one for one in RELATIONS if one.subject == kind and one.object not in outside) for kind in known
+        kind: tuple(relation for relation in RELATIONS if relation.subject == kind and relation.object not in outside)
+        for kind in subjects
     }

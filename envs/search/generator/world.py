@@ -73,11 +73,11 @@ class SearchWorld:
     corpus: Passages
 
 
-def called(one: Entity | str) -> str:
+def called(entity: Entity | str) -> str:
     """Return the name of an entity or value in a sentence."""
-    if isinstance(one, str):
-        return one
-    return f"the {one.name}" if one.kind == "event" else one.name
+    if isinstance(entity, str):
+        return entity
+    return f"the {entity.name}" if entity.kind == "event" else entity.name
 
 
 @lru_cache(maxsize=64)
@@ -110,14 +110,14 @@ def _make(split: str, text: str, number: int) -> SearchWorld:
     draw = KeyedRandom(f"search world {split}/{text}/{number}")
     entities = _things(draw, level, split)
     relations = relations_of(level.kinds)
-    by_kind = {kind: [one for one in entities if one.kind == kind] for kind in KINDS}
+    by_kind = {kind: [member for member in entities if member.kind == kind] for kind in KINDS}
     _connect(draw, relations, by_kind)
     for entity in entities:
-        told = draw.shuffled([one for one in relations[entity.kind] if one.name in entity.truth])
+        told = draw.shuffled([relation for relation in relations[entity.kind] if relation.name in entity.truth])
         entity.told = tuple(told[: draw.between(*level.facts)])
     order = draw.shuffled(range(len(entities)))
-    for place, index in enumerate(order):
-        entities[index].id = str(place)
+    for position, index in enumerate(order):
+        entities[index].id = str(position)
     mentioned = _mentioned(draw, level, entities)
     passages = [
         Passage(entity.id, f'"{entity.name}"', _write(draw, level, entity, mentioned.get(entity.id, [])))
@@ -148,9 +148,9 @@ def _connect(
 ) -> None:
     """Set the facts about each entity."""
     people = by_kind["person"]
-    born = {id(one): _FIRST_YEAR + _YEARS * place // len(people) for place, one in enumerate(people)}
+    born = {id(person): _FIRST_YEAR + _YEARS * rank // len(people) for rank, person in enumerate(people)}
     for kind, entities in by_kind.items():
-        for place, entity in enumerate(entities):
+        for rank, entity in enumerate(entities):
             for relation in relations.get(kind, ()):
                 if relation.object in VALUES:
                     entity.truth[relation.name] = draw.pick(VALUES[relation.object])
@@ -159,8 +159,8 @@ def _connect(
                 elif relation.object == "year":
                     entity.truth[relation.name] = str(_year(draw, entity, born))
                 elif relation.name == "teacher":
-                    if place >= len(people) // 4:
-                        entity.truth["teacher"] = draw.pick(people[max(0, place - len(people) // 4) : place])
+                    if rank >= len(people) // 4:
+                        entity.truth["teacher"] = draw.pick(people[max(0, rank - len(people) // 4) : rank])
                 else:
                     entity.truth[relation.name] = draw.pick(by_kind[relation.object])
 
@@ -175,27 +175,29 @@ def _mentioned(
     draw: KeyedRandom, level: SearchLevel, entities: list[Entity]
 ) -> dict[str, list[tuple[Relation, Entity]]]:
     """Return which facts about other entities each passage mentions."""
-    found: dict[str, list[tuple[Relation, Entity]]] = {}
+    mentions: dict[str, list[tuple[Relation, Entity]]] = {}
     for entity in entities:
         for relation in entity.told:
             other = entity.truth[relation.name]
             if isinstance(other, Entity) and relation.mentions and draw.chance(level.mentions):
-                found.setdefault(other.id, []).append((relation, entity))
-    return found
+                mentions.setdefault(other.id, []).append((relation, entity))
+    return mentions
 
 
 def _write(draw: KeyedRandom, level: SearchLevel, entity: Entity, mentioned: list[tuple[Relation, Entity]]) -> str:
     """Return the text of a passage."""
-    tellings = [(draw.pick(one.says[: level.wordings]), called(entity.truth[one.name])) for one in entity.told]
-    tellings += [(draw.pick(one.mentions), called(other)) for one, other in mentioned[:2]]
+    tellings = [
+        (draw.pick(relation.says[: level.wordings]), called(entity.truth[relation.name])) for relation in entity.told
+    ]
+    tellings += [(draw.pick(relation.mentions), called(other)) for relation, other in mentioned[:2]]
     if draw.chance(level.filler):
         tellings.append((draw.pick(FILLERS[entity.kind]), ""))
-    said = []
-    for place, (text, other) in enumerate(tellings):
-        name = _later(draw.pick(LATER[entity.kind]), entity, text) if place else called(entity)
+    sentences = []
+    for position, (text, other) in enumerate(tellings):
+        name = _later(draw.pick(LATER[entity.kind]), entity, text) if position else called(entity)
         sentence = entity.fill(text, name, other)
-        said.append(f"{sentence[0].upper()}{sentence[1:]}.")
-    return " ".join(said)
+        sentences.append(f"{sentence[0].upper()}{sentence[1:]}.")
+    return " ".join(sentences)
 
 
 def _later(name: str, entity: Entity, text: str) -> str:

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.shop.generator.generated_catalogue import catalogue
 from turnwise.envs.shop.generator.level import ShopLevel
@@ -40,16 +40,16 @@ def write(folder: str | os.PathLike[str], level: ShopLevel | str = "small", seed
         OSError: the files cannot be written.
     """
     products = catalogue(level, seed)
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    paths = {argument: place / name for argument, name in NAMES.items()}
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    paths = {argument: target / name for argument, name in NAMES.items()}
     _write(paths["products"], (json.dumps(_record(product)) for product in products), "[]")
     for argument, entry in (("attributes", _attributes), ("human", _human)):
         _write(paths[argument], _members(products, entry), "{}")
     return paths
 
 
-def _members(products: Iterable[Product], entry: Callable[[Product], Any]) -> Iterable[str]:
+def _members(products: Iterable[Product], entry: Callable[[Product], object]) -> Iterable[str]:
     return (f"{json.dumps(product.asin)}: {json.dumps(entry(product))}" for product in products)
 
 
@@ -66,7 +66,7 @@ def _write(path: Path, records: Iterable[str], brackets: str) -> None:
         beside.unlink(missing_ok=True)
 
 
-def _record(product: Product) -> Mapping[str, Any]:
+def _record(product: Product) -> Mapping[str, object]:
     options = {name: [{"value": value, "image": None} for value in values] for name, values in product.options.items()}
     return {
         "asin": product.asin,
@@ -84,7 +84,7 @@ def _record(product: Product) -> Mapping[str, Any]:
     }
 
 
-def _attributes(product: Product) -> Mapping[str, Any]:
+def _attributes(product: Product) -> Mapping[str, object]:
     return {
         "attributes": list(product.attributes),
         "instruction": product.instruction,
@@ -92,17 +92,17 @@ def _attributes(product: Product) -> Mapping[str, Any]:
     }
 
 
-def _human(product: Product) -> list[Mapping[str, Any]]:
+def _human(product: Product) -> list[Mapping[str, object]]:
     return [
         {
             "asin": product.asin,
-            "instruction": said.text,
+            "instruction": instruction.text,
             "attributes": list(product.attributes),
-            "options": list(said.options),
-            "instruction_attributes": list(said.attributes),
-            "instruction_options": list(said.options),
+            "options": list(instruction.options),
+            "instruction_attributes": list(instruction.attributes),
+            "instruction_options": list(instruction.options),
             "assignment_id": "",
             "worker_id": "",
         }
-        for said in product.human
+        for instruction in product.human
     ]

@@ -89,17 +89,17 @@ def _draw_spec(rng: StableRandom, level: ShopLevel, kind: ProductKind) -> Produc
         kind,
         rng.one(_first(BRANDS[kind.department], level)),
         tuple(rng.one(_first(facet, level)) for facet in facets),
-        tuple(_draw_values(rng, level, kind, place) for place in names),
+        tuple(_draw_values(rng, level, kind, index) for index in names),
         _priced(rng, low * (high / low) ** rng.uniform()),
     )
 
 
-def _draw_values(rng: StableRandom, level: ShopLevel, kind: ProductKind, place: int) -> tuple[str, tuple[str, ...]]:
-    option = kind.options[place]
+def _draw_values(rng: StableRandom, level: ShopLevel, kind: ProductKind, number: int) -> tuple[str, tuple[str, ...]]:
+    option = kind.options[number]
     pool = _pool(option.values, level)
     count = min(rng.between(level.values), max(len(pool) - 1, 2))
-    kept = sorted(rng.some(range(len(pool)), count))
-    return option.name, tuple(pool[index] for index in kept)
+    indices = sorted(rng.some(range(len(pool)), count))
+    return option.name, tuple(pool[index] for index in indices)
 
 
 def _first(things: tuple[T, ...], level: ShopLevel) -> tuple[T, ...]:
@@ -125,21 +125,21 @@ class _FamilyBuilder:
         asked = level.ask_attributes[0]
         self.swapped = sorted(rng.some(range(len(base.features)), min(asked, len(base.features))))
         self.chosen = rng.some(range(len(base.choices)), max(level.ask_options[0], 1))
-        self.lost = {place: rng.one(base.choices[place][1]) for place in self.chosen}
+        self.lost = {index: rng.one(base.choices[index][1]) for index in self.chosen}
         self.turns = {"feature": 0, "value": 0}
 
     def feature(self) -> None:
         """Add a look-alike with another feature of one facet."""
-        place = self.swapped[self._turn("feature") % len(self.swapped)]
-        facet = next(facet for facet in self.base.kind.facets if self.base.features[place] in facet)
-        used = {member.features[place].name for member in self.members}
+        index = self.swapped[self._turn("feature") % len(self.swapped)]
+        facet = next(facet for facet in self.base.kind.facets if self.base.features[index] in facet)
+        used = {member.features[index].name for member in self.members}
         free = [feature for feature in _first(facet, self.level) if feature.name not in used]
         if not free:
             return
         other = self.rng.one(free)
-        features = (*self.base.features[:place], other, *self.base.features[place + 1 :])
+        features = (*self.base.features[:index], other, *self.base.features[index + 1 :])
         self._add(replace(self.base, features=features), GoalRequirements(features=(other,)))
-        old = self.base.features[place]
+        old = self.base.features[index]
         if old not in self.requirements[0].features:
             self.requirements[0] = replace(self.requirements[0], features=(*self.requirements[0].features, old))
 
@@ -147,16 +147,16 @@ class _FamilyBuilder:
         """Add a look-alike that offers another value of an option in place of one."""
         if not self.chosen:
             return
-        place = self.chosen[self._turn("value") % len(self.chosen)]
-        name, values = self.base.choices[place]
+        index = self.chosen[self._turn("value") % len(self.chosen)]
+        name, values = self.base.choices[index]
         option = next(option for option in self.base.kind.options if option.name == name)
-        used = {value for member in self.members for value in member.choices[place][1]}
+        used = {value for member in self.members for value in member.choices[index][1]}
         free = [value for value in _pool(option.values, self.level) if value not in used]
         if not free:
             return
-        old, new = self.lost[place], self.rng.one(free)
+        old, new = self.lost[index], self.rng.one(free)
         others = tuple(value for value in option.values if value == new or (value in values and value != old))
-        choices = (*self.base.choices[:place], (name, others), *self.base.choices[place + 1 :])
+        choices = (*self.base.choices[:index], (name, others), *self.base.choices[index + 1 :])
         self._add(replace(self.base, choices=choices), GoalRequirements(values=((name, new),)))
         if (name, old) not in self.requirements[0].values:
             self.requirements[0] = replace(self.requirements[0], values=(*self.requirements[0].values, (name, old)))

@@ -83,8 +83,8 @@ def _generate(level: ShopLevel, seed: int) -> GeneratedCatalogue:
 
 def _split_of(number: int, level: ShopLevel) -> str:
     """Return the split of a family: one of every four consecutive families of a kind is held out."""
-    place, kind = divmod(number, level.kinds)
-    return "held_out" if (place + kind) % 4 == 3 else "train"
+    row, kind = divmod(number, level.kinds)
+    return "held_out" if (row + kind) % 4 == 3 else "train"
 
 
 def _families(rng: StableRandom, level: ShopLevel) -> tuple[ProductFamily, ...]:
@@ -100,11 +100,11 @@ def _families(rng: StableRandom, level: ShopLevel) -> tuple[ProductFamily, ...]:
 
 def _asins(rng: StableRandom, count: int, length: int) -> list[str]:
     """Return different product ids: a letter and digits, or for length 10 ids like the original's."""
-    found: dict[str, None] = {}
-    while len(found) < count:
+    names: dict[str, None] = {}
+    while len(names) < count:
         if length == 10:
             name = "B0" + "".join(rng.one(_SIGNS) for _ in range(8))
         else:
             name = rng.one(_LETTERS) + "".join(rng.one("0123456789") for _ in range(length - 1))
-        found[name] = None
-    return list(found)
+        names[name] = None
+    return list(names)

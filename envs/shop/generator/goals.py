@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, Final
+from random import Random
+from typing import Final
+
+import numpy as np
 
 from turnwise.envs.caching import SharedObjects
 from turnwise.envs.errors import UnknownOption, UnknownTask
@@ -43,8 +46,8 @@ def generated_goals(split: str, level: ShopLevel | str = "small", seed: int = 0)
     Raises:
         UnknownOption: there is no such split or level, or the catalogue is too small for the split.
     """
-    known = ShopLevel.parse(level) if isinstance(level, str) else level
-    return _GOALS.get((split, known, seed), lambda: GeneratedGoals(split, known, seed))
+    parsed = ShopLevel.parse(level) if isinstance(level, str) else level
+    return _GOALS.get((split, parsed, seed), lambda: GeneratedGoals(split, parsed, seed))
 
 
 class GeneratedGoals:
@@ -69,9 +72,9 @@ class GeneratedGoals:
         """Return `count` ids (1,000 by default) from number `start` on, without making the goals."""
         return [f"{self.prefix}{number:06d}" for number in range(start, start + (1000 if count is None else count))]
 
-    def draw(self, rng: Any) -> str:
+    def draw(self, rng: np.random.Generator | Random) -> str:
         """Return the id of one of the first million goals, drawn with a numpy Generator or a `random.Random`."""
-        number = rng.integers(_DRAWN_FROM) if hasattr(rng, "integers") else rng.randrange(_DRAWN_FROM)
+        number = rng.randrange(_DRAWN_FROM) if isinstance(rng, Random) else rng.integers(_DRAWN_FROM)
         return f"{self.prefix}{int(number):06d}"
 
     def get(self, id: str) -> Goal:
@@ -87,10 +90,10 @@ class GeneratedGoals:
 
     def product(self, goal: Goal) -> Product:
         """Return the product that a goal was made of."""
-        found = self._generated.catalogue.get(goal.asin)
-        if found is None:
+        product = self._generated.catalogue.get(goal.asin)
+        if product is None:
             raise UnknownTask(f"the goal's product {goal.asin!r} is not in the catalogue {self.level.text!r}")
-        return found
+        return product
 
     def _make(self, number: int, rng: StableRandom) -> Goal:
         subjects = self._subjects[number % len(self._subjects)]
@@ -98,17 +101,22 @@ class GeneratedGoals:
         spec = self._generated.families[family].members[member]
         product = self._generated.catalogue.get(self._generated.asins[family][member])
         assert product is not None
-        wanted = _draw_wanted(rng, self.level, spec, self._generated.families[family].requirements[member], product)
+        requirements = _draw_wanted(
+            rng, self.level, spec, self._generated.families[family].requirements[member], product
+        )
         return Goal(
             asin=product.asin,
             category=product.category,
             query=product.query,
             name=product.name,
             product_category=product.product_category,
-            instruction=goal_sentence(rng, self.level, wanted),
-            attributes=(*(one.name for one in wanted.features), *([wanted.brand.lower()] if wanted.brand else [])),
-            price_upper=UNBOUNDED if wanted.bound is None else float(wanted.bound),
-            options=dict(wanted.values),
+            instruction=goal_sentence(rng, self.level, requirements),
+            attributes=(
+                *(feature.name for feature in requirements.features),
+                *([requirements.brand.lower()] if requirements.brand else []),
+            ),
+            price_upper=UNBOUNDED if requirements.bound is None else float(requirements.bound),
+            options=dict(requirements.values),
         )
 
 
@@ -127,20 +135,20 @@ def _draw_wanted(
     rng: StableRandom, level: ShopLevel, spec: ProductSpec, must: GoalRequirements, product: Product
 ) -> GoalContents:
     """Return the necessary requirements and as many more as the level asks for."""
-    wished = {one.name for one in must.features}
+    wished = {feature.name for feature in must.features}
     count = rng.between(level.ask_attributes)
-    found = {one.name for one in spec.features if one.name in contents(product)}
-    if wished and not wished & found:  # a hidden feature is never asked for alone
+    stated = {feature.name for feature in spec.features if feature.name in contents(product)}
+    if wished and not wished & stated:  # a hidden feature is never asked for alone
         count = min(max(count, len(wished) + 1), level.ask_attributes[1])
-    rest = rng.some([one.name for one in spec.features if one.name not in wished], len(spec.features))
-    rest.sort(key=lambda name: name not in found)
-    wished |= set(rest[: max(count - len(wished), 0)])
+    remaining = rng.some([feature.name for feature in spec.features if feature.name not in wished], len(spec.features))
+    remaining.sort(key=lambda name: name not in stated)
+    wished |= set(remaining[: max(count - len(wished), 0)])
     values = dict(must.values)
     others = rng.some([(name, rng.one(offered)) for name, offered in spec.choices if name not in values], 9)
     values |= dict(others[: max(rng.between(level.ask_options) - len(values), 0)])
     return GoalContents(
         spec.kind,
-        tuple(one for one in spec.features if one.name in wished),
+        tuple(feature for feature in spec.features if feature.name in wished),
         tuple((name, values[name]) for name, _ in spec.choices if name in values),
         spec.brand if must.brand else "",
         _draw_bound(rng, level, spec.price, must.below),

@@ -45,8 +45,8 @@ def phrase(
         articles: put articles before the accessories ("with a flip lid").
     """
     named: dict[str, list[str]] = {"is": [], "of": [], "with": [], "for": []}
-    for one in features:
-        named[one.form].append(one.article + one.name if articles else one.name)
+    for feature in features:
+        named[feature.form].append(feature.article + feature.name if articles else feature.name)
     before = (", " if len(named["is"]) > 2 else " ").join(named["is"])
     words = " ".join([*([before] if before else ()), *named["of"], noun or kind.noun])
     for form in ("with", "for"):
@@ -61,9 +61,9 @@ def write_product(rng: StableRandom, level: ShopLevel, spec: ProductSpec, asin: 
     """Return the product of a specification."""
     features = spec.features
     hidden = rng.one(features) if len(features) > 1 and rng.chance(level.hidden) else None
-    shown = tuple(one for one in features if one is not hidden)
+    shown = tuple(feature for feature in features if feature is not hidden)
     titled = _kept(rng, shown, rng.between(level.title))
-    attributes = tuple(one.name for one in features)
+    attributes = tuple(feature.name for feature in features)
     description, told = _description(rng, level, spec, shown)
     return Product(
         asin=asin,
@@ -86,13 +86,16 @@ def write_product(rng: StableRandom, level: ShopLevel, spec: ProductSpec, asin: 
 def _kept(rng: StableRandom, features: Sequence[Feature], count: int) -> list[Feature]:
     """Return some of the features, in their order."""
     chosen = set(rng.some(range(len(features)), count))
-    return [one for place, one in enumerate(features) if place in chosen]
+    return [feature for index, feature in enumerate(features) if index in chosen]
 
 
 def _title(rng: StableRandom, level: ShopLevel, spec: ProductSpec, features: list[Feature]) -> str:
     kind = spec.kind
     if level.length and features and rng.chance(0.5):  # as a list: Brand Travel Mug, Leakproof, with Flip Lid
-        parts = [one.name if one.form in ("is", "of") else f"{one.form} {one.name}" for one in rng.some(features, 9)]
+        parts = [
+            feature.name if feature.form in ("is", "of") else f"{feature.form} {feature.name}"
+            for feature in rng.some(features, 9)
+        ]
         words = ", ".join([f"{spec.brand} {kind.noun}", *parts])
     else:
         words = f"{spec.brand} {phrase(kind, features, lead=False, articles=False)}"
@@ -135,8 +138,8 @@ def _bullets(
     told: tuple[str, ...],
 ) -> tuple[str, ...]:
     """Return the list of features; search reads its first line, so the hidden feature comes later."""
-    first, *rest = rng.some(shown, len(shown))
-    lines = [one.line for one in rest] + ([hidden.line] if hidden else [])
+    first, *remaining = rng.some(shown, len(shown))
+    lines = [feature.line for feature in remaining] + ([hidden.line] if hidden else [])
     if level.length:
         left = [sentence for sentence in spec.kind.about if sentence not in told]
         lines += [sentence.format(brand=spec.brand) for sentence in rng.some(left, level.length)]
@@ -145,9 +148,9 @@ def _bullets(
 
 def _human(rng: StableRandom, spec: ProductSpec) -> HumanInstruction:
     """Return a request for the product by one feature and one value of each option."""
-    one = rng.one(spec.features)
+    feature = rng.one(spec.features)
     values = tuple(rng.one(values) for _, values in spec.choices)
     options = {option.name: option for option in spec.kind.options}
-    wanted = [options[name].phrase.format(value) for (name, _), value in zip(spec.choices, values, strict=True)]
-    text = ", ".join([f"i am looking for {phrase(spec.kind, [one])}", *wanted])
-    return HumanInstruction(text, (one.name,), values)
+    phrases = [options[name].phrase.format(value) for (name, _), value in zip(spec.choices, values, strict=True)]
+    text = ", ".join([f"i am looking for {phrase(spec.kind, [feature])}", *phrases])
+    return HumanInstruction(text, (feature.name,), values)

@@ -40,12 +40,12 @@ class StableRandom:
 
     def some(self, items: Sequence[T], count: int) -> list[T]:
         """Return `count` different items in random order, or all of them if there are fewer."""
-        rest, uniform = list(items), self.uniform
-        length = len(rest)
-        for place in range(min(count, length)):
-            other = place + int(uniform() * (length - place))
-            rest[place], rest[other] = rest[other], rest[place]
-        return rest[:count]
+        pool, uniform = list(items), self.uniform
+        length = len(pool)
+        for position in range(min(count, length)):
+            other = position + int(uniform() * (length - position))
+            pool[position], pool[other] = pool[other], pool[position]
+        return pool[:count]
 
     def chance(self, probability: float) -> bool:
         """Return True with a probability."""

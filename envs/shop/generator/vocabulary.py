@@ -118,7 +118,7 @@ def _tables() -> dict[str, dict[str, Any]]:
 
 def _kinds() -> tuple[ProductKind, ...]:
     shared = _tables()["shared"]
-    found = {}
+    kinds = {}
     for department, table in _tables().items():
         if department == "shared":
             continue
@@ -126,10 +126,12 @@ def _kinds() -> tuple[ProductKind, ...]:
         options = {name: _option(entry) for name, entry in (shared["options"] | table.get("options", {})).items()}
         for entry in table["kinds"]:
             lists = {name: tuple(value) for name, value in entry.items() if isinstance(value, list)}
-            lists["facets"] = tuple(facets[one] if isinstance(one, str) else _facet(one) for one in entry["facets"])
-            lists["options"] = tuple(options[one] if isinstance(one, str) else _option(one) for one in entry["options"])
-            found[entry["noun"]] = ProductKind(**{"department": department, **entry, **lists})
-    return tuple(found[noun] for noun in shared["kinds"])
+            lists["facets"] = tuple(facets[part] if isinstance(part, str) else _facet(part) for part in entry["facets"])
+            lists["options"] = tuple(
+                options[part] if isinstance(part, str) else _option(part) for part in entry["options"]
+            )
+            kinds[entry["noun"]] = ProductKind(**{"department": department, **entry, **lists})
+    return tuple(kinds[noun] for noun in shared["kinds"])
 
 
 def _facet(entries: list[list[str]]) -> Facet:

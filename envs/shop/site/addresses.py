@@ -18,7 +18,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, unquote
 
 from turnwise.envs.errors import EnvError
@@ -159,10 +159,10 @@ def named(name: str) -> str:
 def _keywords(raw: str) -> tuple[str, ...]:
     if raw in _DOTS:
         return (raw[:-1],)
-    found = tuple(unquote(word) for word in raw.split("+"))
-    if sum(map(len, found)) + len(found) - 1 > LONGEST_QUERY:
+    keywords = tuple(unquote(word) for word in raw.split("+"))
+    if sum(map(len, keywords)) + len(keywords) - 1 > LONGEST_QUERY:
         raise SiteError(f"a search may have at most {LONGEST_QUERY:,} characters", 414)
-    return found
+    return keywords
 
 
 def _number(raw: str) -> int:
@@ -178,18 +178,18 @@ def _sub(raw: str) -> str:
 
 
 def _options(raw: str) -> tuple[tuple[str, str], ...]:
-    found = _mapping(unquote(raw))
-    if found is None or not all(isinstance(text, str) for pair in found.items() for text in pair):
+    options = _mapping(unquote(raw))
+    if options is None or not all(isinstance(text, str) for pair in options.items() for text in pair):
         raise SiteError("the options at the end of this address must be an object of names and values")
-    return tuple(found.items())
+    return tuple(options.items())
 
 
 def _mapping(text: str) -> Mapping[str, str] | None:
     for read in (json.loads, ast.literal_eval):
         try:
-            found: Any = read(text)
+            value: object = read(text)
         except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
             continue
-        if isinstance(found, Mapping):
-            return found
+        if isinstance(value, Mapping):
+            return value
     return None

@@ -51,13 +51,13 @@ _HEADERS: Final = {
 }
 
 
-def create_app(shop: Shop, goals: Goals, *, kept: int = KEPT, on_purchase: OnPurchase | None = None) -> FastAPI:
+def create_app(shop: Shop, goals: Goals, *, capacity: int = KEPT, on_purchase: OnPurchase | None = None) -> FastAPI:
     """Return the application; its `state.sessions` is the `SessionStore` that it serves.
 
     Args:
         shop: products, prices, search and reward.
         goals: source of the visitors' goals.
-        kept: how many sessions of visitors are kept.
+        capacity: how many sessions of visitors are kept.
         on_purchase: called when a visitor buys, with the id of the task and the actions of the text environment that
             lead from its first page to the purchase; None in place of the actions where there are none, because the
             visitor jumped to an address that no actions lead to.
@@ -74,7 +74,7 @@ def create_app(shop: Shop, goals: Goals, *, kept: int = KEPT, on_purchase: OnPur
     except ImportError as missing:
         raise ImportError(MISSING) from missing
     app = FastAPI(title="turnwise shop", docs_url=None, redoc_url=None, openapi_url=None)
-    site = _SiteApp(shop, SessionStore(shop, goals, kept=kept), on_purchase, Request, Response)
+    site = _SiteApp(shop, SessionStore(shop, goals, capacity=capacity), on_purchase, Request, Response)
 
     async def failed(_: Request, wrong: Exception) -> Response:
         return site.refuse(500, "the shop has failed; the request was valid")

@@ -103,7 +103,7 @@ def _drawn(glyph: str, key: str, colour: str) -> str:
     x, y, radius = 30 + digest[3] % 180, 20 + digest[4] % 60, 46 + digest[5] % 40
     paint = _shades(colour) if colour else _own(hue)
     elements = _drawings()[glyph]["elements"].replace("\n", "")
-    drawing = re.sub(r'class="([abcl])"', lambda found: paint[found[1]], elements)
+    drawing = re.sub(r'class="([abcl])"', lambda match: paint[match[1]], elements)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 240 180" width="240" height="180">'
         f'<rect width="240" height="180" fill="hsl({(hue + 40) % 360},42%,93%)"/>'
@@ -121,12 +121,12 @@ def _own(hue: int) -> dict[str, str]:
 
 def _shades(colour: str) -> dict[str, str]:
     """Return the paint of a colour: its shade, its light, and a line that is visible on it."""
-    dark = sum(int(colour[place : place + 2], 16) for place in (1, 3, 5)) < 200
+    dark = sum(int(colour[index : index + 2], 16) for index in (1, 3, 5)) < 200
     return _paint(colour, _mixed(colour, 255 * dark, 0.25), _mixed(colour, 255, 0.6), _mixed(colour, 255 * dark, 0.5))
 
 
 def _mixed(colour: str, other: int, share: float) -> str:
-    parts = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    parts = (int(colour[index : index + 2], 16) for index in (1, 3, 5))
     return "#" + "".join(f"{round(part + (other - part) * share):02x}" for part in parts)
 
 

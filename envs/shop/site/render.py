@@ -55,7 +55,7 @@ def html(session: ShopSession, *, explained: bool = False) -> str:
         ImportError: jinja2 is not installed.
     """
     page = session.page
-    context: dict[str, Any] = {"session": session, "page": page, "goal": session.goal, "links": _Links(session)}
+    context: dict[str, object] = {"session": session, "page": page, "goal": session.goal, "links": _Links(session)}
     if page.kind == "index":
         return _render("index.html", title="Search", longest_query=LONGEST_QUERY, **context)
     if page.kind == "results":

@@ -99,8 +99,8 @@ def _attribute(part: AttributePart) -> ScoreRow:
 
 
 def _option(part: OptionPart) -> ScoreRow:
-    wanted = f"{part.name}: {part.wanted}" if part.name else part.wanted
-    return ScoreRow(wanted, part.matched, ", ".join(_about(part)))
+    label = f"{part.name}: {part.wanted}" if part.name else part.wanted
+    return ScoreRow(label, part.matched, ", ".join(_about(part)))
 
 
 def _about(part: OptionPart) -> Iterator[str]:

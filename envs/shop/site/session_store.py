@@ -14,7 +14,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from threading import Lock
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -37,7 +37,7 @@ _NO_SESSION: Final = re.compile(rf"{_OURS}|{_FILE}|\..*", re.IGNORECASE | re.DOT
 class Goals(Protocol):
     """What a site needs of a source of goals (see `goal_sources.GoalSource`)."""
 
-    def draw(self, rng: Any) -> str:
+    def draw(self, rng: np.random.Generator) -> str:
         """Return the id of a random goal."""
 
     def get(self, id: str) -> Goal:
@@ -51,17 +51,17 @@ class Goals(Protocol):
 class SessionStore:
     """The sessions of one site. Methods are thread-safe."""
 
-    def __init__(self, shop: Shop, goals: Goals, *, kept: int = KEPT) -> None:
+    def __init__(self, shop: Shop, goals: Goals, *, capacity: int = KEPT) -> None:
         """Create an empty store.
 
         Args:
             shop: the shop of the sessions.
             goals: source of the visitors' goals.
-            kept: largest number of visitors' sessions; those started by `start` do not count.
+            capacity: largest number of visitors' sessions; those started by `start` do not count.
         """
         self.shop = shop
         self.goals = goals
-        self.kept = kept
+        self.kept = capacity
         self._visiting: OrderedDict[str, ShopSession] = OrderedDict()
         self._started: dict[str, ShopSession] = {}
         self._lock = Lock()
@@ -95,14 +95,14 @@ class SessionStore:
             UnknownTask: the name looks like a task id, but there is no such task.
         """
         with self._lock:
-            found = self._started.get(name) or self._visiting.get(name)
-            if found is None:
-                found = self._visiting[name] = ShopSession(self.shop, self.goals.get(self.task_of(name)), name)
+            session = self._started.get(name) or self._visiting.get(name)
+            if session is None:
+                session = self._visiting[name] = ShopSession(self.shop, self.goals.get(self.task_of(name)), name)
             if name in self._visiting:
                 self._visiting.move_to_end(name)
                 while len(self._visiting) > self.kept:
                     self._visiting.popitem(last=False)
-            return found
+            return session
 
     def restart(self, name: str) -> None:
         """Let a visitor start again with the same goal; a session started by `start` does not change."""

@@ -19,8 +19,8 @@ class VisitLog:
 
     def add(self, session: ShopSession, steps: Sequence[str] | None) -> None:
         """Add steps of a session; None (see `actions_between`) makes its way impossible to replay."""
-        known = self._actions.get(session, [])
-        self._actions[session] = None if known is None or steps is None else [*known, *steps]
+        actions = self._actions.get(session, [])
+        self._actions[session] = None if actions is None or steps is None else [*actions, *steps]
 
     def take(self, session: ShopSession) -> list[str] | None:
         """Return the actions of a session since it began, and forget them; None if they cannot be replayed."""
@@ -73,6 +73,6 @@ def _leads_to(session: ShopSession, actions: Sequence[str], page: Page) -> bool:
     return bool(actions) and all(trial.act(action) for action in actions) and _same(trial.page, page)
 
 
-def _same(one: Page, other: Page) -> bool:
+def _same(page: Page, other: Page) -> bool:
     """Return whether two pages are equal but for the order in which options were selected."""
-    return replace(one, options=()) == replace(other, options=()) and dict(one.options) == dict(other.options)
+    return replace(page, options=()) == replace(other, options=()) and dict(page.options) == dict(other.options)

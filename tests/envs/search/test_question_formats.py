@@ -11,6 +11,7 @@ from turnwise.envs.errors import GameFileError, NoGames
 from turnwise.envs.search import SearchEnv, load_questions, recall
 from turnwise.envs.search.question_formats import answers_of
 from turnwise.envs.search.questions import Question
+from turnwise.envs.search.sources import QuestionFiles
 
 HOTPOT = {
     "_id": "5a8b57f25542995d1e6f1371",
@@ -114,7 +115,7 @@ def test_an_id_that_comes_twice_is_told_under_any_key(tmp_path: Path) -> None:
 def test_any_alias_is_a_right_answer(tmp_path: Path) -> None:
     _, corpus = write_files(tmp_path)
     (path := tmp_path / "musique.jsonl").write_text(json.dumps(MUSIQUE))
-    env = SearchEnv(path, corpus)
+    env = SearchEnv(QuestionFiles(path, corpus))
     for answer, reward in (("June 1982", 1.0), ("1982", 1.0), ("1983", 0.0)):
         env.reset(options={"task": MUSIQUE["id"]})
         assert env.step(f"<answer>{answer}</answer>")[1] == reward
@@ -132,7 +133,7 @@ def test_queries_of_beir_come_with_their_passages(tmp_path: Path) -> None:
     assert questions == [Question("8", "tea?", (), ("b", "a"), kind="query")]
     assert recall(questions[0], ["b", "c"]) == 0.5
     with pytest.raises(NoGames, match="relevant passages but without answers"):
-        SearchEnv(path, write_files(tmp_path)[1])
+        SearchEnv(QuestionFiles(path, write_files(tmp_path)[1]))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from turnwise.envs import check_env
 from turnwise.envs.errors import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
 from turnwise.envs.search import SearchEnv, SearchFailed
 from turnwise.envs.search.env import LONGEST_QUERY
+from turnwise.envs.search.sources import GeneratedQuestions, QuestionFiles
 from turnwise.tools.retrieval import Passage
 
 KEYS = {"task", "state", "admissible_actions", "free_actions", "valid", "score", "won", "task_type"}
@@ -27,7 +28,7 @@ def files(tmp_path):
 
 
 def test_an_episode_reads_as_in_search_r1(files):
-    env = SearchEnv(*files)
+    env = SearchEnv(QuestionFiles(*files))
     observation, info = env.reset(options={"task": "q1"})
     assert observation.endswith("<answer> Beijing </answer>. Question: Who wrote Red Lamp?\n")
     assert set(info) == KEYS
@@ -49,7 +50,7 @@ def test_an_episode_reads_as_in_search_r1(files):
 
 
 def test_a_wrong_answer_ends_the_episode_too(files):
-    env = SearchEnv(*files)
+    env = SearchEnv(QuestionFiles(*files))
     env.reset(options=Q2)
     _, reward, over, _, info = env.step("<answer>Ada</answer>")
     assert (reward, over, info["won"], info["score"]) == (0.0, True, False, 0.0)
@@ -58,7 +59,7 @@ def test_a_wrong_answer_ends_the_episode_too(files):
 
 
 def test_the_order_of_searches_is_no_matter_of_the_state(files):
-    env = SearchEnv(*files, topk=1)
+    env = SearchEnv(QuestionFiles(*files), topk=1)
     keys = []
     for queries in (["Red Lamp", "Ada Marsh born"], ["Ada Marsh born", "Red Lamp", "Red Lamp"]):
         env.reset(options=Q2)
@@ -70,11 +71,13 @@ def test_the_order_of_searches_is_no_matter_of_the_state(files):
 
 
 def test_a_budget_of_searches_is_kept_and_told(files):
-    env = SearchEnv(*files, max_searches=1)
+    env = SearchEnv(QuestionFiles(*files), max_searches=1)
     _, info = env.reset(options=Q2)
     assert info["state"] == "read= left=1"
     *_, info = env.step("<search>lamp</search>")
     assert info["free_actions"] == ["<answer>...</answer>"]
+    assert len(info["admissible_actions"]) == 3  # no search for the question, but an answer for each title seen
+    assert all(action.startswith("<answer>") for action in info["admissible_actions"])
     assert env.plan() == ["<answer> Oakford </answer>"]
     observation, *_, info = env.step("<search>Ada</search>")
     assert (info["valid"], info["state"]) == (False, "read=a,c left=0")
@@ -91,14 +94,14 @@ def test_after_four_searches_gymnasium_gives_one_turn_more():
 
 def test_rewards_depend_on_searches_only_where_the_key_says_so(files):
     for reward, past in (("em", ""), ("f1", ""), ("otc", " searches=1"), ("caf", " searches=1")):
-        env = SearchEnv(*files, reward=reward)
+        env = SearchEnv(QuestionFiles(*files), reward=reward)
         env.reset(options=Q2)
         *_, info = env.step("<search>zzz</search>")
         assert info["state"] == "read=" + past
 
 
 def test_graphrag_pays_every_search(files):
-    env = SearchEnv(*files, reward="graphrag", reward_options={"first": 0.4})
+    env = SearchEnv(QuestionFiles(*files), reward="graphrag", reward_options={"first": 0.4})
     env.reset(options=Q2)
     assert env.step("<search>lamp</search>")[1] == pytest.approx(0.4)
     assert env.step("<search>lamp</search>")[1] == pytest.approx(0.2)
@@ -119,14 +122,14 @@ def test_the_contract_is_kept(options):
 
 
 def test_format_scores_need_the_tags(files):
-    env = SearchEnv(*files, reward="format")
+    env = SearchEnv(QuestionFiles(*files), reward="format")
     for name, worth in (("with-thoughts", 1.0), ("whole", 0.8)):
         env.reset(options=Q2)
         for action in env.plan():
             _, reward, *_ = env.step(PARSERS.get(name).read(action).action)
         assert reward == worth
     with pytest.raises(UnknownOption, match="form='tags'"):
-        SearchEnv(*files, reward="format", form="brackets")
+        SearchEnv(QuestionFiles(*files), reward="format", form="brackets")
 
 
 class Flaky:
@@ -146,7 +149,7 @@ class Flaky:
 
 def test_a_retriever_that_fails_is_asked_again(files):
     flaky = Flaky(2)
-    env = SearchEnv(files[0], retriever=flaky, retries=2, backoff=0.0, topk=2)
+    env = SearchEnv(QuestionFiles(files[0], retriever=flaky), retries=2, backoff=0.0, topk=2)
     env.reset(options=Q2)
     observation, *_, info = env.step("<search>x</search>")
     assert observation.count("By Ada.") == 2
@@ -154,7 +157,7 @@ def test_a_retriever_that_fails_is_asked_again(files):
 
 
 def test_a_retriever_that_is_down_is_told_and_the_episode_goes_on(files):
-    env = SearchEnv(files[0], retriever=Flaky(99), retries=1, backoff=0.0)
+    env = SearchEnv(QuestionFiles(files[0], retriever=Flaky(99)), retries=1, backoff=0.0)
     env.reset(options=Q2)
     observation, _, over, _, info = env.step("<search>x</search>")
     assert "The search failed: the retriever failed 2 times" in observation
@@ -164,14 +167,14 @@ def test_a_retriever_that_is_down_is_told_and_the_episode_goes_on(files):
 
 
 def test_a_retriever_that_is_down_is_an_error_where_that_is_wanted(files):
-    env = SearchEnv(files[0], retriever=Flaky(99), retries=0, on_failure="raise")
+    env = SearchEnv(QuestionFiles(files[0], retriever=Flaky(99)), retries=0, on_failure="raise")
     env.reset(options=Q2)
     with pytest.raises(SearchFailed, match="failed once, at last with ConnectionError: nobody answers"):
         env.step("<search>x</search>")
 
 
 def test_a_retriever_that_is_slow_has_failed(files):
-    env = SearchEnv(files[0], retriever=Flaky(0, seconds=30), retries=0, timeout=0.05)
+    env = SearchEnv(QuestionFiles(files[0], retriever=Flaky(0, seconds=30)), retries=0, timeout=0.05)
     env.reset(options=Q2)
     assert "no answer within 0.05 s" in env.step("<search>x</search>")[0]
 
@@ -196,7 +199,7 @@ def test_pauses_grow_between_tries():
     ],
 )
 def test_queries_that_make_no_sense_cost_a_turn_and_nothing_else(files, action, said):
-    env = SearchEnv(*files)
+    env = SearchEnv(QuestionFiles(*files))
     env.reset(options=Q2)
     observation, reward, over, _, info = env.step(action)
     assert said in observation
@@ -204,7 +207,7 @@ def test_queries_that_make_no_sense_cost_a_turn_and_nothing_else(files, action, 
 
 
 def test_a_query_that_finds_nothing_is_told(files):
-    env = SearchEnv(*files)
+    env = SearchEnv(QuestionFiles(*files))
     env.reset(options=Q2)
     assert env.step("<search>zzz</search>")[0] == "\n\n<information>No results.</information>\n\n"
 
@@ -216,7 +219,7 @@ def test_a_query_that_finds_nothing_is_told(files):
 )
 def test_any_text_is_answered(text, form):
     for surface in ("tags", "brackets"):
-        env = _ENVS.setdefault(surface, SearchEnv(level="tiny", form=surface))
+        env = _ENVS.setdefault(surface, SearchEnv(GeneratedQuestions(level="tiny"), form=surface))
         env.reset(options={"task": "train/tiny/000001"})
         observation, reward, over, cut, _ = env.step(form.replace("{}", text))
         assert observation in env.observation_space
@@ -228,7 +231,7 @@ _ENVS: dict[str, SearchEnv] = {}
 
 
 def test_an_episode_survives_pickling():
-    env = SearchEnv(level="tiny", reward="caf", reward_options={"cost": 0.2})
+    env = SearchEnv(GeneratedQuestions(level="tiny"), reward="caf", reward_options={"cost": 0.2})
     env.reset(options={"task": env.task_ids(3)[2]})
     first, *rest = env.plan()
     env.step(first)
@@ -239,7 +242,7 @@ def test_an_episode_survives_pickling():
 
 
 def test_order_is_kept():
-    env = SearchEnv(level="tiny")
+    env = SearchEnv(GeneratedQuestions(level="tiny"))
     for call in (lambda: env.step("x"), env.plan):
         with pytest.raises(NotReset):
             call()
@@ -255,14 +258,14 @@ def test_ranker_made_of_a_corpus_serves_generated_worlds():
         def search(self, query, k):
             return [(id, 1.0) for id in self.ids[-k:]]
 
-    env = SearchEnv(level="tiny", retriever=Last)
+    env = SearchEnv(GeneratedQuestions(level="tiny", retriever=Last))
     env.reset(options={"task": "train/tiny/000000"})
     *_, info = env.step("<search>x</search>")
     assert info["state"].count(",") == 2
 
 
 def test_titles_that_would_break_an_action_are_no_examples(tmp_path):
-    env = SearchEnv(write_files(tmp_path)[0], retriever=_Odd(), form="tags")
+    env = SearchEnv(QuestionFiles(write_files(tmp_path)[0], retriever=_Odd()), form="tags")
     env.reset(options=Q2)
     *_, info = env.step("<search>x</search>")
     assert len(info["admissible_actions"]) == 3

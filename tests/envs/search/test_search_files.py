@@ -10,6 +10,7 @@ from turnwise.envs.errors import GameFileError, NoGames, UnknownOption, UnknownT
 from turnwise.envs.search import SearchEnv, load_questions, oracle_answer, recall
 from turnwise.envs.search.questions import Question
 from turnwise.envs.search.rewards import exact_match
+from turnwise.envs.search.sources import QuestionFiles
 from turnwise.tools.retrieval import Passage, Passages
 
 BROKEN = ['{"id": "x", "conte', "[1, 2]", '{"id": "y"}', '{"contents": "z"}', '{"id": "a", "contents": "again"}']
@@ -21,8 +22,8 @@ def test_a_broken_passage_is_named_or_skipped(tmp_path, line):
     with open(path, "a") as file:
         file.write(line + "\n")
     with pytest.raises(NoGames, match=r"corpus\.jsonl, line 5: .*strict=False"):
-        SearchEnv(questions, path)
-    env = SearchEnv(questions, path, strict=False)
+        SearchEnv(QuestionFiles(questions, path))
+    env = SearchEnv(QuestionFiles(questions, path, strict=False))
     env.reset(options={"task": "q1"})
     assert '(Title: "Red Lamp") Red Lamp is a novel by Ada Marsh.' in env.step("<search>red lamp</search>")[0]
 
@@ -33,17 +34,17 @@ def test_binary_and_missing_files_are_one_sentence(tmp_path):
     path.write_bytes(b"\xff\xff\xff\n" * 3)
     for strict, said in ((True, "line 1"), (False, "has no passages")):
         with pytest.raises(NoGames, match=said):
-            SearchEnv(questions, path, strict=strict)
+            SearchEnv(QuestionFiles(questions, path, strict=strict))
     for missing in (tmp_path / "none", tmp_path):
         with pytest.raises(NoGames, match=r"cannot be read|is a directory"):
-            SearchEnv(questions, missing)
+            SearchEnv(QuestionFiles(questions, missing))
         with pytest.raises(NoGames, match="cannot be read"):
             load_questions(missing)
 
 
 def test_a_corpus_that_changes_under_an_episode_is_told(tmp_path):
     questions, path = write_files(tmp_path)
-    env = SearchEnv(questions, path, backoff=0)
+    env = SearchEnv(QuestionFiles(questions, path), backoff=0)
     env.reset(options={"task": "q1"})
     with open(path, "r+b") as file:
         file.write(b"!" * 200)
@@ -86,7 +87,7 @@ def test_other_names_of_the_answer_are_read(tmp_path):
 
 
 def test_episodes_of_files_are_won_by_the_plan(tmp_path):
-    env = SearchEnv(*write_files(tmp_path))
+    env = SearchEnv(QuestionFiles(*write_files(tmp_path)))
     assert env.task_ids() == ["q1", "q2"]
     for task in env.task_ids():
         env.reset(options={"task": task})
@@ -102,11 +103,13 @@ def test_splits_of_a_file_are_disjoint_and_whole(tmp_path):
     path = tmp_path / "q.jsonl"
     path.write_text("".join(json.dumps({"id": n, "question": "?", "answer": "x"}) + "\n" for n in range(200)))
     _, corpus = write_files(tmp_path)
-    parts = {split: SearchEnv(path, corpus, split=split).task_ids() for split in ("all", "train", "held_out")}
+    parts = {
+        split: SearchEnv(QuestionFiles(path, corpus, split=split)).task_ids() for split in ("all", "train", "held_out")
+    }
     assert sorted(parts["train"] + parts["held_out"]) == sorted(parts["all"])
     assert 20 < len(parts["held_out"]) < 60
     with pytest.raises(UnknownOption, match="held_out"):
-        SearchEnv(path, corpus, split="heldout")
+        SearchEnv(QuestionFiles(path, corpus, split="heldout"))
 
 
 def test_the_oracle_copies_what_stands_in_the_passages():

@@ -6,6 +6,7 @@ from turnwise.envs.search.env import SearchEnv
 from turnwise.envs.search.generator import PRESETS, Entity, QuestionGenerator, world
 from turnwise.envs.search.generator.relations import KINDS, RELATIONS, SORTS, VALUES
 from turnwise.envs.search.reader_demonstrator import ReaderDemonstrator, parse_question
+from turnwise.envs.search.sources import GeneratedQuestions
 
 
 @pytest.mark.parametrize("level", ["tiny", "small"])
@@ -69,7 +70,7 @@ def test_a_question_comes_apart_in_one_way_the_one_in_which_it_was_made(level):
 
 @pytest.mark.parametrize(("level", "form", "count"), [("tiny", "brackets", 100), ("small+worlds=4", "tags", 60)])
 def test_a_reader_who_knows_no_more_than_the_agent_wins(level, form, count):
-    env = SearchEnv(level=level, split="held_out", form=form)
+    env = SearchEnv(GeneratedQuestions(level=level, split="held_out"), form=form)
     won = 0
     for task in env.task_ids(count):
         observation, info = env.reset(options={"task": task})
@@ -85,7 +86,7 @@ def test_a_reader_who_knows_no_more_than_the_agent_wins(level, form, count):
 
 @pytest.mark.parametrize("level", ["tiny", "small+worlds=4"])
 def test_the_expert_finds_every_gold_passage_through_the_search(level):
-    env = SearchEnv(level=level, split="held_out")
+    env = SearchEnv(GeneratedQuestions(level=level, split="held_out"))
     found = 0
     for task in env.task_ids(60):
         env.reset(options={"task": task})

@@ -14,6 +14,7 @@ from toys.service import serving
 
 from turnwise.envs.errors import BadSnapshot, EnvError
 from turnwise.envs.search import SearchEnv, SearchFailed, search_engine, task_sources
+from turnwise.envs.search.sources import GeneratedQuestions, QuestionFiles
 from turnwise.tools.retrieval import Passage, SentenceModel
 
 Q2 = {"task": "q2"}
@@ -33,7 +34,7 @@ def test_a_service_may_take_as_long_as_the_environment_says(tmp_path, monkeypatc
             return {"result": [[]]}
 
     monkeypatch.setattr(search_engine, "RemoteRetriever", Recorded)
-    env = SearchEnv(write_files(tmp_path)[0], retriever="http://search.invalid", timeout=timeout)
+    env = SearchEnv(QuestionFiles(write_files(tmp_path)[0], retriever="http://search.invalid"), timeout=timeout)
     env.reset(options=Q2)
     assert "No results." in env.step(SEARCH)[0]
     assert made == [timeout or 30.0]
@@ -50,7 +51,7 @@ def test_a_service_may_take_as_long_as_the_environment_says(tmp_path, monkeypatc
 )
 def test_what_a_service_refuses_is_asked_once_and_told_without_its_address(tmp_path, status, body, said):
     with serving(lambda _: (status, body)) as (address, asked):
-        env = SearchEnv(write_files(tmp_path)[0], retriever=address, backoff=3600)
+        env = SearchEnv(QuestionFiles(write_files(tmp_path)[0], retriever=address), backoff=3600)
         env.reset(options=Q2)
         observation, *_, info = env.step(SEARCH)
         assert len(asked) == 1
@@ -59,7 +60,7 @@ def test_what_a_service_refuses_is_asked_once_and_told_without_its_address(tmp_p
         assert "127.0.0.1" not in observation
         assert address.rpartition(":")[2] not in observation
         assert info["valid"]
-        strict = SearchEnv(write_files(tmp_path)[0], retriever=address, on_failure="raise")
+        strict = SearchEnv(QuestionFiles(write_files(tmp_path)[0], retriever=address), on_failure="raise")
         strict.reset(options=Q2)
         with pytest.raises(SearchFailed, match=re.escape(f"the retriever at {address}/retrieve failed, and would")):
             strict.step(SEARCH)
@@ -67,7 +68,7 @@ def test_what_a_service_refuses_is_asked_once_and_told_without_its_address(tmp_p
 
 def test_what_may_pass_is_asked_again_and_counted_once(tmp_path):
     with serving(lambda _: (503, b"busy")) as (address, asked):
-        env = SearchEnv(write_files(tmp_path)[0], retriever=address, retries=2, backoff=0)
+        env = SearchEnv(QuestionFiles(write_files(tmp_path)[0], retriever=address), retries=2, backoff=0)
         env.reset(options=Q2)
         observation = env.step(SEARCH)[0]
         failed = "the retriever failed 3 times, at last with RetrieverDown: status 503 busy."
@@ -114,10 +115,10 @@ def encoder(monkeypatch):
 @pytest.mark.parametrize("retriever", ["dense", "hybrid"])
 def test_a_model_of_ones_own_makes_vectors_once_where_they_are_kept(tmp_path, encoder, retriever):
     asked, anew = encoder
-    options = {"retriever": retriever, "model": tmp_path / "letters", "keep": tmp_path / "kept", "topk": 2}
+    options = {"retriever": retriever, "model": tmp_path / "letters", "keep": tmp_path / "kept"}
     seen = []
     for _ in range(2):  # as two processes
-        env = SearchEnv(*write_files(tmp_path), **options)
+        env = SearchEnv(QuestionFiles(*write_files(tmp_path), **options), topk=2)
         env.reset(options=Q2)
         seen.append(env.step(SEARCH)[0])
         anew()
@@ -130,7 +131,7 @@ def test_a_model_of_ones_own_makes_vectors_once_where_they_are_kept(tmp_path, en
 def test_without_a_folder_vectors_are_made_in_each_process(tmp_path, encoder):
     asked, anew = encoder
     for _ in range(2):
-        SearchEnv(*write_files(tmp_path), retriever="dense", model=str(tmp_path / "letters"))
+        SearchEnv(QuestionFiles(*write_files(tmp_path), retriever="dense", model=str(tmp_path / "letters")))
         anew()
     assert len(asked) == 8
 
@@ -139,7 +140,9 @@ def test_generated_worlds_have_folders_of_their_own(tmp_path, encoder):
     asked, anew = encoder
     counts = []
     for _ in range(2):
-        env = SearchEnv(level="tiny", retriever="dense", model=tmp_path / "letters", keep=tmp_path / "kept")
+        env = SearchEnv(
+            GeneratedQuestions(level="tiny", retriever="dense", model=tmp_path / "letters", keep=tmp_path / "kept")
+        )
         for task in ("train/tiny/000000", "train/tiny/000001"):
             env.reset(options={"task": task})
             env.step(SEARCH)
@@ -154,7 +157,7 @@ def test_another_model_is_another_environment_and_another_path_is_not(tmp_path, 
     files = write_files(tmp_path)
 
     def env(model: str) -> SearchEnv:
-        made = SearchEnv(*files, retriever="dense", model=model)
+        made = SearchEnv(QuestionFiles(*files, retriever="dense", model=model))
         made.reset(options=Q2)
         return made
 
@@ -165,7 +168,9 @@ def test_another_model_is_another_environment_and_another_path_is_not(tmp_path, 
 
 
 def test_an_environment_with_a_model_travels(tmp_path, encoder):
-    env = SearchEnv(*write_files(tmp_path), retriever="dense", model=tmp_path / "letters", keep=tmp_path / "kept")
+    env = SearchEnv(
+        QuestionFiles(*write_files(tmp_path), retriever="dense", model=tmp_path / "letters", keep=tmp_path / "kept")
+    )
     env.reset(options=Q2)
     other = pickle.loads(pickle.dumps(env))
     assert env.step(SEARCH) == other.step(SEARCH)
@@ -173,14 +178,14 @@ def test_an_environment_with_a_model_travels(tmp_path, encoder):
 
 def test_a_folder_of_another_corpus_is_refused(tmp_path):
     questions, corpus = write_files(tmp_path)
-    SearchEnv(questions, corpus, keep=tmp_path / "kept")
+    SearchEnv(QuestionFiles(questions, corpus, keep=tmp_path / "kept"))
     with open(corpus, "a") as file:
         file.write('{"id": "e", "contents": "more"}\n')
     with pytest.raises(EnvError, match="belong to another corpus"):
-        SearchEnv(questions, corpus, keep=tmp_path / "kept")
+        SearchEnv(QuestionFiles(questions, corpus, keep=tmp_path / "kept"))
     (tmp_path / "file").write_text("")
     with pytest.raises(EnvError, match="cannot create the retriever"):
-        SearchEnv(questions, corpus, keep=tmp_path / "file")
+        SearchEnv(QuestionFiles(questions, corpus, keep=tmp_path / "file"))
 
 
 def test_a_corpus_that_is_broken_when_read_is_not_read_again():

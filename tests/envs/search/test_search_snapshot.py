@@ -19,6 +19,8 @@ from toys.forgeries import forged
 
 from turnwise.envs import BadSnapshot, EnvError, HasSnapshot, NotReset, branch, load, make, save
 from turnwise.envs.search import SearchEnv
+from turnwise.envs.search.env import from_keys
+from turnwise.envs.search.sources import GeneratedQuestions, QuestionFiles
 from turnwise.envs.snapshot import pack
 from turnwise.tools.retrieval import Passage
 
@@ -64,7 +66,7 @@ def standing(env: Any, seed: int, turns: int) -> tuple[Any, dict[str, Any]]:
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 10**6), turns=st.integers(0, 6), future=st.integers(0, 10**6))
 def test_any_moment_has_the_same_future_in_a_fresh_environment(kind: str, seed: int, turns: int, future: int):
-    env, other = SearchEnv(**KINDS[kind], render_mode="ansi"), SearchEnv(**KINDS[kind], render_mode="ansi")
+    env, other = from_keys(**KINDS[kind], render_mode="ansi"), from_keys(**KINDS[kind], render_mode="ansi")
     observation, info = standing(env, seed, turns)
     data = env.snapshot()
     assert other.restore(data) == (observation, info | {"valid": True})
@@ -122,14 +124,22 @@ class Own:
 
 def test_passages_that_only_the_retriever_has_are_kept(tmp_path):
     questions, _ = write_files(tmp_path)
-    env, other = SearchEnv(questions, retriever=Own()), SearchEnv(questions, retriever=Own())
+    env, other = (
+        SearchEnv(QuestionFiles(questions, retriever=Own())),
+        SearchEnv(QuestionFiles(questions, retriever=Own())),
+    )
     env.reset(options={"task": "q1"})
     *_, info = env.step("<search>deep sea</search>")
     assert other.restore(env.snapshot())[1] == info
     assert "<search> Deep Sea </search>" in info["admissible_actions"]
     with pytest.raises(BadSnapshot, match="retriever='Own', but this one has retriever='bm25'"):
-        SearchEnv(level="tiny").restore(
-            pack("Search", 1, {**SearchEnv(level="tiny").snapshot_arguments(), "retriever": "Own"}, {})
+        SearchEnv(GeneratedQuestions(level="tiny")).restore(
+            pack(
+                "Search",
+                1,
+                {**SearchEnv(GeneratedQuestions(level="tiny")).snapshot_arguments(), "retriever": "Own"},
+                {},
+            )
         )
 
 
@@ -149,7 +159,7 @@ def test_passages_that_only_the_retriever_has_are_kept(tmp_path):
     ],
 )
 def test_other_arguments_are_refused_by_name(other: dict[str, Any], what: str):
-    env, there = SearchEnv(level="tiny"), SearchEnv(**{"level": "tiny", **other})
+    env, there = SearchEnv(GeneratedQuestions(level="tiny")), from_keys(**{"level": "tiny", **other})
     standing(env, 2, 2)
     _, info = standing(there, 3, 2)
     before = there.snapshot()
@@ -160,7 +170,10 @@ def test_other_arguments_are_refused_by_name(other: dict[str, Any], what: str):
 
 
 def test_how_often_a_search_is_tried_may_differ():
-    env, other = SearchEnv(level="tiny"), SearchEnv(level="tiny", retries=0, timeout=60, on_failure="raise")
+    env, other = (
+        SearchEnv(GeneratedQuestions(level="tiny")),
+        SearchEnv(GeneratedQuestions(level="tiny"), retries=0, timeout=60, on_failure="raise"),
+    )
     _, info = standing(env, 2, 1)
     other.restore(env.snapshot())
     assert play(other, info, 4, 4) == play(env, info, 4, 4)
@@ -168,25 +181,25 @@ def test_how_often_a_search_is_tried_may_differ():
 
 def test_other_files_are_refused(tmp_path):
     questions, corpus = write_files(tmp_path)
-    env = SearchEnv(questions, corpus)
+    env = SearchEnv(QuestionFiles(questions, corpus))
     env.reset(options={"task": "q2"})
     data = env.snapshot()
     changed = tmp_path / "changed.jsonl"
     changed.write_text("".join(json.dumps(one | {"golden_answers": ["Ash"]}) + "\n" for one in QUESTIONS))
     with pytest.raises(BadSnapshot, match="question 'q2' differs from the one"):
-        SearchEnv(changed, corpus).restore(data)
+        SearchEnv(QuestionFiles(changed, corpus)).restore(data)
     changed.write_text("".join(json.dumps(one | {"id": one["id"] + "x"}) + "\n" for one in QUESTIONS))
     with pytest.raises(BadSnapshot, match="does not have the snapshot's task: unknown task 'q2'"):
-        SearchEnv(changed, corpus).restore(data)
+        SearchEnv(QuestionFiles(changed, corpus)).restore(data)
     changed.write_text("".join(json.dumps({"id": id, "contents": text + "!"}) + "\n" for id, text in PASSAGES))
     with pytest.raises(BadSnapshot, match=r"corpus='4 passages \(\w+\)', but this one has corpus='4 passages"):
-        SearchEnv(questions, changed).restore(data)
+        SearchEnv(QuestionFiles(questions, changed)).restore(data)
 
 
 @functools.cache
 def valuable(kind: str) -> tuple[SearchEnv, bytes]:
     """An environment in the middle of an episode, and its snapshot."""
-    env = SearchEnv(**KINDS[kind])
+    env = from_keys(**KINDS[kind])
     env.reset(options={"task": env.task_ids(2)[1]})
     env.step("nonsense")
     env.step(env.plan()[0])
@@ -221,8 +234,8 @@ def test_forged_values_are_refused_or_can_be_played(kind: str, data: st.DataObje
 
 def test_nothing_to_save_is_said():
     with pytest.raises(NotReset):
-        SearchEnv(level="tiny").snapshot()
+        SearchEnv(GeneratedQuestions(level="tiny")).snapshot()
     with pytest.raises(NotReset):
         save(make("turnwise/Search-v0"))
     with pytest.raises(BadSnapshot, match="the snapshot is of 'Household'"):
-        load(SearchEnv(level="tiny"), pack("Household", 1, {}, {}))
+        load(SearchEnv(GeneratedQuestions(level="tiny")), pack("Household", 1, {}, {}))

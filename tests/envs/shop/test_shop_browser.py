@@ -20,6 +20,7 @@ from turnwise.envs.shop.product import Product
 from turnwise.envs.shop.session import Page
 from turnwise.envs.shop.site.addresses import href
 from turnwise.envs.shop.site.app import create_app
+from turnwise.envs.shop.sources import GeneratedProducts
 from turnwise.evaluation import Panel, evaluate
 from turnwise.processes.serving import serve_in_thread
 from turnwise.tools.browser import open_tab
@@ -185,13 +186,13 @@ def test_options_that_a_browser_cannot_use_are_refused() -> None:
     for many in (2, 0, "x", None):
         with pytest.raises(UnknownOption, match="catalogues must be 1 in a browser"):
             WebShopBrowserEnv(level="tiny", catalogues=many)
-    assert WebShopBrowserEnv(level="tiny", catalogues=1).task_ids(1) == ["train/tiny/000000"]
+    assert WebShopBrowserEnv(GeneratedProducts(level="tiny", catalogues=1)).task_ids(1) == ["train/tiny/000000"]
 
 
 @pytest.mark.parametrize("deadline", [0, -1, float("nan"), float("inf"), "x", None, True])
 def test_invalid_deadlines_are_refused(deadline: Any) -> None:
     with pytest.raises(UnknownOption, match="deadline must be a number of seconds > 0 and <= 86,400"):
-        WebShopBrowserEnv(level="tiny", deadline=deadline)
+        WebShopBrowserEnv(GeneratedProducts(level="tiny"), deadline=deadline)
 
 
 class Cups:

@@ -17,9 +17,10 @@ from small_shop import GOAL, ODD, SHOE, files
 from turnwise.envs import check_env, make
 from turnwise.envs.check import Effort
 from turnwise.envs.errors import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
-from turnwise.envs.shop.env import WebShopEnv
+from turnwise.envs.shop.env import WebShopEnv, from_keys
 from turnwise.envs.shop.goals import make_goals
 from turnwise.envs.shop.prices import draw_prices
+from turnwise.envs.shop.sources import GeneratedProducts, ProductFiles
 
 SHOES = "search[red shoe]"
 OPEN = f"click[{SHOE.asin.lower()}]"
@@ -36,7 +37,7 @@ def opened(paths: dict[str, Path], **options: Any) -> WebShopEnv:
     given = {"splits": "all", "cache": False, "tagger": "own", **paths, **options}
     if given["products"] is None:
         given |= {"splits": given["splits"] if given["splits"] != "all" else "original"}
-    return WebShopEnv(**given)
+    return from_keys(**given)
 
 
 def played(env: WebShopEnv, *actions: str, goal: Any = GOAL, **options: Any) -> tuple[str, float, bool, dict[str, Any]]:
@@ -197,11 +198,13 @@ def test_rejecting_all_goals_is_an_error(paths: dict[str, Path]) -> None:
 def test_the_rule_of_verl_agent_shuffles_with_the_seed(data_dir: Path) -> None:
     names = ("items_shuffle_1000.reconstructed.json", "items_ins_v2_1000.json")
     products, attributes = (data_dir / "webshop" / name for name in names)
-    env = WebShopEnv(products, attributes, catalogue_seed=42, splits="verl-agent", split="eval", tagger="own")
+    env = WebShopEnv(
+        ProductFiles(products, attributes, catalogue_seed=42, splits="verl-agent", split="eval"), tagger="own"
+    )
     prices = draw_prices(env.shop.catalogue, rng := random.Random(42))
     goals = make_goals(env.shop.catalogue, prices, human=False, rng=rng, shuffle=42)
     assert [env.source.get(task) for task in env.task_ids()] == goals[:500]
-    original = WebShopEnv(products, attributes, catalogue_seed=42, split="test", tagger="own")
+    original = WebShopEnv(ProductFiles(products, attributes, catalogue_seed=42, split="test"), tagger="own")
     assert sum(env.source.get(task) == original.source.get(task) for task in env.task_ids()) < 10
 
 
@@ -324,6 +327,6 @@ def test_a_generated_catalogue() -> None:
     assert info["won"]
     with pytest.raises(UnknownTask):
         env.reset(options={"task": task.replace("held_out", "train")})
-    other = WebShopEnv(level="tiny", split="held_out", catalogue_seed=1, tagger="own")
+    other = WebShopEnv(GeneratedProducts(level="tiny", split="held_out", catalogue_seed=1), tagger="own")
     assert other.task_ids(1) != [task]
     assert {p.asin for p in other.shop.catalogue} != {p.asin for p in env.unwrapped.shop.catalogue}  # type: ignore[attr-defined]

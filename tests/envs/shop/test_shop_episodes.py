@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from nltk_tagger import nltk_tagger
 
-from turnwise.envs.shop.env import WebShopEnv
+from turnwise.envs.shop.env import WebShopEnv, from_keys
 from turnwise.envs.shop.reward import RewardFunction
 
 KEYS = {"text": "text", "text_rich": "text_rich", "url": "url"}
@@ -19,10 +19,10 @@ KEYS = {"text": "text", "text_rich": "text_rich", "url": "url"}
 @functools.cache
 def opened(folder: Path, observation: str, cache: Path, **options: Any) -> WebShopEnv:
     """The environment on WebShop's files with the tagger of the recordings."""
-    return WebShopEnv(
-        folder / "items_shuffle_1000.reconstructed.json",
-        folder / "items_ins_v2_1000.json",
-        folder / "items_human_ins.subset_1000.json",
+    return from_keys(
+        products=folder / "items_shuffle_1000.reconstructed.json",
+        attributes=folder / "items_ins_v2_1000.json",
+        human=folder / "items_human_ins.subset_1000.json",
         observation=observation,
         tagger=nltk_tagger(folder),
         cache=cache,

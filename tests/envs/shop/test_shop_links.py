@@ -11,16 +11,17 @@ import pytest
 
 import turnwise.envs  # noqa: F401  (registers the environments)
 from turnwise.envs.errors import BadSnapshot, UnknownOption
-from turnwise.envs.shop.env import WebShopEnv
+from turnwise.envs.shop.env import WebShopEnv, from_keys
 from turnwise.envs.shop.scripted_shoppers import CarefulShopper, Shopper
 from turnwise.envs.shop.session import SHOWN
+from turnwise.envs.shop.sources import GeneratedProducts
 
 LEVEL = "tiny+hidden=0.5"
 
 
 def pair(**options: Any) -> tuple[WebShopEnv, WebShopEnv]:
     """Return the same environment with ids and with numbers."""
-    ids, numbers = (WebShopEnv(level=LEVEL, links=links, **options) for links in ("ids", "numbers"))
+    ids, numbers = (from_keys(level=LEVEL, links=links, **options) for links in ("ids", "numbers"))
     return ids, numbers
 
 
@@ -135,7 +136,7 @@ def test_a_numbered_episode_is_restored_in_a_numbered_shop_only() -> None:
     numbers.reset(options={"task": numbers.task_ids(1)[0]})
     numbers.step("search[travel mug color]")
     saved = numbers.snapshot()
-    other = WebShopEnv(level=LEVEL, links="numbers")
+    other = WebShopEnv(GeneratedProducts(level=LEVEL), links="numbers")
     other.restore(saved)
     assert other.step("click[4]")[0] == numbers.step("click[4]")[0]
     with pytest.raises(BadSnapshot):

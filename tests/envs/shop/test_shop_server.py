@@ -25,6 +25,7 @@ from turnwise.envs.shop.site import render
 from turnwise.envs.shop.site.addresses import SiteError, href
 from turnwise.envs.shop.site.app import create_app
 from turnwise.envs.shop.site.session_store import SessionStore
+from turnwise.envs.shop.sources import GeneratedProducts
 from turnwise.processes.serving import PortInUse, listen, serve_in_thread
 from turnwise.tools.browser import find_browser
 
@@ -53,7 +54,7 @@ class Numbered:
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[tuple[str, SessionStore]]:
-    app = create_app(SHOP, Numbered(), kept=400)
+    app = create_app(SHOP, Numbered(), capacity=400)
     with serve_in_thread(app) as address:
         yield address, app.state.sessions
 
@@ -133,7 +134,7 @@ def test_the_root_redirects_to_a_new_session(visitor: httpx.Client) -> None:
 
 
 def test_sessions_are_bounded_and_started_ones_stay() -> None:
-    sessions = SessionStore(SHOP, Numbered(), kept=3)
+    sessions = SessionStore(SHOP, Numbered(), capacity=3)
     mine = sessions.start("mine", Numbered().get("2"), {"MUG1": 5.0})
     kept = sessions.get("a")
     for name in ("b", "c", "a", "d"):
@@ -235,7 +236,7 @@ def test_errors_have_a_clear_page(visitor: httpx.Client, method: str, address: s
 def test_a_mistyped_task_is_an_error(site: tuple[str, SessionStore]) -> None:
     from turnwise.envs.shop.env import WebShopEnv
 
-    source = WebShopEnv(level="tiny", split="held_out").source
+    source = WebShopEnv(GeneratedProducts(level="tiny", split="held_out")).source
     sessions = SessionStore(source.shop, source)
     goal = source.get("held_out/tiny/000003")
     assert sessions.get("held_out-tiny-000003").goal == sessions.get("held_out/tiny/000003").goal == goal

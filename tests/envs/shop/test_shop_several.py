@@ -15,13 +15,14 @@ from turnwise.envs import check_env
 from turnwise.envs.check import Effort
 from turnwise.envs.errors import BadSnapshot, UnknownOption, UnknownTask
 from turnwise.envs.shop.browser_env import WebShopBrowserEnv
-from turnwise.envs.shop.env import WebShopEnv
+from turnwise.envs.shop.env import WebShopEnv, from_keys
+from turnwise.envs.shop.sources import GeneratedProducts
 
 EFFORT = Effort(walks=3, turns=15, pairs=8, states=6, depth=6, continuations=4, search=60)
 
 
 def opened(**options: Any) -> WebShopEnv:
-    return WebShopEnv(**{"level": "tiny", "catalogues": 3, "catalogue_seed": 4, "tagger": "own", **options})
+    return from_keys(**{"level": "tiny", "catalogues": 3, "catalogue_seed": 4, "tagger": "own", **options})
 
 
 def played(env: WebShopEnv, task: str) -> list[Any]:
@@ -99,9 +100,9 @@ def test_errors(tmp_path: Path) -> None:
     with pytest.raises(UnknownOption, match="from 1 to 10,000"):
         opened(catalogues=10_001)
     with pytest.raises(UnknownOption, match="belongs to generated catalogues"):
-        WebShopEnv(**files(tmp_path), catalogues=2)
+        from_keys(**files(tmp_path), catalogues=2)
     with pytest.raises(UnknownOption, match="catalogues"):
-        WebShopBrowserEnv(catalogues=2)
+        WebShopBrowserEnv(GeneratedProducts(catalogues=2))
     goal = opened(catalogues=1, catalogue_seed=5).source.get("train/tiny@5/000000")
     with pytest.raises(UnknownOption, match="not in the first catalogue"):
         opened(catalogue_seed=99).reset(options={"goal": goal})

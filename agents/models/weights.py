@@ -4,20 +4,72 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from turnwise.agents.errors import SamplerError
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["has_adapter", "named_tensors", "one_name_each", "require_plain_adapter", "shared_embedding"]
+__all__ = [
+    "WeightSource",
+    "Weights",
+    "has_adapter",
+    "is_adapter",
+    "named_tensors",
+    "one_name_each",
+    "require_plain_adapter",
+    "shared_embedding",
+]
 
+WeightSource: TypeAlias = "torch.nn.Module | Mapping[str, torch.Tensor] | Path"
+"""What weights come from: a torch module, a mapping of names (as in a Hugging Face folder) to tensors, or the path of a
+Hugging Face folder or of a folder with a LoRA adapter."""
+
+_CONFIG = "adapter_config.json"
 _LORA = ".base_layer."
 
 
-def has_adapter(module: Any) -> bool:
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """New weights for a sampler, whatever they come from; the folder and adapter properties say how to load them."""
+
+    source: WeightSource
+
+    @classmethod
+    def of(cls, weights: Weights | WeightSource) -> Weights:
+        """Return the weights of a source."""
+        return weights if isinstance(weights, Weights) else cls(weights)
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of a whole model that they lie in; None for an adapter, and for weights in memory."""
+        return self.source if isinstance(self.source, Path) and not is_adapter(self.source) else None
+
+    @property
+    def adapter_folder(self) -> Path | None:
+        """The folder of a LoRA adapter that they lie in."""
+        return self.source if isinstance(self.source, Path) and is_adapter(self.source) else None
+
+    @property
+    def has_adapter(self) -> bool:
+        """Whether they are a module with a LoRA adapter, which can be loaded as one, or merged."""
+        return has_adapter(self.source)
+
+    def named_tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Yield the tensors of the whole model; see the function `named_tensors`."""
+        return named_tensors(self.source)
+
+
+def is_adapter(folder: str | Path) -> bool:
+    """Return whether a folder holds an adapter rather than a whole model."""
+    path = Path(folder)
+    return (path / _CONFIG).is_file() and not (path / "config.json").is_file()
+
+
+def has_adapter(module: object) -> bool:
     """Return whether a module is wrapped by peft, with a LoRA adapter around frozen weights."""
     return bool(getattr(module, "peft_config", None))
 
@@ -44,8 +96,10 @@ def require_plain_adapter(module: Any) -> None:
         beyond = [text for name, text in _BEYOND.items() if getattr(config, name, None)]
         beyond += ["biases of the model"] if getattr(config, "bias", "none") != "none" else []
         if kind != "LORA" or beyond:
-            what = f"has {' and '.join(beyond)} beside its matrices" if beyond else f"is of the type {kind}"
-            raise SamplerError(f"only plain LoRA adapters can be trained and loaded into engines, and this one {what}")
+            problem = f"has {' and '.join(beyond)} beside its matrices" if beyond else f"is of the type {kind}"
+            raise SamplerError(
+                f"only plain LoRA adapters can be trained and loaded into engines, and this one {problem}"
+            )
     for name, layer in shared_embedding(module).items():
         if hasattr(layer, "base_layer"):
             raise SamplerError(
@@ -65,7 +119,7 @@ def shared_embedding(module: Any) -> dict[str, Any]:
     weights = [getattr(_without_adapter(layer), "weight", None) for layer in layers]
     if weights[0] is None or weights[0] is not weights[1]:
         return {}
-    return {name: layer for name, layer in base.named_modules() if any(layer is one for one in layers)}
+    return {name: layer for name, layer in base.named_modules() if any(layer is shared for shared in layers)}
 
 
 def _without_adapter(layer: Any) -> Any:
@@ -77,13 +131,13 @@ def _without_adapter(layer: Any) -> Any:
         layer = inner
 
 
-def named_tensors(weights: Any) -> Iterator[tuple[str, torch.Tensor]]:
+def named_tensors(weights: WeightSource) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the tensors of a whole model under the names of its Hugging Face folder.
 
     LoRA adapters are merged: W + scaling * B A, one matrix at a time, so that no second copy of the model exists.
 
     Args:
-        weights: a torch module, a mapping of names to tensors, or the path of a Hugging Face folder with safetensors.
+        weights: where they are; of folders, those of whole models with safetensors.
 
     Raises:
         SamplerError: the folder has no safetensors, the weights are of another type, or an adapter cannot be merged.
@@ -102,7 +156,7 @@ def named_tensors(weights: Any) -> Iterator[tuple[str, torch.Tensor]]:
         )
 
 
-def one_name_each(weights: Any, names: Collection[str] = ()) -> Iterator[tuple[str, torch.Tensor]]:
+def one_name_each(weights: WeightSource, names: Collection[str] = ()) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield what `named_tensors` yields, but a second name of a tensor (tied weights) only if it is among `names`.
 
     Args:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.cli.errors import UserError
+from turnwise.report.credit_settings import CreditSettings, credit_settings
+from turnwise.report.errors import ReportError
+from turnwise.report.stored_groups import read_groups, require_turns
 
 if TYPE_CHECKING:
     from turnwise.agents.trajectory import Group
-    from turnwise.cli.credit_settings import CreditSettings
     from turnwise.credit import Advantages, Steps
+
+RULES = "gigpo,hgpo,salt,grpo"
+"""Rules that are compared where none are named; the run's own rule comes before them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,39 @@ class RuleComparison:
         }
 
 
+def compare_credit(
+    path: str | os.PathLike[str],
+    credit: str | Sequence[str] | None = None,
+    *,
+    options: Mapping[str, Any] | None = None,
+    anchor: str | None = None,
+    task: str | None = None,
+    iteration: int | None = None,
+) -> RuleComparison:
+    """Return several credit rules side by side on stored trajectories.
+
+    Args:
+        path: a run folder, or a file of trajectories.
+        credit: names of credit rules; None: the run's rule and the usual ones.
+        options: options of the rules, which replace those of the run.
+        anchor: "state", "observation" or "history"; None: the run's.
+        task: only tasks whose id contains this text.
+        iteration: number of the iteration of a run folder; None: the newest.
+
+    Raises:
+        ReportError: there are no such trajectories, or no rule can be applied.
+        StoreError: the path holds no trajectories.
+        CreditError: an unknown rule, or an option with an impossible value.
+    """
+    from turnwise.training.run_folder.paths import trajectory_file
+
+    file = trajectory_file(Path(path), iteration)
+    settings = credit_settings(file, credit, options, anchor, RULES)
+    groups = read_groups(file, task)
+    require_turns(groups, file)
+    return compare_rules(groups, settings)
+
+
 def compare_rules(groups: Sequence[Group], settings: CreditSettings) -> RuleComparison:
     """Return the advantages that several credit rules give the same turns.
 
@@ -87,7 +126,7 @@ def compare_rules(groups: Sequence[Group], settings: CreditSettings) -> RuleComp
         settings: the rules. A rule that needs a column which the trajectories lack is left out, with the reason.
 
     Raises:
-        UserError: no rule can be applied.
+        ReportError: no rule can be applied.
     """
     from turnwise.agents.steps import steps_of
     from turnwise.credit import BadTable
@@ -101,7 +140,7 @@ def compare_rules(groups: Sequence[Group], settings: CreditSettings) -> RuleComp
         except BadTable as error:
             left_out[name] = str(error)
     if not results:
-        raise UserError(f"no credit rule can be applied to these trajectories: {'; '.join(left_out.values())}")
+        raise ReportError(f"no credit rule can be applied to these trajectories: {'; '.join(left_out.values())}")
     numbers = {name: _statistics(steps, result) for name, result in results.items()}
     return RuleComparison(_facts(groups, steps), numbers, _correlation(results), left_out, steps, results)
 

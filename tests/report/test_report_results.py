@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import one_sentence
 from toys.benchmarks import SUITE, register_toys
+from toys.commands import one_sentence
 from toys.report_runs import evaluation, visit, write_iteration, write_run
 
 from turnwise.ablation.results import ablation_results

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import one_sentence
+from toys.commands import one_sentence
 from toys.report_runs import episode, episodes, turn, write_iteration, write_run
 
 from turnwise.agents.files.trajectory_files import TrajectoryWriter

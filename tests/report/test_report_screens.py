@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import one_sentence
+from toys.commands import one_sentence
 from toys.report_runs import write_run
 
 from turnwise.agents.agent import Agent

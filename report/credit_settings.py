@@ -1,21 +1,19 @@
-"""Credit rules and options for stored trajectories: what the command line asks for, else what the run was trained with.
+"""Credit rules and options for stored trajectories: what is asked for, else what the run was trained with.
 
-`turnwise show` and `turnwise credit` both use this, so they agree on a file. A rule takes those of the run's options
-that it has; a rule built on another one (`base_options`) hands it the rest.
+`turnwise show`, `turnwise credit` and reports use this, so they agree on a file. A rule takes those of the run's
+options that it has; a rule built on another one (`base_options`) hands it the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from turnwise.cli.console import warn
-from turnwise.cli.errors import UserError, choose
-from turnwise.cli.file_options import refused_credit_options
-from turnwise.cli.run_folders import run_of
-from turnwise.registry import Untrusted, is_untrusted, suggest
+from turnwise.registry import Untrusted, choose, is_untrusted, suggest
+from turnwise.report.errors import ReportError
 
 if TYPE_CHECKING:
     from turnwise.agents.steps import Anchor
@@ -54,32 +52,42 @@ class CreditSettings:
 
 
 def credit_settings(
-    file: Path, rules: str | None, words: Mapping[str, Any], anchor: str | None, default: str
+    file: Path,
+    rules: str | Sequence[str] | None = None,
+    words: Mapping[str, Any] | None = None,
+    anchor: str | None = None,
+    default: str = "",
 ) -> CreditSettings:
     """Return the rules to apply to a file.
 
     What the run's file names and may not name without `--trust`, a rule or an option, is left out with a warning.
 
+    >>> settings = credit_settings(Path("episodes.jsonl"), "gigpo,grpo", {"gamma": 0.9})
+    >>> settings.options["gigpo"]
+    {'gamma': 0.9}
+
     Args:
         file: stored trajectories, or anything else in a run folder.
-        rules: names separated by commas, as typed; None: the run's rule together with `default`.
-        words: options given on the command line, which replace those of the run.
+        rules: names, or one text with commas between them; None: the run's rule together with `default`.
+        words: options of the rules, which replace those of the run.
         anchor: "state", "observation" or "history"; None: the run's.
-        default: names used where none are typed; the run's own rule comes before them.
+        default: names used where none are given; the run's own rule comes before them.
 
     Raises:
-        UserError: no rule is named, the anchor is unknown, or no rule has one of the given options.
+        ReportError: no rule is named, the anchor is unknown, or no rule has one of the given options.
         CreditError: an unknown rule, or an option with an impossible value.
     """
     from turnwise.credit import get
+    from turnwise.training.run_folder.paths import run_of
 
+    words = words or {}
     run = run_of(file)
     trained = {} if run is None else dict(run.credit.options)
     if rules is None:
         own = [] if run is None else _permitted(run.credit.method)
         names = list(dict.fromkeys([*own, *_names(default)])) or ["gigpo"]
     elif not (names := _names(rules)):
-        raise UserError("--credit needs at least one name; `turnwise list credit` shows them")
+        raise ReportError("--credit needs at least one name; `turnwise list credit` shows them")
     chosen = anchor or ("state" if run is None else run.credit.anchor)
     known = {name: get(name) for name in names}
     _require_known(words, known)
@@ -92,8 +100,9 @@ def credit_settings(
     )
 
 
-def _names(text: str) -> list[str]:
-    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+def _names(rules: str | Sequence[str]) -> list[str]:
+    names = rules.split(",") if isinstance(rules, str) else rules
+    return list(dict.fromkeys(name.strip() for name in names if name.strip()))
 
 
 def _permitted(name: str) -> list[str]:
@@ -105,7 +114,7 @@ def _permitted(name: str) -> list[str]:
     except CreditError as error:
         if not is_untrusted(error):
             raise
-        warn(f"left out: {error}")
+        warnings.warn(f"left out: {error}", stacklevel=2)
         return []
     return [name]
 
@@ -115,6 +124,7 @@ def _bound(
 ) -> tuple[CreditRule, Mapping[str, Any]]:
     """Return a rule with those of the run's options, and of those typed, that it has; and these options."""
     from turnwise.credit import CreditError, get
+    from turnwise.training.config.file_options import refused_credit_options
 
     try:
         options = _options_for(rule, {**trained, **words})
@@ -126,7 +136,7 @@ def _bound(
     except (CreditError, Untrusted) as error:
         if not trained or not is_untrusted(error):
             raise
-        warn(f"the run's options of {rule.name} are left out, which --trust would use: {error}")
+        warnings.warn(f"the run's options of {rule.name} are left out, which --trust would use: {error}", stacklevel=2)
     options = _options_for(rule, words)
     return get(rule.name, **options), options
 
@@ -135,7 +145,7 @@ def _require_known(words: Mapping[str, Any], rules: Mapping[str, CreditRule]) ->
     known = {option for rule in rules.values() for option in (*rule.options, *_base_options(rule, words))}
     for option in words:
         if option not in known:
-            raise UserError(f"{', '.join(rules)} has no option {option!r}{suggest(option, known)}")
+            raise ReportError(f"{', '.join(rules)} has no option {option!r}{suggest(option, known)}")
 
 
 def _options_for(rule: CreditRule, wanted: Mapping[str, Any]) -> dict[str, Any]:

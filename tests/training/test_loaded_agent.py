@@ -1,0 +1,94 @@
+"""A trained agent from its folder: it plays as its run says, and mistakes are sentences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+import turnwise
+from turnwise.agents import AgentError, rollout
+from turnwise.agents.models.model_folder import load_model
+from turnwise.evaluation.evaluation import make_panel
+from turnwise.registry import UnknownName
+from turnwise.training import CheckpointError, ConfigError, Run, train
+
+RUN = {
+    "name": "tiny",
+    "threads": 1,
+    "env": {"id": "turnwise/Household-v0", "kwargs": {"level": "tiny"}, "deadline": 30.0},
+    "agent": {"max_turns": 4, "max_tokens": 8},
+    "policy": {"vocab": 300, "hidden": 16, "layers": 1, "heads": 2, "context": 500},
+    "imitation": {"episodes": 2, "epochs": 1, "won_only": False},
+    "train": {"steps": 1, "tasks": 1, "group": 2, "checkpoint_every": 1},
+    "evaluation": {"episodes": 2, "temperature": 0.5},
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of one iteration, with two checkpoints."""
+    folder = tmp_path_factory.mktemp("runs") / "tiny"
+    train(Run.parse({**RUN, "output": str(folder)}))
+    return folder
+
+
+def test_a_run_folder_is_its_newest_checkpoint_with_the_agent_of_the_run(folder: Path) -> None:
+    with turnwise.load_agent(folder) as player:
+        assert player.folder == folder / "checkpoints/000001"
+        assert (player.name, player.deadline, player.workers) == ("tiny", 30.0, 0)
+        assert (player.agent.max_turns, player.agent.max_tokens, player.agent.temperature) == (4, 8, 0.5)
+        assert player.sampler.context == 500
+        tasks = make_panel("turnwise/Household-v0", {"level": "tiny"}, 2).tasks
+        groups = rollout(player.agent, player.sampler, list(tasks), make=player.make)
+    assert [len(group.trajectories) for group in groups] == [1, 1]
+    assert all(trajectory.turns and trajectory.finished for group in groups for trajectory in group.trajectories)
+
+
+def test_a_checkpoint_is_itself_and_options_replace_those_of_the_run(folder: Path) -> None:
+    first = folder / "checkpoints/000000"
+    with turnwise.load_agent(str(first), temperature=0.0, max_turns=2, dtype="float32", threads=1) as player:
+        assert player.folder == first
+        assert (player.agent.temperature, player.agent.max_turns, player.agent.max_tokens) == (0.0, 2, 8)
+        (group,) = rollout(player.agent, player.sampler, ["train/tiny/000000"], make=player.make, size=2)
+    one, other = group.trajectories
+    assert [turn.response for turn in one.turns] == [turn.response for turn in other.turns]  # greedy
+    model = load_model(first)
+    assert model.config.max_position_embeddings >= 500
+
+
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(folder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    (copy / "checkpoints/000001/model.safetensors").write_bytes(b"")
+    with pytest.warns(UserWarning, match="an older checkpoint is used"), turnwise.load_agent(copy) as player:
+        assert player.folder == copy / "checkpoints/000000"
+    with pytest.raises(CheckpointError, match="is damaged"):
+        turnwise.load_agent(copy / "checkpoints/000001")
+
+
+def test_a_model_without_a_run_has_no_environment(folder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(folder / "checkpoints/000001", tmp_path / "a/b/model")
+    with turnwise.load_agent(tmp_path / "a/b/model", max_turns=3) as player:
+        assert (player.name, player.run, player.agent.max_turns) == ("model", None, 3)
+        with pytest.raises(ConfigError, match="belongs to no run"):
+            player.make()
+
+
+def test_mistakes_are_sentences(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="does not exist; expected the folder of a run or checkpoint"):
+        turnwise.load_agent(tmp_path / "nothing")
+    with pytest.raises(CheckpointError, match="holds no checkpoint"):
+        turnwise.load_agent(tmp_path)
+    with pytest.raises(AgentError, match="max_turn"):
+        turnwise.load_agent(folder, max_turn=3)
+    with pytest.raises(UnknownName, match=r"unknown dtype 'float23'; did you mean 'float32'"):
+        turnwise.load_agent(folder, dtype="float23")
+    with pytest.raises(ConfigError, match=r"unknown policy\.device 'tpu'"):
+        turnwise.load_agent(folder, device="tpu")
