@@ -36,7 +36,7 @@ from turnwise.training.engine.first_prompts import FirstPrompts
 from turnwise.training.environments import Environments, list_tasks
 from turnwise.training.errors import ConfigError
 from turnwise.training.evaluation import Evaluations
-from turnwise.training.imitation.demonstrations import DemonstrationSource
+from turnwise.training.imitation.demonstration_source import DemonstrationSource
 from turnwise.training.imitation.warmstart import WarmStart
 from turnwise.training.iteration_reports import IterationReports
 from turnwise.training.learner.learner import Learner

@@ -205,7 +205,7 @@ def test_a_corrupted_turn_is_found(copy, way):
             writer.write(one)
     report = audit(copy)
     assert name in failed(report)
-    place = result(report, name).problems[0].place
+    place = result(report, name).problems[0].location
     assert (place.iteration, place.trajectory) == (2, trajectory)
     assert place.turn in ((turn, None) if name == "masks" else (turn,))
     assert audit(copy, AuditOptions(iteration=1, scores=False)).passed
@@ -234,7 +234,7 @@ def test_a_corrupted_iteration_is_found(copy, way):
     rewrite(copy, changed)
     report = audit(copy, AuditOptions(scores=False))
     assert name in failed(report)
-    assert result(report, name).problems[0].place.iteration == 2
+    assert result(report, name).problems[0].location.iteration == 2
 
 
 def test_versions_that_decrease_are_found(copy):
@@ -244,7 +244,7 @@ def test_versions_that_decrease_are_found(copy):
 
     rewrite(copy, changed)
     problem = result(audit(copy, AuditOptions(scores=False)), "versions").problems[0]
-    assert problem.place.turn == 1
+    assert problem.location.turn == 1
     assert problem.text == "sampled by version 0 after a turn by version 1"
 
 
@@ -307,7 +307,7 @@ def test_prompts_of_every_kind_are_compared(audited, tmp_path, kind):
     rewrite(folder, changed, iteration=1)
     report = audit(folder, AuditOptions(scores=False))
     assert failed(report) == {"prompts"}
-    assert result(report, "prompts").problems[0].place.turn == 2
+    assert result(report, "prompts").problems[0].location.turn == 2
 
 
 # -- log-probabilities --

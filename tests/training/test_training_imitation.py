@@ -321,7 +321,7 @@ def test_other_tasks_are_demonstrated_than_practised(tmp_path, monkeypatch):
     def recorded(_source, tasks, *_):
         raise NoDemonstrations(" ".join(tasks))
 
-    monkeypatch.setattr("turnwise.training.imitation.demonstrations.DemonstrationSource.demonstrate", recorded)
+    monkeypatch.setattr("turnwise.training.imitation.demonstration_source.DemonstrationSource.demonstrate", recorded)
     with pytest.raises(NoDemonstrations) as asked:
         setup.warm_start(Reporter(None, None)).learner()
     assert len(str(asked.value).split()) == 12

@@ -32,12 +32,12 @@ class AuditProblem:
     """Something that is not in order."""
 
     check: str
-    place: Place
+    location: Place
     text: str
 
     def __str__(self) -> str:
         """Return place and text as one sentence."""
-        where = str(self.place)
+        where = str(self.location)
         return f"{where}: {self.text}" if where else self.text
 
 
@@ -87,9 +87,9 @@ class AuditResult:
             "problems": self.count,
             "examples": [
                 {
-                    "iteration": problem.place.iteration,
-                    "trajectory": problem.place.trajectory,
-                    "turn": problem.place.turn,
+                    "iteration": problem.location.iteration,
+                    "trajectory": problem.location.trajectory,
+                    "turn": problem.location.turn,
                 }
                 | {"text": problem.text}
                 for problem in self.problems

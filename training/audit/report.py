@@ -164,7 +164,7 @@ class _Audit:
         self.gaps.add(self.scorer.flush())
         if self.options.scores:
             self._score_again(iteration, file)
-        if any(problem.place.iteration == iteration for problem in self.readable.problems):
+        if any(problem.location.iteration == iteration for problem in self.readable.problems):
             return  # an incomplete iteration
         if iteration not in self.audited.finished:
             self.result.notes.append(f"iteration {iteration} is not finished: its groups are not checked")

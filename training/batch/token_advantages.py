@@ -120,7 +120,7 @@ class TokenLayout:
 
     Attributes:
         rows, columns: int64 [M], the position of each token in the batch.
-        row, place: int64 [M], its position in this arrangement.
+        row, position: int64 [M], its position in this arrangement.
         trajectory: int64 [S], the batch's trajectory number of each row.
         mask: bool [S, W], true where there is a token.
         shape: B and L.
@@ -129,7 +129,7 @@ class TokenLayout:
     rows: NDArray[np.int64]
     columns: NDArray[np.int64]
     row: NDArray[np.int64]
-    place: NDArray[np.int64]
+    position: NDArray[np.int64]
     trajectory: NDArray[np.int64]
     mask: NDArray[np.bool_]
     shape: tuple[int, ...]
@@ -148,13 +148,13 @@ class TokenLayout:
     def gather(self, array: Array) -> Array:
         """Return the tokens of an array [B, L] as [S, W]; zero where there is no token."""
         out = np.zeros(self.mask.shape, dtype=array.dtype)
-        out[self.row, self.place] = array[self.rows, self.columns]
+        out[self.row, self.position] = array[self.rows, self.columns]
         return out
 
     def scatter(self, array: Array) -> Array:
         """Return the tokens of an array [S, W] as [B, L]; zero elsewhere."""
         out = np.zeros(self.shape, dtype=array.dtype)
-        out[self.rows, self.columns] = array[self.row, self.place]
+        out[self.rows, self.columns] = array[self.row, self.position]
         return out
 
 

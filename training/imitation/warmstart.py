@@ -15,7 +15,8 @@ from turnwise.training.config.agents import MakeAgent
 from turnwise.training.config.sections import ImitationSection, PolicySection, TrainSection
 from turnwise.training.config.seeds import Seeds
 from turnwise.training.engine.first_prompts import FirstPrompts, check_context
-from turnwise.training.imitation.demonstrations import Demonstrations, DemonstrationSource
+from turnwise.training.imitation.demonstration_source import DemonstrationSource
+from turnwise.training.imitation.demonstrations import Demonstrations
 from turnwise.training.imitation.imitation import demonstration_batch, imitate
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.make_learner import LearnerFactory, load_trainable

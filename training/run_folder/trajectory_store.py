@@ -15,7 +15,6 @@ from turnwise.agents.files.folder_lock import check_lock
 from turnwise.agents.files.trajectory_files import TornLine, TrajectoryWriter, read_trajectories, to_json
 from turnwise.agents.trajectory import Trajectory
 
-
 SUFFIX = ".jsonl"
 
 
