@@ -91,7 +91,7 @@ def test_a_run_with_workers_says_that_it_does_not_repeat_unless_their_answers_co
     assert bool(told("env.workers=1", "env.deterministic=true", f"env.deadline={deadline}")) == bool(deadline)
     assert not told()
     assert not told("env.workers=1", "train.staleness=1")  # it does not repeat in any case
-    with pytest.raises(ConfigError, match=r"env\.in_order, env\.memory have no effect: env\.workers is 0"):
+    with pytest.raises(ConfigError, match=r"env\.deterministic, env\.memory_gib have no effect: env\.workers is 0"):
         prepare(make_run(tmp_path, "env.deterministic=true", "env.memory_gib=1"))
 
 
