@@ -23,12 +23,13 @@ from turnwise.credit.errors import CreditError
 from turnwise.credit.registry import get as credit_rule
 from turnwise.registry import suggest
 from turnwise.tools.bounded_input import read_json
+from turnwise.training.config.differences import differences
 from turnwise.training.config.renamed import with_new_names
 from turnwise.training.config.run import Run, parse_value
 from turnwise.training.config.sections import CreditSection, ObjectiveSection, Section
 from turnwise.training.config.toml import literal
 from turnwise.training.errors import ConfigError, RunExists, TrainingError
-from turnwise.training.run_folder.folder import describe, differences
+from turnwise.training.versions import describe
 
 VARIES = ("agent", "credit", "objective", "train")
 """Sections that an arm may change. All arms share the others: the tasks, the warm start and the evaluation."""
@@ -318,7 +319,7 @@ def check(ablation: Ablation) -> None:
         ConfigError: the configuration of an arm is invalid, or there is no evaluation.
         TrainingError, EnvError, CreditError, AgentError: from the parts.
     """
-    from turnwise.training.setup import prepare
+    from turnwise.training.parts import prepare
 
     seed = ablation.seeds[0]
     warm = ablation.warm_start(seed)

@@ -50,7 +50,7 @@ def main() -> None:
 def _train(table: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
     from turnwise.agents.errors import FolderInUse
     from turnwise.training.config.run import Run
-    from turnwise.training.loop import train
+    from turnwise.training.training_run import train
 
     waited = 0.0
     while True:

@@ -14,8 +14,8 @@ from turnwise.ablation.plan import CALLS, WARM_START, Ablation
 from turnwise.evaluation.results import EvaluationResult, Rate
 from turnwise.evaluation.seed_statistics import Mean, compare_seeds, holm, verdict
 from turnwise.training.errors import TrainingError
-from turnwise.training.run_folder.folder import describe
 from turnwise.training.run_folder.metrics import read_events
+from turnwise.training.versions import describe
 
 VERSION = 1
 DIAGNOSTICS = {

@@ -38,9 +38,7 @@ from turnwise.agents.samplers.base import Completion, Request
 from turnwise.envs import register
 from turnwise.envs.spaces import Text
 from turnwise.training import Run
-from turnwise.training.asynchronous import AsynchronousRollouts
-from turnwise.training.rollouts import Rollouts, SynchronousRollouts
-from turnwise.training.setup import prepare
+from turnwise.training.parts import prepare
 
 GOAL = 2.5
 TASKS, GROUP = 16, 8
@@ -162,8 +160,7 @@ def play(mode: dict[str, int], engine: WaitingEngine, update: float, iterations:
         }
     )
     prepared = prepare(run)
-    kind = AsynchronousRollouts if run.train.asynchronous else SynchronousRollouts
-    rollouts: Rollouts = kind(prepared, prepared.agent(None), engine, Silent())  # type: ignore[arg-type]
+    rollouts = prepared.rollouts(prepared.agent(None), engine, Silent())  # type: ignore[arg-type]
     ages: list[int] = []
     folder.mkdir(parents=True)
     started = time.perf_counter()

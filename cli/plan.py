@@ -46,8 +46,8 @@ def plan(
     trust: Trust = False,
 ) -> None:
     """Estimate memory, seconds per iteration, and whether the sampler or the learner idles."""
-    from turnwise.training.config.effects import check_effects
     from turnwise.training.plan import Gpu, make_plan
+    from turnwise.training.preflight.effects import check_effects
 
     run = load_run(path, overrides or [], None)
     check_effects(run)

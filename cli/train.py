@@ -20,7 +20,7 @@ from turnwise.registry import trust_names
 if TYPE_CHECKING:
     from turnwise.training.config.run import Run
     from turnwise.training.learner.rank_commands import Leader
-    from turnwise.training.loop import TrainingResult
+    from turnwise.training.training_run import TrainingResult
 
 
 def load_run(path: Path, words: Sequence[str], output: Path | None) -> Run:
@@ -77,8 +77,8 @@ def train_with_progress(run: Run, *, resume: bool, leader: Leader | None = None)
     Raises:
         KeyboardInterrupt: Ctrl-C before anything could be saved; how to continue has been printed.
     """
-    from turnwise.training.loop import train as train_run
     from turnwise.training.run_folder.paths import RUN_FILE
+    from turnwise.training.training_run import train as train_run
 
     try:
         with Progress(run.name, run.train.iterations, start=start_line(run, resume=resume)) as progress:

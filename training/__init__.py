@@ -34,7 +34,7 @@ _LAZY = {
     "load_agent": "loaded_agent",
     "pack": "batch.batch",
     "steps_of": "turnwise.agents.steps",
-    "train": "loop",
+    "train": "training_run",
 }
 
 __all__ = [

@@ -18,9 +18,8 @@ Not included: interrupting the answers of servers. New weights wait for those in
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
-from typing import Any
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import SamplerError
@@ -29,11 +28,13 @@ from turnwise.agents.rollouts.rollout_stream import GroupSpec, GroupStream
 from turnwise.agents.samplers.background import BackgroundLoop
 from turnwise.agents.samplers.pausable import PausableSampler
 from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.training.engine import RunEngine
-from turnwise.training.events import Reporter
-from turnwise.training.rollouts import Played, refuse_empty, stored_trajectories
-from turnwise.training.run_folder.group_files import GroupFiles
-from turnwise.training.setup import PreparedRun
+from turnwise.training.config.sections import TrainSection
+from turnwise.training.engine.engine import RunEngine
+from turnwise.training.environments import Environments
+from turnwise.training.rollouts import Played, refuse_empty
+from turnwise.training.run_folder.events import Reporter
+from turnwise.training.run_folder.trajectory_store import GroupFiles, TrajectoryStore
+from turnwise.training.states import State
 from turnwise.training.tasks import TaskSampler
 
 POLL = 0.2
@@ -44,17 +45,33 @@ class AsynchronousRollouts:
     """Plays groups on a thread of its own.
 
     Args:
-        prepared: the run.
+        section: the `[train]` section.
         agent: plays.
         engine: samples; it must not share the learner's module if episodes go on during an update.
         report: receives ticks.
+        environments: where it plays.
+        tasks: order of the tasks.
+        seed_of: returns the seed of an iteration.
+        store: stores the trajectories that an iteration takes.
+        files: the members of groups in play.
     """
 
-    def __init__(self, prepared: PreparedRun, agent: Agent, engine: RunEngine, report: Reporter) -> None:
-        self._prepared, self._agent, self._engine, self._report = prepared, agent, engine, report
-        self._train = prepared.run.train
-        self._tasks = TaskSampler(prepared.tasks, prepared.seed_for("tasks"))
-        self._files = GroupFiles(prepared.folder / "groups")
+    def __init__(
+        self,
+        section: TrainSection,
+        agent: Agent,
+        engine: RunEngine,
+        report: Reporter,
+        *,
+        environments: Environments,
+        tasks: TaskSampler,
+        seed_of: Callable[[int], int],
+        store: TrajectoryStore,
+        files: GroupFiles,
+    ) -> None:
+        self._train, self._agent, self._engine, self._report = section, agent, engine, report
+        self._environments, self._store, self._files = environments, store, files
+        self._tasks, self._seed_of = tasks, seed_of
         self._thread = BackgroundLoop("turnwise-rollouts")
         self._lock = threading.Condition()  # guards the five below
         self._next = self._rejected = 0  # number of the next group; groups that were complete without a turn
@@ -76,8 +93,8 @@ class AsynchronousRollouts:
 
     def load(self, version: int) -> None:
         """Let the episodes wait, and give the learner's weights to the engine."""
-        sampler = self._engine.sampler  # opened here, on the main thread
-        self._thread.call(self._load(sampler, version))
+        _ = self._engine.sampler  # opened here, on the main thread
+        self._thread.call(self._load(version))
 
     def next(self, step: int) -> Played:
         """Let the episodes go on, and return the groups of the next iteration as soon as there are enough."""
@@ -86,9 +103,9 @@ class AsynchronousRollouts:
         with self._lock:
             self._wait_for(lambda: len(self._takable()) == self._train.groups)
             numbers = self._takable()
-            taken = [one for one in self._complete if one[0].number in numbers]
-            taken.sort(key=lambda one: one[0].number)
-            self._complete = [one for one in self._complete if one[0].number not in numbers]
+            taken = [pair for pair in self._complete if pair[0].number in numbers]
+            taken.sort(key=lambda pair: pair[0].number)
+            self._complete = [pair for pair in self._complete if pair[0].number not in numbers]
             self._unused.difference_update(numbers)
             self._members -= sum(len(group.trajectories) for _, group in taken)
         metrics, report = self._thread.call(self._measured())
@@ -96,12 +113,12 @@ class AsynchronousRollouts:
             self._engine.rest()
         groups = [group for _, group in taken]
         refuse_empty(groups, step)
-        with stored_trajectories(self._prepared.run, step) as store:
+        with self._store.iteration(step + 1) as store:
             for group in groups:
                 for trajectory in group.trajectories:
                     store(trajectory)
         self._used += numbers
-        return Played(groups, report, metrics)
+        return Played(groups, report, step, self._train.oldest, metrics)
 
     def settle(self) -> None:
         """Wait for all groups that may begin with these weights, if groups are taken in order."""
@@ -138,24 +155,26 @@ class AsynchronousRollouts:
         for number in used:
             self._files.remove(number)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return which groups were begun and not trained on."""
         with self._lock:
             own = {"next": self._next, "unused": sorted(self._unused), "rejected": self._rejected}
         return {"tasks": self._tasks.state_dict(), "groups": own}
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
+    def load_state(self, state: State) -> None:
         """Continue with the finished members of all groups that the checkpoint has not trained on."""
         self._tasks.load_state_dict(state["tasks"])
         own = state["groups"]
-        found = self._files.numbers()
-        self._next = max([own["next"], *(number + 1 for number in found)])
+        numbers = self._files.numbers()
+        self._next = max([own["next"], *(number + 1 for number in numbers)])
         self._rejected = own["rejected"]
         self._unused = {*own["unused"], *range(own["next"], self._next)}
-        for number in found:
+        for number in numbers:
             if number in self._unused:
                 # those that failed are played again: what they failed at may be repaired
-                self._restored[number] = tuple(one for one in self._files.read(number) if one.finished)
+                self._restored[number] = tuple(
+                    trajectory for trajectory in self._files.read(number) if trajectory.finished
+                )
             else:
                 self._files.remove(number)
 
@@ -167,12 +186,17 @@ class AsynchronousRollouts:
 
     # -- what runs on the thread --
 
-    async def _load(self, sampler: Any, version: int) -> None:
+    async def _load(self, version: int) -> None:
         if self._sampler is None:
-            self._sampler = PausableSampler(sampler)
+            self._sampler = PausableSampler(self._engine.sampler)
+            # One stream for the whole run: members of a group may begin under one version and end under another, and a
+            # group that an iteration does not take goes on. `_specs` holds groups back until they may begin, so the
+            # capacity rule is in `_may_begin` alone.
             options: RolloutOptions = {"concurrency": self._train.concurrency, "repairs": self._train.replacements}
             self._stream = GroupStream(self._agent, self._sampler, self._specs(), options, self._keep)
         assert self._stream is not None
+        # Episodes wait between two tokens, or between two turns where the engine cannot be interrupted. Without this,
+        # one answer would be sampled by half-loaded weights.
         await self._sampler.pause()
         await self._engine.load_here(version)
         self._version, self._loaded = version, time.perf_counter()
@@ -195,9 +219,9 @@ class AsynchronousRollouts:
         assert self._stream is not None
         if not self._train.staleness:
             await self._sampler.pause()
-        usage, now = self._sampler.usage(), time.perf_counter()
+        usage, end = self._sampler.usage(), time.perf_counter()
         report, self._stream.report = self._stream.report, RolloutReport()
-        report.seconds, self._returned = now - self._returned, now
+        report.seconds, self._returned = end - self._returned, end
         waited, self._waited = self._waited, 0.0
         metrics = {
             "rollout_seconds": waited,  # the time that they cost; they go on during the update
@@ -214,7 +238,7 @@ class AsynchronousRollouts:
         """Play the stream, and hand over every group when it is complete."""
         assert self._stream is not None
         try:
-            with self._prepared.env_pool() as pool:
+            with self._environments.pool() as pool:
                 async with aclosing(self._stream.play(pool)) as complete:
                     async for spec, group in complete:
                         self._hand_over(spec, group)
@@ -232,7 +256,7 @@ class AsynchronousRollouts:
 
     def _hand_over(self, spec: GroupSpec, group: Group) -> None:
         with self._lock:
-            if any(one.turns for one in group.finished) or self._rejected >= self._most_rejected:
+            if any(trajectory.turns for trajectory in group.finished) or self._rejected >= self._most_rejected:
                 self._complete.append((spec, group))
             else:  # nothing to learn from: another group takes its place
                 self._rejected += 1
@@ -243,7 +267,11 @@ class AsynchronousRollouts:
             self._lock.notify()
 
     async def _specs(self) -> AsyncIterator[GroupSpec]:
-        """Yield the groups of before the run was resumed, then new ones when there is room for them."""
+        """Yield the groups of before the run was resumed, then new ones when there is room for them.
+
+        The stream pulls from this generator on its own thread, while the learner's thread raises the capacity. A group
+        gets its number here and nowhere else, so task and seed follow from it whatever the timing was.
+        """
         for number in sorted(self._unused):
             await self._may_begin(number)
             yield self._spec(number, self._restored.pop(number, ()))
@@ -277,7 +305,7 @@ class AsynchronousRollouts:
         iteration = number // self._train.groups
         task = self._tasks.at(number)
         before = [self._tasks.at(other) for other in range(iteration * self._train.groups, number)]
-        seed = self._prepared.seed_for("rollout", iteration)
+        seed = self._seed_of(iteration)
         size = self._train.group_size
         self._members += len(played)
         return GroupSpec(task, seed, size, number, before.count(task) * size, played)

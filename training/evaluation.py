@@ -3,66 +3,92 @@
 The best checkpoint is deliberately not chosen by them, since the panel would then no longer be held out.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.samplers.base import Sampler
-from turnwise.envs import maker
 from turnwise.evaluation.evaluation import evaluate
-from turnwise.evaluation.panels import draw
-from turnwise.training.events import Reporter
-from turnwise.training.setup import PreparedRun
+from turnwise.evaluation.panels import Panel, draw
+from turnwise.training.config.sections import EvaluationSection
+from turnwise.training.environments import Environments
+from turnwise.training.run_folder.events import Reporter
 
 
-def evaluate_if_due(prepared: PreparedRun, step: int, agent: Agent, sampler: Sampler, report: Reporter) -> None:
-    """Evaluate after `step` iterations if it is due and not yet done; results are written to the run's folder.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluations:
+    """The evaluations of a run; results are written to its folder.
 
-    Args:
-        prepared: the run.
-        step: number of finished iterations.
-        agent: as in training, but for the temperature.
-        sampler: with the weights of this iteration.
+    Attributes:
+        section: the `[evaluation]` section.
+        panel: the tasks; None: nothing is evaluated.
+        environments: where they are played.
+        agent: plays, with the temperature of evaluations.
+        name: name of the run.
+        folder: its folder.
+        last: number of iterations of the whole run.
+        concurrency: maximum number of episodes in play at once.
+        processes: number of processes that play, of which this one is the first.
         report: receives an event "evaluation" and ticks of that name.
-
-    Raises:
-        Interrupted: Ctrl-C; nothing is written then.
     """
-    section, panel, last = prepared.run.evaluation, prepared.panel, prepared.run.train.iterations
-    during = step not in {0, last}
-    path = prepared.folder / "evaluations" / f"{step:06d}.json"
-    if panel is None or path.exists() or (during and not (section.every and step % section.every == 0)):
-        return
-    panel.save(prepared.folder / "panel.json")
-    if during and section.episodes_during_training:
-        panel = replace(panel, tasks=draw(panel.tasks, section.episodes_during_training, panel.seed))
-    with prepared.env_pool(maker(panel.env, **panel.kwargs)) as pool:
-        result = evaluate(
-            replace(agent, temperature=section.temperature),
-            sampler,
-            panel,
-            pool,
-            name=f"{prepared.run.name}, iteration {step}",
-            concurrency=prepared.run.train.concurrency,
-            processes=prepared.run.processes,
-            on_finish=report.counting("evaluation", len(panel.tasks)),
+
+    section: EvaluationSection
+    panel: Panel | None
+    environments: Environments
+    agent: Agent
+    name: str
+    folder: Path
+    last: int
+    concurrency: int
+    processes: int
+    report: Reporter
+
+    def if_due(self, step: int, sampler: Sampler) -> None:
+        """Evaluate after `step` iterations if it is due and not yet done.
+
+        Args:
+            step: number of finished iterations.
+            sampler: with the weights of this iteration.
+
+        Raises:
+            Interrupted: Ctrl-C; nothing is written then.
+        """
+        section, panel = self.section, self.panel
+        during = step not in {0, self.last}
+        path = self.folder / "evaluations" / f"{step:06d}.json"
+        if panel is None or path.exists() or (during and not (section.every and step % section.every == 0)):
+            return
+        panel.save(self.folder / "panel.json")
+        if during and section.episodes_during_training:
+            panel = replace(panel, tasks=draw(panel.tasks, section.episodes_during_training, panel.seed))
+        with self.environments.pool() as pool:
+            result = evaluate(
+                self.agent,
+                sampler,
+                panel,
+                pool,
+                name=f"{self.name}, iteration {step}",
+                concurrency=self.concurrency,
+                processes=self.processes,
+                on_finish=self.report.counting("evaluation", len(panel.tasks)),
+            )
+        summary = result.summary()
+        self.report.event(
+            "evaluation",
+            step,
+            success=summary.success.value,
+            low=summary.success.low,
+            high=summary.success.high,
+            n=summary.success.n,
+            turns=summary.turns,
+            unparsable=summary.unparsable,
+            inadmissible=summary.inadmissible,
+            errors=summary.errors,
+            seconds=result.seconds,
         )
-    summary = result.summary()
-    report.event(
-        "evaluation",
-        step,
-        success=summary.success.value,
-        low=summary.success.low,
-        high=summary.success.high,
-        n=summary.success.n,
-        turns=summary.turns,
-        unparsable=summary.unparsable,
-        inadmissible=summary.inadmissible,
-        errors=summary.errors,
-        seconds=result.seconds,
-    )
-    # The event comes first and the files that say "done" come last: a run that is killed in between evaluates again,
-    # and its metrics are cut back to the checkpoint.
-    result.save(path)
-    for name, due in (("before.json", step == 0), ("after.json", step == last)):
-        if due:
-            result.save(prepared.folder / name)
+        # The event comes first and the files that say "done" come last: a run that is killed in between evaluates
+        # again, and its metrics are cut back to the checkpoint.
+        result.save(path)
+        for name, due in (("before.json", step == 0), ("after.json", step == self.last)):
+            if due:
+                result.save(self.folder / name)

@@ -10,9 +10,9 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from turnwise.training.events import Reporter
+from turnwise.training.run_folder.events import Reporter
+from turnwise.training.states import State
 
 WINDOW = 10
 """Iterations whose mean is compared with the best mean of as many before them."""
@@ -83,7 +83,7 @@ class LearningWatch:
             "positions or distributions; `turnwise audit` names the turns",
         )
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return what a checkpoint keeps."""
         changes = [self._changes.squares, self._changes.count]
         return {
@@ -93,7 +93,7 @@ class LearningWatch:
             "active": sorted(self._active),
         }
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
+    def load_state(self, state: State) -> None:
         """Continue where `state` was taken."""
         self._success, self._best = list(state.get("success", ())), list(state.get("best_window", ()))
         self._changes = SuccessChanges(*state.get("changes", ()))

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from turnwise.agents.model_facts import BYTES
-from turnwise.training.cluster import gpus_of_engine
+from turnwise.training.config.cluster import gpus_of_engine
 from turnwise.training.config.run import Run
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.memory import MemoryEstimate, MemoryNeeds, cache_bytes, estimate, gathered_bytes
+from turnwise.training.learner.untyped import ModelConfig
 
 LEARNER_PARTS = ("weights", "gradients", "optimizer", "reference")
 """Parts of the learner's memory that are divided among its GPUs; the others are needed on each."""
@@ -196,7 +197,7 @@ def _speed(split: Split) -> tuple[float, int]:
     return split.seconds, split.engines + split.learners
 
 
-def make_plan(run: Run, config: Any, gpus: int, device: Gpu, episodes: EpisodeLengths) -> RunPlan:
+def make_plan(run: Run, config: ModelConfig, gpus: int, device: Gpu, episodes: EpisodeLengths) -> RunPlan:
     """Return what a run needs on some GPUs.
 
     Args:
@@ -227,7 +228,7 @@ def make_plan(run: Run, config: Any, gpus: int, device: Gpu, episodes: EpisodeLe
     adapter = memory.gradients // 4 if section.lora else 0  # it is held in float32
     held = BYTES[section.dtype] if section.lora else 4
     parameters = (memory.weights - 4 * adapter) // held + adapter
-    each = gpus_of_engine(run)
+    each = gpus_of_engine(run.sampler.options)
     if gpus < each:
         raise ConfigError(f"one engine computes on {each} GPUs, as sampler.options says, and gpus is {gpus}")
     trained = adapter or parameters
@@ -265,14 +266,16 @@ def update_seconds(run: Run, parameters: int, gpus: int, device: Gpu, episodes: 
     return passes * parameters * episodes.computed / (gpus * device.flops * device.learner_efficiency)
 
 
-def rollout_seconds(run: Run, config: Any, parameters: int, gpus: int, device: Gpu, episodes: EpisodeLengths) -> float:
+def rollout_seconds(
+    run: Run, config: ModelConfig, parameters: int, gpus: int, device: Gpu, episodes: EpisodeLengths
+) -> float:
     """Return the seconds of an iteration's rollouts; the longest episodes of synchronous ones play alone at the end.
 
     At full speed, a decoding step of b episodes on the g GPUs of one engine takes
     max((w P + b c) / bandwidth, 2 P b / flops) / g, with w the bytes of a weight in the engine and c those of half a
     full cache of an episode. Every other token is computed once, since prompts extend what is cached.
     """
-    each = gpus_of_engine(run)
+    each = gpus_of_engine(run.sampler.options)
     engines = gpus // each
     batch = max(1.0, _at_once(run) / engines)
     dtype = _engine_dtype(run)
@@ -324,8 +327,8 @@ def _learner_bytes(memory: MemoryEstimate, gpus: int, gathered: int) -> float:
     return gathered + sum(size / gpus if name in LEARNER_PARTS else size for name, size in memory.parts.items())
 
 
-def _engine_bytes(run: Run, config: Any, parameters: int, gpus: int, episodes: EpisodeLengths) -> float:
-    each = gpus_of_engine(run)
+def _engine_bytes(run: Run, config: ModelConfig, parameters: int, gpus: int, episodes: EpisodeLengths) -> float:
+    each = gpus_of_engine(run.sampler.options)
     cached = run.sampler.kv_cache_gib * 2**30
     if not cached:
         at_once = _at_once(run) / (gpus // each)

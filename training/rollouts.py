@@ -6,21 +6,23 @@ file.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.files.background_writer import BackgroundWriter
-from turnwise.agents.files.folder_lock import check_lock
 from turnwise.agents.rollouts.rollout import RolloutReport, rollout
 from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.training.config.run import Run
-from turnwise.training.engine import RunEngine
+from turnwise.credit.advantages import Advantages
+from turnwise.training.batch.batch import Batch
+from turnwise.training.config.sections import TrainSection
+from turnwise.training.engine.engine import RunEngine
+from turnwise.training.environments import Environments
 from turnwise.training.errors import TrainingError
-from turnwise.training.events import Reporter
-from turnwise.training.setup import PreparedRun
+from turnwise.training.run_folder.events import Reporter
+from turnwise.training.run_folder.trajectory_store import TrajectoryStore
+from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
+from turnwise.training.states import State
 from turnwise.training.tasks import TaskSampler
 
 
@@ -31,12 +33,28 @@ class Played:
     Attributes:
         groups: to train on.
         report: counts of what was played for them, or meanwhile.
+        version: version of the weights that they will update.
+        oldest: maximum age of a turn that is trained on, in updates; 0: all turns are of these weights.
         metrics: further numbers of the rollouts.
     """
 
     groups: list[Group]
     report: RolloutReport
+    version: int
+    oldest: int = 0
     metrics: Mapping[str, float] = field(default_factory=dict)
+
+    def fresh(self, advantages: Advantages) -> Advantages:
+        """Return the advantages without the turns that are too old to train on."""
+        if not self.oldest:
+            return advantages
+        return without_stale(advantages, turn_ages(self.groups, self.version), self.oldest)
+
+    def age_metrics(self, batch: Batch) -> dict[str, float]:
+        """Return the ages of the turns, and the importance ratios at each age, before the update."""
+        if not self.oldest:
+            return {}
+        return age_metrics(self.groups, self.version, self.oldest) | ratio_metrics(batch, self.version)
 
 
 class Rollouts(Protocol):
@@ -61,10 +79,10 @@ class Rollouts(Protocol):
     def saved(self) -> None:
         """Learn that a checkpoint now holds everything that was trained on so far."""
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return what a checkpoint keeps, as JSON can hold it."""
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
+    def load_state(self, state: State) -> None:
         """Continue where `state` was taken."""
 
     def close(self) -> None:
@@ -75,16 +93,33 @@ class SynchronousRollouts:
     """Plays the groups of one iteration at a time, while the learner waits.
 
     Args:
-        prepared: the run.
+        section: the `[train]` section.
         agent: plays.
         engine: samples.
         report: receives ticks.
+        environments: where it plays.
+        tasks: order of the tasks.
+        seed_of: returns the seed of an iteration.
+        store: stores the trajectories.
+        processes: number of processes that play, of which this one is the first.
     """
 
-    def __init__(self, prepared: PreparedRun, agent: Agent, engine: RunEngine, report: Reporter) -> None:
-        self._prepared, self._agent, self._engine, self._report = prepared, agent, engine, report
-        self._tasks = TaskSampler(prepared.tasks, prepared.seed_for("tasks"))
-        self._pool = prepared.env_pool()
+    def __init__(
+        self,
+        section: TrainSection,
+        agent: Agent,
+        engine: RunEngine,
+        report: Reporter,
+        *,
+        environments: Environments,
+        tasks: TaskSampler,
+        seed_of: Callable[[int], int],
+        store: TrajectoryStore,
+        processes: int = 1,
+    ) -> None:
+        self._section, self._agent, self._engine, self._report = section, agent, engine, report
+        self._tasks, self._seed_of, self._pool = tasks, seed_of, environments.pool()
+        self._store, self._processes = store, processes
 
     def load(self, version: int) -> None:
         """Give the learner's weights to the engine."""
@@ -92,10 +127,10 @@ class SynchronousRollouts:
 
     def next(self, step: int) -> Played:
         """Play the groups of the next iteration; trajectories are stored as they finish."""
-        run, played = self._prepared.run, RolloutReport()
-        tasks = self._tasks.next(run.train.groups)
-        tick = self._report.counting("rollout", len(tasks) * run.train.group_size)
-        with stored_trajectories(run, step) as store:
+        section, counts = self._section, RolloutReport()
+        tasks = self._tasks.next(section.groups)
+        tick = self._report.counting("rollout", len(tasks) * section.group_size)
+        with self._store.iteration(step + 1) as store:
 
             def finished(trajectory: Trajectory) -> None:
                 store(trajectory)
@@ -106,17 +141,17 @@ class SynchronousRollouts:
                 self._engine.sampler,
                 tasks,
                 make=self._pool,
-                size=run.train.group_size,
-                seed=self._prepared.seed_for("rollout", step),
-                concurrency=run.train.concurrency,
-                processes=run.processes,
-                repairs=run.train.replacements,
+                size=section.group_size,
+                seed=self._seed_of(step),
+                concurrency=section.concurrency,
+                processes=self._processes,
+                repairs=section.replacements,
                 on_finish=finished,
-                report=played,
+                report=counts,
             )
         refuse_empty(groups, step)
         self._engine.rest()
-        return Played(groups, played)
+        return Played(groups, counts, step)
 
     def settle(self) -> None:
         """Do nothing: nothing is in play."""
@@ -124,11 +159,11 @@ class SynchronousRollouts:
     def saved(self) -> None:
         """Do nothing: all that was played is trained on."""
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return the position in the stream of tasks."""
         return {"tasks": self._tasks.state_dict()}
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
+    def load_state(self, state: State) -> None:
         """Continue at a position in the stream of tasks."""
         self._tasks.load_state_dict(state["tasks"])
 
@@ -137,31 +172,20 @@ class SynchronousRollouts:
         self._pool.close()
 
 
-@contextmanager
-def stored_trajectories(run: Run, step: int) -> Iterator[Callable[[Trajectory], None]]:
-    """Give a function that stores a trajectory of iteration `step` + 1; at the end of the block all are stored."""
-    if not run.trajectory_format:
-        yield lambda _: None
-        return
-    check_lock(run.folder)
-    path = run.folder / "trajectories" / f"{step + 1:06d}{run.trajectory_format}"
-    path.parent.mkdir(exist_ok=True)
-    with BackgroundWriter(path) as writer:
-        yield writer.write
-
-
 def refuse_empty(groups: Sequence[Group], step: int) -> None:
     """Refuse groups without a single turn to train on.
 
     Raises:
         TrainingError: every episode failed, or ended before its first turn.
     """
-    if any(one.turns for group in groups for one in group.finished):
+    if any(trajectory.turns for group in groups for trajectory in group.finished):
         return
-    everyone = [one for group in groups for one in group.trajectories]
-    reason = Counter(one.error for one in everyone).most_common(1)[0][0] if everyone else "their tasks fail"
-    what = "failed" if all(not one.finished for one in everyone) else "ended before its first turn"
+    everyone = [trajectory for group in groups for trajectory in group.trajectories]
+    reason = (
+        Counter(trajectory.error for trajectory in everyone).most_common(1)[0][0] if everyone else "their tasks fail"
+    )
+    fate = "failed" if all(not trajectory.finished for trajectory in everyone) else "ended before its first turn"
     raise TrainingError(
-        f"every episode of iteration {step + 1} {what} ({reason}); the iterations before it are saved, and --resume "
+        f"every episode of iteration {step + 1} {fate} ({reason}); the iterations before it are saved, and --resume "
         "continues from there"
     )

@@ -3,12 +3,12 @@
 Not included: curricula and dynamic sampling, which would be other classes with the same three methods.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from turnwise.training.errors import CheckpointError, TrainingError
+from turnwise.training.states import State
 
 
 class TaskSampler:
@@ -54,11 +54,11 @@ class TaskSampler:
         self._position += 1
         return self.at(self._position - 1)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         """Return the position of the stream, JSON-serializable."""
         return {"seed": self._seed, "count": len(self._tasks), "position": self._position}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Continue at the position of another stream over the same tasks.
 
         Raises:

@@ -25,8 +25,8 @@ from turnwise.evaluation.panels import Panel
 from turnwise.evaluation.results import EpisodeRow, EvaluationResult
 from turnwise.evaluation.seed_statistics import student_quantile
 from turnwise.training import Run
+from turnwise.training.config.differences import differences
 from turnwise.training.errors import ConfigError, RunExists, TrainingError
-from turnwise.training.run_folder.folder import differences
 
 ENV = f"toys.corridor:{toys.corridor.ID}"
 TABLE = {

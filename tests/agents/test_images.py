@@ -25,8 +25,8 @@ from turnwise.agents.samplers import (
     parse_sampler,
 )
 from turnwise.agents.trajectory import Trajectory
+from turnwise.training.environments import list_tasks
 from turnwise.training.errors import TrainingError
-from turnwise.training.setup import list_tasks
 
 PICTURE = np.full((4, 6, 3), 7, np.uint8)
 

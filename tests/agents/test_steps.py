@@ -11,7 +11,7 @@ from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.credit import gigpo
 from turnwise.training.config.run import Run
 from turnwise.training.errors import ConfigError
-from turnwise.training.setup import prepare
+from turnwise.training.parts import prepare
 
 
 def turn(state, observation, *, action="go", reward=0.0, valid=True, tokens=2):

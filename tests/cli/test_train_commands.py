@@ -151,14 +151,14 @@ def test_a_checkpoint_of_another_vocabulary_is_refused(turnwise: Call, run_file:
 def test_ctrl_c_in_the_warm_start_and_how_to_go_on(
     turnwise: Call, run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loop = pytest.importorskip("turnwise.training.loop")
+    warmstart = pytest.importorskip("turnwise.training.imitation.warmstart")
     folder = tmp_path / "a run"
 
     def press(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "warm_start", press)
+        patched.setattr(warmstart.WarmStart, "learner", press)
         said = turnwise("train", run_file, "train.iterations=1", "evaluation.episodes=0", "--output", folder)
     assert said.code == 130
     assert f"to continue: turnwise train '{folder}' --resume" in said.out.replace("\n", " ")
@@ -169,14 +169,14 @@ def test_ctrl_c_in_the_warm_start_and_how_to_go_on(
 def test_a_demo_that_was_stopped_in_the_warm_start_goes_on(
     turnwise: Call, run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loop = pytest.importorskip("turnwise.training.loop")
+    warmstart = pytest.importorskip("turnwise.training.imitation.warmstart")
     words = ("demo", "--config", run_file, "--output", tmp_path / "demo", "train.iterations=0")
 
     def press(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "warm_start", press)
+        patched.setattr(warmstart.WarmStart, "learner", press)
         assert turnwise(*words).code == 130
     assert turnwise(*words).code == 0
 

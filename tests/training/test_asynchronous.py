@@ -33,10 +33,11 @@ from turnwise.training import ConfigError, Run, train
 from turnwise.training.asynchronous import AsynchronousRollouts
 from turnwise.training.audit import audit
 from turnwise.training.batch.batch import pack
-from turnwise.training.config.effects import effective_toml
+from turnwise.training.config.seeds import Seeds
 from turnwise.training.errors import TrainingError
-from turnwise.training.run_folder.group_files import GroupFiles
-from turnwise.training.setup import prepare
+from turnwise.training.parts import prepare
+from turnwise.training.preflight.effects import effective_toml
+from turnwise.training.run_folder.trajectory_store import GroupFiles
 from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
 
 torch.set_num_threads(1)
@@ -84,7 +85,7 @@ class Silent:
 
 def rollouts(run, engine):
     prepared = prepare(run)
-    return AsynchronousRollouts(prepared, prepared.agent(None), engine, Silent())
+    return prepared.rollouts(prepared.agent(None), engine, Silent())
 
 
 @pytest.mark.parametrize(("staleness", "spare"), [(1, 0), (3, 0), (0, 1), (2, 3)])
@@ -110,7 +111,7 @@ def test_no_group_begins_before_the_capacity_rule_lets_it(tmp_path, staleness, s
     assert len(names) == 36
     assert set(names.values()) == {1}
     for seed, version in engine.sampler.began.items():
-        first = next(k for k in range(6) if str(prepare(run).seed_for("rollout", k)) == seed) * 2
+        first = next(k for k in range(6) if str(Seeds(run.seed).of("rollout", k)) == seed) * 2
         assert first < (staleness + version + 1) * 2 + spare
 
 
@@ -402,7 +403,7 @@ def test_the_audit_knows_groups_that_replace_rejected_ones(tmp_path, monkeypatch
     run = make_run(tmp_path / "run", "train.staleness=1", "train.iterations=6")
     train(run)
     seeds = {one.seed for path in (tmp_path / "run/trajectories").glob("*") for one in read_trajectories(path)}
-    assert seeds - {prepare(run).seed_for("rollout", number) for number in range(6)}
+    assert seeds - {Seeds(run.seed).of("rollout", number) for number in range(6)}
     monkeypatch.undo()
     groups = next(check for check in audit(tmp_path / "run").checks if check.name == "groups")
     assert not groups.count

@@ -23,7 +23,7 @@ pytest.importorskip("ray")
 from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.agents.rollouts.rollout_stream import REPLACED
 from turnwise.training import train
-from turnwise.training.config.effects import effective_toml
+from turnwise.training.preflight.effects import effective_toml
 
 torch.set_num_threads(1)
 

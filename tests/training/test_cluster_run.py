@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import pytest
 import torch
@@ -21,11 +22,12 @@ from turnwise.agents.cluster.routing import EngineState  # noqa: E402
 from turnwise.agents.cluster.sampler import ClusterSampler  # noqa: E402
 from turnwise.agents.errors import SamplerError  # noqa: E402
 from turnwise.agents.models.model_folder import load_model  # noqa: E402
-from turnwise.training import Run, engine, setup, train  # noqa: E402
-from turnwise.training.cluster import cluster_settings, engine_devices  # noqa: E402
-from turnwise.training.config.effects import check_effects  # noqa: E402
+from turnwise.training import Run, parts, train  # noqa: E402
+from turnwise.training.config.cluster import cluster_settings, engine_devices  # noqa: E402
+from turnwise.training.engine import engine  # noqa: E402
 from turnwise.training.errors import ConfigError  # noqa: E402
-from turnwise.training.setup import prepare  # noqa: E402
+from turnwise.training.parts import prepare  # noqa: E402
+from turnwise.training.preflight.effects import check_effects  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -129,7 +131,7 @@ def test_environment_workers_on_the_cluster_may_be_killed(tmp_path, monkeypatch,
                 kills.append(actor)
                 over.wait(1.0)
 
-    monkeypatch.setattr(setup, "EnvActors", Recorded)
+    monkeypatch.setattr(parts, "EnvActors", Recorded)
     killer = threading.Thread(target=kill_workers)
     killer.start()
     words = [*CLUSTER, "env.workers=2", "env.deadline=60", "train.replacements=50", f"train.staleness={staleness}"]
@@ -148,13 +150,15 @@ def test_environment_workers_on_the_cluster_may_be_killed(tmp_path, monkeypatch,
 def test_what_the_section_asks_for():
     table = {"cluster": {"address": "auto", "engines": 3}, "sampler": {"options": {"tensor_parallel_size": 2}}}
     run = Run.parse(TABLE | table)
-    assert (cluster_settings(run, "cpu", 0).gpus, cluster_settings(run, "cuda:0", 8).gpus) == (0.0, 2.0)
-    assert cluster_settings(run, "cuda:0", 8).visible == "1,2,3,4,5,6,7"
-    shared = Run.parse(TABLE | table, ["cluster.gpus=0.5"])
-    assert (cluster_settings(shared, "cuda:0", 1).gpus, cluster_settings(shared, "cuda:0", 1).visible) == (0.5, None)
+    settings = partial(cluster_settings, run.cluster, run.sampler.options)
+    assert (settings("cpu", 0).gpus, settings("cuda:0", 8).gpus) == (0.0, 2.0)
+    assert settings("cuda:0", 8).visible == "1,2,3,4,5,6,7"
+    section = Run.parse(TABLE | table, ["cluster.gpus=0.5"]).cluster
+    shared = cluster_settings(section, run.sampler.options, "cuda:0", 1)
+    assert (shared.gpus, shared.visible) == (0.5, None)
     assert engine_devices("7", "cuda:0", 1) == ""
     with pytest.raises(ConfigError, match="tensor_parallel_size must be an integer"):
-        cluster_settings(Run.parse(TABLE | table, ['sampler.options.tensor_parallel_size="2"']), "cuda:0", 8)
+        cluster_settings(run.cluster, {"tensor_parallel_size": "2"}, "cuda:0", 8)
 
 
 def test_a_section_that_cannot_be_used_is_refused():

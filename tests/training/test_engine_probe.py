@@ -10,9 +10,9 @@ import toys.corridor
 from turnwise.agents.agent import Agent
 from turnwise.agents.rollouts.env_pool import EnvPool
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler
-from turnwise.training.engine_probe import REQUESTS, TOKENS, EngineProbe, ProbeGap, shares_module
+from turnwise.training.engine.engine_probe import REQUESTS, TOKENS, EngineProbe, ProbeGap, shares_module
+from turnwise.training.engine.first_prompts import first_prompts
 from turnwise.training.errors import EngineMismatch
-from turnwise.training.first_prompts import first_prompts
 from turnwise.training.learner.logprobs import TokenScorer
 from turnwise.training.learner.policy import build_policy
 

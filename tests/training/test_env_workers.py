@@ -1,5 +1,6 @@
 """Training with environments in processes of their own."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -12,7 +13,7 @@ from turnwise.agents.rollouts.env_processes import EnvProcesses
 from turnwise.agents.rollouts.rollout import RolloutReport, rollout
 from turnwise.agents.samplers.scripted import Random
 from turnwise.training import ConfigError, train
-from turnwise.training.setup import prepare, remarks
+from turnwise.training.parts import prepare
 
 torch.set_num_threads(1)
 
@@ -44,23 +45,23 @@ def test_a_run_with_workers_plays_what_the_run_without_plays(tmp_path, staleness
 def test_an_evaluation_between_rollouts_uses_their_workers(tmp_path):
     """Pools that are in use at the same time share processes, which end with the last of them."""
     prepared = prepare(make_run(tmp_path, "env.workers=1"))
-    agent, tasks, used = prepared.agent(None), prepared.tasks[:2], []
-    rollouts = prepared.env_pool()
+    agent, tasks, used = prepared.agent(None), prepared.environments.tasks[:2], []
+    rollouts = prepared.environments.pool()
     for _ in range(2):
-        with prepared.env_pool(partial(prepared.make)) as pool:
+        with replace(prepared.environments, make=partial(prepared.environments.make)).pool() as pool:
             report = RolloutReport()
             for one in (rollouts, pool):
                 assert rollout(agent, Random(), tasks, make=one, report=report)[0].finished
             assert report.replaced == 0
-            used += prepared.hosts._hosts.pids()
+            used += prepared.environments.hosts._hosts.pids()
     assert len(used) == 2
     assert used[0] == used[1]
     rollouts.close()
     rollouts.close()  # gives back once only
     assert all(map(gone, used))
-    with prepared.env_pool() as pool:
+    with prepared.environments.pool() as pool:
         assert rollout(agent, Random(), tasks, make=pool)[0].finished
-        assert prepared.hosts._hosts.pids() != used[:1]
+        assert prepared.environments.hosts._hosts.pids() != used[:1]
 
 
 def test_the_number_of_workers_reaches_the_environments(tmp_path, monkeypatch):
@@ -73,9 +74,9 @@ def test_the_number_of_workers_reaches_the_environments(tmp_path, monkeypatch):
         started.append(self)
 
     monkeypatch.setattr(EnvProcesses, "__init__", start)
-    with prepared.env_pool() as pool:
+    with prepared.environments.pool() as pool:
         assert (started[0].workers, started[0].threads, pool.deadline) == (3, True, 5.0)
-    with prepare(make_run(tmp_path)).env_pool() as pool:
+    with prepare(make_run(tmp_path)).environments.pool() as pool:
         assert pool.hosts is None
     with pytest.raises(ConfigError, match=r"env\.workers must be >= 0, got -1"):
         make_run(tmp_path, "env.workers=-1")
@@ -84,13 +85,13 @@ def test_the_number_of_workers_reaches_the_environments(tmp_path, monkeypatch):
 @pytest.mark.parametrize("deadline", [0, 60])
 def test_a_run_with_workers_says_that_it_does_not_repeat_unless_their_answers_come_in_order(tmp_path, deadline):
     def told(*words):
-        return [text for text in remarks(prepare(make_run(tmp_path, *words))) if "env.deterministic = true" in text]
+        return [text for text in prepare(make_run(tmp_path, *words)).remarks() if "env.deterministic = true" in text]
 
     assert told("env.workers=1", f"env.deadline={deadline}")
     assert bool(told("env.workers=1", "env.deterministic=true", f"env.deadline={deadline}")) == bool(deadline)
     assert not told()
     assert not told("env.workers=1", "train.staleness=1")  # it does not repeat in any case
-    with pytest.raises(ConfigError, match=r"env\.in_order, env\.memory have no effect: env\.workers is 0"):
+    with pytest.raises(ConfigError, match=r"env\.deterministic, env\.memory_gib have no effect: env\.workers is 0"):
         prepare(make_run(tmp_path, "env.deterministic=true", "env.memory_gib=1"))
 
 
@@ -109,5 +110,5 @@ def test_a_run_with_workers_and_answers_in_order_repeats_bit_for_bit(tmp_path):
 
 def test_the_memory_of_a_worker_is_limited_in_a_runs_file(tmp_path):
     prepared = prepare(make_run(tmp_path, "env.workers=1", "env.memory_gib=2.5"))
-    with prepared.env_pool():
-        assert prepared.hosts._hosts.memory == 2.5
+    with prepared.environments.pool():
+        assert prepared.environments.hosts._hosts.memory == 2.5

@@ -13,7 +13,7 @@ from turnwise.agents.steps import COLUMNS, steps_of
 from turnwise.credit import rules
 from turnwise.envs import register
 from turnwise.training import ConfigError, Run, TrainingError, train
-from turnwise.training.setup import prepare
+from turnwise.training.parts import prepare
 
 torch.set_num_threads(1)
 ENV = "toys/Reporting-v0"

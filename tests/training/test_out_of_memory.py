@@ -28,7 +28,7 @@ def made(seed=0):
 def scarce(most, error=torch.OutOfMemoryError, **options):
     """A learner whose memory holds `most` tokens, with the notes that it gives and the sizes that it computed."""
     model, sizes, notes = tiny_llama(), [], []
-    learner = Learner(model, None, lr=1e-2, **options)
+    learner = Learner(model, None, lr=1e-2, note=notes.append, **options)
 
     def forward(module, args, kwargs):
         sizes.append(kwargs["input_ids"].numel())
@@ -36,7 +36,6 @@ def scarce(most, error=torch.OutOfMemoryError, **options):
             raise error("CUDA out of memory. Tried to allocate 2 GiB")
 
     model.model.register_forward_pre_hook(forward, with_kwargs=True)
-    learner.limit.note = notes.append
     return learner, notes, sizes
 
 

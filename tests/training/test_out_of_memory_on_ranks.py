@@ -75,10 +75,9 @@ def counts(learner):
     return learner.ranks.gather((learner.failures, learner.sizes[-1], learner.limit.tokens))
 
 
-def learner_of(make, case):
-    return make(
-        tiny_llama(dtype=case.get("kind", torch.float64), **case.get("model", {})), None, **case.get("options", {})
-    )
+def learner_of(make, case, note=None):
+    model = tiny_llama(dtype=case.get("kind", torch.float64), **case.get("model", {}))
+    return make(model, None, note=note, **case.get("options", {}))
 
 
 def batch_of(case):
@@ -89,9 +88,9 @@ def batch_of(case):
 
 def trained(make, case, places=None):
     """Two gradients, of which the second begins after the first, and the statistics."""
-    learner, batch, notes = learner_of(make, case), batch_of(case), []
+    batch, notes = batch_of(case), []
+    learner = learner_of(make, case, notes.append)
     learner.on_all_ranks(plain_descent)
-    learner.limit.note = notes.append
     if places:
         learner.on_all_ranks(crowd, places)
     found, seen = [weights(learner)], []

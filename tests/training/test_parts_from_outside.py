@@ -5,7 +5,7 @@ import toys.outside_parts
 from test_training_loop import lines, make_run
 
 from turnwise.training import ConfigError, train
-from turnwise.training.setup import prepare
+from turnwise.training.parts import prepare
 
 HERE = "toys.outside_parts"
 PARTS = (

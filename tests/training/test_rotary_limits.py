@@ -15,14 +15,14 @@ from turnwise.agents.samplers.transformers.kvcache import unsupported_reason
 from turnwise.agents.trajectory import Group
 from turnwise.training.batch.batch import pack
 from turnwise.training.config.run import Run
+from turnwise.training.engine.first_prompts import check_context
 from turnwise.training.errors import ConfigError
-from turnwise.training.first_prompts import check_context
 from turnwise.training.learner.gradient import UpdatePlan
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.logprobs import TokenScorer
 from turnwise.training.learner.policy import build_policy
 from turnwise.training.objectives import Objective
-from turnwise.training.setup import prepare
+from turnwise.training.parts import prepare
 
 torch.set_num_threads(1)
 LIMIT = 32
@@ -169,6 +169,6 @@ def test_a_run_says_which_context_such_a_model_allows(tmp_path, context):
     config = phi(original_max_position_embeddings=60).config
     if context > 60:
         with pytest.raises(ConfigError, match=r"policy.context is 61, .*\(longrope\).* policy.context to at most 60"):
-            check_context(prepared, tokenizer, config)
+            check_context(prepared.prompts, prepared.agent(tokenizer), tokenizer, config)
     else:
-        check_context(prepared, tokenizer, config)
+        check_context(prepared.prompts, prepared.agent(tokenizer), tokenizer, config)

@@ -9,7 +9,7 @@ import toys.corridor
 from toys.tokens import CHATML
 
 import turnwise.agents.prompts.chat_template as chat_module
-import turnwise.training.template_date as date_module
+import turnwise.training.config.template_date as date_module
 from turnwise.agents.agent import Agent
 from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.evaluation.benchmark import BenchmarkFolder, agent_settings

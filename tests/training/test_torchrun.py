@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 from toys.waiting import eventually
 
 from turnwise.training import Run, train
-from turnwise.training.config.effects import effective_toml
+from turnwise.training.preflight.effects import effective_toml
 
 pytestmark = pytest.mark.slow
 SECONDS = 600

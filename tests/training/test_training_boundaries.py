@@ -17,10 +17,10 @@ from turnwise.evaluation.results import EvaluationResult
 from turnwise.training import ConfigError, Run, train
 from turnwise.training.batch.batch import pack
 from turnwise.training.errors import TrainingError
-from turnwise.training.events import Reporter
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.policy import build_policy
 from turnwise.training.run_folder.checkpoint import Checkpoints
+from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.metrics import MetricsWriter
 
 torch.set_num_threads(1)

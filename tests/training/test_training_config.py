@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.credit.registry import get as get_credit_rule
-from turnwise.training.config.effects import NEEDS, check_effects, effective_keys, ineffective
+from turnwise.training.config.differences import differences, flat
 from turnwise.training.config.renamed import RENAMED, SHORT
 from turnwise.training.config.run import Run, reference
 from turnwise.training.config.sections import EntropySection, KLSection
 from turnwise.training.errors import ConfigError
-from turnwise.training.run_folder.folder import differences, flat
+from turnwise.training.preflight.effects import NEEDS, check_effects, effective_keys, ineffective
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"

@@ -28,14 +28,12 @@ from turnwise.envs.errors import EnvError
 from turnwise.training.config.run import Run
 from turnwise.training.config.sections import ImitationSection
 from turnwise.training.errors import ConfigError, NoDemonstrations
-from turnwise.training.events import Reporter
-from turnwise.training.imitation.demonstrations import demonstrate
 from turnwise.training.imitation.imitation import _steps, demonstration_batch, imitate, interruptible
 from turnwise.training.imitation.noisy_expert import NoisyDemonstrator, slip, typo
-from turnwise.training.imitation.warmstart import warm_start
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.policy import build_policy
-from turnwise.training.setup import prepare
+from turnwise.training.parts import prepare
+from turnwise.training.run_folder.events import Reporter
 
 torch.set_num_threads(1)
 
@@ -172,7 +170,7 @@ def test_what_is_not_finite_is_skipped_and_counted():
 @pytest.mark.parametrize("noise", [0.0, 0.4])
 def test_noise_is_played_and_not_imitated(tmp_path, noise):
     setup = _setup(tmp_path, noise=noise)
-    played = demonstrate(setup, setup.tasks[:12])
+    played = setup.demonstrations().demonstrate(setup.environments.tasks[:12])
     turns = [(one.id, k, turn) for one in played.trajectories for k, turn in enumerate(one.turns)]
     assert all(one.won for one in played.trajectories)
     assert all(turn.valid for name, k, turn in turns if (name, k) not in played.mistakes)
@@ -191,7 +189,7 @@ def test_noise_is_played_and_not_imitated(tmp_path, noise):
 def test_slips_are_what_cannot_be_done(tmp_path, slips, invalid):
     setup = _setup(tmp_path)
     player = NoisyDemonstrator(Expert(), noise=0.5, slips=slips)
-    groups = rollout(setup.agent(None), player, setup.tasks[:12], make=setup.make)
+    groups = rollout(setup.agent(None), player, setup.environments.tasks[:12], make=setup.environments.make)
     played = [one for group in groups for one in group.trajectories]
     noisy = [turn for one in played for k, turn in enumerate(one.turns) if (one.id, k) in player.mistakes]
     assert noisy
@@ -236,7 +234,7 @@ def test_a_typo_needs_another_piece_of_the_kind():
 
 def test_an_expert_comes_back_from_typos(tmp_path):
     setup = _setup(tmp_path, {"id": "turnwise/Code-v0", "kwargs": {"level": "tiny"}}, typos=0.6)
-    played = demonstrate(setup, setup.tasks[:12])
+    played = setup.demonstrations().demonstrate(setup.environments.tasks[:12])
     assert played.mistakes
     assert all(one.won for one in played.trajectories)
     for one in played.trajectories:
@@ -249,7 +247,7 @@ def test_an_expert_comes_back_from_typos(tmp_path):
 
 def test_the_same_demonstrations_come_again(tmp_path):
     setup = _setup(tmp_path, noise=0.3)
-    one, other = (demonstrate(setup, setup.tasks[:6]) for _ in range(2))
+    one, other = (setup.demonstrations().demonstrate(setup.environments.tasks[:6]) for _ in range(2))
     assert [t.turns for t in one.trajectories] == [t.turns for t in other.trajectories]
     assert one.mistakes == other.mistakes
 
@@ -271,9 +269,9 @@ def test_a_template_that_lists_actions_can_be_imitated(tmp_path):
     one = setup("expert")
     stored = str(tmp_path / "demonstrations.jsonl")
     with TrajectoryWriter(stored) as writer:
-        played = demonstrate(one, one.tasks, writer.write)
+        played = one.demonstrations().demonstrate(one.environments.tasks, writer.write)
     other = setup(stored)
-    read = demonstrate(other, other.tasks)
+    read = other.demonstrations().demonstrate(other.environments.tasks)
     model, tokenizer = build_policy(played.texts, vocab=300, hidden=16, layers=1, heads=1, context=8192)
     agent = one.agent(tokenizer)
     groups, advantages = played.tokenized(agent, tokenizer)
@@ -300,7 +298,7 @@ def test_what_an_expert_plays_without_a_plan_is_not_imitated(tmp_path, monkeypat
 
     monkeypatch.setattr(toys.corridor.Corridor, "plan", plan)
     setup = _setup(tmp_path, noise=0.0, won_only=False)
-    played = demonstrate(setup, setup.tasks[:12])
+    played = setup.demonstrations().demonstrate(setup.environments.tasks[:12])
     assert len(played.trajectories) == 12
     assert len(played.mistakes) >= 12  # everybody has to pass room 2
     starts = {(one.id, 0) for one in played.trajectories}
@@ -313,21 +311,21 @@ def test_other_tasks_are_demonstrated_than_practised(tmp_path, monkeypatch):
     shop = {"id": "turnwise/WebShop-v0", "kwargs": {"level": "tiny", "catalogues": 3}}
     plain = _setup(tmp_path, shop, demonstrator="careful")
     setup = _setup(tmp_path, shop, demonstrator="careful", env={"catalogue_seed": 50})
-    assert setup.tasks == plain.tasks == plain.demonstrated
-    assert not set(setup.tasks) & set(setup.demonstrated)
-    assert len(setup.demonstrated) == len(setup.tasks)
-    assert {task.split("/")[1] for task in setup.demonstrated} == {f"tiny@{seed}" for seed in (50, 51, 52)}
-    played = demonstrate(setup, setup.demonstrated[:4]).trajectories
-    assert [one.task for one in played] == list(setup.demonstrated[:4])
+    assert setup.environments.tasks == plain.environments.tasks == plain.demonstrated.tasks
+    assert not set(setup.environments.tasks) & set(setup.demonstrated.tasks)
+    assert len(setup.demonstrated.tasks) == len(setup.environments.tasks)
+    assert {task.split("/")[1] for task in setup.demonstrated.tasks} == {f"tiny@{seed}" for seed in (50, 51, 52)}
+    played = setup.demonstrations().demonstrate(setup.demonstrated.tasks[:4]).trajectories
+    assert [one.task for one in played] == list(setup.demonstrated.tasks[:4])
 
-    def recorded(_prepared, tasks, *_):
+    def recorded(_source, tasks, *_):
         raise NoDemonstrations(" ".join(tasks))
 
-    monkeypatch.setattr("turnwise.training.imitation.warmstart.demonstrate", recorded)
+    monkeypatch.setattr("turnwise.training.imitation.demonstration_source.DemonstrationSource.demonstrate", recorded)
     with pytest.raises(NoDemonstrations) as asked:
-        warm_start(setup, Reporter(None, None))
+        setup.warm_start(Reporter(None, None)).learner()
     assert len(str(asked.value).split()) == 12
-    assert set(str(asked.value).split()) <= set(setup.demonstrated)
+    assert set(str(asked.value).split()) <= set(setup.demonstrated.tasks)
 
 
 def test_stored_demonstrations_have_no_environment_of_their_own(tmp_path):
@@ -349,7 +347,7 @@ def test_a_searcher_demonstrates_in_the_household(tmp_path):
             }
         )
     )
-    played = demonstrate(setup, setup.tasks)
+    played = setup.demonstrations().demonstrate(setup.environments.tasks)
     assert len(played.trajectories) >= 3
     assert played.mistakes
     assert all(one.won for one in played.trajectories)
@@ -360,7 +358,7 @@ def test_conversations_of_other_programs_are_imitated(tmp_path):
     rows = [{"conversations": [*said, {"from": "human", "value": "room 2"}, {"from": "gpt", "value": "west"}]}] * 3
     (stored := tmp_path / "sharegpt.json").write_text(json.dumps(rows))
     setup = _setup(tmp_path, demonstrator=str(stored))
-    played = demonstrate(setup, setup.tasks)
+    played = setup.demonstrations().demonstrate(setup.environments.tasks)
     assert len(played.trajectories) == 3
     assert len({one.id for one in played.trajectories}) == 3
     assert played.mistakes == {(one.id, turn) for one in played.trajectories for turn in (0, 1)}

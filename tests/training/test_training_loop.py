@@ -16,8 +16,8 @@ import toys.corridor
 from safetensors.torch import load_file
 from toys.tokens import CHATML
 
-import turnwise.training.loop as loop_module
-import turnwise.training.setup as run_setup
+import turnwise.training.parts as parts_module
+import turnwise.training.preflight.remarks as run_remarks
 from turnwise.agents.errors import FolderInUse, PromptError, StoreError
 from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.agents.models.model_folder import ModelFolder, load_model, load_tokenizer
@@ -28,12 +28,12 @@ from turnwise.envs import register
 from turnwise.evaluation.panels import Panel
 from turnwise.evaluation.results import EvaluationResult
 from turnwise.training import ConfigError, Run, RunExists, train
-from turnwise.training.config.effects import effective_toml
 from turnwise.training.errors import NoDemonstrations, TrainingError
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.policy import save_policy
+from turnwise.training.parts import prepare
+from turnwise.training.preflight.effects import effective_toml
 from turnwise.training.run_folder.checkpoint import Checkpoints
-from turnwise.training.setup import prepare, remarks
 
 torch.set_num_threads(1)
 TESTS = Path(__file__).resolve().parents[1]
@@ -160,19 +160,17 @@ def test_a_panel_is_a_sample_that_is_the_same_for_every_seed(finished, tmp_path)
 
 
 def test_a_pool_is_a_sample_of_all_kinds_of_tasks(tmp_path):
-    everything = prepare(make_run(tmp_path, "env.kwargs.lengths=[9, 10]")).tasks
+    everything = prepare(make_run(tmp_path, "env.kwargs.lengths=[9, 10]")).environments.tasks
     assert len(everything) == 34
-    pools = [
-        prepare(make_run(tmp_path, "env.kwargs.lengths=[9, 10]", "train.distinct_tasks=8", f"seed={k}")).tasks
-        for k in "001"
-    ]
+    sized = ("env.kwargs.lengths=[9, 10]", "train.distinct_tasks=8")
+    pools = [prepare(make_run(tmp_path, *sized, f"seed={k}")).environments.tasks for k in "001"]
     assert pools[0] == pools[1] != pools[2]
     for pool in pools:
         assert len(pool) == 8
         assert list(pool) == [task for task in everything if task in pool]  # in the environment's order, each once
         assert {task.split("-")[1] for task in pool} == {"9", "10"}  # the first eight are all of length 9
     whole = prepare(make_run(tmp_path, "train.distinct_tasks=99", "evaluation.episodes=99"))
-    assert whole.tasks == whole.panel.tasks == tuple(toys.corridor.Corridor(lengths=(3, 4)).task_ids())
+    assert whole.environments.tasks == whole.panel.tasks == tuple(toys.corridor.Corridor(lengths=(3, 4)).task_ids())
 
 
 COUNTED = []
@@ -508,7 +506,7 @@ def test_a_panel_of_the_split_that_is_trained_on_is_remarked(tmp_path, overrides
         "train": {"distinct_tasks": 2},
         "evaluation": {"episodes": 2},
     }
-    said = remarks(prepare(Run.parse(table, overrides)))
+    said = prepare(Run.parse(table, overrides)).remarks()
     assert len(said) == count
     assert all("tasks of the training split" in text for text in said)
 
@@ -527,7 +525,7 @@ def test_many_demonstrations_of_few_tasks_are_remarked(tmp_path, monkeypatch, ov
     monkeypatch.chdir(tmp_path)
     Path("played.jsonl").touch()
     table = {"output": str(tmp_path), "env": {"kwargs": {"level": "tiny"}}, "evaluation": {"episodes": 0}}
-    said = remarks(prepare(Run.parse(table, overrides)))
+    said = prepare(Run.parse(table, overrides)).remarks()
     assert len(said) == count
     assert all("train.distinct_tasks=6000" in text for text in said)
 
@@ -535,15 +533,15 @@ def test_many_demonstrations_of_few_tasks_are_remarked(tmp_path, monkeypatch, ov
 def test_an_environment_whose_listing_takes_no_count_is_not_remarked_on(tmp_path, monkeypatch):
     every = toys.corridor.Corridor.task_ids
     monkeypatch.setattr(toys.corridor.Corridor, "task_ids", lambda self: every(self))
-    assert remarks(prepare(make_run(tmp_path, "imitation.episodes=6000", "evaluation.episodes=0"))) == []
+    assert prepare(make_run(tmp_path, "imitation.episodes=6000", "evaluation.episodes=0")).remarks() == []
 
 
 @pytest.mark.parametrize(
     ("fast", "dtype", "count"), [(False, "bfloat16", 1), (True, "bfloat16", 0), (False, "float32", 0)]
 )
 def test_bfloat16_on_a_cpu_without_it_is_remarked(tmp_path, monkeypatch, fast, dtype, count):
-    monkeypatch.setattr(run_setup, "multiplies_bfloat16", lambda: fast)
-    found = remarks(prepare(make_run(tmp_path, f"policy.dtype={dtype}")))
+    monkeypatch.setattr(run_remarks, "multiplies_bfloat16", lambda: fast)
+    found = prepare(make_run(tmp_path, f"policy.dtype={dtype}")).remarks()
     assert sum("no instructions for bfloat16" in text for text in found) == count
 
 
@@ -558,12 +556,12 @@ def test_bfloat16_on_a_cpu_without_it_is_remarked(tmp_path, monkeypatch, fast, d
     ],
 )
 def test_older_samples_with_unbalanced_turns_are_remarked(tmp_path, words, count):
-    said = remarks(prepare(make_run(tmp_path, *words)))
+    said = prepare(make_run(tmp_path, *words)).remarks()
     assert len([text for text in said if "credit.options.unit" in text]) == count
 
 
 def test_a_run_says_its_remarks_at_its_beginning(tmp_path, monkeypatch):
-    monkeypatch.setattr(loop_module, "remarks", lambda prepared: [f"a remark on {prepared.run.name}"])
+    monkeypatch.setattr(parts_module, "remarks", lambda run, _: [f"a remark on {run.name}"])
     train(make_run(tmp_path, "train.iterations=0", "evaluation.episodes=0"))
     assert lines(tmp_path)[1] == {"phase": "note", "iteration": 0, "text": "a remark on run"}
 
@@ -596,7 +594,7 @@ def test_a_resumed_run_continues_its_loggers(tmp_path):
 def test_the_revision_of_a_model_from_the_hub_is_recorded(finished, tmp_path, monkeypatch):
     folder, _ = finished
     found = ModelFolder(folder / "checkpoints/000005", "org/name@v1", "c" * 40)
-    for module in ("setup", "warmstart"):
+    for module in ("parts", "imitation.warmstart"):
         monkeypatch.setattr(f"turnwise.training.{module}.find_model", lambda name: found)
     table = {
         **TABLE,

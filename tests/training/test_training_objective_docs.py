@@ -8,7 +8,7 @@ from test_training_loop import make_run
 
 from turnwise.training.config.run import Run
 from turnwise.training.objectives.tables import tables
-from turnwise.training.setup import prepare
+from turnwise.training.parts import prepare
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/objectives.md").read_text(encoding="utf-8")
 

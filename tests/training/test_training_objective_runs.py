@@ -12,7 +12,7 @@ from turnwise.agents.steps import steps_of
 from turnwise.training import ConfigError, Run, train
 from turnwise.training.batch.batch import pack, turn_divergence
 from turnwise.training.objectives import Objective, kl, objectives
-from turnwise.training.setup import prepare
+from turnwise.training.parts import prepare
 
 torch.set_num_threads(1)
 SHORT = ("train.iterations=2", "checkpoints.every=1", "checkpoints.keep=3", "evaluation.episodes=0")

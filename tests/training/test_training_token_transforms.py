@@ -18,7 +18,7 @@ from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumula
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.logprobs import TokenScorer
 from turnwise.training.objectives import Objective
-from turnwise.training.setup import prepare
+from turnwise.training.parts import prepare
 
 torch.set_num_threads(1)
 SHORT = ("train.iterations=2", "checkpoints.every=1", "checkpoints.keep=3", "evaluation.episodes=0")

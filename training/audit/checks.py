@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,9 @@ from turnwise.agents.samplers.token_requests import ROUNDING
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.training.batch.batch import Batch, pack
 from turnwise.training.config.run import Run
-from turnwise.training.setup import seed_for
+from turnwise.training.config.seeds import Seeds
+from turnwise.training.learner.untyped import PolicyTokenizer
+from turnwise.training.run_folder.metrics import Event
 
 Found = Iterator[tuple[int | None, str]]
 """Index of a turn (None: the whole trajectory), and what is wrong with it."""
@@ -48,10 +49,10 @@ class AuditedRun:
 
     run: Run
     agent: Agent
-    tokenizer: Any
+    tokenizer: PolicyTokenizer
     vocabulary: int
     ends: frozenset[int]
-    finished: Mapping[int, Mapping[str, Any]]
+    finished: Mapping[int, Event]
     stores_finish: bool = True
 
     @property
@@ -93,7 +94,7 @@ def bad_numbers(audited: AuditedRun, _: int, trajectory: Trajectory) -> Found:
 def _bad_numbers(turn: Turn, vocabulary: int) -> Iterator[str]:
     if not turn.prompt or not turn.response:
         yield f"the {'prompt' if not turn.prompt else 'response'} has no token ids"
-    wrong = [one for one in (*turn.prompt, *turn.response) if one < 0 or (vocabulary and one >= vocabulary)]
+    wrong = [token for token in (*turn.prompt, *turn.response) if token < 0 or (vocabulary and token >= vocabulary)]
     if wrong:
         yield f"the token id {wrong[0]} is not in the model's vocabulary of {vocabulary}"
     if len(turn.logprobs) != len(turn.response):
@@ -113,13 +114,13 @@ def wrong_versions(audited: AuditedRun, iteration: int, trajectory: Trajectory) 
 
     With asynchronous rollouts they may be older, and newer in groups from before the run was resumed.
     """
-    wanted, last, exact = iteration - 1, 0, not audited.run.train.asynchronous
+    newest, last, exact = iteration - 1, 0, not audited.run.train.asynchronous
     for number, turn in enumerate(trajectory.turns):
         if turn.version < last:
             yield number, f"sampled by version {turn.version} after a turn by version {last}"
-        elif exact and turn.version != wanted:
-            kind = "older" if turn.version < wanted else "newer"
-            yield number, f"sampled by version {turn.version}, {kind} than version {wanted} of this iteration"
+        elif exact and turn.version != newest:
+            kind = "older" if turn.version < newest else "newer"
+            yield number, f"sampled by version {turn.version}, {kind} than version {newest} of this iteration"
         if turn.switches and (exact or not _in_order(turn)):
             yield number, f"its {len(turn.response)} tokens have versions that cannot be: {list(turn.switches)}"
         last = turn.switches[-1][1] if turn.switches else turn.version
@@ -160,12 +161,12 @@ def _first_difference(
 ) -> str:
     """Return a sentence about the first token in which a prompt differs from the one that the agent builds."""
     pairs = enumerate(zip(recorded, rebuilt, strict=False))
-    at = next((index for index, (one, other) in pairs if one != other), min(len(recorded), len(rebuilt)))
-    what = "does not extend the turn before" if at < len(before) else "is not the one that the agent builds"
+    at = next((index for index, (token, other) in pairs if token != other), min(len(recorded), len(rebuilt)))
+    difference = "does not extend the turn before" if at < len(before) else "is not the one that the agent builds"
     shown = codec_of(audited.tokenizer).decode(recorded[max(0, at - 8) : at])
     tail = f"; the tokens before it read {shown!r}" if shown else ""
     return (
-        f"the prompt {what}: token {at} of {len(recorded)} is {_token(audited, recorded, at)}, expected "
+        f"the prompt {difference}: token {at} of {len(recorded)} is {_token(audited, recorded, at)}, expected "
         f"{_token(audited, rebuilt, at)}{tail}"
     )
 
@@ -266,7 +267,7 @@ def _wrong_ending(audited: AuditedRun, turn: Turn) -> str:
         stopped = end.text in codec_of(audited.tokenizer).decode(turn.response)
     if count > agent.max_tokens:
         return f"the answer has {count} tokens, more than the limit of {agent.max_tokens}"
-    if any(one in ends for one in turn.response[:-1]):
+    if any(token in ends for token in turn.response[:-1]):
         return "the answer continues after an end token"
     if turn.finish == "length" and (stopped or count < agent.max_tokens):
         return f"recorded as cut at the limit, but it has {count} of {agent.max_tokens} tokens" + (
@@ -304,9 +305,17 @@ class EpisodeEnd:
     finished: bool
 
     @classmethod
-    def of(cls, one: Trajectory) -> "EpisodeEnd":
+    def of(cls, trajectory: Trajectory) -> "EpisodeEnd":
         """Return what is kept of a trajectory."""
-        return cls(one.id, one.task, one.seed, one.won, one.reward, len(one.turns), one.finished)
+        return cls(
+            trajectory.id,
+            trajectory.task,
+            trajectory.seed,
+            trajectory.won,
+            trajectory.reward,
+            len(trajectory.turns),
+            trajectory.finished,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,19 +336,22 @@ def wrong_groups(audited: AuditedRun, iteration: int, episodes: Sequence[Episode
     section = audited.run.train
     # groups without a turn are replaced by later ones: at most as many as AsynchronousRollouts lets there be
     begun = range(2 * section.iterations + 1) if section.asynchronous else [iteration - 1]
-    seeds = {seed_for(audited.run.seed, "rollout", number) for number in begun}
-    failed = Counter(one.task for one in episodes if not one.finished)
+    seeds = {Seeds(audited.run.seed).of("rollout", number) for number in begun}
+    failed = Counter(trajectory.task for trajectory in episodes if not trajectory.finished)
     given_up = {task for task, count in failed.items() if count >= QUARANTINE_ERRORS}
-    for name, times in Counter(one.id for one in episodes).items():
+    for name, times in Counter(trajectory.id for trajectory in episodes).items():
         if times > 1:
             yield name, f"{times} trajectories have this id"
-    for one in episodes:
-        task, _, rest = one.id.rpartition("#")
-        if task != one.task or rest.partition("@")[2] != str(one.seed) or one.seed not in seeds:
-            known = "" if section.asynchronous else f" (seed {min(seeds)} in this iteration)"
-            yield one.id, f"the id does not belong to task {one.task} and seed {one.seed}{known}"
-    first = [one for one in episodes if not is_replacement(one.id)]
-    for task, count in Counter(one.task for one in first).items():
+    for trajectory in episodes:
+        task, _, suffix = trajectory.id.rpartition("#")
+        if task != trajectory.task or suffix.partition("@")[2] != str(trajectory.seed) or trajectory.seed not in seeds:
+            expected = "" if section.asynchronous else f" (seed {min(seeds)} in this iteration)"
+            yield (
+                trajectory.id,
+                f"the id does not belong to task {trajectory.task} and seed {trajectory.seed}{expected}",
+            )
+    first = [trajectory for trajectory in episodes if not is_replacement(trajectory.id)]
+    for task, count in Counter(trajectory.task for trajectory in first).items():
         if count % section.group_size and task not in given_up:
             yield None, f"task {task} has {count} trajectories, expected groups of {section.group_size}"
     if len(first) != section.groups * section.group_size and not given_up:
@@ -348,13 +360,13 @@ def wrong_groups(audited: AuditedRun, iteration: int, episodes: Sequence[Episode
 
 def wrong_metrics(audited: AuditedRun, iteration: int, episodes: Sequence[EpisodeEnd]) -> OfIteration:
     """Yield metrics of the iteration that differ from those of the stored trajectories."""
-    event, ended = audited.finished[iteration], [one for one in episodes if one.finished]
+    event, ended = audited.finished[iteration], [trajectory for trajectory in episodes if trajectory.finished]
     count = max(1, len(ended))
     stored = {
         "episodes": len(episodes),
-        "success": sum(one.won for one in ended) / count,
-        "reward": sum(one.reward for one in ended) / count,
-        "turns": sum(one.turns for one in ended) / count,
+        "success": sum(trajectory.won for trajectory in ended) / count,
+        "reward": sum(trajectory.reward for trajectory in ended) / count,
+        "turns": sum(trajectory.turns for trajectory in ended) / count,
     }
     for name, value in stored.items():
         told = event.get(name)

@@ -32,12 +32,12 @@ class AuditProblem:
     """Something that is not in order."""
 
     check: str
-    place: Place
+    location: Place
     text: str
 
     def __str__(self) -> str:
         """Return place and text as one sentence."""
-        where = str(self.place)
+        where = str(self.location)
         return f"{where}: {self.text}" if where else self.text
 
 
@@ -67,9 +67,9 @@ class AuditResult:
 
     def add(self, problems: Iterable[tuple[Place, str]], *, ahead: bool = False) -> None:
         """Count problems, and keep the first ones; `ahead` puts them before those that were found earlier."""
-        found = [AuditProblem(self.name, place, text) for place, text in problems]
-        self.count += len(found)
-        self.problems = (found + self.problems if ahead else self.problems + found)[:EXAMPLES]
+        additions = [AuditProblem(self.name, where, text) for where, text in problems]
+        self.count += len(additions)
+        self.problems = (additions + self.problems if ahead else self.problems + additions)[:EXAMPLES]
 
     @property
     def state(self) -> str:
@@ -86,9 +86,13 @@ class AuditResult:
             "unit": self.unit,
             "problems": self.count,
             "examples": [
-                {"iteration": one.place.iteration, "trajectory": one.place.trajectory, "turn": one.place.turn}
-                | {"text": one.text}
-                for one in self.problems
+                {
+                    "iteration": problem.location.iteration,
+                    "trajectory": problem.location.trajectory,
+                    "turn": problem.location.turn,
+                }
+                | {"text": problem.text}
+                for problem in self.problems
             ],
             "not_done": self.not_done,
             **({"details": self.details} if self.details else {}),

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from turnwise.agents.errors import AgentError
 from turnwise.agents.models.weights import is_adapter
@@ -15,7 +14,7 @@ from turnwise.training.audit.findings import Place
 from turnwise.training.config.run import Run
 from turnwise.training.errors import TrainingError
 from turnwise.training.run_folder.checkpoint import MANIFEST, Checkpoints, verify
-from turnwise.training.run_folder.metrics import METRICS, missing_iterations, stored_events
+from turnwise.training.run_folder.metrics import METRICS, Event, missing_iterations, stored_events
 
 Problems = Iterator[tuple[Place, str]]
 
@@ -37,7 +36,7 @@ class AuditedFolder:
     run: Run
     weights: Mapping[int, Path]
     damaged: Mapping[int, str]
-    events: Sequence[Mapping[str, Any]]
+    events: Sequence[Event]
     unreadable: Sequence[str] = ()
 
     @classmethod
@@ -54,10 +53,10 @@ class AuditedFolder:
         if not (path / "run.toml").is_file():
             raise TrainingError(f"{path} is not a run folder: it has no run.toml")
         run = Run.load(path / "run.toml")
-        kept = kept_weights(path, run, further)
-        checked = {version: _damage(folder) for version, folder in kept.items()}
+        scorable = kept_weights(path, run, further)
+        checked = {version: _damage(folder) for version, folder in scorable.items()}
         damaged = {version: problem for version, problem in checked.items() if problem}
-        weights = {version: folder for version, folder in kept.items() if version not in damaged}
+        weights = {version: folder for version, folder in scorable.items() if version not in damaged}
         return cls(path, run, weights, damaged, *stored_events(path / METRICS))
 
     @property
@@ -80,12 +79,12 @@ def kept_weights(folder: Path, run: Run, further: Sequence[Path] = ()) -> dict[i
     Raises:
         TrainingError: one of the further folders holds no checkpoint.
     """
-    found: dict[int, Path] = {}
+    folders: dict[int, Path] = {}
     base = Path(run.policy.model).expanduser()
     if run.policy.model and not run.imitation.episodes and _holds_model(base):
-        found[0] = base
+        folders[0] = base
     for parent in (folder / "reference", folder / "checkpoints"):
-        found |= _checkpoints(parent)
+        folders |= _checkpoints(parent)
     for path in further:
         own = {_version(path): path} if _holds_model(path) else _checkpoints(path)
         own = own or _checkpoints(path / "checkpoints")
@@ -93,8 +92,8 @@ def kept_weights(folder: Path, run: Run, further: Sequence[Path] = ()) -> dict[i
             raise TrainingError(
                 f"{path} holds no checkpoint: it has neither config.json nor folders named by iteration"
             )
-        found |= own
-    return found
+        folders |= own
+    return folders
 
 
 def _holds_model(folder: Path) -> bool:
@@ -102,8 +101,8 @@ def _holds_model(folder: Path) -> bool:
 
 
 def _checkpoints(parent: Path) -> dict[int, Path]:
-    kept = Checkpoints(parent)
-    return {step: kept.path(step) for step in kept.steps()}
+    checkpoints = Checkpoints(parent)
+    return {step: checkpoints.path(step) for step in checkpoints.steps()}
 
 
 def _version(folder: Path) -> int:
@@ -137,27 +136,27 @@ def wrong_checkpoints(audited: AuditedFolder) -> Problems:
 
 def wrong_evaluations(audited: AuditedFolder) -> Problems:
     """Yield evaluations that are not of the run's panel, or whose rate is not the one in the metrics."""
-    told = {int(one["iteration"]): one for one in audited.events if one.get("phase") == "evaluation"}
+    told = {int(entry["iteration"]): entry for entry in audited.events if entry.get("phase") == "evaluation"}
     panel_file = audited.path / "panel.json"
     for file in audited.evaluations:
-        place = Place(iteration=int(file.stem))
+        where = Place(iteration=int(file.stem))
         try:
             panel, result = Panel.load(panel_file), EvaluationResult.load(file)
         except (AgentError, OSError) as error:
-            yield place, str(error)
+            yield where, str(error)
             continue
         rows = [row.task for row in result.rows]
         if sorted(rows) != sorted(result.panel.tasks):
             yield (
-                place,
+                where,
                 f"{file.name} has {len(rows)} episodes, which are not those of its {len(result.panel.tasks)} tasks",
             )
         if not set(rows) <= set(panel.tasks) or result.panel.kwargs != panel.kwargs:
-            yield place, f"{file.name} was played on other tasks than those of panel.json"
+            yield where, f"{file.name} was played on other tasks than those of panel.json"
         success = result.summary().success.value
         event = told.get(int(file.stem))
         if event is not None and event.get("success") != success:
-            yield place, f"metrics.jsonl says success {event.get('success')}, {file.name} says {success}"
+            yield where, f"metrics.jsonl says success {event.get('success')}, {file.name} says {success}"
     yield from _copies(audited)
 
 
@@ -165,15 +164,17 @@ def wrong_metrics_file(audited: AuditedFolder) -> Problems:
     """Yield what of the metrics cannot be read, and the iterations and evaluations that they lack or have twice."""
     for sentence in audited.unreadable:
         yield Place(), sentence
-    kept = audited.path / "checkpoints"
-    told = Counter(one.get("iteration") for one in audited.events if one.get("phase") == "train")
-    reached = max([*Checkpoints(kept).steps(), *(number for number in told if isinstance(number, int))], default=0)
+    checkpoints = audited.path / "checkpoints"
+    told = Counter(entry.get("iteration") for entry in audited.events if entry.get("phase") == "train")
+    reached = max(
+        [*Checkpoints(checkpoints).steps(), *(number for number in told if isinstance(number, int))], default=0
+    )
     if lost := missing_iterations(audited.events, reached):
         yield Place(iteration=lost[0]), f"{METRICS} lacks {len(lost)} of the {reached} finished iterations"
     for number, times in told.items():
         if times > 1 and isinstance(number, int):
             yield Place(iteration=number), f"{METRICS} has iteration {number} {times} times"
-    evaluated = {one.get("iteration") for one in audited.events if one.get("phase") == "evaluation"}
+    evaluated = {entry.get("iteration") for entry in audited.events if entry.get("phase") == "evaluation"}
     for file in audited.evaluations:
         if int(file.stem) not in evaluated:
             yield Place(iteration=int(file.stem)), f"{METRICS} lacks the evaluation {file.name}"

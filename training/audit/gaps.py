@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.training.audit.findings import Place
 from turnwise.training.batch.batch import Batch, pack
-from turnwise.training.learner.logprobs import Scores
+from turnwise.training.batch.scores import Scores
 
 SINGLE = 30.0
 """How much larger the gap of a single token may be than the mean."""
@@ -89,53 +89,53 @@ class GapMeter:
             chunk: trajectories.
             score: recomputes the log-probabilities of a batch.
         """
-        kept = [one for one in chunk if one.finished and len(one.turns)]
-        batch = pack([Group(one.task, (one,)) for one in kept])
+        trajectories = [member for member in chunk if member.finished and len(member.turns)]
+        batch = pack([Group(member.task, (member,)) for member in trajectories])
         recomputed = score(batch).logprobs[batch.mask]
         difference = batch.old[batch.mask] - recomputed
         gaps = np.maximum(np.maximum(-difference, difference + math.log(self.top_p)), 0.0)
         gaps = np.where(np.isfinite(difference), gaps, np.inf)
-        turns = [(one, number) for one in kept for number in range(len(one.turns))]
+        turns = [(member, number) for member in trajectories for number in range(len(member.turns))]
         of_turn, sampled_by = batch.turn[batch.mask], batch.version[batch.mask]
         for first, last in _runs(of_turn):
             trajectory, number = turns[int(of_turn[first])]
-            place = Place(iteration, trajectory.id, number)
+            where = Place(iteration, trajectory.id, number)
             offset = len(trajectory.turns[number].response) - last  # from an index here to one in the response
             for start, end in _runs(sampled_by[first:last]):
                 if sampled_by[first + start] == version:
                     at = first + start
-                    yield from self._turn(place, version, gaps[at : first + end], at + offset)
+                    yield from self._turn(where, version, gaps[at : first + end], at + offset)
 
-    def _turn(self, place: Place, version: int, gaps: NDArray[np.float64], offset: int) -> Iterator[tuple[Place, str]]:
+    def _turn(self, where: Place, version: int, gaps: NDArray[np.float64], offset: int) -> Iterator[tuple[Place, str]]:
         """Add the gaps of one turn."""
         self.whole.add(gaps)
         self.by_version.setdefault(version, GapStatistics()).add(gaps)
-        self.by_turn.setdefault(_octave(place.turn or 0), GapStatistics()).add(gaps)
+        self.by_turn.setdefault(_octave(where.turn or 0), GapStatistics()).add(gaps)
         positions = np.arange(offset, offset + len(gaps))
         for key in range(_octave(offset), _octave(offset + len(gaps) - 1) + 1):
             inside = (positions >= 2**key - 1) & (positions <= 2 ** (key + 1) - 2)
             self.by_position.setdefault(key, GapStatistics()).add(gaps[inside])
         at = int(np.argmax(gaps))
         if gaps[at] > self.worst[0]:
-            self.worst = (float(gaps[at]), place)
+            self.worst = (float(gaps[at]), where)
         if gaps.mean() > self.bound:
-            self._suspect.setdefault(version, (place, float(gaps.mean())))
+            self._suspect.setdefault(version, (where, float(gaps.mean())))
         if gaps[at] > SINGLE * self.bound:
             yield (
-                place,
+                where,
                 f"the recomputed log-probability of token {at + offset} differs by {gaps[at]:.3g} nats, more than "
                 f"{SINGLE * self.bound:g}",
             )
 
     def means(self) -> Iterator[tuple[Place, str]]:
         """Yield the versions whose mean gap is too large, each with the first turn that is above the bound."""
-        for version, found in sorted(self.by_version.items()):
-            if found.mean > self.bound:
-                place, mean = self._suspect[version]
+        for version, gaps in sorted(self.by_version.items()):
+            if gaps.mean > self.bound:
+                where, mean = self._suspect[version]
                 yield (
-                    place,
-                    f"the log-probabilities of version {version} differ by {found.mean:.3g} nats on average over "
-                    f"{found.tokens:,} tokens, more than {self.bound:g}; in this turn, the first above, by {mean:.3g}",
+                    where,
+                    f"the log-probabilities of version {version} differ by {gaps.mean:.3g} nats on average over "
+                    f"{gaps.tokens:,} tokens, more than {self.bound:g}; in this turn, the first above, by {mean:.3g}",
                 )
 
     def as_json(self) -> dict[str, Any]:
@@ -145,9 +145,9 @@ class GapMeter:
             "bound": self.bound,
             **self.whole.as_json(),
             "worst": None if worst is None else {"gap": _finite(self.worst[0]), "place": str(worst)},
-            "by_version": {str(key): one.as_json() for key, one in sorted(self.by_version.items())},
-            "by_position": {octave_name(key): one.as_json() for key, one in sorted(self.by_position.items())},
-            "by_turn": {octave_name(key): one.as_json() for key, one in sorted(self.by_turn.items())},
+            "by_version": {str(key): gaps.as_json() for key, gaps in sorted(self.by_version.items())},
+            "by_position": {octave_name(key): gaps.as_json() for key, gaps in sorted(self.by_position.items())},
+            "by_turn": {octave_name(key): gaps.as_json() for key, gaps in sorted(self.by_turn.items())},
         }
 
 

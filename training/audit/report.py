@@ -25,10 +25,10 @@ from turnwise.training.audit.findings import AuditResult, Place
 from turnwise.training.audit.folder import FOLDER_CHECKS, AuditedFolder
 from turnwise.training.audit.gaps import BOUNDS, GapMeter
 from turnwise.training.audit.scoring import VersionScorer
+from turnwise.training.config.agents import agent_maker
 from turnwise.training.config.run import Run
 from turnwise.training.errors import TrainingError
 from turnwise.training.learner.policy import device_of
-from turnwise.training.setup import agent_maker
 
 OnProgress = Callable[[str, int], None]
 """Receives what is read ("iteration 3 of 10"), and the number of turns so far."""
@@ -76,7 +76,7 @@ class AuditReport:
     @property
     def passed(self) -> bool:
         """Whether no check failed."""
-        return not any(one.count for one in self.checks)
+        return not any(check.count for check in self.checks)
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as JSON can hold it."""
@@ -84,7 +84,7 @@ class AuditReport:
             "run": str(self.folder),
             "passed": self.passed,
             "counts": dict(self.counts),
-            "checks": [one.as_json() for one in self.checks],
+            "checks": [check.as_json() for check in self.checks],
             "notes": self.notes,
         }
 
@@ -142,14 +142,14 @@ class _Audit:
         return self.result
 
     def _trajectory_files(self) -> list[tuple[int, Path]]:
-        folder, wanted = self.files.path, self.options.iteration
-        found = iteration_files(folder / "trajectories")
-        if wanted is not None and wanted not in found:
-            have = f"it has {min(found)} to {max(found)}" if found else "it has none"
-            raise TrainingError(f"{folder} holds no trajectories of iteration {wanted}; {have}")
-        return sorted(one for one in found.items() if wanted in (None, one[0]))
+        folder, iteration = self.files.path, self.options.iteration
+        files = iteration_files(folder / "trajectories")
+        if iteration is not None and iteration not in files:
+            have = f"it has {min(files)} to {max(files)}" if files else "it has none"
+            raise TrainingError(f"{folder} holds no trajectories of iteration {iteration}; {have}")
+        return sorted(entry for entry in files.items() if iteration in (None, entry[0]))
 
-    def _iteration(self, iteration: int, file: Path, what: str) -> None:
+    def _iteration(self, iteration: int, file: Path, label: str) -> None:
         """Check the trajectories of one iteration."""
         ends: list[EpisodeEnd] = []
         if self.options.scores:
@@ -160,19 +160,19 @@ class _Audit:
             self._check(iteration, trajectory)
             if self.options.scores:
                 self.gaps.add(self.scorer.add(trajectory))
-            self.on_progress(what, self.result.counts["turns"])
+            self.on_progress(label, self.result.counts["turns"])
         self.gaps.add(self.scorer.flush())
         if self.options.scores:
             self._score_again(iteration, file)
-        if any(problem.place.iteration == iteration for problem in self.readable.problems):
+        if any(problem.location.iteration == iteration for problem in self.readable.problems):
             return  # an incomplete iteration
         if iteration not in self.audited.finished:
             self.result.notes.append(f"iteration {iteration} is not finished: its groups are not checked")
         elif not self.options.limit:
             for check, result in self.of_iterations:
                 result.checked += 1
-                found = check.find(self.audited, iteration, ends)
-                result.add((Place(iteration, name), text) for name, text in found)
+                problems = check.find(self.audited, iteration, ends)
+                result.add((Place(iteration, name), text) for name, text in problems)
 
     def _score_again(self, iteration: int, file: Path) -> None:
         """Score the tokens of an iteration that were sampled by other weights than those that scored it first."""
@@ -192,14 +192,14 @@ class _Audit:
                 yield from islice(read_trajectories(file), self.options.limit or None)
             except StoreError as error:
                 self.readable.add([(Place(int(file.name.partition(".")[0])), str(error))])
-        self.result.notes.extend(str(one.message) for one in caught if issubclass(one.category, TornLine))
+        self.result.notes.extend(str(warning.message) for warning in caught if issubclass(warning.category, TornLine))
 
     def _check(self, iteration: int, trajectory: Trajectory) -> None:
         for check, result in self.of_trajectories:
             if not check.possible(self.audited):
                 result.checked += len(trajectory.turns)
-                found = check.find(self.audited, iteration, trajectory)
-                result.add((Place(iteration, trajectory.id, turn), text) for turn, text in found)
+                problems = check.find(self.audited, iteration, trajectory)
+                result.add((Place(iteration, trajectory.id, turn), text) for turn, text in problems)
 
     def _count(self, trajectory: Trajectory) -> None:
         """Count a trajectory, its answers and how they ended."""
@@ -233,8 +233,8 @@ class _Audit:
                 )
             )
         if not files and not gone:
-            kept = "the run was told to store none" if not self.files.run.trajectory_format else "there are none yet"
-            self.result.notes.append(f"no trajectories: {kept}")
+            reason = "the run was told to store none" if not self.files.run.trajectory_format else "there are none yet"
+            self.result.notes.append(f"no trajectories: {reason}")
         if self.options.limit:
             self.result.notes.append(f"at most {self.options.limit} trajectories of each iteration were read")
         meter, missing = self.scorer.meter, sorted(self.scorer.missing)
@@ -254,13 +254,13 @@ def ranges(numbers: Iterable[int]) -> str:
     >>> ranges([0, 1, 2, 5, 7, 8])
     '0 to 2, 5, 7 to 8'
     """
-    found: list[list[int]] = []
+    spans: list[list[int]] = []
     for number in numbers:
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
         else:
-            found.append([number, number])
-    return ", ".join(str(low) if low == high else f"{low} to {high}" for low, high in found)
+            spans.append([number, number])
+    return ", ".join(str(low) if low == high else f"{low} to {high}" for low, high in spans)
 
 
 def _audited(files: AuditedFolder) -> AuditedRun:
@@ -270,10 +270,10 @@ def _audited(files: AuditedFolder) -> AuditedRun:
     table = read_toml(files.path / "run.toml")
     return AuditedRun(
         run=files.run,
-        agent=agent_maker(files.run)(tokenizer),
+        agent=agent_maker(files.run.agent, files.run.env)(tokenizer),
         tokenizer=tokenizer,
         vocabulary=0 if newest is None else int(model_config(newest)["vocab_size"]),
         ends=frozenset() if newest is None else frozenset(end_tokens_of(newest, tokenizer)),
-        finished={int(one["iteration"]): one for one in files.events if one.get("phase") == "train"},
+        finished={int(event["iteration"]): event for event in files.events if event.get("phase") == "train"},
         stores_finish="sampler" in table,
     )

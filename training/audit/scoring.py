@@ -10,8 +10,9 @@ from turnwise.agents.trajectory import Trajectory
 from turnwise.training.audit.findings import Place
 from turnwise.training.audit.gaps import GapMeter
 from turnwise.training.batch.batch import Batch
+from turnwise.training.batch.scores import Scores
 from turnwise.training.config.run import Run
-from turnwise.training.learner.logprobs import Scores, TokenScorer
+from turnwise.training.learner.logprobs import TokenScorer
 from turnwise.training.learner.threads import use_threads
 
 CHUNK = 65536
@@ -53,7 +54,9 @@ class VersionScorer:
         """
         if version is None:
             oldest = iteration - 1 - self.run.train.oldest
-            version = next((one for one in range(iteration - 1, oldest - 1, -1) if one in self.weights), -1)
+            version = next(
+                (candidate for candidate in range(iteration - 1, oldest - 1, -1) if candidate in self.weights), -1
+            )
             self._seen = set()
         self._iteration, self._version, self._scorer = iteration, version, None
         gc.collect()

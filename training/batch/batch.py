@@ -153,18 +153,18 @@ def pack(groups: Sequence[Group], advantages: Advantages | None = None, *, merge
         ValueError: the advantages are of other turns as well, or a turn has another number of log-probabilities than
             of tokens.
     """
-    kept = [trajectory for group in groups for trajectory in group.finished]
-    turns = [(trajectory.id, number) for trajectory in kept for number in range(len(trajectory.turns))]
+    finished = [trajectory for group in groups for trajectory in group.finished]
+    turns = [(trajectory.id, number) for trajectory in finished for number in range(len(trajectory.turns))]
     if advantages is None:
         values, keep = np.ones(len(turns)), np.ones(len(turns), dtype=bool)
     else:
         if len(advantages) != len(turns):
             raise ValueError(f"expected advantages of the {len(turns)} turns of these groups, got {len(advantages)}")
-        found = advantages.aligned([name for name, _ in turns], [number for _, number in turns])
-        values, keep = np.asarray(found.values * found.weight, dtype=np.float64), found.keep
+        aligned = advantages.aligned([name for name, _ in turns], [number for _, number in turns])
+        values, keep = np.asarray(aligned.values * aligned.weight, dtype=np.float64), aligned.keep
     rows: list[_Sequence] = []
     first = 0
-    for index, trajectory in enumerate(kept):
+    for index, trajectory in enumerate(finished):
         rows.extend(sequences(trajectory, index, first, merge=merge))
         first += len(trajectory.turns)
     return _lay_out(rows, values, keep, tuple(turns))

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from turnwise.agents.trajectory import Group
 from turnwise.credit.tokens import TokenTransform, transform
 from turnwise.training.batch.batch import Batch
+from turnwise.training.batch.scores import Scores
 from turnwise.training.config.sections import Choice, chosen
 from turnwise.training.errors import ConfigError
-from turnwise.training.learner.logprobs import Scores
 
 Decode = Callable[[list[int]], str]
 Array = NDArray[Any]
@@ -55,11 +55,11 @@ class AppliedTransform:
         name, options = chosen(choice, KEY)
         if not name:
             return None
-        found = transform(name)
-        missing = [array for array in found.needs if array not in AVAILABLE]
+        chosen_transform = transform(name)
+        missing = [array for array in chosen_transform.needs if array not in AVAILABLE]
         if missing:
             raise ConfigError(f"{KEY} {name!r} needs {missing[0]!r}, which a run does not have")
-        phrases = _phrases(name, options.pop("planning", None)) if "planning" in found.needs else ()
+        phrases = _phrases(name, options.pop("planning", None)) if "planning" in chosen_transform.needs else ()
         return cls(transform(name, **options), phrases)
 
     @property
@@ -97,12 +97,12 @@ class AppliedTransform:
             "planning": planning,
         }
         takes = self.transform.takes
-        passed = {name: layout.gather(one) for name, one in arrays.items() if name in takes and one is not None}
+        passed = {name: layout.gather(array) for name, array in arrays.items() if name in takes and array is not None}
         if "group" in takes:
-            group = np.array([number for number, one in enumerate(groups) for _ in one.finished], dtype=np.int64)
+            group = np.array([number for number, array in enumerate(groups) for _ in array.finished], dtype=np.int64)
             passed["group"] = group[layout.trajectory]
-        found = self.transform(layout.gather(batch.advantages), layout.mask, **passed)
-        values, keep = layout.scatter(found.values), layout.scatter(found.keep) & batch.mask
+        transformed = self.transform(layout.gather(batch.advantages), layout.mask, **passed)
+        values, keep = layout.scatter(transformed.values), layout.scatter(transformed.keep) & batch.mask
         tokens = max(1, int(batch.mask.sum()))
         stats = {
             "transform_changed": float((values != batch.advantages)[batch.mask].sum() / tokens),
@@ -120,7 +120,7 @@ class TokenLayout:
 
     Attributes:
         rows, columns: int64 [M], the position of each token in the batch.
-        row, place: int64 [M], its position in this arrangement.
+        row, position: int64 [M], its position in this arrangement.
         trajectory: int64 [S], the batch's trajectory number of each row.
         mask: bool [S, W], true where there is a token.
         shape: B and L.
@@ -129,7 +129,7 @@ class TokenLayout:
     rows: NDArray[np.int64]
     columns: NDArray[np.int64]
     row: NDArray[np.int64]
-    place: NDArray[np.int64]
+    position: NDArray[np.int64]
     trajectory: NDArray[np.int64]
     mask: NDArray[np.bool_]
     shape: tuple[int, ...]
@@ -141,20 +141,20 @@ class TokenLayout:
         order = np.argsort(batch.turn[rows, columns], kind="stable")  # turns are numbered trajectory by trajectory
         rows, columns = rows[order], columns[order]
         trajectory, row, count = np.unique(batch.trajectory[rows], return_inverse=True, return_counts=True)
-        place = np.arange(len(rows)) - (np.cumsum(count) - count)[row]
+        position = np.arange(len(rows)) - (np.cumsum(count) - count)[row]
         mask = np.arange(int(count.max()) if len(count) else 0) < count[:, None]
-        return cls(rows, columns, row, place, trajectory, mask, batch.mask.shape)
+        return cls(rows, columns, row, position, trajectory, mask, batch.mask.shape)
 
     def gather(self, array: Array) -> Array:
         """Return the tokens of an array [B, L] as [S, W]; zero where there is no token."""
         out = np.zeros(self.mask.shape, dtype=array.dtype)
-        out[self.row, self.place] = array[self.rows, self.columns]
+        out[self.row, self.position] = array[self.rows, self.columns]
         return out
 
     def scatter(self, array: Array) -> Array:
         """Return the tokens of an array [S, W] as [B, L]; zero elsewhere."""
         out = np.zeros(self.shape, dtype=array.dtype)
-        out[self.rows, self.columns] = array[self.row, self.place]
+        out[self.rows, self.columns] = array[self.row, self.position]
         return out
 
 
@@ -169,7 +169,7 @@ def planning_tokens(batch: Batch, phrases: Sequence[str], decode: Decode) -> NDA
         decode: returns the text of token ids.
     """
     patterns = [re.compile(re.escape(phrase), re.IGNORECASE) for phrase in phrases]
-    found = np.zeros(batch.mask.shape, dtype=np.bool_)
+    planning = np.zeros(batch.mask.shape, dtype=np.bool_)
     rows, columns = np.nonzero(batch.mask)
     turn = batch.turn[rows, columns]
     order = np.argsort(turn, kind="stable")
@@ -180,8 +180,8 @@ def planning_tokens(batch: Batch, phrases: Sequence[str], decode: Decode) -> NDA
             ends = np.array(_ends(ids, decode))
             starts = np.concatenate([[0], ends[:-1]])
             hit = np.any([(starts < end) & (ends > start) for start, end in spans], axis=0)
-            found[rows[part], columns[part]] = hit
-    return found
+            planning[rows[part], columns[part]] = hit
+    return planning
 
 
 def _ends(ids: list[int], decode: Decode) -> list[int]:
@@ -194,10 +194,10 @@ def _ends(ids: list[int], decode: Decode) -> list[int]:
 
 def _phrases(name: str, phrases: object) -> tuple[str, ...]:
     """Return the planning phrases of a run's file, checked."""
-    wanted = f'{KEY} {name!r} needs `planning`, a list of phrases such as ["first", "let me check"]'
+    requirement = f'{KEY} {name!r} needs `planning`, a list of phrases such as ["first", "let me check"]'
     if not isinstance(phrases, list | tuple) or not phrases:
-        raise ConfigError(f"{wanted}; got {phrases!r}")
+        raise ConfigError(f"{requirement}; got {phrases!r}")
     for phrase in phrases:
         if not isinstance(phrase, str) or not phrase.strip():
-            raise ConfigError(f"{wanted}; {phrase!r} is not a phrase")
+            raise ConfigError(f"{requirement}; {phrase!r} is not a phrase")
     return tuple(phrases)

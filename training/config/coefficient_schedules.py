@@ -69,15 +69,15 @@ class CoefficientSchedule:
         """Return the coefficients of the first iteration: "kl" and "entropy"."""
         return {"kl": self.section.kl.coefficient, "entropy": self.section.entropy.coefficient}
 
-    def after(self, now: Mapping[str, float], stats: Mapping[str, float], episodes: int) -> dict[str, float]:
+    def after(self, coefficients: Mapping[str, float], stats: Mapping[str, float], episodes: int) -> dict[str, float]:
         """Return the coefficients of the next iteration.
 
         Args:
-            now: those of the last iteration.
+            coefficients: those of the last iteration.
             stats: of its update; a coefficient whose statistic is missing stays.
             episodes: number of episodes in it.
         """
-        kl, entropy, section = now["kl"], now["entropy"], self.section
+        kl, entropy, section = coefficients["kl"], coefficients["entropy"], self.section
         if kl and section.kl.target and "kl" in stats:
             kl = adaptive_kl(kl, stats["kl"], target=section.kl.target, horizon=section.kl.horizon, episodes=episodes)
         if section.entropy.target and "entropy" in stats:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from turnwise.training.config.toml import Table
 from turnwise.training.errors import ConfigError
 
 RENAMED: dict[str, str] = {
@@ -56,7 +57,7 @@ SHORT: dict[str, str] = {
 """Tables that a plain value abbreviates, and the key that it stands for."""
 
 
-def with_new_names(table: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+def with_new_names(table: Mapping[str, object]) -> tuple[Table, dict[str, str]]:
     """Return a copy of the tables of a run with today's keys, and the old keys in it with what they are called now.
 
     Args:
@@ -91,7 +92,7 @@ def new_name(keys: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     return list(keys), {}
 
 
-def put(table: dict[str, Any], keys: Sequence[str], value: object, problem: str, *, replace: bool = True) -> None:
+def put(table: Table, keys: Sequence[str], value: object, problem: str, *, replace: bool = True) -> None:
     """Set a key in nested tables; a value that abbreviates a table on the way becomes that table.
 
     Args:
@@ -120,5 +121,5 @@ def put(table: dict[str, Any], keys: Sequence[str], value: object, problem: str,
     table[last] = value
 
 
-def _copy(table: Mapping[str, Any]) -> dict[str, Any]:
+def _copy(table: Mapping[str, object]) -> Table:
     return {key: _copy(value) if isinstance(value, Mapping) else value for key, value in table.items()}

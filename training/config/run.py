@@ -2,7 +2,7 @@
 
 The sections are in `turnwise.training.config.sections`; docs/config.md is rendered from them. An unknown key is an
 error that suggests the nearest one. A key that is set and has no effect in the run is an error too:
-`turnwise.training.config.effects` declares when each key matters.
+`turnwise.training.preflight.effects` declares when each key matters.
 """
 
 import tomllib
@@ -31,7 +31,7 @@ from turnwise.training.config.sections import (
     Section,
     TrainSection,
 )
-from turnwise.training.config.toml import literal, render
+from turnwise.training.config.toml import Table, literal, render
 from turnwise.training.errors import ConfigError
 
 MOST_PROBLEMS = 5
@@ -77,26 +77,34 @@ class Run(Section):
     checkpoints: CheckpointsSection = Field(default_factory=CheckpointsSection, description="What is kept of the run.")
     evaluation: EvaluationSection = Field(default_factory=EvaluationSection, description="The evaluation.")
 
-    @model_validator(mode="after")
-    def _objective_of_stale_turns(self) -> Self:
-        """Use the decoupled objective for asynchronous rollouts, unless the objective is given."""
-        given = self.objective.model_fields_set
-        if self.train.asynchronous and not given & {"name", "old_logprobs"}:
-            values = {**dict(self.objective), "name": "decoupled", "old_logprobs": "recomputed"}
-            # it is a default: still not set, so that an arm of an ablation may choose another one
-            self.__dict__["objective"] = ObjectiveSection.model_construct(_fields_set=given, **values)
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _objective_of_stale_turns(cls, table: object) -> object:
+        """Use the decoupled objective for asynchronous rollouts, unless the objective is chosen."""
+        if not isinstance(table, dict):
+            return table
+        try:
+            train = TrainSection.model_validate(table.get("train", {}))
+            objective = ObjectiveSection.model_validate(table.get("objective", {}))
+        except ValidationError:  # the sections' own validation says so
+            return table
+        if not train.asynchronous or objective.model_fields_set & {"name", "old_logprobs"}:
+            return table
+        values = {**dict(objective), "name": "decoupled", "old_logprobs": "recomputed"}
+        # it is a default: still not set, so that an arm of an ablation may choose another one
+        section = ObjectiveSection.model_construct(_fields_set=objective.model_fields_set, **values)
+        return {**table, "objective": section}
 
     @property
     def folder(self) -> Path:
         """The output folder."""
         return Path(self.output).expanduser() if self.output else Path("runs") / self.name
 
-    def evaluation_kwargs(self) -> dict[str, Any]:
+    def evaluation_kwargs(self) -> Table:
         """Return the arguments of the environment in evaluation: env.kwargs, updated with evaluation.env."""
         return {**self.env.kwargs, **self.evaluation.env}
 
-    def demonstration_kwargs(self) -> dict[str, Any]:
+    def demonstration_kwargs(self) -> Table:
         """Return the arguments of the environment in demonstrations: env.kwargs, updated with imitation.env."""
         return {**self.env.kwargs, **self.imitation.env}
 
@@ -119,7 +127,7 @@ class Run(Section):
         return cls.parse(table, overrides, source=str(path))
 
     @classmethod
-    def parse(cls, table: dict[str, Any], overrides: Sequence[str] = (), *, source: str = "the run") -> Self:
+    def parse(cls, table: Table, overrides: Sequence[str] = (), *, source: str = "the run") -> Self:
         """Read a run from nested tables, as `load` does from a file.
 
         Args:
@@ -150,7 +158,7 @@ class Run(Section):
         return "".join(render(self.model_dump()))
 
 
-def _override(table: dict[str, Any], override: str) -> dict[str, str]:
+def _override(table: Table, override: str) -> dict[str, str]:
     """Set one "a.b=value" in the nested tables; return the old key in it with what it is called now."""
     name, equals, text = override.partition("=")
     keys = name.strip().split(".")
@@ -161,7 +169,7 @@ def _override(table: dict[str, Any], override: str) -> dict[str, str]:
     return renamed
 
 
-def parse_value(text: str) -> Any:
+def parse_value(text: str) -> object:
     """Return the value of a `key=value` word on the command line: a TOML value, or the text itself.
 
     >>> parse_value("1e-3"), parse_value("[1, 2]"), parse_value("tiny")

@@ -1,16 +1,17 @@
 """The sections of a run's configuration: every key with its default, its bounds, and one line of documentation."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from turnwise.training.config.toml import Table
 from turnwise.training.errors import ConfigError
 
-Choice = str | dict[str, Any]
+Choice = str | Table
 """Something by name: "gigpo", or a table with the name and its options: {name = "window", history = 2}."""
 
 
-def chosen(choice: Choice, key: str) -> tuple[str, dict[str, Any]]:
+def chosen(choice: Choice, key: str) -> tuple[str, Table]:
     """Return the name and the options of a choice.
 
     >>> chosen({"name": "window", "history": 2}, "agent.prompt")
@@ -39,7 +40,7 @@ class Section(BaseModel):
 
     @field_validator("*")
     @classmethod
-    def _no_nul(cls, value: Any) -> Any:
+    def _no_nul(cls, value: object) -> object:
         """Refuse NUL, which no path and no line of text can hold."""
         if isinstance(value, str) and "\0" in value:
             raise ValueError("the text must not contain NUL")
@@ -64,7 +65,7 @@ class EnvSection(Section):
     """The environment that the policy is trained in."""
 
     id: str = Field(default="turnwise/Household-v0", description="Gymnasium id of the environment.")
-    kwargs: dict[str, Any] = Field(default={}, description="Arguments of the environment.")
+    kwargs: Table = Field(default={}, description="Arguments of the environment.")
     deadline: float = Field(
         default=0.0,
         ge=0,
@@ -111,7 +112,7 @@ class AgentSection(Section):
     stop: list[str] = Field(
         default=[], description='Stop strings; the answer includes the one that ended it. ["\\n"] for base models.'
     )
-    chat: bool | dict[str, Any] = Field(
+    chat: bool | Table = Field(
         default=True,
         description="Use the tokenizer's chat template, if it has one; or a table of the template's arguments, such as "
         '{enable_thinking = false, keep_history = true}. date = "2026-01-31" is what a template takes for today; a run '
@@ -144,7 +145,7 @@ class PolicySection(Section):
     recompute_activations: bool = Field(
         default=False, description="Recompute activations in the backward pass: less memory, a third more time."
     )
-    lora: dict[str, Any] = Field(
+    lora: Table = Field(
         default={}, description="Train a LoRA adapter only, such as {rank = 16, alpha = 32}; empty: all weights."
     )
     new: NewModelSection = Field(default_factory=NewModelSection, description="Sizes of a new model.")
@@ -163,7 +164,7 @@ class SamplerSection(Section):
     kv_cache_gib: float = Field(
         default=0.0, ge=0, description="Memory of the KV cache in GiB; 0: chosen by the engine."
     )
-    options: dict[str, Any] = Field(default={}, description="Options of the engine.")
+    options: Table = Field(default={}, description="Options of the engine.")
     gap_limit: float = Field(
         default=0.1,
         ge=0,
@@ -209,7 +210,7 @@ class ImitationSection(Section):
         description='Who demonstrates: "expert", a demonstrator of the environment, a sampler such as '
         '"openai:MODEL@URL", or a file of trajectories or conversations.',
     )
-    env: dict[str, Any] = Field(
+    env: Table = Field(
         default={},
         description="Arguments of the environment that differ in demonstrations, so that others than their tasks are "
         "practised, such as {catalogue_seed = 1000}.",
@@ -247,7 +248,7 @@ class CreditSection(Section):
         description="What makes two turns comparable: the environment's state key, the observation's text, or all the "
         "states of the episode so far.",
     )
-    options: dict[str, Any] = Field(default={}, description="Options of the credit rule.")
+    options: Table = Field(default={}, description="Options of the credit rule.")
     token_transform: Choice = Field(
         default="",
         description="A transform of token advantages, with its options; see `turnwise list transforms`. Empty: none.",
@@ -306,7 +307,7 @@ class ObjectiveSection(Section):
         description="The objective; see `turnwise list objectives`. With train.staleness or train.spare_groups, "
         '`decoupled` with old_logprobs = "recomputed" is the default.',
     )
-    options: dict[str, Any] = Field(default={}, description="Options of the objective, such as clip_low, clip_high.")
+    options: Table = Field(default={}, description="Options of the objective, such as clip_low, clip_high.")
     sequence: Literal["trajectory", "turn"] = Field(
         default="trajectory", description="What counts as a sequence in sequence-level objectives and corrections."
     )
@@ -426,7 +427,7 @@ class EvaluationSection(Section):
     episodes_during_training: int = Field(
         default=0, ge=0, description="Tasks of an evaluation during training; 0: the whole panel."
     )
-    env: dict[str, Any] = Field(
+    env: Table = Field(
         default={}, description='Arguments of the environment that differ in evaluation, such as {split = "held_out"}.'
     )
     temperature: float = Field(default=1.0, ge=0, description="Sampling temperature; 0: greedy.")

@@ -8,8 +8,11 @@ from typing import Any
 
 from turnwise.tools.visible_text import encodable
 
+Table = dict[str, Any]
+"""Nested tables with string keys and TOML values."""
 
-def render(table: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[str]:
+
+def render(table: Table, path: tuple[str, ...] = ()) -> Iterator[str]:
     """Yield the lines of a table as TOML: its own keys first, then its tables.
 
     Args:
@@ -31,7 +34,7 @@ def _key(name: str) -> str:
     return name if plain else literal(name)
 
 
-def literal(value: Any) -> str:
+def literal(value: object) -> str:
     """Return a value in TOML syntax; a table is written in one line.
 
     Args:

@@ -167,7 +167,7 @@ def _step(
     learner: Learner, batch: Batch, optimizer: torch.optim.Optimizer, micro_tokens: int, grad_clip: float
 ) -> float:
     """Do one optimizer step unless it is not finite; return the mean loss per answer token."""
-    said = max(1, int((batch.mask & (batch.turn >= 0)).sum()))
+    answer_tokens = max(1, int((batch.mask & (batch.turn >= 0)).sum()))
     total = learner.scorer.within_memory(partial(_accumulate, learner, batch), batch.lengths, micro_tokens)
     trained = [p for p in learner.model.parameters() if p.requires_grad]
     norm = clip_gradient(trained, grad_clip)
@@ -175,7 +175,7 @@ def _step(
     if finite:
         optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    return total / said if finite else float("nan")
+    return total / answer_tokens if finite else float("nan")
 
 
 def _accumulate(learner: Learner, batch: Batch, micro_tokens: int) -> float:

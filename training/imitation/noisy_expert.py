@@ -69,7 +69,7 @@ class NoisyDemonstrator(SamplerWrapper):
         self.mistakes.add((request.episode, request.turn))
         return replace(completion, text=self._parser.write(action))
 
-    def _mistake(self, request: Request, said: str) -> str | None:
+    def _mistake(self, request: Request, answer: str) -> str | None:
         """Return the mistake that replaces the given answer; None for no mistake."""
         dice = random.Random(f"noise/{request.seed}/{request.turn}")
         admissible = request.view.admissible or ()
@@ -83,7 +83,7 @@ class NoisyDemonstrator(SamplerWrapper):
             return None
         seen = self._seen.setdefault(request.episode, [])
         seen.append(request.view.observation)
-        action = self._parser.read(said).action
+        action = self._parser.read(answer).action
         if action is None or action in admissible or dice.random() >= self._typos:
             return None
         return typo(action, seen, dice)
@@ -114,15 +114,15 @@ def slip(admissible: Sequence[str], earlier: Sequence[str], dice: random.Random)
     Returns:
         An inadmissible action; an admissible one only if ten draws find no other.
     """
-    known = set(admissible)
-    past = [action for action in earlier if action not in known]
+    possible = set(admissible)
+    past = [action for action in earlier if action not in possible]
     action = ""
     for _ in range(10):
         if past and dice.random() < 0.5:
             return dice.choice(past)
         head, tail = (dice.choice(earlier).split() for _ in range(2))
         action = " ".join([*head[: dice.randint(0, len(head))], *tail[dice.randint(0, len(tail)) :]])
-        if action not in known:
+        if action not in possible:
             return action
     return dice.choice(past) if past else action
 
@@ -141,15 +141,15 @@ def typo(action: str, seen: Iterable[str], dice: random.Random) -> str | None:
     >>> typo("replace 3: return a", ["3 return a"], random.Random(1))
     'replace 3: a a'
     """
-    known: dict[str, dict[str, None]] = {"number": {}, "word": {}, "sign": {}, "space": {}}
+    candidates: dict[str, dict[str, None]] = {"number": {}, "word": {}, "sign": {}, "space": {}}
     for text in (*seen, action):
-        for found in _PIECE.finditer(text):
-            known[str(found.lastgroup)][found.group()] = None
-    pieces = [(str(found.lastgroup), found.group()) for found in _PIECE.finditer(action)]
-    places = [at for at, (kind, _) in enumerate(pieces) if at and kind != "space" and len(known[kind]) > 1]
+        for match in _PIECE.finditer(text):
+            candidates[str(match.lastgroup)][match.group()] = None
+    pieces = [(str(match.lastgroup), match.group()) for match in _PIECE.finditer(action)]
+    places = [at for at, (kind, _) in enumerate(pieces) if at and kind != "space" and len(candidates[kind]) > 1]
     if not places:
         return None
     at = dice.choice(places)
     kind, old = pieces[at]
-    new = dice.choice([piece for piece in known[kind] if piece != old])
+    new = dice.choice([piece for piece in candidates[kind] if piece != old])
     return "".join(new if here == at else piece for here, (_, piece) in enumerate(pieces))

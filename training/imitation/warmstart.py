@@ -6,100 +6,119 @@ A warm start that was interrupted is started again.
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
 from turnwise.agents.models.model_folder import find_model, load_tokenizer
-from turnwise.training.events import Reporter
-from turnwise.training.first_prompts import check_context
-from turnwise.training.imitation.demonstrations import Demonstrations, demonstrate
+from turnwise.training.config.agents import MakeAgent
+from turnwise.training.config.sections import ImitationSection, PolicySection, TrainSection
+from turnwise.training.config.seeds import Seeds
+from turnwise.training.engine.first_prompts import FirstPrompts, check_context
+from turnwise.training.imitation.demonstration_source import DemonstrationSource
+from turnwise.training.imitation.demonstrations import Demonstrations
 from turnwise.training.imitation.imitation import demonstration_batch, imitate
 from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.make_learner import load_trainable, make_learner
+from turnwise.training.learner.make_learner import LearnerFactory, load_trainable
 from turnwise.training.learner.policy import build_policy
 from turnwise.training.run_folder.checkpoint import require_whole
-from turnwise.training.setup import PreparedRun
+from turnwise.training.run_folder.events import Reporter
 from turnwise.training.tasks import TaskSampler
 
 EVENTS = 0.02
 """Share of the warm start's optimizer steps between two events."""
 
 
-def warm_start(prepared: PreparedRun, report: Reporter) -> Learner:
-    """Return the learner as it is before reinforcement learning.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmStart:
+    """Makes the policy of a run as it is before reinforcement learning.
 
-    Args:
-        prepared: the run; its seed decides weights, demonstrations and their order.
+    Attributes:
+        policy: the `[policy]` section.
+        imitation: the `[imitation]` section.
+        train: the `[train]` section.
+        seeds: seeds of weights, demonstrations and their order.
+        agents: makes the agent for the policy's tokenizer.
+        source: where demonstrations come from, with the tasks that they are drawn from.
+        prompts: first prompts of the run, which have to fit into the policy's context.
+        make_learner: makes the learner around the policy.
         report: receives events "imitation" and ticks "demonstrations", "imitation".
-
-    Raises:
-        TrainingError: the policy cannot be read, or no demonstration can be used.
     """
-    run = prepared.run
-    torch.manual_seed(prepared.seed_for("torch"))
-    learner = _load(prepared, report) if run.policy.model else None
-    if not run.imitation.episodes:
-        assert learner is not None, "prepare() requires a policy or demonstrations"
+
+    policy: PolicySection
+    imitation: ImitationSection
+    train: TrainSection
+    seeds: Seeds
+    agents: MakeAgent
+    source: DemonstrationSource
+    prompts: FirstPrompts
+    make_learner: LearnerFactory
+    report: Reporter
+
+    def learner(self) -> Learner:
+        """Return the learner as it is before reinforcement learning.
+
+        Raises:
+            TrainingError: the policy cannot be read, or no demonstration can be used.
+        """
+        torch.manual_seed(self.seeds.of("torch"))
+        learner = self._load() if self.policy.model else None
+        if not self.imitation.episodes:
+            assert learner is not None, "prepare() requires a policy or demonstrations"
+            return learner
+        started = time.perf_counter()
+        tasks = TaskSampler(self.source.environments.tasks, self.seeds.of("demonstrated"))
+        chosen = tasks.next(self.imitation.episodes)
+        demonstrations = self.source.demonstrate(chosen, self.report.counting("demonstrations", len(chosen)))
+        if demonstrations.left_out:
+            self.report.note(demonstrations.left_out)
+        learner = learner or self._build(demonstrations)
+        self._imitate(learner, demonstrations, started)
         return learner
-    started = time.perf_counter()
-    tasks = TaskSampler(prepared.demonstrated, prepared.seed_for("demonstrated")).next(run.imitation.episodes)
-    played = demonstrate(prepared, tasks, report.counting("demonstrations", len(tasks)))
-    if played.left_out:
-        report.event("note", 0, text=played.left_out)
-    learner = learner or _build(prepared, played, report)
-    _imitate(prepared, learner, played, report, started)
-    return learner
 
+    def _load(self) -> Learner:
+        folder = find_model(self.policy.model)
+        require_whole(folder.path)
+        tokenizer = load_tokenizer(folder.path)
+        agent = self.agents(tokenizer)  # an unsuitable chat template is reported before anything is played
+        model = load_trainable(self.policy, folder)
+        check_context(self.prompts, agent, tokenizer, model.config)
+        return self.make_learner(model, tokenizer)
 
-def _load(prepared: PreparedRun, report: Reporter) -> Learner:
-    section = prepared.run.policy
-    folder = find_model(section.model)
-    require_whole(folder.path)
-    tokenizer = load_tokenizer(folder.path)
-    prepared.agent(tokenizer)  # an unsuitable chat template is reported before anything is played
-    model = load_trainable(section, folder)
-    check_context(prepared, tokenizer, model.config)
-    return make_learner(prepared, model, tokenizer, report)
+    def _build(self, demonstrations: Demonstrations) -> Learner:
+        sizes, seed = self.policy.new.model_dump(), self.seeds.of("weights")
+        model, tokenizer = build_policy(demonstrations.texts, **sizes, context=self.policy.context, seed=seed)
+        check_context(self.prompts, self.agents(tokenizer), tokenizer, model.config)
+        return self.make_learner(model, tokenizer)
 
-
-def _build(prepared: PreparedRun, played: Demonstrations, report: Reporter) -> Learner:
-    section = prepared.run.policy
-    sizes = section.new.model_dump()
-    model, tokenizer = build_policy(played.texts, **sizes, context=section.context, seed=prepared.seed_for("weights"))
-    check_context(prepared, tokenizer, model.config)
-    return make_learner(prepared, model, tokenizer, report)
-
-
-def _imitate(prepared: PreparedRun, learner: Learner, played: Demonstrations, report: Reporter, started: float) -> None:
-    run, count = prepared.run, len(played.trajectories)
-    agent = prepared.agent(learner.tokenizer)
-    groups, advantages = played.tokenized(agent, learner.tokenizer, run.policy.context)
-    batch = demonstration_batch(
-        groups, advantages, context=run.policy.context, observations=run.imitation.observation_weight
-    )
-    report.event(
-        "imitation",
-        0,
-        demonstrations=count,
-        won=sum(one.won for one in played.trajectories),
-        turns=sum(len(one.turns) for one in played.trajectories) / count,
-        tokens=batch.size,
-        longest=int(batch.lengths.max()),
-        vocabulary=len(learner.tokenizer),
-        parameters=sum(p.numel() for p in learner.model.parameters()),
-        seconds=time.perf_counter() - started,
-    )
-    stats = learner.on_all_ranks(
-        imitate,
-        batch,
-        run.imitation,
-        micro_tokens=run.train.micro_tokens,
-        grad_clip=run.train.grad_clip,
-        weight_decay=run.train.optimizer.weight_decay,
-        seed=prepared.seed_for("imitation"),
-        here={"on_step": _step_events(report)},
-    )
-    report.event("imitation", 0, **stats)
+    def _imitate(self, learner: Learner, demonstrations: Demonstrations, started: float) -> None:
+        context, trajectories = self.policy.context, demonstrations.trajectories
+        groups, advantages = demonstrations.tokenized(self.agents(learner.tokenizer), learner.tokenizer, context)
+        observations = self.imitation.observation_weight
+        batch = demonstration_batch(groups, advantages, context=context, observations=observations)
+        self.report.event(
+            "imitation",
+            0,
+            demonstrations=len(trajectories),
+            won=sum(trajectory.won for trajectory in trajectories),
+            turns=sum(len(trajectory.turns) for trajectory in trajectories) / len(trajectories),
+            tokens=batch.size,
+            longest=int(batch.lengths.max()),
+            vocabulary=len(learner.tokenizer),
+            parameters=sum(p.numel() for p in learner.model.parameters()),
+            seconds=time.perf_counter() - started,
+        )
+        stats = learner.on_all_ranks(
+            imitate,
+            batch,
+            self.imitation,
+            micro_tokens=self.train.micro_tokens,
+            grad_clip=self.train.grad_clip,
+            weight_decay=self.train.optimizer.weight_decay,
+            seed=self.seeds.of("imitation"),
+            here={"on_step": _step_events(self.report)},
+        )
+        self.report.event("imitation", 0, **stats)
 
 
 def _step_events(report: Reporter) -> Callable[[dict[str, float]], None]:

@@ -15,7 +15,7 @@ import torch
 from turnwise.agents.cluster.connection import Cluster
 from turnwise.agents.cluster.function_actor import FunctionActor
 from turnwise.registry import import_rules
-from turnwise.training.cluster import cluster_settings
+from turnwise.training.config.cluster import cluster_settings
 from turnwise.training.config.run import Run
 from turnwise.training.learner.policy import device_of
 from turnwise.training.learner.rank_commands import Leader, lead, serve_rank
@@ -36,7 +36,7 @@ def cluster_ranks(run: Run) -> Iterator[Leader]:
         TrainingError: the ranks do not meet, or differ.
     """
     device, others = device_of(run.policy.device), run.cluster.learners - 1
-    cluster = Cluster(cluster_settings(run, device, torch.cuda.device_count()))
+    cluster = Cluster(cluster_settings(run.cluster, run.sampler.options, device, torch.cuda.device_count()))
     gpus, actors = float(device.startswith("cuda")), []
     try:
         cluster.reserve_workers(others, "cluster.learners", gpus)
@@ -76,9 +76,9 @@ def _place(rank: int) -> dict[str, str]:
 
 
 def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("", 0))
-        return int(one.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        return int(listener.getsockname()[1])
 
 
 @contextmanager

@@ -11,13 +11,15 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from turnwise.training.batch.batch import Batch
+from turnwise.training.batch.scores import Scores
 from turnwise.training.learner.gradient import UpdatePlan
 from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.logprobs import CausalLM, Scores
 from turnwise.training.learner.optimizer_shards import meta_state
 from turnwise.training.learner.rank_commands import Leader
 from turnwise.training.learner.sharding import collect, skeleton
+from turnwise.training.learner.untyped import CausalLM, PolicyTokenizer
 from turnwise.training.objectives.run_objective import Objective
+from turnwise.training.states import State
 
 T = TypeVar("T")
 
@@ -29,15 +31,26 @@ class DistributedLearner(Learner):
         model: the whole model, which stays where it is; see `Learner`.
         tokenizer: its tokenizer.
         leader: commands the other ranks.
-        options: of `Learner`.
+        note: called on rank 0 alone; see `Learner`.
+        options: further options of `Learner`, which every rank gets.
     """
 
-    def __init__(self, model: CausalLM, tokenizer: Any, *, leader: Leader, **options: Any) -> None:
+    def __init__(
+        self,
+        model: CausalLM,
+        tokenizer: PolicyTokenizer,
+        *,
+        leader: Leader,
+        note: Callable[[str], None] | None = None,
+        **options: Any,
+    ) -> None:
         self._whole, self._leader = model, leader
         self._stale = False
         ranks = leader.ranks
+        # The others get the shape of the model and none of its weights, which they receive part by part when the model
+        # is divided; a whole one for each of them would not fit where it has to be divided.
         with leader.command(Learner, skeleton(model), **options):
-            super().__init__(model, tokenizer, device=ranks.device, ranks=ranks, **options)
+            super().__init__(model, tokenizer, device=ranks.device, ranks=ranks, note=note, **options)
 
     def set_reference(self, model: CausalLM) -> None:
         """Keep a frozen copy of a policy, divided as the policy is."""
@@ -63,7 +76,7 @@ class DistributedLearner(Learner):
     def update(self, batch: Batch, objective: Objective, plan: UpdatePlan) -> dict[str, float]:
         """Do a fixed number of optimizer steps, and return statistics of all ranks."""
         with self._leader.command(Learner.update, batch, objective, plan):
-            self._stale = True
+            self._stale = True  # before the update: one that is cut short may have changed the weights
             return super().update(batch, objective, plan)
 
     def on_all_ranks(
@@ -76,6 +89,8 @@ class DistributedLearner(Learner):
 
     def weights(self) -> CausalLM:
         """Return the whole model, with the policy's weights."""
+        # Gathering costs the size of the model once over the network, so it waits for somebody who asks, and is done
+        # once for several who do between two updates.
         if self._stale:
             with self._leader.command(_give_weights):
                 collect(self.model, self._whole)
@@ -87,9 +102,11 @@ class DistributedLearner(Learner):
         with self._leader.command(Learner.save_shards, folder):
             super().save_shards(folder)
 
-    def load_state(self, state: Mapping[str, Any], folder: Path | None = None) -> None:
+    def load_state(self, state: State, folder: Path | None = None) -> None:
         """Restore what `state` returned and `save_shards` wrote, or the state of a learner of one process."""
         sent = {name: value for name, value in state.items() if name in ("optimizer", "micro_tokens")}
+        # A checkpoint of one process holds the whole optimizer. Only its shapes are sent; each rank then receives its
+        # own part of every moment, as it does with the weights.
         if "optimizer" in sent:
             sent["optimizer"] = meta_state(sent["optimizer"])
         with self._leader.command(Learner.load_state, sent, folder):

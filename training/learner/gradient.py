@@ -80,6 +80,8 @@ def accumulate(
     """
 
     def compute(micro_tokens: int) -> UpdateMeter:
+        # Where memory ran out, half of the gradient and of the sums is there already. Both begin again: the gradient at
+        # nothing, the sums at a copy of those of the steps before.
         scorer.model.zero_grad(set_to_none=True)
         whole = mini_batch(scorer, part, objective, replace(plan, micro_tokens=micro_tokens), copy.deepcopy(meter))
         if backward is None:
@@ -122,6 +124,8 @@ class MiniBatch:
         self.scorer, self.objective, self.plan, self.meter = scorer, objective, plan, meter
         self.part, self.weights = part, weights
         cuts = scorer.micro_batches(part.lengths, plan.micro_tokens)
+        # One process leaves out what has no token. Ranks must not: each takes part in every exchange of weights, so all
+        # of them compute the same number of micro-batches, some of which are empty.
         self.cuts = [index for index in map(self._with_tokens, cuts) if len(index) or scorer.ranks is not None]
 
     @property
@@ -142,6 +146,8 @@ class MiniBatch:
     def accumulate(self) -> None:
         """Run backward over all micro-batches."""
         several = len(self.cuts) > 1 or self.scorer.ranks is not None
+        # A single micro-batch holds every sequence whole, so the loss needs no second pass. The losses of several add
+        # up, since the weight of each token already has the denominator of the whole mini-batch.
         if several and _divides_sequences(self.part, self.objective):
             self.meter.loss.append(self._in_two_passes())
         else:
@@ -153,6 +159,8 @@ class MiniBatch:
         rows = self.part.rows(index)
         chosen, spread = self._score(index, entropy=self.objective.entropy != 0)
         if not len(index):
+            # no row of this rank: the placeholder that was computed has a zero gradient, and its backward pass meets
+            # those of the other ranks
             chosen.sum().backward()  # type: ignore[no-untyped-call]
             return 0.0
         loss, tokens, stats = self._backward(rows, index, chosen, spread)
@@ -160,19 +168,26 @@ class MiniBatch:
         return loss
 
     def _in_two_passes(self) -> float:
-        """Accumulate the gradient of a mini-batch whose loss cannot be cut; return its loss."""
-        with torch.no_grad():
+        """Accumulate the gradient of a mini-batch whose loss cannot be cut; return its loss.
+
+        By the chain rule, dL/dw = sum over tokens of (dL / d log p) (d log p / dw). The first factors need all tokens
+        at once, but only two numbers of each; the second need the model, but only one micro-batch at a time.
+        """
+        with torch.no_grad():  # first pass: the numbers alone, so that no activation is held
             pairs = [self._score(index) for index in self.cuts]
         before, index, columns = self._of_all_ranks(pairs)
+        # leaves of a graph of their own, at which the backward pass of the loss ends, before it reaches the model
         chosen, spread = (column.requires_grad_() for column in columns)
         rows = self.part.rows(index)
         loss, tokens, stats = self._backward(rows, index, chosen, spread)
-        if self.scorer.ranks is None or self.scorer.ranks.leads:
+        if self.scorer.ranks is None or self.scorer.ranks.leads:  # every rank computed the loss of all tokens
             self.meter.add(rows, tokens, stats)
-        derivatives = [torch.zeros_like(one) if one.grad is None else one.grad for one in (chosen, spread)]
+        derivatives = [torch.zeros_like(tensor) if tensor.grad is None else tensor.grad for tensor in (chosen, spread)]
         sizes = [len(pair[0]) for pair in pairs]
         split = [torch.split(derivative[before : before + sum(sizes)], sizes) for derivative in derivatives]
         bonus = self.objective.entropy != 0
+        # Second pass: the surrogate has the value of nothing, but its gradient is that of the loss. Dropout is off, so
+        # the same log-probabilities come out, and the derivatives belong to them.
         for cut, of_chosen, of_spread in zip(self.cuts, *split, strict=True):
             again = self._score(cut, entropy=bonus)
             surrogate = (of_chosen * again[0]).sum()
@@ -187,11 +202,11 @@ class MiniBatch:
         columns = [torch.cat(column) for column in zip(*pairs, strict=True)]
         if ranks is None:
             return 0, index, columns
-        ranks.check_memory()
-        found = ranks.gather((index, [column.cpu() for column in columns]))
-        before = sum(len(columns[0]) for _, columns in found[: ranks.rank])
-        gathered = [torch.cat([columns[k] for _, columns in found]).to(self.scorer.device) for k in range(2)]
-        return before, np.concatenate([index for index, _ in found]), gathered
+        ranks.check_memory()  # before the exchange: a rank without memory would let the others wait in it
+        shares = ranks.gather((index, [column.cpu() for column in columns]))
+        before = sum(len(columns[0]) for _, columns in shares[: ranks.rank])
+        gathered = [torch.cat([columns[k] for _, columns in shares]).to(self.scorer.device) for k in range(2)]
+        return before, np.concatenate([index for index, _ in shares]), gathered
 
     def _score(self, index: NDArray[np.int64], *, entropy: bool = False) -> tuple[Tensor, Tensor]:
         return self.scorer(self.part.rows(index), temperature=self.plan.temperature, entropy=entropy)

@@ -44,7 +44,7 @@ class UpdateForks:
 
     def __init__(self, scorer: TokenScorer, parts: Sequence[Batch], objective: Objective, processes: int) -> None:
         self._scorer, self._parts, self._objective, self._processes = scorer, parts, objective, processes
-        self._parameters = [one for one in scorer.model.parameters() if one.requires_grad]
+        self._parameters = [parameter for parameter in scorer.model.parameters() if parameter.requires_grad]
         self._forks: list[Fork[None]] = []
         self._stack = ExitStack()
 
@@ -65,7 +65,7 @@ class UpdateForks:
         if not self._forks or not whole.divisible:
             whole.accumulate()
             return
-        weights = [one.detach().numpy() for one in self._parameters] if number else []
+        weights = [weight.detach().numpy() for weight in self._parameters] if number else []
         step = _Step(number, whole.plan, not whole.meter.norms, weights)
         try:
             for fork in self._forks:
@@ -109,4 +109,4 @@ class UpdateForks:
             meter.norms.append(0.0)  # the weights are no longer those that sampled
         whole = mini_batch(self._scorer, self._parts[step.number], self._objective, step.plan, meter)
         whole.share(self._rows(whole, share)).accumulate()
-        return [None if one.grad is None else one.grad.numpy() for one in self._parameters], meter
+        return [None if weight.grad is None else weight.grad.numpy() for weight in self._parameters], meter

@@ -22,13 +22,16 @@ from torch import Tensor
 
 from turnwise.agents.models.weights import has_adapter
 from turnwise.training.batch.batch import Batch
+from turnwise.training.batch.scores import Scores
 from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
 from turnwise.training.learner.gradient_forks import UpdateForks
-from turnwise.training.learner.logprobs import CausalLM, Scores, TokenScorer
+from turnwise.training.learner.logprobs import TokenScorer
 from turnwise.training.learner.lora import FrozenAdapter
 from turnwise.training.learner.optimizers import make_optimizer, set_learning_rate
 from turnwise.training.learner.out_of_memory import MicroBatchLimit
+from turnwise.training.learner.untyped import CausalLM, PolicyTokenizer
 from turnwise.training.objectives.run_objective import Objective
+from turnwise.training.states import State
 
 if TYPE_CHECKING:
     from turnwise.training.learner.ranks import Ranks
@@ -53,12 +56,13 @@ class Learner:
         packing: compute the rows of a micro-batch as one sequence without padding.
         ranks: over which weights, optimizer and rows are divided. Each rank has a learner and calls the same methods
             with the same arguments; `DistributedLearner` sees to that. Except on rank 0, the model is a skeleton.
+        note: called with a sentence when memory has run out and a step is computed again.
     """
 
     def __init__(
         self,
         model: CausalLM,
-        tokenizer: Any,
+        tokenizer: PolicyTokenizer,
         *,
         device: str = "cpu",
         lr: float = 3e-4,
@@ -68,11 +72,12 @@ class Learner:
         checkpointing: bool = False,
         packing: bool = False,
         ranks: "Ranks | None" = None,
+        note: Callable[[str], None] | None = None,
     ) -> None:
         self.tokenizer = tokenizer
         self.device = device
         self.ranks = ranks
-        self.limit = MicroBatchLimit()
+        self.limit = MicroBatchLimit(note)
         self._make_scorer = partial(TokenScorer, bfloat16=bfloat16, packing=packing, limit=self.limit, ranks=ranks)
         self._scorer = self._make_scorer(model if ranks else model.to(device), checkpointing=checkpointing)
         self.model = self._scorer.model
@@ -166,8 +171,8 @@ class Learner:
                 if not (part.mask.any() if objective.needs_all else len(part.rows_with_signal())):
                     meter.without_signal += 1
                     continue
-                now = replace(plan, seed=plan.seed + number)
-                norm = accumulate(self._scorer, part, objective, now, meter, partial(forks.accumulate, number))
+                part_plan = replace(plan, seed=plan.seed + number)
+                norm = accumulate(self._scorer, part, objective, part_plan, meter, partial(forks.accumulate, number))
                 if math.isfinite(norm) and math.isfinite(meter.loss[-1]):
                     self.optimizer.step()
                     meter.norms.append(norm)
@@ -204,7 +209,7 @@ class Learner:
         """
         return self.model
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return what a checkpoint keeps beside the weights, as torch.save can hold it."""
         limit = {} if self.limit.tokens is None else {"micro_tokens": self.limit.tokens}
         return limit if self.ranks else {"optimizer": self.optimizer.state_dict(), **limit}
@@ -223,7 +228,7 @@ class Learner:
 
             save_optimizer(self.model, self.optimizer, folder)
 
-    def load_state(self, state: Mapping[str, Any], folder: Path | None = None) -> None:
+    def load_state(self, state: State, folder: Path | None = None) -> None:
         """Restore what `state` returned and `save_shards` wrote, whatever the number of ranks was then.
 
         Args:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -15,9 +14,11 @@ from torch import Tensor
 from turnwise.agents.models.rotary import rotary_limit
 from turnwise.training.batch.batch import Batch, deal, micro_batches
 from turnwise.training.batch.model_inputs import packed, padded, require_packable
+from turnwise.training.batch.scores import Scores
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.out_of_memory import MicroBatchLimit, OutOfMemoryOnRank, out_of_memory
 from turnwise.training.learner.recomputation import layers_of, recomputing
+from turnwise.training.learner.untyped import CausalLM
 from turnwise.training.learner.vocabulary import logprobs_of, token_logprobs
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ T = TypeVar("T")
 
 WIDEST: Final = 1e4
 """Largest logit of the ramp that shows what a model does after its output layer."""
-
-CausalLM = Any
-"""A causal language model of transformers, which has no types."""
 
 
 _PLACEHOLDER: Final = Batch(
@@ -43,19 +41,6 @@ _PLACEHOLDER: Final = Batch(
     version=np.array([[-1, 0]]),
 )
 """What a rank computes that has no rows left."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """What a model says about every token of a batch.
-
-    Attributes:
-        logprobs: float64 [B, L], nats; 0 outside the mask.
-        entropy: float64 [B, L], nats, of the distribution that the token was drawn from; 0 outside the mask.
-    """
-
-    logprobs: NDArray[np.float64]
-    entropy: NDArray[np.float64]
 
 
 class TokenScorer:
@@ -227,7 +212,9 @@ class TokenScorer:
                     block = np.zeros(rows.mask.shape)
                     block[rows.mask] = column.double().cpu().numpy()
                     array[index, : rows.mask.shape[1]] = block
-            return Scores(*(self.total(torch.from_numpy(one)).numpy() for one in (result.logprobs, result.entropy)))
+            return Scores(
+                *(self.total(torch.from_numpy(values)).numpy() for values in (result.logprobs, result.entropy))
+            )
 
         return self.within_memory(compute, batch.lengths, micro_tokens)
 

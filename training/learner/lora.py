@@ -18,8 +18,10 @@ from turnwise.agents.models.lora_folders import adapter_tensors, import_peft, qu
 from turnwise.agents.models.weights import require_plain_adapter
 from turnwise.registry import suggest
 from turnwise.training.batch.batch import Batch
+from turnwise.training.batch.scores import Scores
 from turnwise.training.errors import ConfigError
-from turnwise.training.learner.logprobs import Scores, TokenScorer
+from turnwise.training.learner.logprobs import TokenScorer
+from turnwise.training.learner.untyped import CausalLM
 
 
 class LoraOptions(BaseModel):
@@ -39,7 +41,7 @@ class LoraOptions(BaseModel):
     targets: Literal["all-linear"] | list[str] = "all-linear"
 
     @classmethod
-    def of(cls, table: Mapping[str, Any]) -> "LoraOptions":
+    def of(cls, table: Mapping[str, object]) -> "LoraOptions":
         """Return the options of a table.
 
         Raises:
@@ -55,7 +57,7 @@ class LoraOptions(BaseModel):
             raise ConfigError(f"policy.lora.{first['loc'][0]}: {first['msg']}, got {first['input']!r}") from error
 
 
-def add_adapter(model: Any, options: LoraOptions, *, base: str = "", revision: str = "") -> Any:
+def add_adapter(model: CausalLM, options: LoraOptions, *, base: str = "", revision: str = "") -> CausalLM:
     """Return a peft model: the given one, frozen, with a new adapter that changes nothing yet (B = 0).
 
     Args:
@@ -71,7 +73,9 @@ def add_adapter(model: Any, options: LoraOptions, *, base: str = "", revision: s
     """
     peft = import_peft()
     if options.targets != "all-linear":
-        matrices = {name.rpartition(".")[2] for name, one in model.named_modules() if isinstance(one, torch.nn.Linear)}
+        matrices = {
+            name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)
+        }
         for target in options.targets:
             if target.rpartition(".")[2] not in matrices:
                 raise ConfigError(f"policy.lora.targets: the model has no matrix {target!r}{suggest(target, matrices)}")
@@ -135,7 +139,7 @@ def _part(tensor: Tensor, like: Any) -> Tensor:
     return tensor.detach().clone().to(like)
 
 
-def _here(parameter: Any) -> Tensor:
+def _here(parameter: Tensor) -> Tensor:
     """Return the values of a parameter, or the part of them that this rank holds."""
     here: Tensor = parameter.to_local().detach() if hasattr(parameter, "to_local") else parameter.data
     return here

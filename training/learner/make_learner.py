@@ -1,79 +1,107 @@
 """The learner of a run: its model as the `[policy]` section wants it held, and how it is trained."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from turnwise.agents.models.lora_folders import attach
 from turnwise.agents.models.model_folder import ModelFolder, find_model, load_model
+from turnwise.agents.models.tokenization import Tokenizer
 from turnwise.agents.models.weights import is_adapter
-from turnwise.training.config.sections import PolicySection
+from turnwise.training.config.sections import PolicySection, TrainSection
 from turnwise.training.errors import ConfigError
-from turnwise.training.events import Reporter
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.lora import LoraOptions, add_adapter
 from turnwise.training.learner.memory import MemoryNeeds, require_memory
 from turnwise.training.learner.threads import SMALL_MODEL, use_threads
-from turnwise.training.setup import PreparedRun
+from turnwise.training.learner.untyped import CausalLM
+
+if TYPE_CHECKING:
+    from turnwise.training.learner.rank_commands import Leader
 
 
-def make_learner(prepared: PreparedRun, model: Any, tokenizer: Any, report: Reporter) -> Learner:
-    """Return the learner of a run around a model.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerFactory:
+    """Makes the learner of a run around a model.
 
-    Args:
-        prepared: the run.
-        model: from `load_trainable` or `load_trained`, or a new one.
-        tokenizer: its tokenizer.
-        report: receives a note where memory is scarce.
-
-    Raises:
-        NotEnoughMemory: the device cannot hold what training needs.
+    Attributes:
+        policy: the `[policy]` section.
+        train: the `[train]` section.
+        needs: what decides how much memory it needs.
+        device: device of the model, as torch names it.
+        threads: CPU threads of torch; 0: chosen by the model's size.
+        leader: commands the other ranks; None for one process.
+        note: receives a sentence where memory is scarce or has run out.
     """
-    run = prepared.run
-    use_threads(run.threads, model)
-    if sum(weights.numel() for weights in model.parameters()) >= SMALL_MODEL:
-        note = require_memory(model.config, memory_needs(prepared), prepared.device)
-        if note:
-            report.event("note", 0, text=note)
-    options: dict[str, Any] = {
-        "lr": run.train.lr,
-        "weight_decay": run.train.optimizer.weight_decay,
-        "optimizer": run.train.optimizer.name,
-        "bfloat16": run.policy.dtype == "bfloat16",
-        "checkpointing": run.policy.recompute_activations,
-        "packing": run.train.packing,
-    }
-    learner: Learner
-    if prepared.leader is None:
-        learner = Learner(model, tokenizer, device=prepared.device, **options)
-    else:
+
+    policy: PolicySection
+    train: TrainSection
+    needs: MemoryNeeds
+    device: str
+    threads: int
+    leader: "Leader | None"
+    note: Callable[[str], None]
+
+    def __call__(self, model: CausalLM, tokenizer: Tokenizer) -> Learner:
+        """Return the learner.
+
+        Args:
+            model: from `load_trainable` or `load_trained`, or a new one.
+            tokenizer: its tokenizer.
+
+        Raises:
+            NotEnoughMemory: the device cannot hold what training needs.
+        """
+        use_threads(self.threads, model)
+        if sum(weights.numel() for weights in model.parameters()) >= SMALL_MODEL:
+            scarcity = require_memory(model.config, self.needs, self.device)
+            if scarcity:
+                self.note(scarcity)
+        options: dict[str, Any] = {
+            "lr": self.train.lr,
+            "weight_decay": self.train.optimizer.weight_decay,
+            "optimizer": self.train.optimizer.name,
+            "bfloat16": self.policy.dtype == "bfloat16",
+            "checkpointing": self.policy.recompute_activations,
+            "packing": self.train.packing,
+        }
+        if self.leader is None:
+            return Learner(model, tokenizer, device=self.device, note=self.note, **options)
         from turnwise.training.learner.distributed_learner import DistributedLearner
 
-        learner = DistributedLearner(model, tokenizer, leader=prepared.leader, **options)
-    learner.limit.note = lambda text: report.event("note", 0, text=text)
-    return learner
+        return DistributedLearner(model, tokenizer, leader=self.leader, note=self.note, **options)
 
 
-def memory_needs(prepared: PreparedRun) -> MemoryNeeds:
-    """Return what decides how much memory a run needs, at most as many cached tokens as episodes can have."""
-    run = prepared.run
-    groups = run.train.groups * (run.train.staleness + 1) + run.train.spare_groups
-    episodes = min(run.train.concurrency, groups * run.train.group_size)
-    here = run.sampler.engine == "transformers" and not run.cluster.address
-    dtype = run.sampler.dtype or run.policy.dtype
-    copied = bool(run.train.staleness) or dtype != held_dtype(run.policy)
+def memory_needs(
+    policy: PolicySection, train: TrainSection, *, engine_dtype: str, here: bool, reference: bool, ranks: int
+) -> MemoryNeeds:
+    """Return what decides how much memory a run needs, at most as many cached tokens as episodes can have.
+
+    Args:
+        policy: the `[policy]` section.
+        train: the `[train]` section.
+        engine_dtype: type of the engine's weights.
+        here: whether the engine computes in this process.
+        reference: whether there is a reference policy.
+        ranks: number of processes that train the policy.
+    """
+    groups = train.groups * (train.staleness + 1) + train.spare_groups
+    episodes = min(train.concurrency, groups * train.group_size)
+    copied = bool(train.staleness) or engine_dtype != held_dtype(policy)
     return MemoryNeeds(
-        tokens=run.train.micro_tokens,
-        length=run.policy.context,
-        dtype=run.policy.dtype,
-        lora=run.policy.lora,
-        optimizer=run.train.optimizer.name,
-        checkpointing=run.policy.recompute_activations,
-        packing=run.train.packing,
-        attention=run.policy.attention,
-        reference=prepared.needs_reference,
-        ranks=prepared.leader.ranks.size if prepared.leader else 1,
-        engine=dtype if here and copied else "",
-        cached=episodes * run.policy.context if here else 0,
+        tokens=train.micro_tokens,
+        length=policy.context,
+        dtype=policy.dtype,
+        lora=policy.lora,
+        optimizer=train.optimizer.name,
+        checkpointing=policy.recompute_activations,
+        packing=train.packing,
+        attention=policy.attention,
+        reference=reference,
+        ranks=ranks,
+        engine=engine_dtype if here and copied else "",
+        cached=episodes * policy.context if here else 0,
     )
 
 
@@ -82,7 +110,7 @@ def held_dtype(section: PolicySection) -> str:
     return section.dtype if section.lora else "float32"
 
 
-def load_trainable(section: PolicySection, folder: ModelFolder) -> Any:
+def load_trainable(section: PolicySection, folder: ModelFolder) -> CausalLM:
     """Return the model of policy.model, with a new adapter if the run trains one.
 
     Raises:
@@ -96,7 +124,7 @@ def load_trainable(section: PolicySection, folder: ModelFolder) -> Any:
     return add_adapter(model, LoraOptions.of(section.lora), base=name, revision=folder.revision)
 
 
-def load_trained(section: PolicySection, checkpoint: Path) -> Any:
+def load_trained(section: PolicySection, checkpoint: Path) -> CausalLM:
     """Return the model of a checkpoint; an adapter is put beside the model of policy.model, and stays trainable.
 
     Raises:
@@ -107,7 +135,7 @@ def load_trained(section: PolicySection, checkpoint: Path) -> Any:
     return attach(_load_base(section, find_model(section.model)), checkpoint, trainable=True)
 
 
-def _load_base(section: PolicySection, folder: ModelFolder) -> Any:
+def _load_base(section: PolicySection, folder: ModelFolder) -> CausalLM:
     if is_adapter(folder.path):
         raise ConfigError(
             f"policy.model is the adapter {folder.path}, but policy.lora needs a whole model: use the folder final/ of "

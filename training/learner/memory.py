@@ -8,7 +8,6 @@ fragmentation and the libraries themselves are not counted.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,6 +15,7 @@ from torch import Tensor
 from turnwise.training.errors import NotEnoughMemory
 from turnwise.training.learner.lora import LoraOptions, add_adapter
 from turnwise.training.learner.recomputation import known_layers
+from turnwise.training.learner.untyped import CausalLM, ModelConfig
 from turnwise.training.learner.vocabulary import CHUNK
 
 GIB = 2**30
@@ -48,7 +48,7 @@ class MemoryNeeds:
     tokens: int = 4096
     length: int = 1024
     dtype: str = "float32"
-    lora: Mapping[str, Any] = field(default_factory=dict)
+    lora: Mapping[str, object] = field(default_factory=dict)
     optimizer: str = "adamw"
     checkpointing: bool = False
     packing: bool = False
@@ -108,7 +108,7 @@ class MemoryEstimate:
         return "\n".join(f"{name:<12} {size / GIB:8.2f} GiB" for name, size in [*rows, ("total", self.total)])
 
 
-def estimate(config: Any, needs: MemoryNeeds) -> MemoryEstimate:
+def estimate(config: ModelConfig, needs: MemoryNeeds) -> MemoryEstimate:
     """Return the memory that an update of a model needs.
 
     Args:
@@ -124,7 +124,7 @@ def estimate(config: Any, needs: MemoryNeeds) -> MemoryEstimate:
     with FakeTensorMode():
         _move_to_cpu(model)
         trained = [p for p in model.parameters() if p.requires_grad]
-        kept, width = _kept_activations(model, needs)
+        activations, width = _kept_activations(model, needs)
     layers = int(getattr(config.get_text_config(), "num_hidden_layers", 1))
     rows, length = needs.shape
     weights = sum(p.numel() * p.element_size() for p in model.parameters()) // needs.ranks
@@ -134,14 +134,14 @@ def estimate(config: Any, needs: MemoryNeeds) -> MemoryEstimate:
         optimizer=sum(p.numel() for p in trained) * OPTIMIZER_BYTES[needs.optimizer] // needs.ranks,
         reference=weights if needs.reference and not needs.lora else 0,
         engine=sum(p.numel() for p in model.parameters()) * _bytes(needs.engine) if needs.engine else 0,
-        activations=kept // layers + layers * rows * length * width if needs.checkpointing else kept,
+        activations=activations // layers + layers * rows * length * width if needs.checkpointing else activations,
         logits=_logits(model, config, needs),
         gathered=_gathered(model, needs) if needs.ranks > 1 else 0,
         cache=needs.cached * cache_bytes(config, dtype=needs.dtype),
     )
 
 
-def gathered_bytes(config: Any, needs: MemoryNeeds) -> int:
+def gathered_bytes(config: ModelConfig, needs: MemoryNeeds) -> int:
     """Return the bytes of weights and gradients that a rank holds whole while it computes.
 
     The group outside of the layers (embedding, last norm, head) stays gathered for a whole pass; one layer computes,
@@ -161,7 +161,7 @@ def gathered_bytes(config: Any, needs: MemoryNeeds) -> int:
     return _gathered(_model_without_data(config, needs), needs)
 
 
-def cache_bytes(config: Any, *, dtype: str = "float32") -> int:
+def cache_bytes(config: ModelConfig, *, dtype: str = "float32") -> int:
     """Return the bytes of keys and values that a sampler keeps per token.
 
     Args:
@@ -178,7 +178,7 @@ def _bytes(dtype: str) -> int:
     return 4 if dtype == "float32" else 2
 
 
-def require_memory(config: Any, needs: MemoryNeeds, device: str) -> str | None:
+def require_memory(config: ModelConfig, needs: MemoryNeeds, device: str) -> str | None:
     """Return a remark if an update nearly fills the free memory of a device, or more than fills it.
 
     Args:
@@ -220,7 +220,7 @@ def free_memory(device: str) -> int | None:
     return free
 
 
-def _model_without_data(config: Any, needs: MemoryNeeds) -> Any:
+def _model_without_data(config: ModelConfig, needs: MemoryNeeds) -> CausalLM:
     from transformers import AutoModelForCausalLM
 
     attention = "eager" if needs.attention == "eager" else "sdpa"
@@ -232,7 +232,7 @@ def _model_without_data(config: Any, needs: MemoryNeeds) -> Any:
         return add_adapter(model, LoraOptions.of(needs.lora)).get_base_model() if needs.lora else model
 
 
-def _move_to_cpu(model: Any) -> None:
+def _move_to_cpu(model: CausalLM) -> None:
     """Replace tensors of the device "meta" by tensors of the CPU, which have no data either; other kernels are used."""
     made: dict[int, Tensor] = {}
     for module in model.modules():
@@ -247,7 +247,7 @@ def _move_to_cpu(model: Any) -> None:
                 named[name] = made[id(old)]
 
 
-def _gathered(model: Any, needs: MemoryNeeds) -> int:
+def _gathered(model: CausalLM, needs: MemoryNeeds) -> int:
     """Return what `gathered_bytes` says of a model without data."""
     layers = [list(layer.parameters()) for layer in known_layers(model)]
     inside = {id(parameter) for layer in layers for parameter in layer}
@@ -262,15 +262,15 @@ def _numbers(parameters: Sequence[Tensor]) -> int:
     return sum(int(parameter.numel()) for parameter in parameters)
 
 
-def _kept_activations(model: Any, needs: MemoryNeeds) -> tuple[int, int]:
+def _kept_activations(model: CausalLM, needs: MemoryNeeds) -> tuple[int, int]:
     """Return the bytes that a forward pass keeps, and the bytes of one hidden state."""
     weights = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
-    kept: dict[int, int] = {}
+    sizes: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         if storage._cdata not in weights:
-            kept[storage._cdata] = storage.nbytes()
+            sizes[storage._cdata] = storage.nbytes()
         return tensor
 
     half = torch.autocast("cpu", dtype=torch.bfloat16, enabled=needs.dtype == "bfloat16")
@@ -279,10 +279,10 @@ def _kept_activations(model: Any, needs: MemoryNeeds) -> tuple[int, int]:
         hidden = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state
     rows, length = needs.shape
     mask = rows * length**2 if needs.packing and needs.attention != "flash_attention_2" else 0
-    return sum(kept.values()) + mask, hidden.shape[-1] * hidden.element_size()
+    return sum(sizes.values()) + mask, hidden.shape[-1] * hidden.element_size()
 
 
-def _logits(model: Any, config: Any, needs: MemoryNeeds) -> int:
+def _logits(model: CausalLM, config: ModelConfig, needs: MemoryNeeds) -> int:
     """Return the bytes of logits with what is computed from them (5 arrays), and of the head's gradient on its way."""
     rows, length = needs.shape
     words = int(config.get_text_config().vocab_size)

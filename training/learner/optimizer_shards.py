@@ -20,11 +20,13 @@ from torch.distributed.checkpoint.state_dict_saver import save
 
 from turnwise.training.errors import CheckpointError
 from turnwise.training.learner.sharding import fill
+from turnwise.training.learner.untyped import CausalLM
+from turnwise.training.states import State
 
 FOLDER = "optimizer"
 
 
-def save_optimizer(model: Any, optimizer: torch.optim.Optimizer, folder: Path) -> None:
+def save_optimizer(model: CausalLM, optimizer: torch.optim.Optimizer, folder: Path) -> None:
     """Write the state of an optimizer whose parameters are divided; all ranks call it together.
 
     Args:
@@ -46,7 +48,7 @@ def save_optimizer(model: Any, optimizer: torch.optim.Optimizer, folder: Path) -
         raise next(iter(error.failures.values()))[0] from error
 
 
-def load_optimizer(model: Any, optimizer: torch.optim.Optimizer, folder: Path) -> None:
+def load_optimizer(model: CausalLM, optimizer: torch.optim.Optimizer, folder: Path) -> None:
     """Restore what `save_optimizer` wrote; with several ranks all of them call it together.
 
     Args:
@@ -58,13 +60,13 @@ def load_optimizer(model: Any, optimizer: torch.optim.Optimizer, folder: Path) -
         CheckpointError: it belongs to another model.
     """
     reader = FileSystemReader(folder / FOLDER)
-    known: Mapping[str, Any] = reader.read_metadata().state_dict_metadata
+    stored: Mapping[str, Any] = reader.read_metadata().state_dict_metadata
     tensors: dict[str, Tensor] = {}
     for name, parameter in _trained(model):
-        for key in {one.rpartition("/")[2] for one in known}:
-            if f"{name}/{key}" in known:
+        for key in {full.rpartition("/")[2] for full in stored}:
+            if f"{name}/{key}" in stored:
                 tensors[f"{name}/{key}"] = torch.zeros(()) if key == "step" else torch.zeros_like(parameter.detach())
-    unknown = known.keys() - tensors.keys()
+    unknown = stored.keys() - tensors.keys()
     if unknown:
         raise CheckpointError(f"{folder / FOLDER} belongs to another model: it holds {min(unknown)}")
     if tensors:
@@ -74,21 +76,21 @@ def load_optimizer(model: Any, optimizer: torch.optim.Optimizer, folder: Path) -
     state: dict[Any, dict[str, Tensor]] = {}
     names = {parameter: name for name, parameter in _trained(model)}
     for number, parameter in enumerate(_parameters(optimizer)):
-        found = dict(_of(tensors, names[parameter]))
-        state |= {number: found} if found else {}
+        moments = dict(_of(tensors, names[parameter]))
+        state |= {number: moments} if moments else {}
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
-def meta_state(state: Mapping[str, Any]) -> dict[str, Any]:
+def meta_state(state: State) -> State:
     """Return an optimizer's state without the values of its arrays, for the ranks that receive their parts of them."""
     of_parameters = {
-        number: {key: tensor.to("meta") if tensor.ndim else tensor for key, tensor in one.items()}
-        for number, one in state["state"].items()
+        number: {key: tensor.to("meta") if tensor.ndim else tensor for key, tensor in moments.items()}
+        for number, moments in state["state"].items()
     }
     return {**state, "state": of_parameters}
 
 
-def spread_optimizer(optimizer: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
+def spread_optimizer(optimizer: torch.optim.Optimizer, state: State) -> None:
     """Divide the optimizer's state that one process saved over the ranks; all of them call it together.
 
     Args:
@@ -107,12 +109,12 @@ def spread_optimizer(optimizer: torch.optim.Optimizer, state: Mapping[str, Any])
 
 
 def _of(tensors: Mapping[str, Tensor], name: str) -> Iterator[tuple[str, Tensor]]:
-    return ((full.rpartition("/")[2], one) for full, one in tensors.items() if full.rpartition("/")[0] == name)
+    return ((full.rpartition("/")[2], tensor) for full, tensor in tensors.items() if full.rpartition("/")[0] == name)
 
 
-def _parameters(optimizer: torch.optim.Optimizer) -> list[Any]:
-    return [one for group in optimizer.param_groups for one in group["params"]]
+def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def _trained(model: Any) -> Iterator[tuple[str, Any]]:
+def _trained(model: CausalLM) -> Iterator[tuple[str, torch.nn.Parameter]]:
     return ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)

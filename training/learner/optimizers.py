@@ -7,13 +7,14 @@ import torch
 
 from turnwise.registry import suggest
 from turnwise.training.errors import ConfigError
+from turnwise.training.learner.untyped import CausalLM
 
 OPTIMIZERS = ("adamw", "adamw_fused", "adamw_8bit")
 """AdamW of torch, its fused kernel (fewer memory accesses), and that of bitsandbytes with 8-bit moments (CUDA only)."""
 
 
 def make_optimizer(
-    model: Any,
+    model: CausalLM,
     *,
     lr: float,
     weight_decay: float = 0.0,

@@ -32,14 +32,16 @@ class OutOfMemoryOnRank(MemoryError):
 class MicroBatchLimit:
     """The largest number of tokens per micro-batch that fits into memory, as far as it is known.
 
+    Args:
+        note: called with a sentence whenever the limit is lowered.
+
     Attributes:
         tokens: the limit; None before memory has run out.
-        note: called with a sentence whenever the limit is lowered.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, note: Callable[[str], None] | None = None) -> None:
         self.tokens: int | None = None
-        self.note: Callable[[str], None] | None = None
+        self._note = note
 
     def within(
         self,
@@ -81,8 +83,8 @@ class MicroBatchLimit:
             )
         largest = min(size, max(len(rows) * int(lengths[rows].max()) for rows in cuts))
         self.tokens = max(1, largest // 2)
-        if self.note is not None:
-            self.note(
+        if self._note is not None:
+            self._note(
                 f"memory ran out{where} with micro-batches of {largest:,} tokens; the step is computed again with "
                 f"{self.tokens:,} (set train.micro_tokens = {self.tokens} to begin with that)"
             )

@@ -20,6 +20,7 @@ from turnwise.agents.models.model_folder import quiet
 from turnwise.agents.models.weights import has_adapter, named_tensors
 from turnwise.registry import suggest
 from turnwise.training.errors import ConfigError, TrainingError, VocabularyMismatch
+from turnwise.training.learner.untyped import CausalLM, ModelConfig, PolicyTokenizer
 
 EOS = "<|end|>"
 PAD = "<|pad|>"
@@ -44,7 +45,7 @@ def build_policy(
     heads: int = 4,
     context: int = 1024,
     seed: int = 0,
-) -> tuple[Any, Any]:
+) -> tuple[CausalLM, PolicyTokenizer]:
     """Return a freshly initialised `LlamaForCausalLM` (float32, on the CPU) and its `PreTrainedTokenizerFast`.
 
     The same arguments give the same tokenizer and weights, independent of torch's global generator, which is left
@@ -86,7 +87,7 @@ def build_policy(
     return model.eval(), tokenizer
 
 
-def policy_config(*, vocab: int, hidden: int, layers: int, heads: int, context: int, **special: int) -> Any:
+def policy_config(*, vocab: int, hidden: int, layers: int, heads: int, context: int, **special: int) -> ModelConfig:
     """Return the configuration of a new model; see `build_policy`.
 
     Args:
@@ -110,7 +111,7 @@ def policy_config(*, vocab: int, hidden: int, layers: int, heads: int, context: 
     )
 
 
-def build_tokenizer(texts: Iterable[str], *, vocab: int = 1024, context: int = 1024) -> Any:
+def build_tokenizer(texts: Iterable[str], *, vocab: int = 1024, context: int = 1024) -> PolicyTokenizer:
     """Return a byte-level BPE `PreTrainedTokenizerFast` trained on `texts`; any text round-trips through it.
 
     Words keep the space before them, digits are single tokens, and each of the 256 bytes has an entry, so there is no
@@ -134,8 +135,8 @@ def build_tokenizer(texts: Iterable[str], *, vocab: int = 1024, context: int = 1
         raise PolicyError(
             f"the vocabulary must have at least {len(alphabet) + 2} entries (bytes, end, padding), got {vocab}"
         )
-    kept = [text for text in texts if text]
-    if not kept:
+    corpus = [text for text in texts if text]
+    if not corpus:
         raise PolicyError("a tokenizer needs at least one non-empty text")
     raw = Tokenizer(models.BPE())
     raw.pre_tokenizer = pre_tokenizers.Sequence(
@@ -148,7 +149,7 @@ def build_tokenizer(texts: Iterable[str], *, vocab: int = 1024, context: int = 1
     trainer = trainers.BpeTrainer(
         vocab_size=vocab, special_tokens=[PAD, EOS], initial_alphabet=alphabet, min_frequency=2, show_progress=False
     )
-    raw.train_from_iterator(kept, trainer)
+    raw.train_from_iterator(corpus, trainer)
     return PreTrainedTokenizerFast(
         tokenizer_object=raw,
         eos_token=EOS,
@@ -201,7 +202,7 @@ def device_of(name: str, *, elsewhere: bool = False) -> str:
     raise ConfigError(f"the device is {name}, but no CUDA device is available; use cpu or auto")
 
 
-def save_policy(model: Any, tokenizer: Any, folder: str | Path, *, merged: bool = False) -> None:
+def save_policy(model: CausalLM, tokenizer: PolicyTokenizer, folder: str | Path, *, merged: bool = False) -> None:
     """Write model and tokenizer into `folder` as an ordinary Hugging Face folder (safetensors).
 
     Of a peft model the adapter is written, unless it is to be merged.
@@ -231,7 +232,7 @@ def save_policy(model: Any, tokenizer: Any, folder: str | Path, *, merged: bool 
         tokenizer.save_pretrained(path)
 
 
-def vocabulary_fingerprint(tokenizer: Any) -> str:
+def vocabulary_fingerprint(tokenizer: PolicyTokenizer) -> str:
     """Return 16 hexadecimal digits that are equal exactly if two tokenizers assign the same ids to the same tokens.
 
     It is derived from the SHA-256 of all entries with their ids, the merges if the tokenizer exposes them, and the ids
@@ -248,7 +249,7 @@ def vocabulary_fingerprint(tokenizer: Any) -> str:
     return hashlib.sha256(json.dumps(facts, ensure_ascii=True).encode("ascii")).hexdigest()[:16]
 
 
-def require_vocabulary(tokenizer: Any, fingerprint: str, where: str) -> None:
+def require_vocabulary(tokenizer: PolicyTokenizer, fingerprint: str, where: str) -> None:
     """Check that a tokenizer has the vocabulary with the given fingerprint.
 
     Args:
@@ -259,15 +260,15 @@ def require_vocabulary(tokenizer: Any, fingerprint: str, where: str) -> None:
     Raises:
         VocabularyMismatch: it has another vocabulary, whose ids mean other words to the model.
     """
-    found = vocabulary_fingerprint(tokenizer)
-    if found != fingerprint:
+    own = vocabulary_fingerprint(tokenizer)
+    if own != fingerprint:
         raise VocabularyMismatch(
-            f"{where} has another vocabulary ({len(tokenizer)} entries, fingerprint {found}) than this run "
+            f"{where} has another vocabulary ({len(tokenizer)} entries, fingerprint {own}) than this run "
             f"(fingerprint {fingerprint}); use its own model, or start a new run"
         )
 
 
-def _initialise(model: Any, layers: int) -> None:
+def _initialise(model: CausalLM, layers: int) -> None:
     """Scale the initial weights for a narrow model: std 1/sqrt(inputs), and smaller residual outputs with depth.
 
     The std of the embedding matters most: if it is too small, the outputs of the blocks drown the token's identity.

@@ -22,7 +22,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import Store
 
 from turnwise.training.errors import RankLost, TrainingError
-from turnwise.training.events import uninterrupted
+from turnwise.training.learner.interruption import uninterrupted
 from turnwise.training.learner.ranks import Ranks
 
 CONFIRM = 15.0
@@ -105,12 +105,12 @@ class Leader:
         """Return a sentence about why the group is broken."""
         store, size = self.ranks.store, self.ranks.size
         if _has(store, "failed"):
-            what = store.get("failed").decode()
+            reason = store.get("failed").decode()
         elif silent:
-            what = f"rank {silent[0]} of {size} has ended, or does not answer"
+            reason = f"rank {silent[0]} of {size} has ended, or does not answer"
         else:
-            what = f"one of the {size} ranks has ended"
-        return f"{what}; the run stops here, and --resume continues from its last checkpoint"
+            reason = f"one of the {size} ranks has ended"
+        return f"{reason}; the run stops here, and --resume continues from its last checkpoint"
 
     def _live(self, store: Store) -> None:
         """Show the other ranks that this one lives."""
@@ -186,11 +186,11 @@ class _Watch:
             try:
                 if _wait(self.store, [name], PULSE):
                     return str(self.store.get(name), "utf-8")
-                found = self.store.add("alive", 0)
+                beats = self.store.add("alive", 0)
             except RuntimeError as error:
                 raise RankLost("rank 0 has ended") from error
-            if found != pulse:
-                pulse, since = found, time.monotonic()
+            if beats != pulse:
+                pulse, since = beats, time.monotonic()
             elif time.monotonic() - since > (5 * PULSE if self._asked_to_end else SILENCE):
                 raise RankLost("rank 0 shows no sign of life")
 
@@ -200,9 +200,9 @@ class _Watch:
 
 def _tell(ranks: Ranks, error: Exception) -> None:
     """Leave for rank 0 why this rank ends."""
-    what = str(error) if isinstance(error, TrainingError) else f"{type(error).__name__}: {error}"
+    reason = str(error) if isinstance(error, TrainingError) else f"{type(error).__name__}: {error}"
     with suppress(RuntimeError):
-        ranks.store.set("failed", f"rank {ranks.rank} of {ranks.size} has failed ({what.splitlines()[0]})")
+        ranks.store.set("failed", f"rank {ranks.rank} of {ranks.size} has failed ({reason.splitlines()[0]})")
 
 
 def _of_the_group(error: RuntimeError) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -19,12 +19,15 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
+from turnwise.training.config.differences import flat
 from turnwise.training.config.run import Run
 from turnwise.training.errors import ConfigError, RankLost, RanksDisagree, TrainingError
 from turnwise.training.learner.out_of_memory import OutOfMemoryOnRank
 from turnwise.training.learner.policy import device_of
 from turnwise.training.learner.threads import use_threads
-from turnwise.training.run_folder.folder import describe, flat
+from turnwise.training.versions import describe
+
+T = TypeVar("T")
 
 TIMEOUT = timedelta(minutes=10)
 """How long a rank waits for another in the middle of a computation."""
@@ -62,9 +65,9 @@ class Ranks:
         dist.all_reduce(total)
         return total
 
-    def gather(self, value: Any) -> list[Any]:
+    def gather(self, value: T) -> list[T]:
         """Return the values of all ranks, in their order."""
-        values = [None] * self.size
+        values: list[Any] = [None] * self.size
         dist.all_gather_object(values, value)
         return values
 
@@ -173,15 +176,15 @@ def _check(run: Run) -> None:
 def _compare(ranks: Ranks, run: Run | None, problem: Exception | None) -> None:
     """Raise on every rank what is wrong on one of them, or in what they differ."""
     facts = {} if run is None else flat(run.model_dump()) | flat(describe()["packages"], "version of ")
-    said = None if problem is None else f"{problem}"
-    found = ranks.gather((said, facts))
-    if problem is not None and (ranks.leads or found[0][0] is None):
+    own_problem = None if problem is None else f"{problem}"
+    reports = ranks.gather((own_problem, facts))
+    if problem is not None and (ranks.leads or reports[0][0] is None):
         raise problem
-    for number, (sentence, _) in enumerate(found):
+    for number, (sentence, _) in enumerate(reports):
         if sentence is not None:
             raise TrainingError(f"rank {number}: {sentence}")
-    own = found[0][1]
-    for number, (_, others) in enumerate(found):
+    own = reports[0][1]
+    for number, (_, others) in enumerate(reports):
         for key in sorted(own.keys() | others.keys()):
             if own.get(key) != others.get(key):
                 raise RanksDisagree(

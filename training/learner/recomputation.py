@@ -13,16 +13,17 @@ from typing import Any
 from torch.utils.checkpoint import checkpoint
 
 from turnwise.training.errors import ConfigError
+from turnwise.training.learner.untyped import CausalLM
 
 
-def known_layers(model: Any) -> list[Any]:
+def known_layers(model: CausalLM) -> list[CausalLM]:
     """Return the layers of a model as far as transformers marks them; none for models that it does not cut."""
     from transformers.modeling_layers import GradientCheckpointingLayer
 
     return [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
 
 
-def layers_of(model: Any) -> list[Any]:
+def layers_of(model: CausalLM) -> list[CausalLM]:
     """Return the layers of a model that can be recomputed.
 
     Raises:
@@ -35,7 +36,7 @@ def layers_of(model: Any) -> list[Any]:
 
 
 @contextmanager
-def recomputing(layers: list[Any]) -> Iterator[None]:
+def recomputing(layers: list[CausalLM]) -> Iterator[None]:
     """Compute the given layers so that the backward pass recomputes them; no dropout is active."""
     for layer in layers:
         layer.training = layer.gradient_checkpointing = True
@@ -48,8 +49,8 @@ def recomputing(layers: list[Any]) -> Iterator[None]:
             del layer.gradient_checkpointing, layer._gradient_checkpointing_func
 
 
-def _recompute(layer: Any, function: Callable[..., Any], *args: Any) -> Any:
-    def forward(*args: Any) -> Any:
+def _recompute(layer: CausalLM, function: Callable[..., Any], *args: object) -> object:
+    def forward(*args: object) -> object:
         before, layer.training = layer.training, False
         try:
             return function(*args)

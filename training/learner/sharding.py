@@ -20,6 +20,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from turnwise.training.learner.ranks import Ranks
 from turnwise.training.learner.recomputation import known_layers
+from turnwise.training.learner.untyped import CausalLM
 
 
 class ShardedModel(torch.nn.Module):
@@ -29,7 +30,7 @@ class ShardedModel(torch.nn.Module):
         model: a causal language model.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: CausalLM) -> None:
         super().__init__()
         self.model = model
 
@@ -38,11 +39,13 @@ class ShardedModel(torch.nn.Module):
         self.model.zero_grad(set_to_none=True)  # also of the gathered weights, which keep theirs otherwise
         cast("FSDPModule", self).reset_iter_state()
 
-    def forward(self, compute: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def forward(self, compute: Callable[..., Any], *args: object, **kwargs: object) -> object:
         """Return `compute(*args, **kwargs)`, during which the weights outside of layers are whole."""
-        result: Any = compute(*args, **kwargs)
-        if isinstance(result, tuple):  # FSDP hooks into tensors, and cannot into views of others
-            result = tuple(one.clone() for one in result)
+        result: object = compute(*args, **kwargs)
+        # FSDP gathers the weights again when the backward pass reaches these tensors, with hooks that it cannot put
+        # into views of others
+        if isinstance(result, tuple):
+            result = tuple(tensor.clone() for tensor in result)
         return result
 
 
@@ -78,9 +81,9 @@ class _ReduceScatter(_Exchange):
         return dist.reduce_scatter_single(output_tensor, input_tensor, group=group, op=op, async_op=async_op)
 
 
-def skeleton(model: Any) -> Any:
+def skeleton(model: CausalLM) -> CausalLM:
     """Return a copy of a model with the same parameters and buffers on torch's meta device, without their values."""
-    memo: dict[int, Any] = {}
+    memo: dict[int, object] = {}
     for weight in model.parameters():
         memo[id(weight)] = torch.nn.Parameter(weight.detach().to("meta"), requires_grad=weight.requires_grad)
     for buffer in model.buffers():
@@ -88,7 +91,7 @@ def skeleton(model: Any) -> Any:
     return copy.deepcopy(model, memo)
 
 
-def shard(model: Any, ranks: Ranks, *, bfloat16: bool = False) -> ShardedModel:
+def shard(model: CausalLM, ranks: Ranks, *, bfloat16: bool = False) -> ShardedModel:
     """Return a model divided over the ranks, with the values of rank 0's; all ranks call it together.
 
     Args:
@@ -96,10 +99,14 @@ def shard(model: Any, ranks: Ranks, *, bfloat16: bool = False) -> ShardedModel:
         ranks: the group.
         bfloat16: gather and compute in bfloat16, while the parts, and the sums of gradients, stay in float32.
     """
+    # Rank 0 keeps its whole model as it is and divides a copy without values, as the others do: the weights are never
+    # there twice on a GPU.
     root = ShardedModel(skeleton(model) if ranks.leads else model)
     kinds = {"param_dtype": torch.bfloat16, "reduce_dtype": torch.float32} if bfloat16 else {}
     options: dict[str, Any] = {"mesh": ranks.mesh, "reshard_after_forward": True}
     options["mp_policy"] = MixedPrecisionPolicy(**kinds)  # type: ignore[arg-type]
+    # Layer by layer, so that one layer is whole at a time. What is left belongs to the root, which stays whole while
+    # `forward` runs: the head may be the embedding, and is used chunk by chunk.
     for layer in known_layers(root):
         fully_shard(layer, **options)
     fully_shard(root, **options)
@@ -107,17 +114,19 @@ def shard(model: Any, ranks: Ranks, *, bfloat16: bool = False) -> ShardedModel:
     reducing: Any = _ReduceScatter(ranks)
     for module in root.modules():
         if isinstance(module, FSDPModule):
+            # Losses have the denominator of the whole mini-batch, so gradients are summed. FSDP's default, the mean
+            # over ranks, would make the step smaller with every rank.
             module.set_gradient_divide_factor(1.0)
             module.set_force_sum_reduction_for_comms(True)  # gloo has no other
             module.set_custom_all_gather(gathering)
             module.set_custom_reduce_scatter(reducing)
-    root.to_empty(device=ranks.device)
+    root.to_empty(device=ranks.device)  # from here on the parts have memory, whose values are rank 0's to give
     whole = dict(model.named_parameters()) if ranks.leads else {}
     for name, parameter in root.model.named_parameters():
         fill(parameter, whole.get(name))
-    for own, given in zip(root.model.buffers(), model.buffers(), strict=True):
+    for own, source in zip(root.model.buffers(), model.buffers(), strict=True):
         if ranks.leads:
-            own.copy_(given)
+            own.copy_(source)
         dist.broadcast(own, src=0)
     return root
 
@@ -131,7 +140,7 @@ def fill(part: DTensor | Any, whole: Tensor | None) -> None:
 
 
 @torch.no_grad()
-def collect(model: Any, whole: Any | None) -> None:
+def collect(model: CausalLM, whole: CausalLM | None) -> None:
     """Copy the trained values of a divided model into rank 0's whole one; all ranks call it together.
 
     Args:

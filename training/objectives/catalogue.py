@@ -158,9 +158,11 @@ def get(name: str) -> ObjectiveInfo:
     try:
         return REGISTRY.get(name)
     except UnknownName as error:
-        corrections = [one for one in CORRECTIONS if name == one or one.startswith(f"{name}_")]
+        corrections = [
+            correction for correction in CORRECTIONS if name == correction or correction.startswith(f"{name}_")
+        ]
         if corrections:
-            keys = " or ".join(f'objective.correction = "{one}"' for one in corrections)
+            keys = " or ".join(f'objective.correction = "{correction}"' for correction in corrections)
             raise ConfigError(f"{name!r} is not an objective but a correction; set {keys}") from None
         raise ConfigError(str(error)) from None
     except (CannotLoad, TypeError) as error:

@@ -31,8 +31,8 @@ def loss_and_gradient(
     }
     new = tensors.pop("logprobs").requires_grad_()
     old, advantages, mask = (tensors.pop(name, None) for name in ("old", "advantages", "mask"))
-    found = function(new, old, advantages, None if mask is None else mask.bool(), **tensors, **options)
-    loss = found[0] if isinstance(found, tuple) else found
+    outcome = function(new, old, advantages, None if mask is None else mask.bool(), **tensors, **options)
+    loss = outcome[0] if isinstance(outcome, tuple) else outcome
     if not isinstance(loss, torch.Tensor):
         raise ConfigError(f"the function gave back {type(loss).__name__}, not a loss")
     gradient = torch.autograd.grad(loss, new, allow_unused=True)[0] if loss.requires_grad else None

@@ -63,7 +63,7 @@ class ObjectiveFunction:
         parameters = inspect.signature(self.kernel).parameters
         return {name for name, p in parameters.items() if type(None) in get_args(p.annotation)}
 
-    def check(self, options: Mapping[str, Any]) -> None:
+    def check(self, options: Mapping[str, object]) -> None:
         """Check names and values of options.
 
         Raises:
@@ -72,12 +72,12 @@ class ObjectiveFunction:
         for name, value in options.items():
             if name not in self.options:
                 raise ConfigError(f"{self.__name__} has no option {name!r}{suggest(name, self.options)}")
-            what = f"{self.__name__}: option {name!r}"
+            label = f"{self.__name__}: option {name!r}"
             if value is None and name in self._optional:
                 continue
-            _check_kind(what, value, self.options[name])
+            _check_kind(label, value, self.options[name])
             if isinstance(value, int | float) and value < 0 and name not in self.signed:
-                raise ConfigError(f"{what} must be >= 0, got {value}")
+                raise ConfigError(f"{label} must be >= 0, got {value}")
         self.kernel(_nothing(), **options)
 
     def check_terms(self, terms: Terms) -> None:
@@ -164,14 +164,14 @@ def _signature(kernel: Kernel) -> inspect.Signature:
     return inspect.Signature([*common[:-1], *own, common[-1]])
 
 
-def _check_kind(what: str, value: Any, default: Any) -> None:
+def _check_kind(label: str, value: object, default: object) -> None:
     """Check that a value is of the same kind as the default, and finite."""
     if isinstance(default, bool | str):
         if type(value) is not type(default):
-            raise ConfigError(f"{what} must be a {type(default).__name__}, got {value!r}")
+            raise ConfigError(f"{label} must be a {type(default).__name__}, got {value!r}")
         return
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ConfigError(f"{what} must be a finite number, got {value!r}")
+        raise ConfigError(f"{label} must be a finite number, got {value!r}")
 
 
 def _nothing() -> Tokens:

@@ -88,9 +88,9 @@ def dhpo(
     weight: Tensor | float = _range(tokens.need("entropy").detach()) if by_entropy else mix
     ratio, whole = torch.exp(tokens.log_ratio), _sequence_ratio(tokens)
     plain = -tokens.advantages * (weight * ratio + (1.0 - weight) * whole)
-    kept = weight * ratio.clamp(1.0 - clip_low, 1.0 + clip_high)
-    kept = kept + (1.0 - weight) * whole.clamp(1.0 - sequence_low, 1.0 + sequence_high)
-    bounded = -tokens.advantages * kept
+    clipped = weight * ratio.clamp(1.0 - clip_low, 1.0 + clip_high)
+    clipped = clipped + (1.0 - weight) * whole.clamp(1.0 - sequence_low, 1.0 + sequence_high)
+    bounded = -tokens.advantages * clipped
     return torch.maximum(plain, bounded), bounded > plain
 
 

@@ -30,7 +30,7 @@ class Objective(Terms):
     """
 
     name: str = "ppo_clip"
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
     sequence: SequenceUnit = "trajectory"
 
     def __post_init__(self) -> None:
@@ -61,14 +61,14 @@ class Objective(Terms):
             if bound not in ("low", "high"):
                 raise ConfigError(f"objective.correction has no option {bound!r}{suggest(bound, ('low', 'high'))}")
             terms[f"correction_{bound}"] = value
-        found = cls(name=section.name, options=section.options, correction=name, **terms)
-        if found.needs_rollout and section.old_logprobs != "recomputed":
+        objective = cls(name=section.name, options=section.options, correction=name, **terms)
+        if objective.needs_rollout and section.old_logprobs != "recomputed":
             source = f"objective.correction {name!r}" if name else f"objective {section.name!r}"
             raise ConfigError(
                 f"{source} compares the sampler's log-probabilities with the learner's: set objective.old_logprobs to "
                 '"recomputed"'
             )
-        return replace(found, sequence=section.sequence)
+        return replace(objective, sequence=section.sequence)
 
     @property
     def info(self) -> ObjectiveInfo:

@@ -68,8 +68,8 @@ def gmpo(tokens: Tokens, *, clip_low: float = 0.4, clip_high: float = 0.4) -> Lo
     """
     log_ratio, sign = tokens.new - tokens.old, torch.sign(tokens.advantages)
     bounded = log_ratio.clamp(-clip_low, clip_high)
-    kept = sign * torch.minimum(sign * log_ratio, sign * bounded)
-    ratio = torch.exp(tokens.sequence_mean(kept).clamp(-LARGEST, LARGEST))
+    clipped = sign * torch.minimum(sign * log_ratio, sign * bounded)
+    ratio = torch.exp(tokens.sequence_mean(clipped).clamp(-LARGEST, LARGEST))
     loss = (-tokens.sequence_mean(tokens.advantages) * ratio)[tokens.sequence]
     return loss, sign * bounded < sign * log_ratio
 

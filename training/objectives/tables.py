@@ -15,7 +15,7 @@ def tables() -> dict[str, str]:
         methods.append(f"| `{name}` | {entry.title}{link} | {entry.use}{needs} | {options} | {entry.evidence} |")
     ways = [f"- `{name}`: {text}" for name, text in AGGREGATIONS.items()]
     factors = [
-        f"- `{name}`: {one.about}; default bounds {one.low:g} and {one.high:g}" for name, one in CORRECTIONS.items()
+        f"- `{name}`: {info.about}; default bounds {info.low:g} and {info.high:g}" for name, info in CORRECTIONS.items()
     ]
     return {"methods": "\n".join(methods), "aggregations": "\n".join(ways), "corrections": "\n".join(factors)}
 

@@ -59,8 +59,8 @@ class Terms:
 
     def __post_init__(self) -> None:
         """Check names and numbers."""
-        known = {"aggregation": {*AGGREGATIONS, ""}, "kl_estimator": {*KL_ESTIMATORS}, "correction": {*CORRECTIONS, ""}}
-        for name, choices in known.items():
+        names = {"aggregation": {*AGGREGATIONS, ""}, "kl_estimator": {*KL_ESTIMATORS}, "correction": {*CORRECTIONS, ""}}
+        for name, choices in names.items():
             value = getattr(self, name)
             if not isinstance(value, str) or value not in choices:
                 raise ConfigError(f"unknown {_key(name)} {value!r}{suggest(str(value), choices - {''})}")
@@ -70,9 +70,9 @@ class Terms:
 
     def _check_numbers(self) -> None:
         """Check that numbers are finite and in range, and that bounds belong to a correction."""
-        wanted = {name: getattr(self, name) for name in ("norm", "kl", "entropy", "entropy_target", "llds")}
+        numbers = {name: getattr(self, name) for name in ("norm", "kl", "entropy", "entropy_target", "llds")}
         ends = {name: getattr(self, name) for name in ("correction_low", "correction_high")}
-        for name, value in (wanted | {name: end for name, end in ends.items() if end is not None}).items():
+        for name, value in (numbers | {name: end for name, end in ends.items() if end is not None}).items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
                 raise ConfigError(f"{_key(name)} must be a finite number, got {value!r}")
             if value < 0 and name in {"kl", "entropy_target", "llds"}:

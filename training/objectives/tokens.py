@@ -79,8 +79,8 @@ class Tokens:
             pairs = self.turn[:, None]
         else:
             pairs = torch.stack([self.sequence, self.spans.to(self.sequence.dtype)], dim=1)
-        found, code = torch.unique(pairs, dim=0, return_inverse=True)
-        return replace(self, sequence=code, sequences=len(found))
+        spans, code = torch.unique(pairs, dim=0, return_inverse=True)
+        return replace(self, sequence=code, sequences=len(spans))
 
 
 def straight_through(value: Tensor, new: Tensor) -> Tensor:

@@ -21,7 +21,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -31,6 +30,8 @@ from turnwise.agents.models.model_folder import load_model, load_tokenizer
 from turnwise.tools.bounded_input import read_json
 from turnwise.training.errors import CheckpointError
 from turnwise.training.learner.policy import require_vocabulary, save_policy, vocabulary_fingerprint
+from turnwise.training.learner.untyped import CausalLM, PolicyTokenizer
+from turnwise.training.states import State
 
 MANIFEST = "manifest.json"
 REQUIRED = ("state.json", "trainer.pt")
@@ -54,10 +55,10 @@ class Restored:
 
     folder: Path
     step: int
-    model: Any
-    tokenizer: Any
-    state: dict[str, Any]
-    trainer: dict[str, Any]
+    model: CausalLM
+    tokenizer: PolicyTokenizer
+    state: State
+    trainer: State
     skipped: tuple[str, ...]
 
 
@@ -87,10 +88,10 @@ class Checkpoints:
     def save(
         self,
         step: int,
-        model: Any,
-        tokenizer: Any,
-        learner_state: dict[str, Any] | None,
-        state: dict[str, Any],
+        model: CausalLM,
+        tokenizer: PolicyTokenizer,
+        learner_state: State | None,
+        state: State,
         save_shards: Callable[[Path], None] | None = None,
     ) -> Path:
         """Write a checkpoint, then remove the oldest ones beyond `keep`, and later ones.
@@ -134,7 +135,7 @@ class Checkpoints:
         return final
 
     def _write(
-        self, part: Path, model: Any, tokenizer: Any, learner_state: dict[str, Any] | None, state: dict[str, Any]
+        self, part: Path, model: CausalLM, tokenizer: PolicyTokenizer, learner_state: State | None, state: State
     ) -> None:
         save_policy(model, tokenizer, part)
         with (part / "trainer.pt").open("wb") as file:
@@ -152,14 +153,14 @@ class Checkpoints:
 
     def _drop(self, newest: int) -> None:
         """Remove all checkpoints but `newest` and the ones before it; later ones are incomplete."""
-        kept = [step for step in self.steps() if step <= newest][-self._keep :]
+        steps = [step for step in self.steps() if step <= newest][-self._keep :]
         for step in self.steps():
-            if step not in kept:
+            if step not in steps:
                 shutil.rmtree(self.path(step), ignore_errors=True)
         for path in self.folder.glob(".*.part"):
             shutil.rmtree(path, ignore_errors=True)
 
-    def load(self, *, vocabulary: str | None = None, load: Callable[[Path], Any] = load_model) -> Restored:
+    def load(self, *, vocabulary: str | None = None, load: Callable[[Path], CausalLM] = load_model) -> Restored:
         """Return the newest intact checkpoint.
 
         Args:
@@ -194,7 +195,7 @@ class Checkpoints:
         raise CheckpointError("; ".join([f"there is no intact checkpoint in {self.folder}", *damaged]))
 
 
-def write_merged(model: Any, tokenizer: Any, folder: Path) -> None:
+def write_merged(model: CausalLM, tokenizer: PolicyTokenizer, folder: Path) -> None:
     """Write a peft model as an ordinary Hugging Face folder, with its adapter added to the weights.
 
     Args:
@@ -219,7 +220,7 @@ def write_merged(model: Any, tokenizer: Any, folder: Path) -> None:
         raise CheckpointError(f"{folder} could not be written: {cause}; the checkpoints are intact") from error
 
 
-def manifest(folder: Path) -> dict[str, dict[str, Any]]:
+def manifest(folder: Path) -> dict[str, State]:
     """Return the size and SHA-256 of every file in a folder except the manifest, by name."""
     return {
         path.relative_to(folder).as_posix(): {"size": path.stat().st_size, "sha256": _digest(path)}
@@ -231,8 +232,8 @@ def manifest(folder: Path) -> dict[str, dict[str, Any]]:
 def verify(folder: Path) -> str | None:
     """Return what is wrong with a checkpoint; None if every file matches the manifest."""
     try:
-        wanted = read_json(folder / MANIFEST)
-        for name, entry in wanted.items():
+        manifest = read_json(folder / MANIFEST)
+        for name, entry in manifest.items():
             path = folder / name
             if not path.is_file():
                 return f"{name} is missing"
@@ -240,8 +241,8 @@ def verify(folder: Path) -> str | None:
                 return f"{name} has {path.stat().st_size} bytes instead of {entry['size']}"
             if _digest(path) != entry["sha256"]:
                 return f"{name} has changed"
-        lacking = [name for name in REQUIRED if name not in wanted]
-        if lacking or not any(name.endswith(".safetensors") for name in wanted):
+        lacking = [name for name in REQUIRED if name not in manifest]
+        if lacking or not any(name.endswith(".safetensors") for name in manifest):
             return f"its manifest does not name {lacking[0] if lacking else 'the weights'}"
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"its manifest cannot be read ({error})"
@@ -259,7 +260,7 @@ def require_whole(folder: Path) -> None:
         raise CheckpointError(f"checkpoint {folder} is damaged: {problem}")
 
 
-def random_states() -> dict[str, Any]:
+def random_states() -> State:
     """Return the states of the global generators of Python, numpy and torch, in a form that torch.save accepts."""
     version, internal, gauss = random.getstate()
     kind, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
@@ -271,7 +272,7 @@ def random_states() -> dict[str, Any]:
     }
 
 
-def restore_random_states(states: dict[str, Any]) -> None:
+def restore_random_states(states: State) -> None:
     """Restore the global generators to what `random_states` returned."""
     version, internal, gauss = states["python"]
     random.setstate((version, tuple(internal), gauss))

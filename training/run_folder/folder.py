@@ -11,18 +11,16 @@ RUN/checkpoints/        see the module checkpoint                RUN/.lock      
 RUN/final/              with LoRA: the trained model, with its adapter added to the weights
 """
 
-import platform
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from turnwise.agents.files.json_files import write_json, write_text
 from turnwise.agents.models.model_folder import ModelFolder
-from turnwise.training.config.effects import effective_toml
+from turnwise.training.config.differences import differences
 from turnwise.training.config.run import Run
 from turnwise.training.errors import ConfigError, RunExists
+from turnwise.training.preflight.effects import effective_toml
+from turnwise.training.versions import describe
 
-PACKAGES = ("turnwise", "torch", "transformers", "tokenizers", "numpy", "gymnasium")
 REMAINS = ("metrics.jsonl", "checkpoints", "before.json", "after.json", "plan.json")
 """What a folder holds that belongs to a run, or to an ablation."""
 MAY_CHANGE = (
@@ -115,33 +113,8 @@ def _write_run(folder: Path, run: Run) -> None:
 
 def _refuse_remains(folder: Path) -> None:
     """Refuse a folder with results but without run.toml, which can be neither resumed nor overwritten."""
-    found = [name for name in REMAINS if (folder / name).exists()]
-    if found:
+    remains = [name for name in REMAINS if (folder / name).exists()]
+    if remains:
         raise RunExists(
-            f"{folder} holds {', '.join(found)} but no run.toml; choose another output, or empty the folder"
+            f"{folder} holds {', '.join(remains)} but no run.toml; choose another output, or empty the folder"
         )
-
-
-def differences(one: Run, other: Run) -> list[str]:
-    """Return the dotted names of the keys in which two runs differ."""
-    mine, yours = flat(one.model_dump()), flat(other.model_dump())
-    return sorted(key for key in mine.keys() | yours.keys() if mine.get(key) != yours.get(key))
-
-
-def flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a nested table as one of dotted names."""
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return found
-
-
-def describe() -> dict[str, Any]:
-    """Return the versions of Python, the platform and the packages that compute."""
-    versions: dict[str, str | None] = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = None
-    return {"python": platform.python_version(), "platform": platform.platform(), "packages": versions}

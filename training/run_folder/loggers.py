@@ -19,7 +19,7 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from turnwise.agents.files.json_files import write_json
 from turnwise.tools.bounded_input import read_json
@@ -57,7 +57,7 @@ class LoggedRun:
     folder: Path
     name: str
     project: str
-    config: Mapping[str, Any]
+    config: Mapping[str, object]
     purge: int | None
 
 
@@ -199,7 +199,7 @@ def open_loggers(
     *,
     name: str,
     project: str = "",
-    config: Mapping[str, Any],
+    config: Mapping[str, object],
     purge: int | None = None,
     sent: frozenset[tuple[str, int]] = frozenset(),
 ) -> list[Logger]:
@@ -217,18 +217,18 @@ def open_loggers(
     Raises:
         TrainingError: the package of a logger is not installed.
     """
-    known = _read(folder)
-    before = set(known)
+    identifiers = _read(folder)
+    before = set(identifiers)
     plain = re.sub(r"[^\w.-]+", "-", name)[:80]  # Weights & Biases refuses other characters in an id
-    suffixed = next(iter(known.values()), f"{plain}-{secrets.token_hex(4)}")
+    suffixed = next(iter(identifiers.values()), f"{plain}-{secrets.token_hex(4)}")
     run = LoggedRun(folder.absolute(), suffixed, project, config, purge)
     opened: list[Logger] = []
     for key in dict.fromkeys(names):
         repeated = sent if key in before and key != "tensorboard" else frozenset()
         opened.append(GuardedLogger(key, partial(LOGGERS[key], run), repeated))
-        known[key] = suffixed
-    if known.keys() != before:
-        write_json(folder / FILE, known, indent=2)
+        identifiers[key] = suffixed
+    if identifiers.keys() != before:
+        write_json(folder / FILE, identifiers, indent=2)
     return opened
 
 

@@ -19,6 +19,9 @@ from turnwise.tools.bounded_input import InputError, parse_json, read_lines
 from turnwise.tools.visible_text import json_text
 from turnwise.training.run_folder.loggers import Logger
 
+Event = dict[str, Any]
+"""An event of a run: its phase and iteration, and values by name."""
+
 METRICS = "metrics.jsonl"
 """Name of the file in a run's folder."""
 
@@ -72,7 +75,7 @@ class MetricsWriter:
         self._file = self._open()
         return True
 
-    def write(self, event: Mapping[str, Any]) -> None:
+    def write(self, event: Event) -> None:
         """Append one event. Non-finite numbers become null. Loggers do not receive the steps of the warm start."""
         line = json_text({key: _plain(value) for key, value in event.items()}, ascii=False)
         self._put(line.encode("utf-8") + b"\n")
@@ -103,7 +106,7 @@ class MetricsWriter:
         self.close()
 
 
-def event_numbers(event: Mapping[str, Any]) -> dict[str, float]:
+def event_numbers(event: Mapping[str, object]) -> dict[str, float]:
     """Return the numbers of an event by name, such as "train/loss"; none for steps of the warm start.
 
     >>> event_numbers({"phase": "train", "iteration": 3, "loss": 0.5, "text": "x", "done": True})
@@ -117,7 +120,7 @@ def event_numbers(event: Mapping[str, Any]) -> dict[str, float]:
     return {f"{phase}/{key}": value for key, value in numbers.items() if not isinstance(value, bool)}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
@@ -215,14 +218,14 @@ def group_metrics(steps: Steps, advantages: Advantages) -> dict[str, float]:
     low, high = np.full(count, np.inf), np.full(count, -np.inf)
     np.minimum.at(low, task, scores)
     np.maximum.at(high, task, scores)
-    found = {"no_variance_groups": float(np.mean(high - low <= 1e-12 * np.maximum(np.abs(low), np.abs(high))))}
+    metrics = {"no_variance_groups": float(np.mean(high - low <= 1e-12 * np.maximum(np.abs(low), np.abs(high))))}
     if "state" in steps:
         state = compact(steps.task, steps.column("state"))
         pairs = np.unique(np.stack([state, member]), axis=1)[0]
         visitors = np.bincount(pairs, minlength=groups_of(state))
         shared = visitors[state] > 1
         later = shared[positions(steps) > 0]
-        found |= {
+        metrics |= {
             "singleton_states": float(np.mean(visitors == 1)),
             "shared_turns": float(np.mean(shared)),
             "shared_later_turns": float(np.mean(later)) if len(later) else 0.0,
@@ -230,7 +233,7 @@ def group_metrics(steps: Steps, advantages: Advantages) -> dict[str, float]:
     mean = group_sums(member, advantages.values, len(scores)) / np.bincount(member, minlength=len(scores))
     total = float(np.sum((advantages.values - advantages.values.mean()) ** 2))
     within = float(np.sum((advantages.values - mean[member]) ** 2))
-    return found | {"turn_share": within / total if total > 1e-12 * len(steps) else 0.0}
+    return metrics | {"turn_share": within / total if total > 1e-12 * len(steps) else 0.0}
 
 
 def _is_torn(path: Path) -> bool:
@@ -241,14 +244,14 @@ def _is_torn(path: Path) -> bool:
         return file.read(1) not in (b"", b"\n")
 
 
-def read_events(path: Path) -> list[dict[str, Any]]:
+def read_events(path: Path) -> list[Event]:
     """Return the events of a metrics file without incomplete lines; a missing file has no events."""
     return stored_events(path)[0]
 
 
-def stored_events(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
+def stored_events(path: Path) -> tuple[list[Event], list[str]]:
     """Return the events of a metrics file, and sentences about what of it cannot be read."""
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     if not path.is_file():
         return events, [f"{path.name} is missing"]
     damaged: list[int] = []
@@ -268,7 +271,7 @@ def stored_events(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     return events, problems
 
 
-def missing_iterations(events: Sequence[Mapping[str, Any]], step: int) -> list[int]:
+def missing_iterations(events: Sequence[Mapping[str, object]], step: int) -> list[int]:
     """Return which of the first `step` iterations have no event "train"."""
     told = {event.get("iteration") for event in events if event.get("phase") == "train"}
     return [number for number in range(1, step + 1) if number not in told]
@@ -286,7 +289,7 @@ def size_until(path: Path, step: int) -> int:
     return size
 
 
-def _event_of(line: bytes) -> dict[str, Any] | None:
+def _event_of(line: bytes) -> Event | None:
     """Return the event of a line; None if it holds none."""
     try:
         event = parse_json(line.decode("utf-8", errors="replace"), "the line", encodable=True)

@@ -4,22 +4,24 @@ A finished iteration is a boundary: weights, optimizer, task sampler, the credit
 metrics file belong together there, and only there is anything saved.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from turnwise.agents.files.folder_lock import check_lock
 from turnwise.agents.models.lora_folders import read_adapter
 from turnwise.training.config.run import Run
+from turnwise.training.config.sections import CheckpointsSection, PolicySection
 from turnwise.training.errors import CheckpointError
-from turnwise.training.events import Reporter, uninterrupted
+from turnwise.training.learner.interruption import uninterrupted
 from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.make_learner import load_trained, make_learner
+from turnwise.training.learner.make_learner import LearnerFactory, load_trained
 from turnwise.training.learner.policy import vocabulary_fingerprint
 from turnwise.training.run_folder.checkpoint import Checkpoints, Restored, restore_random_states
+from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.loggers import Logger, open_loggers
 from turnwise.training.run_folder.metrics import (
     METRICS,
@@ -31,39 +33,83 @@ from turnwise.training.run_folder.metrics import (
     stored_events,
 )
 from turnwise.training.run_folder.trajectory_pruning import prune_trajectories
-from turnwise.training.setup import PreparedRun
+from turnwise.training.states import State
 
 
 class Recoverable(Protocol):
     """What is saved and restored: a training loop."""
 
-    prepared: PreparedRun
     learner: Learner
     step: int
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return what a checkpoint keeps beside weights and learner, as JSON can hold it."""
 
-    def load_state(self, step: int, state: Mapping[str, Any]) -> None:
+    def load_state(self, step: int, state: State) -> None:
         """Continue after `step` iterations with what `state` returned then."""
 
     def settle(self) -> None:
         """Wait for what has to be complete before a checkpoint."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReferencePolicy:
+    """The policy before reinforcement learning, for a run that measures the divergence from it.
+
+    Attributes:
+        folder: folder in which it is kept.
+        policy: the `[policy]` section, which says how it is loaded.
+        needed: whether the run needs it.
+    """
+
+    folder: Path
+    policy: PolicySection
+    needed: bool
+
+    def keep(self, learner: Learner) -> None:
+        """Save the learner's policy as the reference."""
+        if self.needed:
+            Checkpoints(self.folder, keep=1).save(0, learner.weights(), learner.tokenizer, None, {})
+
+    def give_to(self, learner: Learner) -> None:
+        """Let the learner compute with the reference beside its policy."""
+        if not self.needed:
+            return
+        folder = Checkpoints(self.folder)
+        if learner.has_adapter:
+            learner.set_reference_adapter(read_adapter(folder.newest_intact()[0]))
+            return
+        load = partial(load_trained, self.policy)
+        learner.set_reference(folder.load(vocabulary=vocabulary_fingerprint(learner.tokenizer), load=load).model)
+
+
 class Recovery:
     """Saves a training loop at its boundaries.
 
     Args:
-        run: the configuration.
+        folder: folder of the run.
+        section: the `[checkpoints]` section.
+        reference: the policy before training, which is kept where it is needed.
         report: receives the tick "checkpoint", and a note after Ctrl-C.
+        iterations: number of iterations of the whole run.
+        oldest: maximum age of a turn that is trained on, in updates.
     """
 
-    def __init__(self, run: Run, report: Reporter) -> None:
-        self.run, self.report = run, report
-        self.checkpoints = Checkpoints(run.folder / "checkpoints", keep=run.checkpoints.keep)
+    def __init__(
+        self,
+        folder: Path,
+        section: CheckpointsSection,
+        reference: ReferencePolicy,
+        report: Reporter,
+        *,
+        iterations: int,
+        oldest: int,
+    ) -> None:
+        self.folder, self.section, self.reference, self.report = folder, section, reference, report
+        self._iterations, self._oldest = iterations, oldest
+        self.checkpoints = Checkpoints(folder / "checkpoints", keep=section.keep)
         self._loop: Recoverable | None = None
-        self._boundary: dict[str, Any] | None = None  # None while weights and counters do not belong together
+        self._boundary: State | None = None  # None while weights and counters do not belong together
         self._settled = True  # whether all that has to be complete before a checkpoint is
         self._saved: int | None = None
 
@@ -76,12 +122,10 @@ class Recovery:
         """Save the policy after the warm start, as the first checkpoint and, where it is needed, as the reference."""
         learner = loop.learner
         with uninterrupted():
-            if loop.prepared.needs_reference:
-                folder = Checkpoints(self.run.folder / "reference", keep=1)
-                folder.save(0, learner.weights(), learner.tokenizer, None, {})
+            self.reference.keep(learner)
             self._mark(loop)
             self.save(loop)
-        _load_reference(loop.prepared, learner)
+        self.reference.give_to(learner)
 
     def resume(self, loop: Recoverable, restored: Restored) -> None:
         """Continue at the boundary that a checkpoint holds."""
@@ -90,7 +134,7 @@ class Recovery:
         self._mark(loop)
         for text in restored.skipped:
             self.report.event("note", restored.step, text=text)
-        self.report.tick("resumed", restored.step, self.run.train.iterations)
+        self.report.tick("resumed", restored.step, self._iterations)
 
     @contextmanager
     def update(self, loop: Recoverable) -> Iterator[None]:
@@ -109,15 +153,15 @@ class Recovery:
 
     def save_if_due(self, loop: Recoverable) -> bool:
         """Save the last boundary if the run asks for a checkpoint there; return whether it does."""
-        every = self.run.checkpoints.every
-        due = loop.step == self.run.train.iterations or bool(every and loop.step % every == 0)
+        every = self.section.every
+        due = loop.step == self._iterations or bool(every and loop.step % every == 0)
         if due:
             self.save(loop)
         return due
 
     def save(self, loop: Recoverable) -> None:
         """Save the last boundary, unless it is saved already."""
-        check_lock(self.run.folder)
+        check_lock(self.folder)
         if self._saved == loop.step or self._boundary is None:
             return
         learner = loop.learner
@@ -125,8 +169,10 @@ class Recovery:
             parts = learner.weights(), learner.tokenizer, learner.state(), self._boundary
             path = self.checkpoints.save(loop.step, *parts, learner.save_shards)
             self._saved = loop.step
-            prune_trajectories(self.run, self.checkpoints.steps())
-        self.report.tick("checkpoint", loop.step, self.run.train.iterations, path=str(path))
+            prune_trajectories(
+                self.folder, self.checkpoints.steps(), keep=self.section.keep_trajectories, oldest=self._oldest
+            )
+        self.report.tick("checkpoint", loop.step, self._iterations, path=str(path))
 
     @contextmanager
     def saved_after(self, *errors: type[Exception]) -> Iterator[None]:
@@ -168,33 +214,37 @@ class Recovery:
         self._boundary = {**loop.state(), "metrics_size": self.report.metrics.tell()}
 
 
-def find_restart(run: Run) -> Restored | None:
+def find_restart(folder: Path, policy: PolicySection, steps: int) -> Restored | None:
     """Return the newest complete checkpoint, and remove what was written after it; None if there is none yet.
+
+    Args:
+        folder: folder of the run.
+        policy: the `[policy]` section, which says how the model of a checkpoint is loaded.
+        steps: number of iterations of the whole run.
 
     Raises:
         CheckpointError: no checkpoint is complete, or it was written by another version.
     """
-    checkpoints = Checkpoints(run.folder / "checkpoints", keep=run.checkpoints.keep)
+    checkpoints = Checkpoints(folder / "checkpoints")
     if not checkpoints.steps():
         return None  # the run ended during the warm start, which is started again
-    restored = checkpoints.load(load=partial(load_trained, run.policy))
+    restored = checkpoints.load(load=partial(load_trained, policy))
     missing = {"tasks", "metrics_size"} - restored.state.keys()
     if missing:
         raise CheckpointError(f"{restored.folder} was written by another version of turnwise: it lacks {min(missing)}")
-    if not _complete(run, restored):
-        for folder, last in (("trajectories", restored.step), ("evaluations", restored.step - 1)):
-            for path in (run.folder / folder).glob("*"):
+    if not _complete(folder, restored.step, steps):
+        for name, last in (("trajectories", restored.step), ("evaluations", restored.step - 1)):
+            for path in (folder / name).glob("*"):
                 number = path.name.partition(".")[0]
                 if number.isdecimal() and int(number) > last:
                     path.unlink()
-        if lost := _lost_events(run, restored):
+        if lost := _lost_events(folder / METRICS, restored):
             restored = replace(restored, skipped=(*restored.skipped, lost))
     return restored
 
 
-def _lost_events(run: Run, restored: Restored) -> str:
+def _lost_events(path: Path, restored: Restored) -> str:
     """Return what is wrong with the metrics that a checkpoint continues; empty if they are whole."""
-    path = run.folder / METRICS
     events, problems = stored_events(path)
     if path.is_file() and path.stat().st_size >= restored.state["metrics_size"]:
         problems = []  # they are of lines after the checkpoint, which go anyway
@@ -207,7 +257,7 @@ def open_metrics(run: Run, restored: Restored | None) -> MetricsWriter:
     """Return the writer of the metrics, which are cut to their size at the checkpoint."""
     size: int | None = 0
     purge: int | None = 0
-    if restored is not None and _complete(run, restored):
+    if restored is not None and _complete(run.folder, restored.step, run.train.iterations):
         size = purge = None
     elif restored is not None:
         size, purge = restored.state["metrics_size"], restored.step + 1
@@ -231,24 +281,15 @@ def _open_loggers(run: Run, metrics: Path, purge: int | None) -> list[Logger]:
     )
 
 
-def restore_learner(prepared: PreparedRun, restored: Restored, report: Reporter) -> Learner:
+def restore_learner(restored: Restored, make_learner: LearnerFactory, reference: ReferencePolicy) -> Learner:
     """Return the learner that a checkpoint holds, with the random states of that moment."""
-    learner = make_learner(prepared, restored.model, restored.tokenizer, report)
+    learner = make_learner(restored.model, restored.tokenizer)
     learner.load_state(restored.trainer, restored.folder)
     restore_random_states(restored.trainer)
-    _load_reference(prepared, learner)
+    reference.give_to(learner)
     return learner
 
 
-def _load_reference(prepared: PreparedRun, learner: Learner) -> None:
-    if prepared.needs_reference:
-        folder = Checkpoints(prepared.folder / "reference")
-        if learner.has_adapter:
-            learner.set_reference_adapter(read_adapter(folder.newest_intact()[0]))
-            return
-        load = partial(load_trained, prepared.run.policy)
-        learner.set_reference(folder.load(vocabulary=vocabulary_fingerprint(learner.tokenizer), load=load).model)
-
-
-def _complete(run: Run, restored: Restored) -> bool:
-    return restored.step >= run.train.iterations and (run.folder / "after.json").exists()
+def _complete(folder: Path, step: int, steps: int) -> bool:
+    """Whether a run of `steps` iterations is finished, its last evaluation included."""
+    return step >= steps and (folder / "after.json").exists()

@@ -4,12 +4,12 @@ Training never reads them again: what a resumed run needs of rollouts in play li
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from turnwise.agents.files.trajectory_files import iteration_files
-from turnwise.training.config.run import Run
 
 
-def prune_trajectories(run: Run, checkpoints: Sequence[int]) -> list[int]:
+def prune_trajectories(folder: Path, checkpoints: Sequence[int], *, keep: int, oldest: int) -> list[int]:
     """Remove the trajectories of old iterations, and return which ones.
 
     The newest checkpoints.keep_trajectories iterations stay, counted back from the oldest kept checkpoint: whichever
@@ -17,14 +17,16 @@ def prune_trajectories(run: Run, checkpoints: Sequence[int]) -> list[int]:
     those before training included.
 
     Args:
-        run: the configuration; with checkpoints.keep_trajectories = 0, nothing is removed.
+        folder: folder of the run.
         checkpoints: finished iterations of the checkpoints that are kept.
+        keep: checkpoints.keep_trajectories; with 0, nothing is removed.
+        oldest: maximum age of a turn that is trained on, in updates.
     """
-    if not run.checkpoints.keep_trajectories or not checkpoints:
+    if not keep or not checkpoints:
         return []
-    last = min(checkpoints) - run.checkpoints.keep_trajectories
-    first = 1 + run.train.oldest  # the last that the weights before training may have played
-    files = iteration_files(run.folder / "trajectories")
+    last = min(checkpoints) - keep
+    first = 1 + oldest  # the last that the weights before training may have played
+    files = iteration_files(folder / "trajectories")
     removed = {number: path for number, path in files.items() if first < number <= last}
     for path in removed.values():
         path.unlink(missing_ok=True)

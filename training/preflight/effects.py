@@ -6,11 +6,11 @@ section that its own switch turns off (`imitation.episodes = 0`, `evaluation.epi
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
+from turnwise.training.config.demonstrators import plays
 from turnwise.training.config.run import Run
 from turnwise.training.config.sections import Section
-from turnwise.training.config.toml import render
+from turnwise.training.config.toml import Table, render
 from turnwise.training.errors import ConfigError
 
 Condition = Callable[[Run], bool]
@@ -27,9 +27,7 @@ def _can_err(run: Run) -> bool:
 
 
 def _plays(run: Run) -> bool:
-    from turnwise.training.imitation.demonstrators import plays
-
-    return plays(run)
+    return plays(run.imitation, run.env.id)
 
 
 def _aggregation(run: Run) -> str:
@@ -117,22 +115,35 @@ def check_effects(run: Run) -> None:
     Raises:
         ConfigError: it names the keys and says why they have no effect.
     """
-    unused = ineffective(run)
-    found: dict[str, list[str]] = {}
+    if set_without_effect(run):
+        raise ConfigError(without_effect(run))
+
+
+def set_without_effect(run: Run) -> dict[str, list[str]]:
+    """Return the keys that were set and have no effect, by the reason why they have none."""
+    reasons = ineffective(run)
+    keys: dict[str, list[str]] = {}
     for key in _set_keys(run):
-        if key in unused:
-            found.setdefault(unused[key], []).append(key)
-    if found:
-        clauses = [f"{', '.join(keys)} {'have' if keys[1:] else 'has'} no effect: {why}" for why, keys in found.items()]
-        raise ConfigError("; ".join(clauses))
+        if key in reasons:
+            keys.setdefault(reasons[key], []).append(key)
+    return keys
 
 
-def effective_keys(run: Run) -> dict[str, Any]:
+def without_effect(run: Run) -> str:
+    """Return a sentence that names the keys that were set and have no effect, and says why."""
+    clauses = [
+        f"{', '.join(keys)} {'have' if keys[1:] else 'has'} no effect: {reason}"
+        for reason, keys in set_without_effect(run).items()
+    ]
+    return "; ".join(clauses)
+
+
+def effective_keys(run: Run) -> Table:
     """Return the run as nested tables, defaults included, without the keys that have no effect in it."""
     return dict(_without(run, ineffective(run)))
 
 
-def _without(section: Section, unused: Mapping[str, str], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _without(section: Section, unused: Mapping[str, str], prefix: str = "") -> Iterator[tuple[str, object]]:
     """Yield the keys of a section and their values without those in `unused`; a table without keys is left out."""
     for name in type(section).model_fields:
         value = getattr(section, name)

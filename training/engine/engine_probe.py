@@ -19,8 +19,8 @@ from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import Completion, Request, Sampler
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.training.batch.batch import Batch, pack
+from turnwise.training.batch.scores import Scores
 from turnwise.training.errors import EngineMismatch
-from turnwise.training.learner.logprobs import Scores
 
 REQUESTS = 8
 """Answers that are sampled; with `TOKENS` each, the probe has up to 64 tokens."""
@@ -106,7 +106,9 @@ class EngineProbe:
         recomputed = score(batch).logprobs[batch.mask]
         gaps = np.abs(batch.old[batch.mask] - recomputed)
         gaps = np.where(np.isfinite(gaps), gaps, np.inf)
-        same = [(one.tokens, one.logprobs) for one in answers] == [(one.tokens, one.logprobs) for one in self._answers]
+        same = [(completion.tokens, completion.logprobs) for completion in answers] == [
+            (completion.tokens, completion.logprobs) for completion in self._answers
+        ]
         stale = float(np.abs(recomputed - self._scores).mean()) if same else 0.0
         self._answers, self._scores = answers, recomputed
         return ProbeGap(version, float(gaps.mean()), float(gaps.max()), len(gaps), stale)
@@ -132,7 +134,7 @@ class EngineProbe:
             self._first = gap.mean
 
     def _too_large(self, gap: ProbeGap, limit: float) -> str:
-        found = (
+        difference = (
             f"the log-probabilities of engine and learner differ by {gap.mean:.3g} nats on average (at most "
             f"{gap.largest:.3g}) over the {gap.tokens} tokens of the probe, more than {limit:.3g}, after weights of "
             f"version {gap.version} were loaded"
@@ -147,7 +149,7 @@ class EngineProbe:
                 f"the first load had {self._first:.3g}, so the likely cause is that the engine did not take the new "
                 "weights completely (a tied output layer, a prefix cache of old weights)"
             )
-        return f"{found}; {cause}; see docs/engines.md"
+        return f"{difference}; {cause}; see docs/engines.md"
 
     def _request(self, number: int) -> Request:
         return Request(

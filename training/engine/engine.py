@@ -5,37 +5,43 @@ With a `[cluster]` section it is a sampler over several such engines.
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
-from turnwise.agents.agent import Agent
 from turnwise.agents.cluster.sampler import ClusterSampler
-from turnwise.agents.rollouts.env_pool import EnvPool
 from turnwise.agents.samplers.base import Sampler, SamplerSettings
 from turnwise.agents.samplers.wrappers import make_sampler
 from turnwise.training.batch.batch import Batch
-from turnwise.training.cluster import cluster_settings, gpus_of_engine
-from turnwise.training.config.run import Run
-from turnwise.training.engine_probe import EngineProbe, shares_module
+from turnwise.training.batch.scores import Scores
+from turnwise.training.config.cluster import cluster_settings, gpus_of_engine
+from turnwise.training.config.sections import ClusterSection
+from turnwise.training.engine.engine_probe import EngineProbe, shares_module
 from turnwise.training.errors import ConfigError
-from turnwise.training.first_prompts import first_prompts
 from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.logprobs import Scores
 from turnwise.training.learner.policy import require_vocabulary, save_policy, vocabulary_fingerprint
-from turnwise.training.setup import PreparedRun
 
 
 class RunEngine:
     """The sampler of a run, and the probe that compares it with the learner after each load.
 
     Args:
-        prepared: the run.
         learner: its weights are loaded.
-        agent: builds the prompts of the probe, from first observations.
+        make_sampler: opens the sampler, see `open_sampler`.
+        make_probe: makes the probe of an engine with weights of its own; it may return None for no probe.
+        micro_tokens: tokens per micro-batch in which the learner scores the probe.
     """
 
-    def __init__(self, prepared: PreparedRun, learner: Learner, agent: Agent) -> None:
-        self.prepared, self.learner = prepared, learner
-        self._agent = agent
+    def __init__(
+        self,
+        learner: Learner,
+        make_sampler: Callable[[Learner], Sampler],
+        make_probe: Callable[[], EngineProbe | None],
+        *,
+        micro_tokens: int,
+    ) -> None:
+        self._learner, self._micro_tokens = learner, micro_tokens
+        self._make_sampler, self._make_probe = make_sampler, make_probe
         self._sampler: Sampler | None = None
         self._probe: EngineProbe | None = None
         self._loaded: dict[str, float] = {}
@@ -51,8 +57,8 @@ class RunEngine:
     def sampler(self) -> Sampler:
         """The sampler; it is opened when it is first used, so that the warm start is saved even if that fails."""
         if self._sampler is None:
-            self._sampler = open_sampler(self.prepared, self.learner)
-            self.shared = shares_module(self._sampler, self.learner.weights())
+            self._sampler = self._make_sampler(self._learner)
+            self.shared = shares_module(self._sampler, self._learner.weights())
             if not self.shared:
                 self._probe = self._make_probe()
         return self._sampler
@@ -82,7 +88,7 @@ class RunEngine:
 
     async def _load(self, sampler: Sampler, version: int) -> None:
         started, self._loaded = time.perf_counter(), {}
-        await sampler.load(self.learner.weights(), version=version)
+        await sampler.load(self._learner.weights(), version=version)
         if self._probe is not None:
             gap = await self._probe.measure(sampler, self._score, version)
             self._probe.check(gap)
@@ -90,70 +96,63 @@ class RunEngine:
         self._loaded["load_seconds"] = time.perf_counter() - started
 
     def _score(self, batch: Batch) -> Scores:
-        return self.learner.score(batch, micro_tokens=self.prepared.run.train.micro_tokens)
-
-    def _make_probe(self) -> EngineProbe | None:
-        prepared = self.prepared
-        seed = prepared.seed_for("probe")
-        with EnvPool(prepared.make, prepared.deadline) as pool:
-            context = prepared.run.policy.context
-            prompts = first_prompts(self._agent, self.learner.tokenizer, pool, prepared.tasks, seed, context=context)
-        return EngineProbe(prompts, limit=prepared.run.sampler.gap_limit, seed=seed) if prompts else None
+        return self._learner.score(batch, micro_tokens=self._micro_tokens)
 
 
-def open_sampler(prepared: PreparedRun, learner: Learner) -> Sampler:
+def open_sampler(
+    learner: Learner,
+    *,
+    engine: str,
+    settings: SamplerSettings,
+    cluster: ClusterSection,
+    shares: bool,
+    folder: Path,
+) -> Sampler:
     """Return the run's sampler; its weights are those of the learner once `load` was called.
 
-    An engine that loads the model by itself gets policy.model, or the new model in the run's folder "engine".
+    Args:
+        learner: trains the model.
+        engine: name of the sampler.
+        settings: settings as far as they are known without a learner. An engine that loads the model by itself gets
+            their model; where it is empty, the new model in `folder`.
+        cluster: where the engines run.
+        shares: whether it may compute with the learner's own module.
+        folder: folder of a new model for engines that load it.
 
     Raises:
         ConfigError: the sampler has no tokenizer, and so no token ids to train on.
         VocabularyMismatch: its vocabulary is not the learner's.
         AgentError: the sampler cannot be made.
     """
-    run, section = prepared.run, prepared.run.sampler
-    alone = not run.train.staleness and not run.cluster.address  # else it samples during updates, or elsewhere
-    shared = section.engine == "transformers" and alone
-    settings = SamplerSettings(
-        model="" if shared else _model_of(prepared, learner),
-        url=section.url,
+    settings = replace(
+        settings,
+        model="" if shares else settings.model or _saved_model(learner, folder),
         device=learner.device,
-        dtype=section.dtype or run.policy.dtype,
-        memory=section.kv_cache_gib,
-        context=run.policy.context,
-        concurrency=run.train.concurrency,
-        seed=prepared.seed_for("sampler"),
-        parser=run.agent.parser,
-        options=section.options,
-        module=learner.weights() if shared else None,
+        module=learner.weights() if shares else None,
         tokenizer=learner.tokenizer,
         vocabulary=int(learner.model.config.get_text_config().vocab_size),
     )
-    sampler = _on_cluster(run, settings) if run.cluster.address else make_sampler(section.engine, settings)
+    sampler = _on_cluster(engine, settings, cluster) if cluster.address else make_sampler(engine, settings)
     if sampler.tokenizer is None:
         sampler.close()
-        raise ConfigError(f"sampler.engine {section.engine!r} returns no token ids, which training needs")
-    require_vocabulary(sampler.tokenizer, vocabulary_fingerprint(learner.tokenizer), f"the engine {section.engine}")
+        raise ConfigError(f"sampler.engine {engine!r} returns no token ids, which training needs")
+    require_vocabulary(sampler.tokenizer, vocabulary_fingerprint(learner.tokenizer), f"the engine {engine}")
     return sampler
 
 
-def _on_cluster(run: Run, settings: SamplerSettings) -> Sampler:
-    """Return a sampler over the engines of the run's cluster."""
+def _on_cluster(engine: str, settings: SamplerSettings, section: ClusterSection) -> Sampler:
+    """Return a sampler over the engines of a cluster."""
     import torch
 
-    wanted = cluster_settings(run, settings.device, torch.cuda.device_count())
+    placement = cluster_settings(section, settings.options, settings.device, torch.cuda.device_count())
     options = dict(settings.options)
-    if run.sampler.engine == "vllm" and gpus_of_engine(run) > 1:  # inside Ray, vLLM would take Ray for its own workers
+    if engine == "vllm" and gpus_of_engine(options) > 1:  # inside Ray, vLLM would take Ray for its own workers
         options.setdefault("distributed_executor_backend", "mp")
-    placed = replace(settings, device="cuda" if wanted.gpus else "cpu", options=options)
-    return ClusterSampler(run.sampler.engine, placed, wanted)
+    placed = replace(settings, device="cuda" if placement.gpus else "cpu", options=options)
+    return ClusterSampler(engine, placed, placement)
 
 
-def _model_of(prepared: PreparedRun, learner: Learner) -> str:
-    """Return the model that the engine loads before it receives the learner's weights."""
-    run = prepared.run
-    if run.policy.model:
-        return run.policy.model
-    folder = run.folder / "engine"
+def _saved_model(learner: Learner, folder: Path) -> str:
+    """Write a new model for an engine that loads it before it receives the learner's weights."""
     save_policy(learner.weights(), learner.tokenizer, folder)
     return str(folder)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import EnvFailure
@@ -10,22 +10,45 @@ from turnwise.agents.models.rotary import rotary_limit
 from turnwise.agents.models.tokenization import Tokenizer
 from turnwise.agents.prompts.dialogue import Dialogue
 from turnwise.agents.rollouts.env_pool import EnvPool
+from turnwise.training.environments import Environments
 from turnwise.training.errors import ConfigError
-from turnwise.training.setup import PreparedRun
+from turnwise.training.learner.untyped import ModelConfig
 
 
-def check_context(prepared: PreparedRun, tokenizer: Tokenizer, config: Any) -> None:
+@dataclass(frozen=True, slots=True)
+class FirstPrompts:
+    """The first prompts of the first tasks of a run.
+
+    Attributes:
+        environments: those of training; one is made and reset in this process.
+        seed: seed of the resets.
+        context: maximum number of tokens in a prompt and its answer; far longer prompts are encoded only in part.
+    """
+
+    environments: Environments
+    seed: int
+    context: int
+
+    def of(self, agent: Agent, tokenizer: Tokenizer) -> list[tuple[int, ...]]:
+        """Return their token ids; tasks whose environment fails are left out."""
+        tasks = self.environments.tasks
+        with self.environments.local_pool() as pool:
+            return first_prompts(agent, tokenizer, pool, tasks, self.seed, context=self.context)
+
+
+def check_context(prompts: FirstPrompts, agent: Agent, tokenizer: Tokenizer, config: ModelConfig) -> None:
     """Refuse a context that no first prompt fits into, or that the model does not have.
 
     Args:
-        prepared: the run; an environment is made and reset.
-        tokenizer: of the policy.
-        config: of the model.
+        prompts: first prompts of the run, with its context.
+        agent: builds them.
+        tokenizer: tokenizer of the policy.
+        config: configuration of the model.
 
     Raises:
         ConfigError: policy.context is too short or too long.
     """
-    context, answer = prepared.run.policy.context, prepared.run.agent.max_tokens
+    context, answer = prompts.context, agent.max_tokens
     positions = getattr(config.get_text_config(), "max_position_embeddings", None)
     if positions is not None and context > positions:
         raise ConfigError(f"policy.context is {context}, but the model has only {positions} positions")
@@ -34,10 +57,7 @@ def check_context(prepared: PreparedRun, tokenizer: Tokenizer, config: Any) -> N
         raise ConfigError(
             f"policy.context is {context}, but {limit.sentence()}; set policy.context to at most {limit.tokens}"
         )
-    with EnvPool(prepared.make, prepared.deadline) as pool:
-        seed = prepared.seed_for("probe")
-        prompts = first_prompts(prepared.agent(tokenizer), tokenizer, pool, prepared.tasks, seed, context=context)
-    shortest = min(map(len, prompts), default=0)
+    shortest = min(map(len, prompts.of(agent, tokenizer)), default=0)
     if shortest + answer > context:
         size = f"more than {2 * context}" if shortest > 2 * context else f"{shortest}"
         raise ConfigError(
@@ -60,10 +80,10 @@ def first_prompts(
 
     Args:
         agent: builds the prompts.
-        tokenizer: of the learner.
-        pool: of environments.
+        tokenizer: tokenizer of the learner.
+        pool: pool of environments.
         tasks: ids; the first ones are reset.
-        seed: of the resets.
+        seed: seed of the resets.
         count: number of tasks.
         context: prompts that are far longer are encoded only in part.
     """
@@ -73,7 +93,7 @@ def first_prompts(
 async def _first_prompts(
     begin: Callable[[], Dialogue], pool: EnvPool, tasks: Sequence[str], seed: int
 ) -> list[tuple[int, ...]]:
-    found, worker = [], pool.take()
+    prompts, worker = [], pool.take()
     try:
         for task in tasks:
             try:
@@ -82,7 +102,7 @@ async def _first_prompts(
                 worker.discard()
                 continue
             dialogue = begin()
-            found.append(dialogue.prompt(dialogue.view(result.observation, result.admissible, free=result.free)).ids)
+            prompts.append(dialogue.prompt(dialogue.view(result.observation, result.admissible, free=result.free)).ids)
     finally:
         pool.give_back(worker)
-    return found
+    return prompts

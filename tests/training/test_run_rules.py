@@ -1,0 +1,131 @@
+"""Every rule across keys is broken by some run; every key of the table of effects matters in some run, in some not."""
+
+import pytest
+import toys.corridor
+
+from turnwise.envs import register
+from turnwise.envs.info import ADMISSIBLE
+from turnwise.training import ConfigError, Run
+from turnwise.training.environments import Environments
+from turnwise.training.parts import prepare
+from turnwise.training.preflight import remarks as run_remarks
+from turnwise.training.preflight import rules
+from turnwise.training.preflight.effects import NEEDS, ineffective
+from turnwise.training.preflight.remarks import REMARKS
+from turnwise.training.preflight.rules import RULES, check_rules
+
+TABLE = {"threads": 1, "env": {"id": f"toys.corridor:{toys.corridor.ID}"}, "imitation": {"episodes": 4}}
+SERVED = ("sampler.engine=openai", 'sampler.url="http://127.0.0.1:1/v1"', "sampler.options.tokens=true")
+UNLISTED = "toys/Unlisted-v0"
+FORKED = ("processes=2",)
+
+BROKEN: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("agent.top_p=0.9",), "agent.top_p = 0.9 samples from a truncated distribution"),
+    ((*SERVED, "sampler.options.body.top_k=5"), "sampler.options changes top_k of the requests"),
+    (("policy.lora.rank=4",), "policy.lora needs policy.model"),
+    (("imitation.episodes=0",), "a new policy needs demonstrations"),
+    ((*FORKED, "policy.device=cuda"), "but policy.device = 'cuda' is a GPU"),
+    ((*FORKED, "threads=2"), "but each process needs threads = 1"),
+    ((*FORKED, "sampler.engine=vllm"), "but sampler.engine = 'vllm' samples elsewhere"),
+    ((*FORKED, "env.deadline=5"), "but env.deadline > 0 runs environments in threads"),
+    ((*FORKED, "env.workers=2"), "but env.workers > 0 runs environments in other processes"),
+    ((*FORKED, "train.staleness=1"), "but asynchronous rollouts go on beside the update"),
+    ((*FORKED, "cluster.address=local"), "but cluster.address starts its own processes"),
+    ((*SERVED, "cluster.address=local"), "is a server of its own"),
+    (("cluster.address=local", "cluster.engines=9999"), "need 9999 cores, and this machine has"),
+    (("sampler.engine=random",), "'random' is not a model"),
+    (("sampler.engine=openai", 'sampler.url="http://127.0.0.1:1/v1"'), "returns no token ids"),
+    (("imitation.demonstrator=expret",), "did you mean 'expert'"),
+    ((f"env.id={UNLISTED}", "imitation.noise=0.1"), f"admissible actions, and {UNLISTED} does not"),
+    (("credit.method=tree_grpo",), "which toys.corridor"),
+    (("train.staleness=1", "objective.name=reinforce"), "which objective.name = 'reinforce' with"),
+    (("objective.kl.target=0.1",), "objective.kl.target has no effect: objective.kl is 0"),
+)
+"""Overrides of TABLE, and words of the sentence with which the run is refused; in the order of the rules."""
+
+
+class Unlisted(toys.corridor.Corridor):
+    """The corridor, which does not say what is possible."""
+
+    def reset(self, **options):
+        observation, info = super().reset(**options)
+        return observation, {key: value for key, value in info.items() if key != ADMISSIBLE}
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch):
+    """A machine that may have a GPU, and an environment without a list of actions."""
+    register(UNLISTED, f"{__name__}:Unlisted")
+    monkeypatch.setattr(rules, "device_of", lambda name: name)
+
+
+def make_run(*overrides):
+    return Run.parse(TABLE, overrides)
+
+
+def test_there_is_a_run_for_every_rule():
+    assert len(BROKEN) == len(RULES)
+
+
+@pytest.mark.parametrize("number", range(len(RULES)))
+def test_every_rule_is_broken_by_some_run(number):
+    overrides, words = BROKEN[number]
+    if any(word.startswith("cluster.engines") for word in overrides):
+        pytest.importorskip("ray")
+    run = make_run(*overrides)
+    assert words in RULES[number].text(run)
+    assert RULES[number].broken(run)
+    assert not any(rule.broken(run) for rule in RULES[:number])
+    with pytest.raises(ConfigError) as refused:
+        check_rules(run)
+    assert str(refused.value) == RULES[number].text(run)
+
+
+def test_an_ordinary_run_breaks_no_rule():
+    run = make_run()
+    assert not any(rule.broken(run) for rule in RULES)
+    check_rules(run)
+
+
+RUNS = tuple(
+    make_run(*overrides)
+    for overrides in (
+        (),
+        ("policy.model=somewhere", "trajectory_format=''", 'imitation.demonstrator="played.jsonl"'),
+        ("objective.kl.coefficient=0.1", "objective.kl.target=0.1", "objective.name=gspo", "evaluation.every=1"),
+        ("objective.entropy.coefficient=0.1", "objective.entropy.target=0.1", "objective.aggregation=token-sum-norm"),
+        ("cluster.address=local", "env.workers=1", "train.staleness=1", "sampler.engine=vllm"),
+    )
+)
+
+
+@pytest.mark.parametrize("key", NEEDS)
+def test_every_key_of_the_table_matters_in_some_run_and_in_some_not(key):
+    without = [key in ineffective(run) for run in RUNS]
+    assert any(without)
+    assert not all(without)
+
+
+REMARKED: tuple[tuple[dict[str, object], tuple[str, ...]], ...] = (
+    ({"env": {"kwargs": {"level": "tiny"}}}, ("train.distinct_tasks=2",)),
+    (TABLE, ("imitation.episodes=6000", "env.kwargs.lengths=[9]")),
+    (TABLE, ("policy.dtype=bfloat16",)),
+    (TABLE, ("train.staleness=1",)),
+    (TABLE, ("env.workers=1",)),
+)
+"""Runs that a remark is made on, in the order of the remarks."""
+
+
+@pytest.mark.parametrize("number", range(len(REMARKS)))
+def test_every_remark_is_made_on_some_run(number, monkeypatch):
+    monkeypatch.setattr(run_remarks, "multiplies_bfloat16", lambda: False)
+    table, overrides = REMARKED[number]
+    run = Run.parse(table, overrides)
+    environments = Environments(lambda: toys.corridor.Corridor(lengths=(9,)), ("open-9-1",))
+    assert REMARKS[number].holds(run, environments)
+    assert "{" not in REMARKS[number].sentence.format(run=run, tasks=1).replace("{split", "")
+
+
+def test_all_remarks_of_a_run_are_made(tmp_path):
+    parts = prepare(make_run(f"output={tmp_path}", "env.workers=1", "evaluation.episodes=0"))
+    assert len(parts.remarks()) == 1

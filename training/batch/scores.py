@@ -1,0 +1,19 @@
+"""Scores: what a model says about every token of a batch."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What a model says about every token of a batch.
+
+    Attributes:
+        logprobs: float64 [B, L], nats; 0 outside the mask.
+        entropy: float64 [B, L], nats, of the distribution that the token was drawn from; 0 outside the mask.
+    """
+
+    logprobs: NDArray[np.float64]
+    entropy: NDArray[np.float64]

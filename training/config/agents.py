@@ -1,0 +1,24 @@
+"""The agent of a run, for the tokenizer of its policy."""
+
+from collections.abc import Callable
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.models.tokenization import Tokenizer
+from turnwise.agents.prompts.chat_template import chat_fields
+from turnwise.agents.prompts.native_tools import chat_with_tools
+from turnwise.training.config.sections import AgentSection, EnvSection
+
+MakeAgent = Callable[[Tokenizer | None], Agent]
+"""Makes the agent for a tokenizer; None for players without one."""
+
+
+def agent_maker(section: AgentSection, env: EnvSection) -> MakeAgent:
+    """Return a function that makes the run's agent for a tokenizer.
+
+    Args:
+        section: the `[agent]` section.
+        env: the `[env]` section; an environment of functions gives their schemas to the chat template.
+    """
+    options = section.model_dump(exclude={"chat"})
+    chat = chat_with_tools(section.chat, env.id, env.kwargs)
+    return lambda tokenizer: Agent.from_options(**options, **chat_fields(chat, tokenizer))

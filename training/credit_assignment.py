@@ -1,0 +1,64 @@
+"""Credit assignment in a run: the credit rule with its memory, and the KL term where it belongs to the rewards."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from turnwise.agents.trajectory import Group
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.registry import CreditRule
+from turnwise.credit.steps import Steps
+from turnwise.training.batch.batch import pack, turn_divergence
+from turnwise.training.config.seeds import Seeds
+from turnwise.training.run_folder.state_json import from_json, to_json
+from turnwise.training.token_scores import TokenScores
+
+
+@dataclass(slots=True, kw_only=True)
+class CreditAssignment:
+    """Gives every turn its advantage.
+
+    Attributes:
+        rule: the credit rule with its options.
+        seeds: seeds of rules that draw.
+        scores: computes the divergence from the reference policy.
+        kl_estimator: estimator of the divergence that is subtracted from the rewards; None: none is.
+        memory: what a rule that remembers returned last.
+    """
+
+    rule: CreditRule
+    seeds: Seeds
+    scores: TokenScores
+    kl_estimator: str | None
+    memory: object = None
+
+    def advantages(self, steps: Steps, groups: Sequence[Group], iteration: int, kl: float) -> Advantages:
+        """Return the advantages of all turns.
+
+        Args:
+            steps: table of the turns.
+            groups: the trajectories that they belong to.
+            iteration: number of finished iterations, for rules that draw.
+            kl: coefficient of the divergence, where it is subtracted from the rewards.
+        """
+        options: dict[str, Any] = {}
+        if self.rule.remembers:
+            options["state"] = self.memory
+        if self.rule.draws:
+            options["rng"] = np.random.default_rng(self.seeds.of("credit", iteration))
+        if self.kl_estimator is not None:
+            batch = pack(groups)
+            reference = self.scores.reference(batch).logprobs
+            divergence = turn_divergence(batch, reference, self.kl_estimator, steps)
+            steps = replace(steps, reward=steps.reward - kl * divergence)
+        return self.rule(steps, **options)
+
+    def state(self) -> object:
+        """Return the memory of the rule as JSON can hold it."""
+        return to_json(self.memory)
+
+    def load_state(self, state: object) -> None:
+        """Continue with the memory that `state` returned."""
+        self.memory = from_json(state)

@@ -1,0 +1,63 @@
+"""The environments that a run plays in, with the tasks that are played there."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+
+from turnwise.agents.content import has_images
+from turnwise.agents.rollouts.env_pool import EnvPool
+from turnwise.agents.rollouts.shared_hosts import SharedHosts
+from turnwise.evaluation.panels import draw_tasks
+from turnwise.training.errors import TrainingError
+
+MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
+"""Makes an environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environments:
+    """Environments of one kind, for training, demonstrations or an evaluation.
+
+    Attributes:
+        make: makes one.
+        tasks: ids of the tasks.
+        deadline: time limit of a step, in seconds; None: no limit.
+        in_order: take the answers of other processes in the order of the calls.
+        hosts: processes in which they live, shared by all pools that are in use at a time; None: this process.
+    """
+
+    make: MakeEnv
+    tasks: tuple[str, ...]
+    deadline: float | None = None
+    in_order: bool = False
+    hosts: SharedHosts | None = None
+
+    def pool(self) -> EnvPool:
+        """Return a pool of them in the processes where they live."""
+        hosts = None if self.hosts is None else self.hosts.borrow()
+        return EnvPool(self.make, self.deadline, hosts=hosts, in_order=self.in_order)
+
+    def local_pool(self) -> EnvPool:
+        """Return a pool of them in this process, for a look at a few."""
+        return EnvPool(self.make, self.deadline)
+
+
+def list_tasks(make: MakeEnv, count: int | None, seed: int) -> tuple[str, ...]:
+    """Return the ids of an environment's tasks in its own order: a sample of `count`, or all that it lists.
+
+    Raises:
+        TrainingError: the environment does not list its tasks, or it returns images, which no policy here can read.
+    """
+    env = make()
+    try:
+        if has_images(env.observation_space):
+            name = env.spec.id if env.spec else env
+            raise TrainingError(f"{name} returns images, and the policy reads text only: set screenshot=false")
+        listing = getattr(env.unwrapped, "task_ids", None)
+        if listing is None:
+            raise TrainingError(f"training needs task_ids(), which {env.spec.id if env.spec else env} does not have")
+        return tuple(listing()) if count is None else draw_tasks(env, count, seed)
+    finally:
+        env.close()

@@ -1,0 +1,154 @@
+"""Where demonstrations come from: the environment's expert, a demonstrator or a model plays them, or a file has them.
+
+A demonstrator's deliberate mistakes (`turnwise.training.imitation.noisy_expert`) are played, stay as context, and are
+never imitated; neither are the random actions of an expert that has no plan.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.demonstrations.files import read_demonstrations
+from turnwise.agents.rollouts.rollout import rollout
+from turnwise.agents.samplers.base import Sampler, SamplerSettings, parse_sampler
+from turnwise.agents.samplers.wrappers import make_sampler
+from turnwise.agents.trajectory import Trajectory
+from turnwise.training.config.agents import MakeAgent
+from turnwise.training.config.demonstrators import player_of, plays
+from turnwise.training.config.sections import ImitationSection
+from turnwise.training.environments import Environments
+from turnwise.training.errors import NoDemonstrations
+from turnwise.training.imitation.demonstrations import Demonstrations
+from turnwise.training.imitation.noisy_expert import NoisyDemonstrator
+
+OnFinish = Callable[[Trajectory], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemonstrationSource:
+    """Where the demonstrations of a run come from: a player, or a file.
+
+    Attributes:
+        section: the `[imitation]` section, which names the demonstrator.
+        env_id: id of the environment, which may have demonstrators of its own.
+        environments: where demonstrations are played.
+        agents: makes the agent that a demonstrator plays as.
+        seed: seed of the episodes.
+        device: device of a demonstrator that is a model, as torch names it.
+        concurrency: maximum number of episodes in play at once.
+        processes: number of processes that play, of which this one is the first.
+    """
+
+    section: ImitationSection
+    env_id: str
+    environments: Environments
+    agents: MakeAgent
+    seed: int
+    device: str
+    concurrency: int
+    processes: int
+
+    def demonstrate(self, tasks: Sequence[str], on_finish: OnFinish | None = None) -> Demonstrations:
+        """Return demonstrations that can be imitated: played for the given tasks, or read from a file.
+
+        Args:
+            tasks: ids to demonstrate, one episode each; stored demonstrations ignore them.
+            on_finish: called with every trajectory that was played.
+
+        Returns:
+            The demonstrations, without failed episodes and, with imitation.won_only, without unsuccessful ones.
+
+        Raises:
+            NoDemonstrations: none can be used.
+        """
+        section = self.section
+        trajectories, mistakes = self._play(tasks, on_finish) if plays(section, self.env_id) else self._read()
+        usable = [item for item in trajectories if item.finished and item.turns and (item.won or not section.won_only)]
+        if not usable:
+            errors = [item.error for item in trajectories if item.error]
+            reason = (
+                f"the first error was: {errors[0]}"
+                if errors
+                else "none succeeded (imitation.won_only = false uses all)"
+            )
+            raise NoDemonstrations(
+                f"none of the {len(trajectories)} demonstrations by {section.demonstrator} can be used: {reason}"
+            )
+        return Demonstrations(tuple(usable), mistakes, _left_out(trajectories, len(usable), section.episodes))
+
+    def _read(self) -> tuple[list[Trajectory], set[tuple[str, int]]]:
+        """Return the stored demonstrations, and their mistakes."""
+        file = Path(self.section.demonstrator).expanduser()
+        stored = read_demonstrations(file, self.agents(None).parse, self.section.episodes)
+        trajectories = _unique([item.trajectory for item in stored])
+        pairs = zip(trajectories, stored, strict=True)
+        return trajectories, {(trajectory.id, turn) for trajectory, item in pairs for turn in item.mistakes}
+
+    def _play(self, tasks: Sequence[str], on_finish: OnFinish | None) -> tuple[list[Trajectory], set[tuple[str, int]]]:
+        """Return demonstrations that are played, and the demonstrator's mistakes."""
+        sampler, agent = self._player()
+        processes = self.processes if isinstance(sampler, NoisyDemonstrator) else 1
+        try:
+            with self.environments.pool() as pool:
+                groups = rollout(
+                    agent,
+                    sampler,
+                    tasks,
+                    make=pool,
+                    seed=self.seed,
+                    concurrency=self.concurrency,
+                    processes=processes,
+                    on_finish=on_finish,
+                )
+        finally:
+            sampler.close()
+        trajectories = [trajectory for group in groups for trajectory in group.trajectories]
+        return trajectories, sampler.mistakes if isinstance(sampler, NoisyDemonstrator) else set()
+
+    def _player(self) -> tuple[Sampler, Agent]:
+        """Return who demonstrates, and the agent that it plays as."""
+        section, agent = self.section, self.agents(None)
+        player = player_of(section.demonstrator, self.env_id, agent.parser)
+        if player is not None:
+            noisy = NoisyDemonstrator(player, noise=section.noise, typos=section.typos, parser_name=agent.parser)
+            return noisy, agent
+        engine, model, url = parse_sampler(section.demonstrator)
+        settings = SamplerSettings(
+            model=model, url=url, device=self.device, parser=agent.parser, concurrency=self.concurrency
+        )
+        sampler = make_sampler(engine, settings)
+        return sampler, self.agents(sampler.tokenizer)
+
+
+def _left_out(played: Sequence[Trajectory], usable: int, total: int) -> str:
+    """Return a sentence about the demonstrations that are not used, and why; empty if all are."""
+    failed = [trajectory for trajectory in played if not trajectory.finished]
+    empty = sum(trajectory.finished and not trajectory.turns for trajectory in played)
+    lost = len(played) - usable - len(failed) - empty
+    reasons = []
+    if failed:
+        reason, count = Counter(trajectory.error or "no reason was given" for trajectory in failed).most_common(1)[0]
+        reasons.append(f"{len(failed)} failed ({count} with: {reason})")
+    if empty:
+        reasons.append(f"{empty} ended before the first turn")
+    if lost:
+        reasons.append(f"{lost} did not succeed (imitation.won_only = false uses them)")
+    if len(played) < total:
+        reasons.append(f"{total - len(played)} are not in the file")
+    return f"{usable} of {total} demonstrations are imitated: {'; '.join(reasons)}" if reasons else ""
+
+
+def _unique(stored: Sequence[Trajectory]) -> list[Trajectory]:
+    """Return the trajectories with unique ids; a file that was joined from several may repeat them."""
+    times: Counter[str] = Counter()
+    unique = []
+    for trajectory in stored:
+        times[trajectory.id] += 1
+        unique.append(
+            trajectory
+            if times[trajectory.id] == 1
+            else replace(trajectory, id=f"{trajectory.id}/{times[trajectory.id]}")
+        )
+    return unique

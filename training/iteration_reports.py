@@ -1,0 +1,100 @@
+"""Reports of iterations: the event of each finished one, its duration, and warnings where it taught nothing."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from turnwise.agents.rollouts.rollout import RolloutReport
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.steps import Steps
+from turnwise.processes.memory_use import memory_use
+from turnwise.training.batch.batch import Batch
+from turnwise.training.engine.engine import RunEngine
+from turnwise.training.learning_watch import LearningWatch
+from turnwise.training.rollouts import Played
+from turnwise.training.run_folder.events import Reporter
+from turnwise.training.run_folder.metrics import credit_metrics, group_metrics, play_metrics, sampled_entropy
+
+
+class IterationReports:
+    """Reports the iterations of a run.
+
+    Args:
+        report: receives an event "train" for each, and warnings.
+        engine: its metrics are reported as well.
+        steps: number of iterations of the whole run.
+        dtype: type in which the policy computes.
+
+    Attributes:
+        watch: looks for a run that does not learn; a checkpoint keeps its state.
+    """
+
+    def __init__(self, report: Reporter, engine: RunEngine, *, steps: int, dtype: str) -> None:
+        self._report, self._engine, self._steps, self._dtype = report, engine, steps, dtype
+        self.watch = LearningWatch(report)
+        self._seconds: list[float] = []
+        self._began = time.perf_counter()  # the iteration
+
+    def begin(self, step: int) -> None:
+        """Begin with the iteration after `step` finished ones, to which time and notes belong from here on."""
+        self._began = time.perf_counter()
+        self._report.iteration = step + 1
+
+    def note(self, text: str) -> None:
+        """Write a note on the iteration in progress."""
+        self._report.note(text)
+
+    @contextmanager
+    def not_timed(self) -> Iterator[None]:
+        """Enclose what is not a part of the iteration, so that its seconds are those of playing and learning."""
+        started = time.perf_counter()
+        yield
+        self._began += time.perf_counter() - started
+
+    def finished(
+        self, step: int, played: Played, steps: Steps, advantages: Advantages, stats: Mapping[str, float], batch: Batch
+    ) -> None:
+        """Write the event of a finished iteration, and warn where it taught nothing.
+
+        Args:
+            step: number of finished iterations, this one included.
+            played: what was played for it.
+            steps: table of the turns.
+            advantages: their advantages.
+            stats: statistics of scoring and of the update.
+            batch: that was trained on.
+        """
+        end = time.perf_counter()
+        self._seconds.append(end - self._began)
+        self._began = end
+        left, recent = self._steps - step, self._seconds[-10:]
+        stats = {**stats, **_speeds(played.report, stats), **played.metrics, **played.age_metrics(batch)}
+        renamed = {f"update_{key}" if key in {"tokens", "seconds"} else key: value for key, value in stats.items()}
+        values = {
+            **play_metrics(played.groups),
+            "sampled_entropy": sampled_entropy(played.groups),
+            **credit_metrics(advantages),
+            **group_metrics(steps, advantages),
+            **renamed,
+            **self._engine.metrics,
+            **{f"{owner}_memory": size for owner, size in memory_use().items()},
+            "sequence_tokens": batch.size,
+            "seconds": self._seconds[-1],
+            "left": left,
+            "seconds_left": left * sum(recent) / len(recent),
+        }
+        self._report.event("train", step, **values)
+        self.watch.after(step, values)
+        self._report.iteration = step + 1
+        if self._engine.shared:
+            self.watch.after_shared(step, stats, self._dtype)
+
+
+def _speeds(played: RolloutReport, stats: Mapping[str, float]) -> dict[str, float]:
+    """Return tokens per second: sampled ones and those of prompts in the rollout, computed ones in the update."""
+    return {
+        "rollout_seconds": played.seconds,
+        "rollout_tokens_per_second": played.response_tokens / played.seconds if played.seconds else 0.0,
+        "prompt_tokens_per_second": played.prompt_tokens / played.seconds if played.seconds else 0.0,
+        "update_tokens_per_second": stats["tokens"] / stats["seconds"] if stats["seconds"] else 0.0,
+    }

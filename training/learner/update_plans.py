@@ -1,0 +1,43 @@
+"""How the batches of a run become optimizer steps: one plan for each iteration."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from turnwise.training.config.sections import TrainSection
+from turnwise.training.config.seeds import Seeds
+from turnwise.training.learner.gradient import UpdatePlan
+from turnwise.training.learner.optimizers import learning_rate
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatePlans:
+    """The plans of a run.
+
+    Attributes:
+        section: the `[train]` section.
+        seeds: seeds of the split into mini-batches.
+        temperature: sampling temperature of the batches.
+        processes: number of processes that compute gradients.
+    """
+
+    section: TrainSection
+    seeds: Seeds
+    temperature: float
+    processes: int
+
+    def after(self, iterations: int) -> UpdatePlan:
+        """Return the plan of the iteration that follows a number of finished ones."""
+        section = self.section
+        first, total = iterations * section.optimizer_steps, section.iterations * section.optimizer_steps
+        schedule = section.schedule
+        rate = partial(learning_rate, total=total, peak=section.lr, schedule=schedule.name, warmup=schedule.warmup)
+        return UpdatePlan(
+            updates=section.optimizer_steps,
+            micro_tokens=section.micro_tokens,
+            grad_clip=section.grad_clip,
+            temperature=self.temperature,
+            seed=self.seeds.of("deal", iterations),
+            processes=self.processes,
+            rates=[rate(first + number) for number in range(section.optimizer_steps)],
+            version=iterations,
+        )

@@ -1,0 +1,368 @@
+"""The parts of a run, put together in one place: each gets its own section and the values that it needs.
+
+`prepare` checks the configuration and builds what is known before the policy is there; the methods of `RunParts` list
+what warm start, recovery and loop are made of. Nothing is trained here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.cluster.env_actors import EnvActors
+from turnwise.agents.errors import ModelError, look_up
+from turnwise.agents.models.model_folder import ModelFolder, find_model
+from turnwise.agents.rollouts.env_processes import EnvProcesses
+from turnwise.agents.rollouts.shared_hosts import SharedHosts
+from turnwise.agents.samplers.base import SAMPLERS, SamplerSettings, check_settings
+from turnwise.credit.registry import CreditRule
+from turnwise.credit.registry import get as get_credit_rule
+from turnwise.envs import maker
+from turnwise.evaluation.panels import Panel, make_panel
+from turnwise.training.asynchronous import AsynchronousRollouts
+from turnwise.training.batch.token_advantages import AppliedTransform
+from turnwise.training.config.agents import MakeAgent, agent_maker
+from turnwise.training.config.cluster import cluster_settings, gpus_of_engine
+from turnwise.training.config.coefficient_schedules import CoefficientSchedule
+from turnwise.training.config.demonstrators import plays
+from turnwise.training.config.run import Run
+from turnwise.training.config.sections import ClusterSection, EnvSection, PolicySection, SamplerSection
+from turnwise.training.config.seeds import Seeds
+from turnwise.training.credit_assignment import CreditAssignment
+from turnwise.training.engine.engine import RunEngine, open_sampler
+from turnwise.training.engine.engine_probe import EngineProbe
+from turnwise.training.engine.first_prompts import FirstPrompts
+from turnwise.training.environments import Environments, list_tasks
+from turnwise.training.errors import ConfigError
+from turnwise.training.evaluation import Evaluations
+from turnwise.training.imitation.demonstration_source import DemonstrationSource
+from turnwise.training.imitation.warmstart import WarmStart
+from turnwise.training.iteration_reports import IterationReports
+from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.lora import LoraOptions
+from turnwise.training.learner.make_learner import LearnerFactory, memory_needs
+from turnwise.training.learner.policy import check_sizes, device_of
+from turnwise.training.learner.threads import use_threads
+from turnwise.training.learner.update_plans import UpdatePlans
+from turnwise.training.loop import TrainingLoop
+from turnwise.training.objectives.run_objective import Objective
+from turnwise.training.preflight.remarks import remarks
+from turnwise.training.preflight.rules import check_rules
+from turnwise.training.rollouts import Rollouts, SynchronousRollouts
+from turnwise.training.run_folder.events import Reporter
+from turnwise.training.run_folder.recovery import Recovery, ReferencePolicy
+from turnwise.training.run_folder.trajectory_store import GroupFiles, TrajectoryStore
+from turnwise.training.scheduled_objective import ScheduledObjective
+from turnwise.training.tasks import TaskSampler
+from turnwise.training.token_scores import TokenScores
+
+if TYPE_CHECKING:
+    from turnwise.training.learner.rank_commands import Leader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunParts:
+    """A run that is ready to begin. Only `train` holds it: a part gets its own section and values.
+
+    Attributes:
+        run: the configuration.
+        seeds: seeds of everything random.
+        agent: makes the agent for a tokenizer (None for demonstrators, which have none).
+        device: device of the model, as torch names it.
+        credit: the credit rule with its options.
+        token_transform: transform of token advantages; None for none.
+        objective: the loss, with the coefficients of the first iteration.
+        coefficients: how the coefficients change.
+        environments: environments for training, with the tasks.
+        demonstrated: environments for demonstrations, with the tasks that these are drawn from.
+        panel: the evaluation panel, independent of the run's seed; None without evaluation.
+        leader: commands the other ranks that train the policy; None for one process.
+    """
+
+    run: Run
+    seeds: Seeds
+    agent: MakeAgent
+    device: str
+    credit: CreditRule
+    token_transform: AppliedTransform | None
+    objective: Objective
+    coefficients: CoefficientSchedule
+    environments: Environments
+    demonstrated: Environments
+    panel: Panel | None
+    leader: "Leader | None"
+
+    def remarks(self) -> list[str]:
+        """Return sentences about settings that are allowed but probably not meant."""
+        return remarks(self.run, self.demonstrated)
+
+    @property
+    def reference(self) -> ReferencePolicy:
+        """The policy before training, as a reference where it is needed."""
+        transform = self.token_transform is not None and self.token_transform.needs_reference
+        needed = transform or self.objective.needs_reference or self.coefficients.kl_in_reward
+        return ReferencePolicy(self.run.folder / "reference", self.run.policy, needed)
+
+    @property
+    def prompts(self) -> FirstPrompts:
+        """The first prompts of some tasks."""
+        return FirstPrompts(self.environments, self.seeds.of("probe"), self.run.policy.context)
+
+    def demonstrations(self) -> DemonstrationSource:
+        """Return where demonstrations come from."""
+        return DemonstrationSource(
+            section=self.run.imitation,
+            env_id=self.run.env.id,
+            environments=self.demonstrated,
+            agents=self.agent,
+            seed=self.seeds.of("demonstrations"),
+            device=self.device,
+            concurrency=self.run.train.concurrency,
+            processes=self.run.processes,
+        )
+
+    def learner_factory(self, report: Reporter) -> LearnerFactory:
+        """Return what makes the learner around a model."""
+        run = self.run
+        needs = memory_needs(
+            run.policy,
+            run.train,
+            engine_dtype=run.sampler.dtype or run.policy.dtype,
+            here=run.sampler.engine == "transformers" and not run.cluster.address,
+            reference=self.reference.needed,
+            ranks=1 if self.leader is None else self.leader.ranks.size,
+        )
+        return LearnerFactory(
+            policy=run.policy,
+            train=run.train,
+            needs=needs,
+            device=self.device,
+            threads=run.threads,
+            leader=self.leader,
+            note=report.note,
+        )
+
+    def warm_start(self, report: Reporter) -> WarmStart:
+        """Return what makes the policy before reinforcement learning."""
+        return WarmStart(
+            policy=self.run.policy,
+            imitation=self.run.imitation,
+            train=self.run.train,
+            seeds=self.seeds,
+            agents=self.agent,
+            source=self.demonstrations(),
+            prompts=self.prompts,
+            make_learner=self.learner_factory(report),
+            report=report,
+        )
+
+    def recovery(self, report: Reporter) -> Recovery:
+        """Return what saves finished iterations."""
+        return Recovery(
+            self.run.folder,
+            self.run.checkpoints,
+            self.reference,
+            report,
+            iterations=self.run.train.iterations,
+            oldest=self.run.train.oldest,
+        )
+
+    def engine(self, learner: Learner, agent: Agent) -> RunEngine:
+        """Return the engine that samples from a learner's policy."""
+        run = self.run
+        settings = SamplerSettings(
+            model=run.policy.model,
+            url=run.sampler.url,
+            dtype=run.sampler.dtype or run.policy.dtype,
+            memory=run.sampler.kv_cache_gib,
+            context=run.policy.context,
+            concurrency=run.train.concurrency,
+            seed=self.seeds.of("sampler"),
+            parser=run.agent.parser,
+            options=run.sampler.options,
+        )
+        make_sampler = partial(
+            open_sampler,
+            engine=run.sampler.engine,
+            settings=settings,
+            cluster=run.cluster,
+            # with staleness it samples during updates, so it needs weights of its own
+            shares=run.sampler.engine == "transformers" and not run.train.staleness and not run.cluster.address,
+            folder=run.folder / "engine",
+        )
+
+        def make_probe() -> EngineProbe | None:
+            prompts = self.prompts.of(agent, learner.tokenizer)
+            limit, seed = run.sampler.gap_limit, self.seeds.of("probe")
+            return EngineProbe(prompts, limit=limit, seed=seed) if prompts else None
+
+        return RunEngine(learner, make_sampler, make_probe, micro_tokens=run.train.micro_tokens)
+
+    def rollouts(self, agent: Agent, engine: RunEngine, report: Reporter) -> Rollouts:
+        """Return what plays the groups of the iterations."""
+        run, store = self.run, TrajectoryStore(self.run.folder, self.run.trajectory_format)
+        tasks, seed_of = TaskSampler(self.environments.tasks, self.seeds.of("tasks")), partial(self.seeds.of, "rollout")
+        if run.train.asynchronous:
+            return AsynchronousRollouts(
+                run.train,
+                agent,
+                engine,
+                report,
+                environments=self.environments,
+                tasks=tasks,
+                seed_of=seed_of,
+                store=store,
+                files=GroupFiles(run.folder / "groups"),
+            )
+        return SynchronousRollouts(
+            run.train,
+            agent,
+            engine,
+            report,
+            environments=self.environments,
+            tasks=tasks,
+            seed_of=seed_of,
+            store=store,
+            processes=run.processes,
+        )
+
+    def evaluations(self, agent: Agent, report: Reporter) -> Evaluations:
+        """Return what measures the policy on the panel."""
+        run, panel, environments = self.run, self.panel, self.environments
+        if panel is not None:
+            environments = replace(environments, make=maker(panel.env, **panel.kwargs), tasks=panel.tasks)
+        return Evaluations(
+            section=run.evaluation,
+            panel=panel,
+            environments=environments,
+            agent=replace(agent, temperature=run.evaluation.temperature),
+            name=run.name,
+            folder=run.folder,
+            last=run.train.iterations,
+            concurrency=run.train.concurrency,
+            processes=run.processes,
+            report=report,
+        )
+
+    def loop(self, learner: Learner, report: Reporter, recovery: Recovery) -> TrainingLoop:
+        """Return the training loop of a learner."""
+        run = self.run
+        agent = self.agent(learner.tokenizer)
+        engine = self.engine(learner, agent)
+        temperature = run.agent.temperature
+        scores = TokenScores(
+            learner=learner,
+            temperature=temperature,
+            micro_tokens=run.train.micro_tokens,
+            recompute=run.objective.old_logprobs == "recomputed",
+            transform=self.token_transform,
+        )
+        estimator = run.objective.kl.estimator if self.coefficients.kl_in_reward else None
+        return TrainingLoop(
+            steps=run.train.iterations,
+            anchor=run.credit.anchor,
+            final=run.folder / "final",
+            learner=learner,
+            engine=engine,
+            rollouts=self.rollouts(agent, engine, report),
+            credit=CreditAssignment(rule=self.credit, seeds=self.seeds, scores=scores, kl_estimator=estimator),
+            scores=scores,
+            objective=ScheduledObjective(self.objective, self.coefficients),
+            plans=UpdatePlans(run.train, self.seeds, temperature, run.processes),
+            evaluations=self.evaluations(agent, report),
+            reports=IterationReports(report, engine, steps=run.train.iterations, dtype=run.policy.dtype),
+            recovery=recovery,
+        )
+
+
+def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
+    """Check a run's configuration and build its parts; everything that can be wrong in advance is reported here.
+
+    Args:
+        run: the configuration.
+        leader: commands the other ranks that train the policy; None for one process.
+
+    Raises:
+        ConfigError: unknown names, values that contradict each other, or keys without an effect.
+        TrainingError, EnvError, CreditError, AgentError: from the parts.
+    """
+    use_threads(run.threads)
+    agent = agent_maker(run.agent, run.env)
+    agent(None)  # fails on a wrong option
+    make, shown = maker(run.env.id, **run.env.kwargs), maker(run.env.id, **run.demonstration_kwargs())
+    device = device_of(run.policy.device)
+    _check_policy(run.policy)
+    look_up(SAMPLERS, run.sampler.engine)
+    check_rules(run)
+    _check_sampler(run.sampler, run.cluster, device)
+    seeds, count, episodes = Seeds(run.seed), run.train.distinct_tasks or None, run.evaluation.episodes
+    hosts = SharedHosts(partial(_start_hosts, run.env, run.cluster, run.sampler.options, device))
+    environments = Environments(
+        make=make,
+        tasks=list_tasks(make, count, seeds.of("pool")),
+        deadline=run.env.deadline or None,
+        in_order=run.env.deterministic,
+        hosts=hosts if run.env.workers else None,
+    )
+    demonstrated = replace(environments, make=shown)
+    if plays(run.imitation, run.env.id) and run.imitation.env:
+        demonstrated = replace(demonstrated, tasks=list_tasks(shown, count, seeds.of("pool")))
+    return RunParts(
+        run=run,
+        seeds=seeds,
+        agent=agent,
+        device=device if leader is None else leader.ranks.device,
+        credit=get_credit_rule(run.credit.method, **run.credit.options),
+        token_transform=AppliedTransform.from_choice(run.credit.token_transform),
+        objective=Objective.from_section(run.objective),
+        coefficients=CoefficientSchedule(run.objective),
+        environments=environments,
+        demonstrated=demonstrated,
+        panel=make_panel(run.env.id, run.evaluation_kwargs(), episodes) if episodes else None,
+        leader=leader,
+    )
+
+
+def find_policy(section: PolicySection) -> ModelFolder | None:
+    """Return the model of policy.model, downloaded if necessary; None for a new one.
+
+    `prepare` does not ask for it, since the runs of an ablation are prepared before their policy exists.
+
+    Raises:
+        ConfigError: there is no such model, or it cannot be downloaded.
+    """
+    try:
+        return find_model(section.model) if section.model else None
+    except ModelError as error:
+        raise ConfigError(f"policy.model: {error}") from error
+
+
+def _check_policy(section: PolicySection) -> None:
+    """Refuse an adapter or sizes that give no model."""
+    LoraOptions.of(section.lora)
+    if not section.model:
+        check_sizes(
+            hidden=section.new.hidden, layers=section.new.layers, heads=section.new.heads, context=section.context
+        )
+
+
+def _check_sampler(section: SamplerSection, cluster: ClusterSection, device: str) -> None:
+    """Refuse settings of an engine that it cannot be made from."""
+    if cluster.address:
+        gpus_of_engine(section.options)
+    settings = SamplerSettings(url=section.url, device=device, options=section.options)
+    check_settings(section.engine, settings, here=not cluster.address)
+
+
+def _start_hosts(
+    section: EnvSection, cluster: ClusterSection, options: Mapping[str, object], device: str
+) -> EnvProcesses:
+    """Return processes for environments, on this machine or on the run's cluster."""
+    threads, memory = section.deadline > 0, section.memory_gib
+    if not cluster.address:
+        return EnvProcesses(section.workers, threads=threads, memory=memory)
+    import torch
+
+    settings = cluster_settings(cluster, options, device, torch.cuda.device_count())
+    return EnvActors(section.workers, settings, threads=threads, memory=memory)

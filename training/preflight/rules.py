@@ -1,0 +1,219 @@
+"""The rules across keys: each is a condition under which a run is refused, and the sentence that says why.
+
+Bounds of one key are in `turnwise.training.config.sections`, and names and options are checked by what they name.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from turnwise.agents.cluster.connection import check_address, own_cores, require_ray
+from turnwise.agents.samplers.base import MODEL_FREE
+from turnwise.agents.steps import COLUMNS
+from turnwise.credit.registry import get as get_credit_rule
+from turnwise.envs import demonstrators, maker
+from turnwise.envs.info import ADMISSIBLE, EXTRAS
+from turnwise.registry import suggest
+from turnwise.training.config.demonstrators import plays
+from turnwise.training.config.run import Run
+from turnwise.training.errors import ConfigError
+from turnwise.training.learner.policy import device_of
+from turnwise.training.objectives import Objective, objectives
+from turnwise.training.preflight.effects import set_without_effect, without_effect
+
+FIELDS = {
+    *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"),
+    *("logit_bias", "logits_processors", "allowed_token_ids", "bad_words", "min_tokens", "response_format"),
+    *("structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"),
+}
+"""Fields of a request to a server that decide which distribution it samples from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule across keys.
+
+    Attributes:
+        broken: whether a run breaks it.
+        sentence: what is wrong, and what to do. In a text, {run} stands for the run.
+    """
+
+    broken: Callable[[Run], bool]
+    sentence: str | Callable[[Run], str]
+
+    def text(self, run: Run) -> str:
+        """Return the sentence for a run that breaks it."""
+        return self.sentence.format(run=run) if isinstance(self.sentence, str) else self.sentence(run)
+
+
+def check_rules(run: Run) -> None:
+    """Refuse a run that breaks a rule; the first one is named.
+
+    Raises:
+        ConfigError: it has the sentence of the rule.
+        TrainingError, EnvError, CreditError, AgentError: a name or an option that a rule looks at is wrong.
+    """
+    for rule in RULES:
+        if rule.broken(run):
+            raise ConfigError(rule.text(run))
+
+
+# -- what the rules look at --
+
+
+def _changed_fields(run: Run) -> list[str]:
+    """Return which fields of requests to a server the run changes that decide what it samples from."""
+    options = run.sampler.options
+    return sorted(FIELDS & {*options.get("body", {}), *options.get("omit", ())})
+
+
+def _lacks_cores(run: Run) -> bool:
+    """Whether a cluster on this machine needs more cores than it has; the address of another one is tried."""
+    if not run.cluster.address or require_ray().is_initialized():  # by a program of the user's own, as it likes
+        return False
+    check_address(run.cluster.address)
+    return run.cluster.address == "local" and run.cluster.engines * run.cluster.cpus > own_cores()
+
+
+def _missing_cores(run: Run) -> str:
+    section = run.cluster
+    return (
+        f"cluster.engines = {section.engines} with cluster.cpus = {section.cpus:g} need "
+        f"{section.engines * section.cpus:g} cores, and this machine has {own_cores()}; lower one of them, or join a "
+        "larger cluster with cluster.address"
+    )
+
+
+def _is_unknown_demonstrator(run: Run) -> bool:
+    section = run.imitation
+    read = bool(section.episodes) and not plays(section, run.env.id)
+    return read and not Path(section.demonstrator).expanduser().is_file()
+
+
+def _unknown_demonstrator(run: Run) -> str:
+    name = run.imitation.demonstrator
+    return (
+        f"imitation.demonstrator {name!r} is neither a file, nor a sampler such as openai:MODEL@URL, nor a known "
+        f"demonstrator{suggest(name, {'expert', *demonstrators(run.env.id)})}"
+    )
+
+
+def _cannot_list_actions(run: Run) -> bool:
+    """Whether demonstrations have noise, and the environment, which is opened then, does not list its actions."""
+    if not run.imitation.noise or not plays(run.imitation, run.env.id):
+        return False
+    env = maker(run.env.id, **run.demonstration_kwargs())()
+    try:
+        _, info = env.reset(seed=0)
+        return ADMISSIBLE not in info
+    finally:
+        env.close()
+
+
+def _missing_columns(run: Run) -> list[str]:
+    """Return the columns that the credit rule needs and the environment, which is opened then, does not provide."""
+    rule = get_credit_rule(run.credit.method, **run.credit.options)
+    needs = [name for name in rule.needs if name not in COLUMNS]
+    if not needs:
+        return []
+    env = maker(run.env.id, **run.env.kwargs)()
+    try:
+        _, info = env.reset(seed=0)
+        return [repr(name) for name in needs if name not in set(info.get(EXTRAS) or ())]
+    finally:
+        env.close()
+
+
+def _treats_stale_as_fresh(run: Run) -> bool:
+    objective = Objective.from_section(run.objective)
+    return run.train.asynchronous and not objective.corrects_stale(run.objective.old_logprobs == "recomputed")
+
+
+def _stale(run: Run) -> str:
+    key = "train.staleness" if run.train.staleness else "train.spare_groups"
+    able = ", ".join(name for name, info in objectives().items() if info.older != "not")
+    advice = (
+        'set objective.correction, such as "tis_token", or objective.name to "decoupled"'
+        if run.objective.old_logprobs == "recomputed"
+        else f"choose one of {able}"
+    )
+    return (
+        f"{key} > 0 trains on samples of older weights, which objective.name = {run.objective.name!r} with "
+        f"objective.old_logprobs = {run.objective.old_logprobs!r} does not correct: {advice}"
+    )
+
+
+def _forked(reason: str, holds: Callable[[Run], bool]) -> Rule:
+    """Return the rule that several processes, which are forked, are refused for a reason."""
+    return Rule(
+        lambda run: run.processes > 1 and holds(run),
+        f"processes = {{run.processes}} works on a CPU and in one thread each, but {reason}",
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        lambda run: bool(run.train.iterations) and run.agent.top_p < 1,
+        "agent.top_p = {run.agent.top_p} samples from a truncated distribution, while the loss, its corrections "
+        "and its KL term use the whole one: set agent.top_p to 1 for training; `turnwise eval` may use it",
+    ),
+    # Truncation removes tokens from the samples but not from the policy. Importance ratios then have a mean below 1, so
+    # that corrections shrink or drop everything, and E[grad log p] is not 0: the gradient moves mass into what was
+    # sampled or out of it, whatever was earned. A field of a request does the same on a server.
+    Rule(
+        lambda run: bool(run.train.iterations) and run.sampler.engine == "openai" and bool(_changed_fields(run)),
+        lambda run: (
+            f"sampler.options changes {', '.join(_changed_fields(run))} of the requests, so that the server samples "
+            "from another distribution than the loss computes: leave it out"
+        ),
+    ),
+    Rule(
+        lambda run: bool(run.policy.lora) and not run.policy.model,
+        "policy.lora needs policy.model: a new model has no weights yet that are worth freezing",
+    ),
+    Rule(
+        lambda run: not run.policy.model and not run.imitation.episodes,
+        "a new policy needs demonstrations to train its tokenizer: set imitation.episodes (imitation.epochs may be "
+        "0), or policy.model",
+    ),
+    _forked("policy.device = {run.policy.device!r} is a GPU", lambda run: device_of(run.policy.device) != "cpu"),
+    _forked("each process needs threads = 1", lambda run: run.threads != 1),
+    _forked(
+        "sampler.engine = {run.sampler.engine!r} samples elsewhere", lambda run: run.sampler.engine != "transformers"
+    ),
+    _forked("env.deadline > 0 runs environments in threads", lambda run: run.env.deadline > 0),
+    _forked("env.workers > 0 runs environments in other processes already", lambda run: run.env.workers > 0),
+    _forked("asynchronous rollouts go on beside the update already", lambda run: run.train.asynchronous),
+    _forked("cluster.address starts its own processes", lambda run: bool(run.cluster.address)),
+    Rule(
+        lambda run: bool(run.cluster.address) and run.sampler.engine == "openai",
+        'sampler.engine "openai" is a server of its own, so it cannot run on cluster.address',
+    ),
+    Rule(_lacks_cores, _missing_cores),
+    Rule(
+        lambda run: run.sampler.engine in MODEL_FREE,
+        "sampler.engine {run.sampler.engine!r} is not a model, so it cannot sample from the policy",
+    ),
+    Rule(
+        lambda run: run.sampler.engine == "openai" and not run.sampler.options.get("tokens"),
+        'sampler.engine "openai" returns no token ids, which training needs; for a server that does, such as '
+        "vLLM, set sampler.options.tokens = true",
+    ),
+    Rule(_is_unknown_demonstrator, _unknown_demonstrator),
+    Rule(
+        _cannot_list_actions,
+        "imitation.noise needs an environment that lists its admissible actions, and {run.env.id} does not; set "
+        "imitation.noise = 0 (imitation.typos works without a list)",
+    ),
+    Rule(
+        lambda run: bool(_missing_columns(run)),
+        lambda run: (
+            f"credit.method {run.credit.method!r} needs {', '.join(_missing_columns(run))} for every turn, which "
+            f'{run.env.id} does not provide; reset() returns the defaults of all turns in info["extras"], and step() '
+            "the values of one turn"
+        ),
+    ),
+    Rule(_treats_stale_as_fresh, _stale),
+    Rule(lambda run: bool(set_without_effect(run)), without_effect),
+)
+"""The rules in the order in which they are checked; keys without an effect come last, since they depend on the rest."""

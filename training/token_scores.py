@@ -1,0 +1,59 @@
+"""Log-probabilities that an iteration computes beside those of the sampler, and the transform of token advantages."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from turnwise.agents.models.tokenization import codec_of
+from turnwise.agents.trajectory import Group
+from turnwise.training.batch.batch import Batch
+from turnwise.training.batch.scores import Scores
+from turnwise.training.batch.token_advantages import AppliedTransform
+from turnwise.training.learner.learner import Learner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenScores:
+    """Scores batches as a run asks for it.
+
+    Attributes:
+        learner: computes the log-probabilities.
+        temperature: sampling temperature, in whose distribution they are.
+        micro_tokens: tokens per micro-batch.
+        recompute: whether `old` becomes what the learner computes.
+        transform: transform of the token advantages; None for none.
+    """
+
+    learner: Learner
+    temperature: float
+    micro_tokens: int
+    recompute: bool
+    transform: AppliedTransform | None
+
+    def policy(self, batch: Batch) -> Scores:
+        """Return the scores of a batch under the policy."""
+        return self.learner.score(batch, temperature=self.temperature, micro_tokens=self.micro_tokens)
+
+    def reference(self, batch: Batch) -> Scores:
+        """Return the scores of a batch under the reference policy."""
+        return self.learner.score_reference(batch, temperature=self.temperature, micro_tokens=self.micro_tokens)
+
+    def complete(self, batch: Batch, groups: Sequence[Group]) -> tuple[Batch, dict[str, float]]:
+        """Add recomputed and reference log-probabilities to a batch, and transform its token advantages.
+
+        Args:
+            batch: from `pack`.
+            groups: what was packed.
+
+        Returns:
+            The batch, and the shares of its tokens that the transform has changed.
+        """
+        transform, scores = self.transform, None
+        if self.recompute or (transform is not None and transform.needs_scores):
+            scores = self.policy(batch)
+            if self.recompute:
+                batch = replace(batch, old=scores.logprobs, rollout=batch.old)
+        if self.learner.has_reference:
+            batch = replace(batch, reference=self.reference(batch).logprobs)
+        if transform is None:
+            return batch, {}
+        return transform(batch, groups, decode=codec_of(self.learner.tokenizer).decode, scores=scores)

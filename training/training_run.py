@@ -1,0 +1,125 @@
+"""A run from its configuration to its end: begin or resume, warm start, loop, and how it ended."""
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from turnwise.agents.errors import AgentError
+from turnwise.agents.files.folder_lock import locked
+from turnwise.agents.models.model_folder import ModelFolder
+from turnwise.training.config.run import Run
+from turnwise.training.config.template_date import with_date
+from turnwise.training.errors import ConfigError, EngineMismatch, VocabularyMismatch
+from turnwise.training.learner.learner import Learner
+from turnwise.training.parts import RunParts, find_policy, prepare
+from turnwise.training.run_folder.events import OnEvent, Reporter
+from turnwise.training.run_folder.folder import begin, check_resumable
+from turnwise.training.run_folder.recovery import find_restart, open_metrics, restore_learner
+
+if TYPE_CHECKING:
+    from turnwise.training.learner.rank_commands import Leader
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingResult:
+    """How a call of `train` ended.
+
+    Attributes:
+        folder: folder of the run.
+        step: number of finished iterations.
+        finished: False after Ctrl-C.
+        checkpoint: the newest one; None if the warm start was not finished.
+    """
+
+    folder: Path
+    step: int
+    finished: bool
+    checkpoint: Path | None
+
+
+def train(
+    run: Run, *, resume: bool = False, on_event: OnEvent | None = None, leader: "Leader | None" = None
+) -> TrainingResult:
+    """Train as the run describes: warm start, iterations, evaluations. Everything is written to run.folder.
+
+    Events are dicts with a "phase": "setup", "imitation" (one with "step" about every 2 % of the warm start), "train",
+    "evaluation", "note" and "warning" (with "text"), "done". They are written to metrics.jsonl. A "tick" (what, done,
+    total) is for progress bars and is not written: "demonstrations", "imitation", "rollout", "evaluation", and
+    "checkpoint" and "resumed", whose done is the iteration.
+
+    Args:
+        run: the configuration.
+        resume: continue from the last checkpoint in run.folder, or from the beginning if there is none.
+        on_event: called with every event, on this thread.
+        leader: commands the other ranks if several train the policy (`turnwise.training.learner.rank_commands`).
+
+    Returns:
+        How it ended. Ctrl-C ends a run at the last finished iteration, with a checkpoint.
+
+    Raises:
+        TrainingError: the configuration, the folder, a checkpoint or the demonstrations cannot be used.
+        EnvError, AgentError, CreditError: from the parts.
+    """
+    if leader is None and run.cluster.address and run.cluster.learners > 1:
+        from turnwise.training.learner.cluster_ranks import cluster_ranks  # it imports FSDP, which takes a while
+
+        with cluster_ranks(run) as leader:
+            return train(run, resume=resume, on_event=on_event, leader=leader)
+    policy = None if resume else find_policy(run.policy)
+    run = with_date(run, None if policy is None else policy.path)
+    parts = prepare(run, leader)
+    started = time.perf_counter()
+    with locked(run.folder, "training in"), ExitStack() as stack:
+        if resume:
+            check_resumable(run.folder, run)
+        else:
+            begin(run.folder, run, policy)
+        restored = find_restart(run.folder, run.policy, run.train.iterations) if resume else None
+        report = Reporter(stack.enter_context(open_metrics(run, restored)), on_event)
+        recovery = parts.recovery(report)
+        try:
+            if restored is None:
+                _announce(parts, report, policy)
+                learner = parts.warm_start(report).learner()
+                report.event("model", 0, **_sizes(learner))
+            else:
+                learner = restore_learner(restored, parts.learner_factory(report), parts.reference)
+            loop = stack.enter_context(parts.loop(learner, report, recovery))
+            if restored is None:
+                recovery.begin(loop)
+            else:
+                recovery.resume(loop, restored)
+            with recovery.saved_after(AgentError, EngineMismatch, ConfigError, VocabularyMismatch):
+                loop.run()
+        except KeyboardInterrupt:
+            checkpoint = recovery.stopped("interrupted")
+            return TrainingResult(run.folder, recovery.newest or 0, False, checkpoint)
+        report.event("done", loop.step, seconds=time.perf_counter() - started)
+        return TrainingResult(run.folder, loop.step, True, recovery.checkpoints.path(loop.step))
+
+
+def _announce(parts: RunParts, report: Reporter, policy: ModelFolder | None) -> None:
+    """Report what is about to be trained, with remarks on settings that are probably not meant."""
+    run = parts.run
+    report.event(
+        "setup",
+        0,
+        name=run.name,
+        folder=str(run.folder),
+        device=parts.device,
+        model=run.policy.model or f"new, {run.policy.new.layers} layers of {run.policy.new.hidden}",
+        **({"revision": policy.revision} if policy and policy.revision else {}),
+        steps=run.train.iterations,
+        tasks=len(parts.environments.tasks),
+        panel=len(parts.panel.tasks) if parts.panel else 0,
+    )
+    for text in parts.remarks():
+        report.note(text)
+
+
+def _sizes(learner: Learner) -> dict[str, int]:
+    """Return how many parameters the policy has, and how many of them are trained."""
+    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in learner.model.parameters()]
+    return {"parameters": sum(size for size, _ in sizes), "trained": sum(size for size, trained in sizes if trained)}
