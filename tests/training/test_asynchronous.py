@@ -446,7 +446,7 @@ def test_a_run_folder_is_read_as_the_run_that_it_holds(tmp_path, words):
 def test_objectives_of_asynchronous_runs_can_be_arms(tmp_path):
     run = make_run(tmp_path / "run", "train.staleness=2", "evaluation.episodes=4")
     assert (run.objective.name, run.objective.old_logprobs) == ("decoupled", "recomputed")
-    found = plan(run, ["objective=ppo_clip,decoupled:old=recomputed"], tmp_path / "all")
+    found = plan(run, ["objective=ppo_clip,decoupled:old_logprobs=recomputed"], tmp_path / "all")
     check(found)
     assert [found.run(arm, 0).objective.old_logprobs for arm in found.arms] == ["sampled", "recomputed"]
 

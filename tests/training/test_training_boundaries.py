@@ -114,7 +114,7 @@ def test_a_first_token_without_a_prompt_has_no_old_log_probability():
 
 
 @pytest.mark.parametrize("value", ["inf", "nan", "-inf"])
-@pytest.mark.parametrize("key", ["train.lr", "objective.entropy", "env.deadline"])
+@pytest.mark.parametrize("key", ["train.lr", "objective.entropy.coefficient", "env.deadline"])
 def test_numbers_that_are_not_finite_are_no_values(key, value):
     with pytest.raises(ConfigError, match=rf"{key} must be finite, got"):
         Run.parse({}, [f"{key}={value}"])
