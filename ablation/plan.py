@@ -24,7 +24,7 @@ from turnwise.credit.registry import get as credit_rule
 from turnwise.registry import suggest
 from turnwise.tools.bounded_input import read_json
 from turnwise.training.config.differences import differences
-from turnwise.training.config.renamed import with_new_names
+from turnwise.training.config.renamed import RENAMED, with_new_names
 from turnwise.training.config.run import Run, parse_value
 from turnwise.training.config.sections import CreditSection, ObjectiveSection, Section
 from turnwise.training.config.toml import literal
@@ -241,7 +241,7 @@ def _full(section: str, name: str) -> str:
             raise ConfigError(f"{name} cannot differ between arms; choose a key of {', '.join(VARIES)}")
         return name
     fields: dict[str, type[Section]] = {"credit": CreditSection, "objective": ObjectiveSection}
-    if section in fields and name not in fields[section].model_fields:
+    if section in fields and name not in fields[section].model_fields and f"{section}.{name}" not in RENAMED:
         return f"{section}.options.{name}"
     return f"{section}.{name}"
 

@@ -114,6 +114,13 @@ def test_any_key_can_be_an_axis_and_axes_are_crossed(tmp_path):
     assert "different budgets" in ablation(tmp_path, "train.group_size=2,3").remarks()[0]
 
 
+def test_an_arm_may_use_the_old_name_of_a_key(tmp_path):
+    with pytest.warns(FutureWarning, match=r"objective\.old is now objective\.old_logprobs"):
+        result = ablation(tmp_path, "objective=decoupled:old=recomputed,decoupled:old_logprobs=recomputed:kl=0.1")
+    with pytest.warns(FutureWarning):
+        assert [result.run(arm, 0).objective.old_logprobs for arm in result.arms] == ["recomputed", "recomputed"]
+
+
 def test_objectives_are_arms_like_credit_rules(tmp_path):
     found = ablation(tmp_path, "objective=ppo_clip,ppo_clip:clip_low=0.3:kl=0.1")
     assert [arm.name for arm in found.arms] == ["ppo_clip", "ppo_clip:clip_low=0.3:kl=0.1"]
