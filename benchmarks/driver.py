@@ -18,8 +18,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.agents import Agent
-from turnwise.agents.rollouts import rollout
+from turnwise.agents import Agent, rollout
 from turnwise.agents.rollouts.env_pool import EnvPool, MakeEnv
 from turnwise.agents.rollouts.rollout import RolloutReport
 from turnwise.agents.samplers.scripted import Random

@@ -12,7 +12,7 @@ from test_training_loop import lines, make_run, weights
 from turnwise.agents.steps import COLUMNS, steps_of
 from turnwise.credit import rules
 from turnwise.envs import register
-from turnwise.training import ConfigError, Run, TrainingError, train
+from turnwise.training import ConfigError, Run, train
 from turnwise.training.parts import prepare
 
 torch.set_num_threads(1)
@@ -106,12 +106,15 @@ def test_extras_of_a_reset_are_the_defaults_of_every_turn(tmp_path, policy):
 def test_columns_that_only_some_turns_have_are_refused_by_name():
     from dataclasses import replace
 
-    from test_turn_tables import LOST, WON
+    from toys.training_helpers import trajectory, turn
 
+    from turnwise.agents.errors import StepsError
     from turnwise.agents.trajectory import Group
 
-    first = replace(WON.turns[0], extras={"role": "main"})
-    with pytest.raises(TrainingError, match="3 of 4 turns lack the extra column 'role'"):
-        steps_of([Group("wash", (replace(WON, turns=(first, *WON.turns[1:])), LOST))])
-    with pytest.raises(TrainingError, match="must not contain 'reward'"):
-        steps_of([Group("wash", (replace(WON, turns=(replace(first, extras={"reward": 1.0}),)),))])
+    first, others = turn([1], [2]), [turn([1], [2]) for _ in range(3)]
+    with_role = trajectory([replace(first, extras={"role": "main"}), others[0]])
+    without = replace(trajectory(others[1:]), id="other")
+    with pytest.raises(StepsError, match="3 of 4 turns lack the extra column 'role'"):
+        steps_of([Group(with_role.task, (with_role, without))])
+    with pytest.raises(StepsError, match="must not contain 'reward'"):
+        steps_of([Group(with_role.task, (trajectory([replace(first, extras={"reward": 1.0})]),))])

@@ -179,7 +179,7 @@ def test_bfloat16_holds_the_base_in_bfloat16(base, tmp_path):
         ("policy.lora={rnk=4}", r"unknown key 'rnk' in policy\.lora; did you mean 'rank'\?"),
         ("policy.lora={rank=0}", r"policy\.lora\.rank: .* greater than or equal to 1, got 0"),
         ('policy.lora={targets=["q_prj"]}', r"policy\.lora\.targets: the model has no matrix 'q_prj'; did you mean"),
-        ('policy.model=""', r"policy\.lora needs policy\.path"),
+        ('policy.model=""', r"policy\.lora needs policy\.model"),
     ],
 )
 def test_wrong_options_are_refused(base, tmp_path, override, words):

@@ -129,7 +129,7 @@ def test_what_does_not_fit_is_refused_before_the_first_step(monkeypatch):
         assert expected is None or expected in note
     monkeypatch.setattr(memory, "free_memory", lambda device: least.total // 4)
     with pytest.raises(
-        NotEnoughMemory, match=r"training needs about .* GiB on the device cpu .*consider policy\.check"
+        NotEnoughMemory, match=r"training needs about .* GiB on the device cpu .*consider policy\.recompute"
     ):
         require_memory(CONFIG, NEEDS, "cpu")
     monkeypatch.setattr(memory, "free_memory", lambda device: None)

@@ -235,7 +235,7 @@ def test_a_run_that_keeps_few_trajectories_goes_on_from_every_checkpoint(tmp_pat
 def test_the_key_has_no_effect_without_trajectories(tmp_path):
     from turnwise.training.parts import prepare
 
-    with pytest.raises(ConfigError, match=r"train\.keep_trajectories has no effect: trajectories is empty"):
+    with pytest.raises(ConfigError, match=r"checkpoints\.keep_trajectories has no effect: trajectory_format is empty"):
         prepare(make_run(tmp_path, "checkpoints.keep_trajectories=3", 'trajectory_format=""'))
 
 

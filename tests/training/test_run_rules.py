@@ -16,7 +16,7 @@ from turnwise.training.preflight.rules import RULES, check_rules
 
 TABLE = {"threads": 1, "env": {"id": f"toys.corridor:{toys.corridor.ID}"}, "imitation": {"episodes": 4}}
 SERVED = ("sampler.engine=openai", 'sampler.url="http://127.0.0.1:1/v1"', "sampler.options.tokens=true")
-UNLISTED = "toys/Unlisted-v0"
+UNLISTED = "toys/SilentCorridor-v0"
 FORKED = ("processes=2",)
 
 BROKEN: tuple[tuple[tuple[str, ...], str], ...] = (

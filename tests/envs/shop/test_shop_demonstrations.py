@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from small_shop import session
 
-from turnwise.agents import Agent, Conversation, Scripted
+from turnwise.agents import Agent, Conversation, Scripted, rollout
 from turnwise.agents.demonstrations.tokens import tokenize_trajectory
 from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.agents.rollouts import rollout
 from turnwise.cli.main import app as turnwise
 from turnwise.cli.serve import _environment, _saver
 from turnwise.envs.shop.env import WebShopEnv
