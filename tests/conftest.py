@@ -77,3 +77,10 @@ def data_dir() -> Path:
         # A wrong path must not look like a machine without data.
         pytest.fail(f"TURNWISE_DATA names {folder}, which is not a folder")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    """Begin every test with one thread of torch, whatever the test before it chose: workers share the processors."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)

@@ -31,7 +31,7 @@ from turnwise.agents.trajectory import Group
 from turnwise.cli.train import load_run
 from turnwise.training import ConfigError, Run, train
 from turnwise.training.asynchronous import AsynchronousRollouts
-from turnwise.training.audit import audit
+from turnwise.training.audit import AuditOptions, audit
 from turnwise.training.batch.batch import pack
 from turnwise.training.config.seeds import Seeds
 from turnwise.training.errors import TrainingError
@@ -148,9 +148,9 @@ def interrupted(tmp_path_factory):
     return folder
 
 
-def log_probabilities(folder):
-    """Return how the audit of a run finds its log-probabilities."""
-    report = audit(folder)
+def log_probabilities(folder, iteration=None):
+    """Return how the audit of a run, or of one of its iterations, finds its log-probabilities."""
+    report = audit(folder, AuditOptions(iteration=iteration))
     return next(one for one in report.checks if one.name == "log-probabilities"), report
 
 
@@ -184,13 +184,14 @@ def test_versions_of_tokens_do_not_fall_and_the_batch_carries_them(interrupted):
 @pytest.mark.parametrize("kept", [0, -1])
 def test_an_answer_of_two_versions_that_is_said_to_be_of_one_is_found(interrupted, tmp_path, kept):
     shutil.copytree(interrupted, tmp_path / "run")
-    for file in (tmp_path / "run/trajectories").glob("*.jsonl"):
-        changed = [
-            replace(one, turns=tuple(replace(t, version=t.versions[kept], switches=()) for t in one.turns))
-            for one in read_trajectories(file)
-        ]
-        file.write_text("".join(to_json(one) + "\n" for one in changed))
-    gaps, _ = log_probabilities(tmp_path / "run")
+    files = sorted((tmp_path / "run/trajectories").glob("*.jsonl"))
+    file = next(file for file in files if any(turn.switches for one in read_trajectories(file) for turn in one.turns))
+    changed = [
+        replace(one, turns=tuple(replace(t, version=t.versions[kept], switches=()) for t in one.turns))
+        for one in read_trajectories(file)
+    ]
+    file.write_text("".join(to_json(one) + "\n" for one in changed))
+    gaps, _ = log_probabilities(tmp_path / "run", int(file.stem))
     assert gaps.count
 
 

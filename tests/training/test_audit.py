@@ -203,7 +203,7 @@ def test_a_corrupted_turn_is_found(copy, way):
     with TrajectoryWriter(file) as writer:
         for one in stored:
             writer.write(one)
-    report = audit(copy)
+    report = audit(copy, AuditOptions(iteration=2))
     assert name in failed(report)
     place = result(report, name).problems[0].location
     assert (place.iteration, place.trajectory) == (2, trajectory)
