@@ -16,7 +16,7 @@ import pytest
 from toys.sandboxes import LIMITS, LOCAL, needed
 
 from turnwise.tools.sandbox import BadPath, containers, start
-from turnwise.tools.sandbox.hidden import FOLDERS, hidden_paths, is_own, own_folder, piecewise
+from turnwise.tools.sandbox.hidden import FOLDERS, hidden_paths, is_checkout, is_own, own_folder, piecewise
 
 pytestmark = pytest.mark.waits
 
@@ -169,6 +169,10 @@ def test_the_folders_are_those_of_the_packages() -> None:
 )
 def test_names_of_an_installation(name: str, own: bool) -> None:
     assert is_own(name) is own
+
+
+def test_an_installation_that_refers_to_where_nobody_can_look_is_no_reason_to_fail() -> None:
+    assert not is_checkout(Path("/", "x" * 300))  # any error of the system: Path.is_file would raise this one
 
 
 def test_rules_that_only_add_cover_everything_else(tmp_path: Path) -> None:

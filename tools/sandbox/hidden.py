@@ -71,7 +71,7 @@ def is_own(name: str) -> bool:
 def check_readable(path: str) -> None:
     """Raise BadPath if a directory is part of the package."""
     own = own_folder()
-    parts = [own / name for name in FOLDERS] if _is_checkout(own) else [own]
+    parts = [own / name for name in FOLDERS] if is_checkout(own) else [own]
     if any(Path(path).resolve().is_relative_to(part) for part in parts):
         raise BadPath(f"readable must not name turnwise's own folders, which no box may read, got {path!r}")
 
@@ -144,11 +144,13 @@ def _package_folders(root: str) -> Iterator[str]:
 def _of_checkout(folder: Path | None) -> Iterator[str]:
     if folder is not None:
         yield str(folder)
-        yield from (str(folder / name) for name in FOLDERS if _is_checkout(folder))
+        yield from (str(folder / name) for name in FOLDERS if is_checkout(folder))
 
 
-def _is_checkout(folder: Path) -> bool:
-    return (folder / "pyproject.toml").is_file()
+def is_checkout(folder: Path) -> bool:
+    """Return whether a folder is a checkout of a package."""
+    # what an installation refers to may lie where this user cannot look, which Path.is_file would raise
+    return os.path.isfile(folder / "pyproject.toml")
 
 
 def _editable(info: str) -> Path | None:
