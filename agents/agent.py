@@ -34,9 +34,9 @@ class Agent:
     parser: str = "bare"
     """Name of a parser, or "module:attribute"."""
     max_turns: int = 50
-    """Most turns of an episode, including those whose answer could not be parsed."""
+    """Maximum number of turns of an episode, including those whose answer could not be parsed."""
     max_tokens: int = 32
-    """Most tokens of one response."""
+    """Maximum number of tokens of one response."""
     temperature: float = 1.0
     """0: always the most likely token."""
     top_p: float = 1.0

@@ -199,7 +199,7 @@ def play_panel(
         agent: prompts, parser, limits.
         sampler: the model.
         name: of the player.
-        concurrency: most episodes at once; None: the suite's.
+        concurrency: maximum number of episodes at once; None: the suite's.
         on_finish: called with every trajectory after it was stored.
 
     Raises:

@@ -45,7 +45,7 @@ def evaluate(
         panel: the tasks and the seed.
         make: makes an environment of the panel; or an `EnvPool` of them.
         name: name of the player.
-        concurrency: most episodes at once.
+        concurrency: maximum number of episodes at once.
         deadline: seconds for each reset and step; None: no limit.
         processes: how many processes play; see `RolloutOptions`.
         attempts: how often an episode is played at most, if it ends as an error.

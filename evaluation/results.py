@@ -142,7 +142,7 @@ class EvaluationResult:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Temperature and other options of the agent, for information."""
     memory: Mapping[str, int] = field(default_factory=dict)
-    """Most bytes that the process had while it played: "process", and "device" on a GPU."""
+    """Maximum number of bytes that the process had while it played: "process", and "device" on a GPU."""
 
     def summary(self) -> EvaluationSummary:
         """Return rates with intervals, and means."""

@@ -65,7 +65,7 @@ class SuitePanel:
     rule: str = ""
     """The environment's demonstrator that is the rule-based baseline; "" for none."""
     concurrency: int = 64
-    """Most episodes at once."""
+    """Maximum number of episodes at once."""
     deadline: float = 0.0
     """Time limit of a step in seconds, with environments on threads; 0 for none."""
 

@@ -40,7 +40,8 @@ CLOSE_SECONDS = 10.0
 MOST_FAILURES = 6
 """Losses of an engine in a row, without an answer in between, after which it is not started again."""
 FIRST_STARTS = 2
-"""How often an engine is started at the beginning, if its process dies: what is wrong then is mostly wrong with all."""
+"""Maximum number of starts of an engine whose process dies at the beginning: what is wrong then is mostly wrong
+with all."""
 MOST_TRIES = 4
 """Engines that may be lost over one request, after which it is taken for the cause."""
 SUSPICIOUS = 2

@@ -33,7 +33,7 @@ KEEP_HISTORY, TOOLS, DATE = "keep_history", "tools", "date"
 """The keys of `agent.chat` that are not arguments of the template."""
 
 SECONDS, MEMORY, CHARACTERS = 10, 1 << 30, 4_000_000
-"""Most CPU time (seconds) and memory (bytes) for reading a template, and most characters of a rendered prompt."""
+"""Limits of CPU time (seconds) and memory (bytes) for reading a template, and of characters of a rendered prompt."""
 
 _CLOCK = "strftime_now"
 """The function from which templates of transformers read the time."""

@@ -50,7 +50,7 @@ QUARANTINE_ERRORS = 3
 """Consecutive errors after which a task is not played again."""
 
 MOST_LOSSES = 16
-"""How often an episode is begun again because another one ended its process; after that it counts as failed."""
+"""Maximum number of times that an episode is begun again because another one ended its process; after that it counts as failed."""
 
 SUSPICIOUS = 2
 """Processes that ended during a call of the same episode, after which it is played alone."""

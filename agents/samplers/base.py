@@ -211,9 +211,9 @@ class SamplerSettings:
     memory: float = 0.0
     """Memory of the KV cache in GiB; 0: the engine's choice."""
     context: int | None = None
-    """Most tokens of prompt and response; None: as many as the model has positions."""
+    """Maximum number of tokens of prompt and response; None: as many as the model has positions."""
     concurrency: int = 64
-    """Most requests that are sampled at once."""
+    """Maximum number of requests that are sampled at once."""
     seed: int = 0
     """Of samplers without a model; models draw from the seed of each request."""
     parser: str = "bare"

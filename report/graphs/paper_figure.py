@@ -19,7 +19,7 @@ _LAYER, _KEY_LINE, _SCALE = 0.36, 0.125, 0.42
 _TALLEST = 8.5
 _FONT = 6.5
 _KEYS = 10
-"""Most decisive steps that the key names."""
+"""Maximum number of decisive steps that the key names."""
 
 Point = tuple[float, float]
 

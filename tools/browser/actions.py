@@ -21,7 +21,7 @@ from turnwise.tools.visible_text import shortened
 __all__ = ["ACTION_KINDS", "MAX_LENGTH", "ActionKind", "BrowserAction", "InvalidAction", "parse"]
 
 MAX_LENGTH: Final = 10_000
-"""Most characters of an action."""
+"""Maximum number of characters of an action."""
 
 _KEYS: Final = (
     *("Enter", "Tab", "Escape", "Backspace", "Delete", "Space", "Home", "End", "PageUp", "PageDown", "Insert"),

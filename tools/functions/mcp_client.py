@@ -61,7 +61,7 @@ class McpServer:
         headers: HTTP headers, such as {"Authorization": "Bearer ..."}.
         seconds: time limit of a call.
         start_seconds: time limit for starting and listing the tools.
-        budget: most characters of a result.
+        budget: maximum number of characters of a result.
 
     Raises:
         ServerFailed: the mcp package is missing; the program does not start, or the server does not answer or does not

@@ -50,7 +50,7 @@ def run_function(
     Args:
         function: sync, or async (it gets its own event loop).
         values: its arguments.
-        budget: most characters of the text.
+        budget: maximum number of characters of the text.
         seconds: time limit of an async function; a sync one is not limited here.
     """
     try:
@@ -84,7 +84,7 @@ class ThreadRunner:
     Args:
         function: sync or async.
         seconds: time limit of a call; None: no limit.
-        budget: most characters of a result.
+        budget: maximum number of characters of a result.
     """
 
     def __init__(self, function: Callable[..., object], seconds: float | None, budget: int) -> None:
@@ -119,7 +119,7 @@ class ProcessRunner:
     Args:
         function: a picklable function.
         seconds: time limit of a call; None: no limit.
-        budget: most characters of a result.
+        budget: maximum number of characters of a result.
 
     Raises:
         BadTool: the function cannot be pickled.

@@ -75,7 +75,7 @@ class Tool:
             isolated: run the function in a process that is killed when it exceeds the limit. The function must be
                 importable, and what it changes stays in that process. Otherwise it runs in a thread, which cannot be
                 killed (see `runners`).
-            budget: most characters of a result; the middle of a longer one is cut out.
+            budget: maximum number of characters of a result; the middle of a longer one is cut out.
 
         Raises:
             BadTool: the function cannot become a tool.

@@ -20,7 +20,7 @@ class Toolbox:
     Args:
         tools: tools, or functions to create tools from with `Tool.of`.
         seconds: time limit of a call, for functions.
-        budget: most characters of a result, for functions.
+        budget: maximum number of characters of a result, for functions.
 
     Raises:
         BadTool: a function cannot become a tool, or two tools have the same name.

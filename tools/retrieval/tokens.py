@@ -19,7 +19,7 @@ from turnwise.tools.retrieval.character_classes import character_classes
 from turnwise.tools.retrieval.errors import RetrievalError
 
 LONGEST = 255
-"""Most UTF-16 units of a token; a longer word is split."""
+"""Maximum number of UTF-16 units of a token; a longer word is split."""
 
 _ASCII = re.compile(
     # letters and digits, joined by punctuation between two of the same type, and connected by underscores

@@ -28,7 +28,7 @@ class ProgramPipes:
         status: socket of the fork server for this program.
         pipes: our ends of standard input (-1 for none), output and error; they are closed in the end.
         stdin: bytes to write.
-        output: most bytes of each output stream.
+        output: maximum number of bytes of each output stream.
     """
 
     def __init__(self, status: socket.socket, pipes: list[int], stdin: bytes, output: int) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 EXAMPLES = 5
-"""Most problems of a check that are kept beside their number."""
+"""Maximum number of problems of a check that are kept beside their number."""
 
 
 @dataclass(frozen=True, slots=True)

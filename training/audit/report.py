@@ -40,7 +40,7 @@ class AuditOptions:
 
     Attributes:
         iteration: only this one; None: all.
-        limit: most trajectories of an iteration; 0: all. Groups and metrics are then not checked.
+        limit: maximum number of trajectories of an iteration; 0: all. Groups and metrics are then not checked.
         checkpoints: further checkpoint folders, or folders of checkpoints, for log-probabilities.
         scores: whether log-probabilities are recomputed.
         device: of the model; empty: the run's, or the CPU where this machine lacks it.

@@ -44,7 +44,7 @@ class Demonstrations:
         Args:
             agent: prompts and parser of the policy that will imitate.
             tokenizer: of that policy.
-            context: most tokens that are used of a sequence; the rest of a much longer one may be missing.
+            context: maximum number of tokens that are used of a sequence; the rest of a much longer one may be missing.
 
         Returns:
             One group per demonstration, and an advantage of 1 for every turn, as `pack` takes them.

@@ -37,7 +37,7 @@ class OpenAIOptions(BaseModel):
     retries: int = Field(8, ge=0)
     """Attempts after the first."""
     longest_wait: float = Field(120.0, ge=0)
-    """Most seconds that the server's Retry-After is followed."""
+    """Maximum number of seconds that the server's Retry-After is followed."""
     input_price: float | None = Field(None, ge=0)
     """Price of a million prompt tokens."""
     output_price: float | None = Field(None, ge=0)

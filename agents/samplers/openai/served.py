@@ -16,9 +16,9 @@ from turnwise.agents.trajectory import Extra
 __all__ = ["ServedModel", "answer_bytes", "choice_of"]
 
 BYTES_PER_TOKEN = 1 << 10
-"""Most bytes of JSON that an answer has for a token: its text, escaped, its id, and its log-probabilities."""
+"""Maximum number of bytes of JSON for a token of an answer: its text, escaped, its id, and its log-probabilities."""
 BYTES_BESIDE = 8 << 20
-"""Most bytes of an answer beside those: reasoning that no limit counts, and what a gateway adds."""
+"""Maximum number of bytes of an answer beside those: reasoning that no limit counts, and what a gateway adds."""
 
 
 class ServedModel(Sampler):

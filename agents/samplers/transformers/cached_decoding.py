@@ -72,7 +72,7 @@ class CachedDecoder(Decoder):
 
     @property
     def capacity(self) -> int:
-        """Most tokens of one sequence."""
+        """Maximum number of tokens of one sequence."""
         return self._table.total * self.width
 
     def begin(self, episode: str, prompt: list[int]) -> bool:

@@ -57,7 +57,7 @@ class Decoder:
 
     @property
     def capacity(self) -> int | None:
-        """Most tokens of one sequence; None: no limit of its own."""
+        """Maximum number of tokens of one sequence; None: no limit of its own."""
         return None
 
     def begin(self, episode: str, prompt: list[int]) -> bool:

@@ -36,7 +36,7 @@ ROW_ALIGNMENT = {"cuda": 16}
 """Elements, by device, of which a mask's rows must begin at a multiple: the fused kernel reads 16 bytes at a time."""
 
 GAPS = 8
-"""Most ranges of pages that are attended to as views; if there are more, the pages are copied together."""
+"""Maximum number of ranges of pages that are attended to as views; if there are more, the pages are copied together."""
 
 
 @dataclass(slots=True)

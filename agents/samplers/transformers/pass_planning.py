@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from turnwise.agents.samplers.transformers.cache_pages import CachedSequence, shared_length
 
 PREFILL_TOKENS = 4096
-"""Most tokens, including padding, of one prefill pass."""
+"""Maximum number of tokens, including padding, of one prefill pass."""
 
 SAVING = 512
 """Tokens of shared prefixes that make an additional pass worthwhile."""
