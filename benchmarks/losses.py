@@ -37,7 +37,7 @@ from turnwise.agents.rollouts import rollout_stream
 from turnwise.agents.rollouts.env_pool import EnvPool
 from turnwise.agents.rollouts.env_processes import EnvProcesses
 from turnwise.agents.rollouts.rollout import RolloutReport, rollout
-from turnwise.agents.rollouts.rollout_stream import MOST_LOSSES
+from turnwise.agents.rollouts.rollout_stream import MAX_LOSSES
 from turnwise.agents.samplers.base import Completion, Request
 from turnwise.agents.samplers.scripted import Random
 from turnwise.agents.trajectory import Trajectory, Turn
@@ -88,14 +88,14 @@ class Noting(Random):
 
 
 def deaths(episodes: int, turns: int, share: float, workers: int, again: bool) -> dict[str, Any]:
-    rollout_stream.MOST_LOSSES = MOST_LOSSES if again else 0
+    rollout_stream.MAX_LOSSES = MAX_LOSSES if again else 0
     report, hosts, tasks = RolloutReport(), EnvProcesses(workers), Line().list_tasks(episodes)
     with EnvPool(partial(Line, share), hosts=hosts) as pool:
         groups = rollout(Agent(max_turns=turns), Random(), tasks, make=pool, concurrency=episodes, report=report)
         capacity = hosts.capacity
     ended = [trajectory for group in groups for trajectory in group.trajectories]
     killers = sum("EnvironmentDied" in str(trajectory.error) for trajectory in ended)
-    rollout_stream.MOST_LOSSES = MOST_LOSSES
+    rollout_stream.MAX_LOSSES = MAX_LOSSES
     return {
         "workers": workers,
         "begun_again": again,

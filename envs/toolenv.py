@@ -27,12 +27,12 @@ from turnwise.envs.text import TextEnv
 from turnwise.tools.functions import Call, CallFormat, Tool, Toolbox, ToolError, ToolResult, call_format
 from turnwise.tools.functions.render import Unserialisable, data_to_json
 
-__all__ = ["MOST_CALLS", "ToolEnv"]
+__all__ = ["MAX_CALLS", "ToolEnv"]
 
 Task = TypeVar("Task")
 World = TypeVar("World")
 
-MOST_CALLS: Final = 8
+MAX_CALLS: Final = 8
 """Maximum number of calls in one action; an action with more is invalid."""
 
 
@@ -162,8 +162,8 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         parsed = self._form.parse(action, list(box))
         if parsed.error:
             return (), f"Nothing was done: {parsed.error}" + ("" if parsed.error.endswith("?") else ".")
-        if len(parsed.calls) > MOST_CALLS:
-            return (), f"Nothing was done: a turn has at most {MOST_CALLS} calls, these were {len(parsed.calls)}."
+        if len(parsed.calls) > MAX_CALLS:
+            return (), f"Nothing was done: a turn has at most {MAX_CALLS} calls, these were {len(parsed.calls)}."
         answers = [box.refusal(call) for call in parsed.calls]
         refused = [answer for answer in answers if answer is not None]
         if not refused:

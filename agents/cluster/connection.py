@@ -35,7 +35,7 @@ POLL = 0.2
 """Seconds between two looks at whether room was found, or a clock that stands still goes on."""
 LOCAL_WAIT = 20.0
 """Seconds to wait for room on a cluster that was started here, where no nodes join late."""
-MOST_CALLS = 10_000
+MAX_CALLS = 10_000
 """Requests of an engine that Ray passes on at once; the engine has a limit of its own."""
 
 
@@ -177,7 +177,7 @@ class Cluster:
             .options(
                 num_cpus=self.settings.cpus,
                 num_gpus=self.settings.gpus,
-                max_concurrency=MOST_CALLS,
+                max_concurrency=MAX_CALLS,
                 max_restarts=0,  # a restarted actor has lost its weights; the sampler starts a new one and loads them
                 scheduling_strategy=strategy,
             )
@@ -219,7 +219,7 @@ class Cluster:
         self._workers_room = group
 
     def start_worker(
-        self, kind: type, *arguments: object, calls: int = MOST_CALLS, gpus: float = 0.0, cpus: float | None = None
+        self, kind: type, *arguments: object, calls: int = MAX_CALLS, gpus: float = 0.0, cpus: float | None = None
     ) -> Any:
         """Return the handle of a new actor in the room of `reserve_workers`; it may still be starting.
 

@@ -37,12 +37,12 @@ START_SECONDS = 1800.0
 """Time in which an engine must start; vLLM compiles a large model for minutes."""
 CLOSE_SECONDS = 10.0
 """Time in which engines may clean up before their processes are ended."""
-MOST_FAILURES = 6
+MAX_FAILURES = 6
 """Losses of an engine in a row, without an answer in between, after which it is not started again."""
 FIRST_STARTS = 2
 """Maximum number of starts of an engine whose process dies at the beginning: what is wrong then is mostly wrong
 with all."""
-MOST_TRIES = 4
+MAX_TRIES = 4
 """Engines that may be lost over one request, after which it is taken for the cause."""
 SUSPICIOUS = 2
 """Engines lost over a request, after which it is repeated while no other such request is."""
@@ -191,7 +191,7 @@ class ClusterSampler(Sampler):
     async def _answer(self, request: Request) -> Completion:
         """Ask engines until one lives long enough to answer."""
         reason = ""
-        for losses in range(MOST_TRIES):
+        for losses in range(MAX_TRIES):
             # One that was there when two engines were lost may be the cause: it takes no other of its kind along.
             async with self._suspects if losses >= SUSPICIOUS else nullcontext():
                 try:
@@ -200,8 +200,7 @@ class ClusterSampler(Sampler):
                     reason = str(lost)
                     self._repeated += 1
         raise RequestFailed(
-            f"episode {request.episode}: {MOST_TRIES} engines were lost over the same request, the last because "
-            f"{reason}"
+            f"episode {request.episode}: {MAX_TRIES} engines were lost over the same request, the last because {reason}"
         )
 
     async def _ask_engine(self, request: Request) -> Completion:
@@ -407,7 +406,7 @@ class ClusterSampler(Sampler):
 
     async def _restart(self, engine: Engine) -> None:
         """Start an engine again, unless it was lost too often."""
-        while engine.failures < MOST_FAILURES:
+        while engine.failures < MAX_FAILURES:
             try:
                 await self._cluster.reserve()
                 await self._start(engine)
@@ -437,7 +436,7 @@ class ClusterSampler(Sampler):
     def _failure(self) -> EngineFailed:
         last = self._engines[-1]
         return EngineFailed(
-            f"no engine of the cluster is left: each was lost {MOST_FAILURES} times without an answer in between, "
+            f"no engine of the cluster is left: each was lost {MAX_FAILURES} times without an answer in between, "
             f"engine {last.number} because {last.reason}"
         )
 

@@ -49,8 +49,9 @@ __all__ = [
 QUARANTINE_ERRORS = 3
 """Consecutive errors after which a task is not played again."""
 
-MOST_LOSSES = 16
-"""Maximum number of times that an episode is begun again because another one ended its process; after that it counts as failed."""
+MAX_LOSSES = 16
+"""Maximum number of times that an episode is begun again because another one ended its process; after that it counts as
+failed."""
 
 SUSPICIOUS = 2
 """Processes that ended during a call of the same episode, after which it is played alone."""
@@ -192,7 +193,7 @@ class _Losses:
 
     def may_begin_again(self, episode: Episode) -> bool:
         """Return whether an episode was lost, and not too often."""
-        return episode.lost is not None and self._times[episode.spec.name] <= MOST_LOSSES
+        return episode.lost is not None and self._times[episode.spec.name] <= MAX_LOSSES
 
     def needs_own_process(self, spec: EpisodeSpec) -> bool:
         """Return whether an episode may end the process in which it is played."""

@@ -22,10 +22,10 @@ from turnwise.envs.truncation import escape_unprintable
 from turnwise.tools.sandbox import Box, BoxClosed, BoxLost, RunResult, SandboxError
 from turnwise.tools.sandbox.untrusted_archives import read_archive
 
-__all__ = ["LONGEST_FILE", "MOST_FILES", "Workspace", "read_back", "refuse_file"]
+__all__ = ["LONGEST_FILE", "MAX_FILES", "Workspace", "read_back", "refuse_file"]
 
 LONGEST_FILE: Final = 100_000  # characters
-MOST_FILES: Final = 64
+MAX_FILES: Final = 64
 _HIDDEN: Final = re.compile(r"(^|/)(__pycache__|\.[^/]*)(/|$)")
 
 Ran: TypeAlias = tuple[str, str, dict[str, str], bool]
@@ -139,7 +139,7 @@ def read_back(archive: bytes, before: Mapping[str, str]) -> tuple[str, dict[str,
             left += 1
         else:
             new[path] = text
-    room = max(0, MOST_FILES - len(files))
+    room = max(0, MAX_FILES - len(files))
     files |= dict(list(new.items())[:room])
     left += max(0, len(new) - room)
     notes = [f"{left} files are no text, too long or too many, and were not kept"] if left else []
@@ -181,8 +181,8 @@ def refuse_file(files: Mapping[str, str], path: str, text: str) -> None:
     """Raise LookupError, with an observation as its message, if a file may not be created."""
     if len(text) > LONGEST_FILE:
         raise LookupError(f"a file has at most {LONGEST_FILE:,} characters, and {path} would have {len(text):,}")
-    if path not in files and len(files) >= MOST_FILES:
-        raise LookupError(f"there are {MOST_FILES} files already, and no more can be made")
+    if path not in files and len(files) >= MAX_FILES:
+        raise LookupError(f"there are {MAX_FILES} files already, and no more can be made")
     for other in files:
         if other.startswith(f"{path}/") or path.startswith(f"{other}/"):
             raise LookupError(f"{path} cannot be made: {other} is a file, and one of them would have to be a folder")

@@ -51,7 +51,7 @@ PHRASES: dict[str, tuple[str, str]] = {
     "pick_cool_then_place_in_recep": ("put a cool {thing} in {target}.", "cool some {thing} and put it in {target}."),
     "pick_two_obj_and_place": ("put two {thing} in {target}.", "find two {thing} and put them in {target}."),
 }
-MOST_DRAWS = 4000  # of layouts for one game; 4 to 64 are usual
+MAX_DRAWS = 4000  # of layouts for one game; 4 to 64 are usual
 CLASSES = (16, 1, 1)  # of indices, by vocabulary: equal games need equal index % CLASSES as well
 _ID = re.compile(r"(?P<split>[^/]+)/(?P<level>[^/]+)/(?P<index>[0-9]{6,12})")
 
@@ -107,10 +107,10 @@ def generate(split: str, index: int, level: HouseholdLevel | str = "small") -> G
     task_id = f"{split}/{level.text}/{index:06d}"
     draw = KeyedRandom(task_id)
     classes = CLASSES[level.words]
-    for attempt in range(MOST_DRAWS):
+    for attempt in range(MAX_DRAWS):
         layout = draw_layout(draw, level)
         digest = layout.digest
-        agrees = (digest >> 8) % classes == index % classes or attempt > MOST_DRAWS // 2
+        agrees = (digest >> 8) % classes == index % classes or attempt > MAX_DRAWS // 2
         if _split_of(digest) == split and agrees:
             return _source(task_id, layout, draw)
     raise UnknownOption(f"level {level.text!r} allows too few different games for two splits; choose wider settings")

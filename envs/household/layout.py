@@ -24,7 +24,7 @@ WORK = {
     "pick_heat_then_place_in_recep": "heat",
     "pick_cool_then_place_in_recep": "cool",
 }
-MOST_COPIES = 3  # of one kind, to keep the numbers in names small
+MAX_COPIES = 3  # of one kind, to keep the numbers in names small
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ def draw_layout(draw: KeyedRandom, level: HouseholdLevel) -> HouseLayout:
         _put(draw, places, goal.target, avoid="", stray=0.0)
     present = {receptacle.kind for receptacle in places}
     others = [thing for thing in _things(level.words) if thing != goal.thing and homes(thing).keys() & present]
-    free = {thing: MOST_COPIES for thing in others if not (goal.light and thing == goal.target)}
+    free = {thing: MAX_COPIES for thing in others if not (goal.light and thing == goal.target)}
     for _ in range(count - copies - goal.light):
         if not free:
             break

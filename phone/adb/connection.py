@@ -8,7 +8,7 @@ from asyncio import IncompleteReadError, StreamReader, StreamWriter
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from turnwise.phone.adb.packets import MOST_DATA, VERSION, BadPacket, Packet, read_packet, write_packet
+from turnwise.phone.adb.packets import MAX_DATA, VERSION, BadPacket, Packet, read_packet, write_packet
 
 __all__ = ["AdbStream", "Connection", "StreamClosed"]
 
@@ -149,8 +149,8 @@ class Connection:
         try:
             if packet.command == b"CNXN":
                 self._greeted = True
-                self.most_data = min(MOST_DATA, max(1, packet.second))
-                await self._send(Packet(b"CNXN", VERSION, MOST_DATA, self._banner))
+                self.most_data = min(MAX_DATA, max(1, packet.second))
+                await self._send(Packet(b"CNXN", VERSION, MAX_DATA, self._banner))
             elif not self._greeted:
                 raise BadPacket(f"expected CNXN first, got {packet.command!r}")
             elif packet.command == b"OPEN":

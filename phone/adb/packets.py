@@ -7,10 +7,10 @@ from asyncio import StreamReader
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["MOST_DATA", "VERSION", "BadPacket", "Packet", "read_packet", "write_packet"]
+__all__ = ["MAX_DATA", "VERSION", "BadPacket", "Packet", "read_packet", "write_packet"]
 
 VERSION: Final = 0x01000001  # the first one without checksums
-MOST_DATA: Final = 1 << 20
+MAX_DATA: Final = 1 << 20
 _HEADER: Final = struct.Struct("<4sIIIII")
 _COMMANDS: Final = frozenset((b"SYNC", b"CNXN", b"AUTH", b"OPEN", b"OKAY", b"CLSE", b"WRTE", b"STLS"))
 
@@ -40,8 +40,8 @@ async def read_packet(reader: StreamReader) -> Packet:
     number = int.from_bytes(command, "little")
     if command not in _COMMANDS or number ^ 0xFFFFFFFF != magic:
         raise BadPacket(f"expected a message of adb, got {command!r}")
-    if length > MOST_DATA:
-        raise BadPacket(f"a message has at most {MOST_DATA} bytes of data, got {length}")
+    if length > MAX_DATA:
+        raise BadPacket(f"a message has at most {MAX_DATA} bytes of data, got {length}")
     return Packet(command, first, second, await reader.readexactly(length) if length else b"")
 
 

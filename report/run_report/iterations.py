@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 LONGEST = 20_000
 """Characters of one text that the report keeps: the first half of them from its beginning, the rest from its end."""
 
-MOST_TOKENS = 4000
+MAX_TOKENS = 4000
 """Tokens of one prompt that the report keeps, from the first that was not in the turn before."""
 Pieces = Callable[[int], str]
 """Gives the text of a token."""
@@ -227,7 +227,7 @@ def _tokens_of(trajectory: Trajectory) -> Parts:
     for turn in trajectory.turns:
         shared = _shared(before, turn.prompt)
         same.append(shared)
-        added.append(list(turn.prompt[shared : shared + MOST_TOKENS]))
+        added.append(list(turn.prompt[shared : shared + MAX_TOKENS]))
         before = turn.prompt + turn.response
     return {
         "prompt": [len(turn.prompt) for turn in trajectory.turns],

@@ -307,7 +307,7 @@ def test_wrong_arguments_are_named(call, error, says):
 
 def test_dials_that_leave_too_few_games_are_named(monkeypatch):
     needs_more = next(i for i in range(100) if not _first_layout_is_held_out(i))
-    monkeypatch.setattr(generator, "MOST_DRAWS", 1)
+    monkeypatch.setattr(generator, "MAX_DRAWS", 1)
     with pytest.raises(UnknownOption, match="too few different games"):
         generate("held_out", needs_more, "small")
 

@@ -23,7 +23,7 @@ from turnwise.cli.main import app
 from turnwise.envs import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask, check_env, make
 from turnwise.envs.check import Effort
 from turnwise.envs.info import fits
-from turnwise.envs.toolenv import MOST_CALLS, ToolEnv
+from turnwise.envs.toolenv import MAX_CALLS, ToolEnv
 from turnwise.tools.functions import CALL_FORMATS, Call, Tool, call_format
 
 EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "my_tools.py"
@@ -168,7 +168,7 @@ def test_several_calls_in_a_turn_are_done_in_order_up_to_the_answer() -> None:
             "<add>1</add><add>x</add>",
             "add was not called: 'step' should be a valid integer, got 'x'. Nothing was done.",
         ),
-        ("<add>1</add>" * (MOST_CALLS + 1), f"Nothing was done: a turn has at most {MOST_CALLS} calls, these were 9."),
+        ("<add>1</add>" * (MAX_CALLS + 1), f"Nothing was done: a turn has at most {MAX_CALLS} calls, these were 9."),
     ],
 )
 def test_what_cannot_be_done_changes_nothing_and_is_not_valid(action: str, said: str) -> None:

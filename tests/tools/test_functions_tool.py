@@ -22,7 +22,7 @@ from toys.waiting import gone
 from turnwise.tools.functions import BadTool, Call, Tool, Toolbox, truncate
 from turnwise.tools.functions.docstring import read_docstring
 from turnwise.tools.functions.render import Unserialisable, data_to_json, to_text
-from turnwise.tools.functions.runners import MOST_ABANDONED
+from turnwise.tools.functions.runners import MAX_ABANDONED
 
 
 def answer(function: Any, arguments: dict[str, Any] | None = None, **options: Any) -> tuple[str, str]:
@@ -269,12 +269,12 @@ def test_long_results_are_truncated() -> None:
 
 def test_calls_that_never_return_are_abandoned_and_finally_refused() -> None:
     tool = Tool.of(samples.asleep, seconds=0.05)
-    for _ in range(MOST_ABANDONED):
+    for _ in range(MAX_ABANDONED):
         given = tool.call(Call("asleep", {}))
         assert given.problem == "late"
         assert given.text == "asleep exceeded its limit of 0.05 s; it may still be running."
     assert tool.call(Call("asleep", {})).text == (
-        f"asleep was not called: {MOST_ABANDONED} earlier calls are still running."
+        f"asleep was not called: {MAX_ABANDONED} earlier calls are still running."
     )
 
 

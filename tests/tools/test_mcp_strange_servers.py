@@ -20,7 +20,7 @@ from turnwise.tools.functions import Call, McpServer, ServerFailed, Toolbox
 
 pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
-from turnwise.tools.functions.mcp_transports import MOST_BYTES
+from turnwise.tools.functions.mcp_transports import MAX_BYTES
 
 pytestmark = pytest.mark.waits
 
@@ -125,8 +125,8 @@ def test_a_line_without_an_end_ends_the_connection() -> None:
         for name in ("flood", "t"):
             given = box.call(Call(name, {}))
             assert given.problem == "gone"
-            assert f"a line of more than {MOST_BYTES:,} bytes" in given.text
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 10 * MOST_BYTES >> 10
+            assert f"a line of more than {MAX_BYTES:,} bytes" in given.text
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 10 * MAX_BYTES >> 10
 
 
 def test_only_the_end_of_a_programs_errors_is_kept() -> None:
@@ -222,7 +222,7 @@ def test_a_compressed_answer_is_read() -> None:
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (Answer(gzip.compress(bytes(2 * MOST_BYTES)), content_encoding="gzip"), "more than"),
+        (Answer(gzip.compress(bytes(2 * MAX_BYTES)), content_encoding="gzip"), "more than"),
         (Answer(endless=True), "more than"),
         (Answer(endless=True, content_type="text/event-stream"), ""),
         (Answer(b"xx", content_encoding="zstd"), "content encoding 'zstd'"),
@@ -235,7 +235,7 @@ def test_an_answer_that_is_too_large_fails_its_call(answer: Answer, why: str) ->
         given = Toolbox(server).call(Call("t", {}))
         assert given.problem in ("raised", "gone")
         assert why in given.text
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 12 * MOST_BYTES >> 10
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 12 * MAX_BYTES >> 10
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 405, 429, 500, 503])

@@ -28,7 +28,7 @@ from turnwise.training.preflight.effects import effective_toml
 torch.set_num_threads(1)
 
 STEPS = 12  # enough for all losses on a fast machine
-MOST_SECONDS = 240  # without progress, after which a run counts as hanging
+MAX_SECONDS = 240  # without progress, after which a run counts as hanging
 WORDS = (
     *(
         f"train.iterations={STEPS}",
@@ -99,7 +99,7 @@ class Life:
 
     def wait_for(self, holds):
         """Wait until a condition holds, or the process has ended."""
-        assert eventually(lambda: self.over or holds(), MOST_SECONDS), "it hangs"
+        assert eventually(lambda: self.over or holds(), MAX_SECONDS), "it hangs"
 
 
 def lose_parts(life, left, chance):
@@ -131,7 +131,7 @@ def test_an_engine_a_worker_a_rank_and_the_driver_are_killed_at_random(tmp_path,
         life = Life(file, folder)
         try:
             lose_parts(life, left, chance)
-            ends.append(life.process.wait(MOST_SECONDS))
+            ends.append(life.process.wait(MAX_SECONDS))
         finally:
             life.process.kill()
         seen |= life.seen
@@ -174,7 +174,7 @@ def test_a_run_whose_cluster_has_lost_its_head_ends_with_a_sentence_and_a_checkp
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True
     )
     try:
-        assert eventually(lambda: (folder / "metrics.jsonl").is_file() and len(trained(folder)) >= 2, MOST_SECONDS)
+        assert eventually(lambda: (folder / "metrics.jsonl").is_file() and len(trained(folder)) >= 2, MAX_SECONDS)
         (head,) = [pid for pid, title in descendants(process.pid).items() if "gcs_server" in title.partition("\0")[0]]
         os.kill(head, signal.SIGKILL)
         said, _ = process.communicate(timeout=100)

@@ -1,7 +1,7 @@
 """The ways to an MCP server, standard input and output or HTTP, read under limits.
 
 The mcp package reads a line or an answer of any length. Here a line of a program and the answer to a request have at
-most `MOST_BYTES` decoded bytes, and what a program writes to its standard error is kept to its end.
+most `MAX_BYTES` decoded bytes, and what a program writes to its standard error is kept to its end.
 
 An HTTP status that is an error becomes an error of the protocol that names it, since the mcp package has one sentence
 for all of them.
@@ -21,9 +21,9 @@ from typing import Any, Final
 from turnwise.tools.bounded_input import BodyDecoder, InputError, parse_json
 from turnwise.tools.functions.mcp_entry import ServerEntry
 
-__all__ = ["MOST_BYTES", "ErrorOutput", "http_streams", "program_streams"]
+__all__ = ["MAX_BYTES", "ErrorOutput", "http_streams", "program_streams"]
 
-MOST_BYTES: Final = 32 << 20
+MAX_BYTES: Final = 32 << 20
 """Decoded bytes of one message of a server; an agent sees a few thousand characters of it."""
 _ENDLESS: Final = 1 << 62  # bytes of the stream of a server's own messages, each of which is limited
 _MOST_ERROR: Final = 1 << 20  # bytes that are read of an answer with an error
@@ -136,8 +136,8 @@ async def _lines(stream: Any) -> AsyncIterator[bytes]:
                 parts, size = [], 0
             parts.append(part)
             size += len(part)
-            if size > MOST_BYTES:
-                raise InputError(f"it wrote a line of more than {MOST_BYTES:,} bytes, the most that is read")
+            if size > MAX_BYTES:
+                raise InputError(f"it wrote a line of more than {MAX_BYTES:,} bytes, the most that is read")
 
 
 async def _send(process: Any, to_program: Any) -> None:
@@ -182,7 +182,7 @@ async def http_streams(entry: ServerEntry) -> AsyncIterator[Any]:
     headers = {name: secret.reveal() for name, secret in entry.headers.items()}
     async with (
         _client(headers) as client,
-        streamable_http_client(entry.url, http_client=client, max_sse_event_size=MOST_BYTES) as streams,
+        streamable_http_client(entry.url, http_client=client, max_sse_event_size=MAX_BYTES) as streams,
     ):
         yield streams
 
@@ -214,7 +214,7 @@ def _client(headers: Mapping[str, str]) -> Any:
             whole = not options.pop("stream", False)
             response = await super().send(request, stream=True, **options)
             own = request.method == "GET" and response.headers.get("content-type", "").startswith("text/event-stream")
-            most = _MOST_ERROR if response.status_code >= 400 else _ENDLESS if own else MOST_BYTES
+            most = _MOST_ERROR if response.status_code >= 400 else _ENDLESS if own else MAX_BYTES
             encoding = response.headers.pop("content-encoding", "")
             response.headers.pop("content-length", None)
             try:

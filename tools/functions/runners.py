@@ -1,7 +1,7 @@
 """Run a function with a time limit: in a thread, or in a process that can be killed.
 
 A thread cannot be killed. If a function exceeds its limit in `ThreadRunner`, its call is abandoned: the agent is told,
-and the function continues in the background, with any effect on shared state. After `MOST_ABANDONED` such calls the
+and the function continues in the background, with any effect on shared state. After `MAX_ABANDONED` such calls the
 tool refuses further ones. A function that never releases the GIL (a regular expression with catastrophic backtracking,
 for example) blocks the whole program.
 
@@ -27,12 +27,12 @@ from turnwise.tools.functions.calls import Arguments, Problem
 from turnwise.tools.functions.errors import BadTool
 from turnwise.tools.functions.render import Unserialisable, describe_error, to_text, truncate
 
-__all__ = ["MOST_ABANDONED", "CallOutcome", "ProcessRunner", "ThreadRunner", "run_function"]
+__all__ = ["MAX_ABANDONED", "CallOutcome", "ProcessRunner", "ThreadRunner", "run_function"]
 
 CallOutcome = tuple[Problem, str]
 """Problem of a call ("" for none) and text for the agent."""
 
-MOST_ABANDONED: Final = 4
+MAX_ABANDONED: Final = 4
 """Abandoned calls of one tool that may still be running before it refuses further calls."""
 
 _GRACE: Final = 0.5  # seconds beyond the limit that an async function has to handle its cancellation
@@ -97,7 +97,7 @@ class ThreadRunner:
         if self.seconds is None and not is_async:
             return run_function(self.function, values, self.budget)
         self._abandoned = [call for call in self._abandoned if not call.done()]
-        if len(self._abandoned) >= MOST_ABANDONED:
+        if len(self._abandoned) >= MAX_ABANDONED:
             return "late", f"was not called: {len(self._abandoned)} earlier calls are still running"
         call = call_in_thread(partial(run_function, self.function, values, self.budget, self.seconds), "turnwise-tool")
         try:

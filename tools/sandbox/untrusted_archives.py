@@ -24,7 +24,7 @@ from turnwise.tools.sandbox.untrusted_headers import BLOCK, KEPT_BITS, Header, H
 __all__ = [
     "LONGEST_NAME",
     "LONGEST_PATH",
-    "MOST_COMPONENTS",
+    "MAX_COMPONENTS",
     "FileEntry",
     "TreeLimits",
     "disk_space",
@@ -36,7 +36,7 @@ __all__ = [
 
 LONGEST_PATH: Final = 4096  # bytes
 LONGEST_NAME: Final = 255  # bytes of one component
-MOST_COMPONENTS: Final = 100
+MAX_COMPONENTS: Final = 100
 _LONGEST_LINK: Final = 4095  # bytes of the target of a symbolic link; Linux takes no more
 _PAGE: Final = 4096  # bytes; the unit in which file systems give space to files
 _SHORT_LINK: Final = 60  # bytes; longer targets take a page
@@ -97,15 +97,15 @@ def whole_pages(size: int) -> int:
 
 def path_problem(path: str) -> str:
     """Return why a box cannot have a file of that name, or ""."""
-    if len(path) <= MOST_COMPONENTS and path.isascii():
+    if len(path) <= MAX_COMPONENTS and path.isascii():
         return ""  # too short for every limit
     names = [name for name in path.split("/") if name not in ("", ".")]
     try:
         raw = os.fsencode(path)
     except UnicodeEncodeError as error:
         return f"the path {path[:80]!r} is not valid Unicode at character {error.start}"
-    if len(names) > MOST_COMPONENTS or len(raw) > LONGEST_PATH:
-        most = f"at most {LONGEST_PATH:,} bytes and {MOST_COMPONENTS} components"
+    if len(names) > MAX_COMPONENTS or len(raw) > LONGEST_PATH:
+        most = f"at most {LONGEST_PATH:,} bytes and {MAX_COMPONENTS} components"
         return f"a path in a box may have {most}; {path[:80]!r}... has {len(raw):,} and {len(names):,}"
     if any(len(name) > LONGEST_NAME for name in raw.split(b"/")):
         return f"a name in a box may have at most {LONGEST_NAME} bytes; {path[:80]!r}... has a longer one"

@@ -22,7 +22,7 @@ from typing import Final
 from turnwise.tools.sandbox import files
 from turnwise.tools.sandbox.errors import BadPath, BoxFull, SnapshotError
 from turnwise.tools.sandbox.untrusted_archives import (
-    MOST_COMPONENTS,
+    MAX_COMPONENTS,
     FileEntry,
     TreeLimits,
     disk_space,
@@ -284,7 +284,7 @@ def usage(root: int, most: int) -> tuple[int, int]:
                     size += about.st_blocks * 512
                 if about.st_nlink > 1 and not folder:
                     linked.add(about.st_ino)
-                if folder and len(levels) > MOST_COMPONENTS + 1:
+                if folder and len(levels) > MAX_COMPONENTS + 1:
                     return size, most + 1
                 if folder:
                     inner = ExitStack()

@@ -34,7 +34,7 @@ from turnwise.training.config.sections import (
 from turnwise.training.config.toml import Table, literal, render
 from turnwise.training.errors import ConfigError
 
-MOST_PROBLEMS = 5
+MAX_PROBLEMS = 5
 """Maximum number of problems that an error message lists."""
 
 
@@ -150,8 +150,8 @@ class Run(Section):
             clauses = list(
                 dict.fromkeys(_explain(cls, problem) for problem in error.errors())
             )  # a union has one per type
-            more = f"; and {len(clauses) - MOST_PROBLEMS} more" if len(clauses) > MOST_PROBLEMS else ""
-            raise ConfigError(f"{source}: {'; '.join(clauses[:MOST_PROBLEMS])}{more}") from error
+            more = f"; and {len(clauses) - MAX_PROBLEMS} more" if len(clauses) > MAX_PROBLEMS else ""
+            raise ConfigError(f"{source}: {'; '.join(clauses[:MAX_PROBLEMS])}{more}") from error
 
     def to_toml(self) -> str:
         """Return the run, defaults included, as the text of a TOML file that `load` reads back."""

@@ -9,7 +9,7 @@ removed from every answer after decoding. An answer is read under a limit on its
     other 4xx, an answer that is too long                RequestFailed at once (ContextOverflow, ContentRefused)
     401, unknown model or path, spent quota              EngineFailed at once
     no server at the first request                       EngineFailed at once
-    `MOST_FAILURES` requests in a row                    EngineFailed
+    `MAX_FAILURES` requests in a row                    EngineFailed
 
 Not included: answers token by token, and keys of other kinds than bearer tokens.
 """
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 __all__ = ["ApiKey", "OpenAIClient", "base_url"]
 
 DEFAULT_URL = "https://api.openai.com/v1"
-MOST_FAILURES = 16
+MAX_FAILURES = 16
 """Requests that may fail one after the other before the server counts as gone."""
 CONNECT_SECONDS = 10.0
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 """Decoded bytes of an answer whose length nothing limits, such as a list of models."""
-MOST_ERROR_BYTES = 1 << 20
+MAX_ERROR_BYTES = 1 << 20
 """Decoded bytes that are read of an answer with an error."""
 
 _LOGGERS = ("httpx", *(f"httpcore.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")))
@@ -135,7 +135,7 @@ async def _read(response: httpx.Response, max_bytes: int) -> bytes:
         InputError: it is larger than allowed, damaged, or has an encoding that was not offered.
     """
     failed = response.status_code >= 300
-    encoding, most = response.headers.get("content-encoding", ""), MOST_ERROR_BYTES if failed else max_bytes
+    encoding, most = response.headers.get("content-encoding", ""), MAX_ERROR_BYTES if failed else max_bytes
     blocks: list[bytes] = []
     try:
         decoder = BodyDecoder(encoding, max_bytes=most, label="the answer")
@@ -198,7 +198,7 @@ class OpenAIClient:
         return self.url.removesuffix("/v1")
 
     async def post(
-        self, path: str, body: JsonObject, *, max_bytes: int = MOST_BYTES, judge: Judge | None = None
+        self, path: str, body: JsonObject, *, max_bytes: int = MAX_BYTES, judge: Judge | None = None
     ) -> JsonObject:
         """Return the JSON object that answers a request, after retries.
 
@@ -246,7 +246,7 @@ class OpenAIClient:
         method: str,
         path: str,
         body: JsonObject | None,
-        max_bytes: int = MOST_BYTES,
+        max_bytes: int = MAX_BYTES,
         judge: Judge | None = None,
     ) -> JsonObject:
         attempt = 0
@@ -268,7 +268,7 @@ class OpenAIClient:
         method: str,
         path: str,
         body: JsonObject | None,
-        max_bytes: int = MOST_BYTES,
+        max_bytes: int = MAX_BYTES,
         *,
         command: bool = False,
     ) -> JsonObject | Failure:
@@ -342,7 +342,7 @@ class OpenAIClient:
         reason = failure.reason + (f" (after {retries} retries)" if retries else "")
         if (failure.wait or 0.0) > self._longest_wait:
             reason += f"; the server asks to wait {failure.wait:.0f} seconds, more than {self._longest_wait:g}"
-        if self._failed >= MOST_FAILURES:
+        if self._failed >= MAX_FAILURES:
             raise EngineFailed(f"{self.url}: the last {self._failed} requests failed; the last one: {reason}")
         raise RequestFailed(f"{self.url}: {reason}")
 

@@ -37,7 +37,7 @@ from turnwise.agents.trajectory import version_switches
 
 __all__ = ["VLLMSampler"]
 
-MOST_TEMPERATURE = 2.0
+MAX_TEMPERATURE = 2.0
 """vLLM takes no higher one."""
 
 
@@ -190,7 +190,7 @@ class VLLMSampler(Sampler):
                 f"episode {request.episode} already has a request in progress; ids of episodes must be unique"
             )
         check_prompt(request, context=self.context, vocabulary=self._vocabulary)
-        check_sampling(request, most_temperature=MOST_TEMPERATURE)
+        check_sampling(request, most_temperature=MAX_TEMPERATURE)
 
     def _busy(self) -> int:
         """Return how many requests the engine computes."""

@@ -25,7 +25,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
-from turnwise.agents.samplers.openai.client import MOST_FAILURES
+from turnwise.agents.samplers.openai.client import MAX_FAILURES
 from turnwise.agents.samplers.openai.failures import backoff, error_in, failure_of, retry_after
 
 TRANSIENT = {
@@ -311,14 +311,14 @@ def test_the_only_model_of_a_server_needs_no_name(server: ToyServer, opened: Exi
 def test_when_everything_fails_the_server_counts_as_gone(server: ToyServer, opened: ExitStack) -> None:
     server.always = error(500, "out of memory")
     sampler, report = connect(server, opened, retries=0), RolloutReport()
-    with pytest.raises(EngineFailed, match=f"the last {MOST_FAILURES} requests failed.*out of memory"):
+    with pytest.raises(EngineFailed, match=f"the last {MAX_FAILURES} requests failed.*out of memory"):
         rollout(Agent(), sampler, [TASK], make=Corridor, size=50, concurrency=1, report=report)
-    assert report.errors == MOST_FAILURES - 1
+    assert report.errors == MAX_FAILURES - 1
     server.always = None
     ask(sampler)
     for _ in range(3):  # one success, and the count starts again
-        server.faults += [error(500, "oops")] * (MOST_FAILURES - 1)
-        for _ in range(MOST_FAILURES - 1):
+        server.faults += [error(500, "oops")] * (MAX_FAILURES - 1)
+        for _ in range(MAX_FAILURES - 1):
             with pytest.raises(RequestFailed):
                 ask(sampler)
         ask(sampler)

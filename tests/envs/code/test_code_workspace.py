@@ -8,13 +8,13 @@ from toys.sandboxes import ALL, needed, needs_box
 
 from turnwise.envs.code import CodeEnv
 from turnwise.envs.code.grading import LIMITS, CodeGrader
-from turnwise.envs.code.workspace import LONGEST_FILE, MOST_FILES
+from turnwise.envs.code.workspace import LONGEST_FILE, MAX_FILES
 from turnwise.envs.errors import EnvError
 from turnwise.tools.sandbox import BadPath, Box, BoxFull, BoxLost, Limits, SandboxError, start
 
 pytestmark = pytest.mark.waits
 
-MANY = {f"f{number:03}.txt": "a\n" for number in range(MOST_FILES + 16)}
+MANY = {f"f{number:03}.txt": "a\n" for number in range(MAX_FILES + 16)}
 ODD = {"data.txt": "x" * (LONGEST_FILE + 50_000), ".hidden/cfg.txt": "a\n", "nul.txt": "\0"}
 SUM = "def add(a, b):\n    return a + b\n"
 
@@ -87,8 +87,8 @@ def test_limits_are_for_what_a_run_makes_or_changes(tmp_path: Path) -> None:
         assert said in env.step(f"run\n{program}")[0]
         assert files_of(env) == {path: text for path, text in want.items() if text is not None}
     made = env.step("run\nfor n in range(99):\n    open(f'm{n:02}', 'w').write('x')")[0]
-    assert len(files_of(env)) == MOST_FILES
-    assert f"{99 + 3 - MOST_FILES} files are" in made
+    assert len(files_of(env)) == MAX_FILES
+    assert f"{99 + 3 - MAX_FILES} files are" in made
     data = env.snapshot()
     assert env.restore(data)[1]["state"] == env.get_info(True)["state"]
     env.close()
