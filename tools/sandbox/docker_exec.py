@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import select
 import socket
 import time
@@ -26,6 +27,18 @@ def first_line(error: Exception) -> str:
     return text.splitlines()[0][:200] if text else type(error).__name__
 
 
+def _read_ahead(stream: object) -> bytes:
+    """Return what the HTTP client has read beyond the headers of its answer, and nobody else would see.
+
+    A daemon that is fast, or a client that is slow, puts the first bytes of the stream into the read that has the end of
+    the headers. They then lie in the buffer of the client, while the socket goes on after them.
+    """
+    with suppress(AttributeError, OSError, ValueError):
+        reader: io.BufferedReader = stream._response.raw._fp.fp  # type: ignore[attr-defined]
+        return reader.peek()  # the socket does not block, so neither does this
+    return b""
+
+
 class DockerExec:
     """One command in a container.
 
@@ -45,6 +58,7 @@ class DockerExec:
         self.code = 137
         self.buffer = b""
         self.received = {1: bytearray(), 2: bytearray()}
+        self.early: list[tuple[int, bytes]] = []
         try:
             self.id = api.exec_create(container, argv, stdin=stdin, user=USER, workdir="/work")["Id"]
             self.stream = api.exec_start(self.id, socket=True)
@@ -52,6 +66,7 @@ class DockerExec:
             raise BoxLost(f"the container is gone, or Docker stopped responding: {first_line(error)}") from error
         self.socket: socket.socket = getattr(self.stream, "_sock", self.stream)
         self.socket.setblocking(False)
+        self.early = self.frames(_read_ahead(self.stream))
 
     def text(self, stream: int) -> bytes:
         """Return what was read from standard output (1) or standard error (2)."""
@@ -59,6 +74,10 @@ class DockerExec:
 
     def run(self, stdin: bytes, output: int, deadline: float, kill: Callable[[], None]) -> None:
         """Exchange data with the command until it ends; call `kill` at the deadline or after too much output."""
+        if self._collect(b"", output):
+            self.close()
+            self._stop("output", kill)
+            return
         left, poll = memoryview(stdin), select.poll()
         poll.register(self.socket, select.POLLIN | (select.POLLOUT if left else 0))
         while True:
@@ -109,9 +128,9 @@ class DockerExec:
             return b""
 
     def frames(self, data: bytes) -> list[tuple[int, bytes]]:
-        """Add data to the buffer; return its complete frames as (stream number, bytes)."""
+        """Add data to the buffer; return its complete frames as (stream number, bytes), after those that came early."""
         self.buffer += data
-        frames = []
+        frames, self.early = self.early, []
         while len(self.buffer) >= 8:
             size = int.from_bytes(self.buffer[4:8], "big")
             if size > _LARGEST_FRAME:
@@ -197,16 +216,21 @@ class DockerChannel(Channel):
         if self.rest:
             part, self.rest = self.rest, b""
             return part
+        if part := self._output(b""):
+            return part
         poll = select.poll()
         poll.register(self.command.socket, select.POLLIN)
         while (seconds := deadline - time.monotonic()) > 0 and poll.poll(seconds * 1000):
             data = self.command.receive()
             if data == b"":
                 return b""
-            part = b"".join(piece for stream, piece in self.command.frames(data or b"") if stream == 1)
-            if part:
+            if part := self._output(data or b""):
                 return part
         return None
+
+    def _output(self, data: bytes) -> bytes:
+        """Add data to the buffer; return what its complete frames have of standard output."""
+        return b"".join(piece for stream, piece in self.command.frames(data) if stream == 1)
 
     def cpu(self) -> float:
         """Return the CPU seconds that the container has used."""
