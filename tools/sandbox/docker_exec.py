@@ -30,8 +30,8 @@ def first_line(error: Exception) -> str:
 def _read_ahead(stream: object) -> bytes:
     """Return what the HTTP client has read beyond the headers of its answer, and nobody else would see.
 
-    A daemon that is fast, or a client that is slow, puts the first bytes of the stream into the read that has the end of
-    the headers. They then lie in the buffer of the client, while the socket goes on after them.
+    Where the daemon is fast, or the client slow, the first bytes of the stream come with the end of the headers. They
+    then lie in the buffer of the client, while the socket goes on after them.
     """
     with suppress(AttributeError, OSError, ValueError):
         reader: io.BufferedReader = stream._response.raw._fp.fp  # type: ignore[attr-defined]
