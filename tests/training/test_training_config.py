@@ -161,7 +161,9 @@ OLD = {
 
 def test_a_file_with_old_names_is_read_with_one_note():
     assert set(RENAMED) <= {*flat(OLD), "env.eval"}  # nothing is forgotten here
-    with pytest.warns(FutureWarning, match=r"old\.toml has old names .*train\.steps is now train\.iterations") as notes:
+    with pytest.warns(
+        FutureWarning, match=r"old names of keys were read: trajectories is now trajectory_format, .* and \d+ more$"
+    ) as notes:
         run = Run.parse(OLD, source="old.toml")
     assert len(notes) == 1
     assert (run.trajectory_format, run.policy.new.hidden, run.sampler.kv_cache_gib) == (".jsonl", 32, 1.5)

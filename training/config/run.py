@@ -142,8 +142,10 @@ class Run(Section):
         for override in overrides:
             renamed |= _override(merged, override)
         if renamed:
-            pairs = ", ".join(f"{old} is now {new}" for old, new in renamed.items())
-            warnings.warn(f"{source} has old names of keys: {pairs}", FutureWarning, stacklevel=2)
+            pairs = [f"{old} is now {new}" for old, new in renamed.items()]
+            more = f", and {len(pairs) - MAX_PROBLEMS} more" if len(pairs) > MAX_PROBLEMS else ""
+            # without the name of the file, so that many runs with the same keys give one note
+            warnings.warn(f"old names of keys were read: {', '.join(pairs[:MAX_PROBLEMS])}{more}", FutureWarning, 2)
         try:
             return cls.model_validate(merged)
         except ValidationError as error:
