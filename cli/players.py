@@ -209,8 +209,8 @@ class Advisor:
 
     async def _ask(self, session: PlaySession) -> Advice:
         from turnwise.agents.prompts.dialogue import Dialogue
+        from turnwise.agents.rollouts.episode import request_for
         from turnwise.agents.rollouts.rollout import sampling_seed
-        from turnwise.agents.samplers import Request
 
         agent, sampler = self.player.agent, self.player.sampler
         self._asked += 1
@@ -225,22 +225,7 @@ class Advisor:
         if sampler.context is not None and len(prompt.ids) + agent.max_tokens > sampler.context:
             size = f"{'' if prompt.whole else 'more than '}{len(prompt.ids)}"
             raise UserError(f"the conversation ({size} tokens) no longer fits into the context of the agent's model")
-        request = Request(
-            episode=episode,
-            turn=view.turn,
-            prompt=prompt.ids,
-            messages=prompt.messages,
-            seed=sampling_seed(episode),
-            view=view,
-            temperature=agent.temperature,
-            top_p=agent.top_p,
-            top_k=agent.top_k,
-            min_p=agent.min_p,
-            max_tokens=agent.max_tokens,
-            stop=agent.stop,
-            past=prompt.past,
-            end=dialogue.end,
-        )
+        request = request_for(view, prompt, dialogue, episode=episode, seed=sampling_seed(episode))
         try:
             sampler.attach(episode, session.plan)
             answer = await sampler.sample(request)

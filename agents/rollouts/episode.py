@@ -229,23 +229,7 @@ class Episode:
         return completion
 
     def _request(self, view: View, prompt: Prompt) -> Request:
-        agent = self.agent
-        return Request(
-            episode=self.spec.name,
-            turn=view.turn,
-            prompt=prompt.ids,
-            messages=prompt.messages,
-            seed=self.spec.sampling_seed,
-            view=view,
-            temperature=agent.temperature,
-            top_p=agent.top_p,
-            top_k=agent.top_k,
-            min_p=agent.min_p,
-            max_tokens=agent.max_tokens,
-            stop=agent.stop,
-            past=prompt.past,
-            end=self.dialogue.end,
-        )
+        return request_for(view, prompt, self.dialogue, episode=self.spec.name, seed=self.spec.sampling_seed)
 
     def _trajectory(self, stop: Stop, seconds: float) -> Trajectory:
         result = self.result
@@ -281,3 +265,32 @@ def storable(text: str) -> str:
     """Return the text cut to a length that can be stored, with lone surrogates, which cannot be written, replaced."""
     text = text[:MAX_RESPONSE_CHARS]
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def request_for(view: View, prompt: Prompt, dialogue: Dialogue, *, episode: str, seed: int) -> Request:
+    """Return what a sampler is asked for one turn, with the sampling options of the dialogue's agent.
+
+    Args:
+        view: what the agent sees in this turn.
+        prompt: the prompt that was built for it.
+        dialogue: memory of the episode.
+        episode: name of the episode.
+        seed: seed of the episode's sampling.
+    """
+    agent = dialogue.agent
+    return Request(
+        episode=episode,
+        turn=view.turn,
+        prompt=prompt.ids,
+        messages=prompt.messages,
+        seed=seed,
+        view=view,
+        temperature=agent.temperature,
+        top_p=agent.top_p,
+        top_k=agent.top_k,
+        min_p=agent.min_p,
+        max_tokens=agent.max_tokens,
+        stop=agent.stop,
+        past=prompt.past,
+        end=dialogue.end,
+    )
