@@ -161,7 +161,7 @@ def one_name_each(weights: WeightSource, names: Collection[str] = ()) -> Iterato
 
     Args:
         weights: see `named_tensors`.
-        names: names of the tensors that whoever loads them has, if they are known.
+        names: names of the tensors that the receiving model has, if they are known.
     """
     seen: dict[int, weakref.ref[torch.Tensor]] = {}  # a tensor that is gone may leave its address to another
     for name, tensor in named_tensors(weights):

@@ -1,4 +1,4 @@
-"""The catalogue that the store of the browser shows: what it must offer, whoever hands it in."""
+"""Interface of the catalogue that the store of the browser shows."""
 
 from __future__ import annotations
 
