@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.cluster.routing import Changes, Engine, EngineState, Routes
+from turnwise.agents.samplers.routing import Changes, Engine, EngineState, Routes
 from turnwise.agents.files.background_writer import BackgroundWriter
 from turnwise.agents.files.trajectory_files import TrajectoryWriter
 from turnwise.agents.rollouts import rollout_stream

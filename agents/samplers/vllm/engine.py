@@ -43,14 +43,15 @@ class VLLMEngine:
 
     Attributes:
         config: vLLM's configuration of the model.
-        workers: number of its processes that hold weights.
+        workers: number of its processes that hold weights, over all copies of the model.
     """
 
-    def __init__(self, arguments: JsonObject) -> None:
+    def __init__(self, arguments: JsonObject, devices: str = "") -> None:
         """Start the engine, which takes seconds to minutes.
 
         Args:
             arguments: arguments of `vllm.AsyncEngineArgs`.
+            devices: GPUs that its processes see, as CUDA_VISIBLE_DEVICES names them; empty: those of this process.
 
         Raises:
             SamplerError: vLLM does not know an argument.
@@ -64,14 +65,15 @@ class VLLMEngine:
         self._reason = ""
         self._loop = BackgroundLoop("turnwise-vllm")
         try:
-            with _output_to(self._log), _environment(self._scratch):
+            with _output_to(self._log), _environment(self._scratch, devices):
                 self._held = [engine := self._loop.call(self._start(arguments))]
-                self.workers = len(self._loop.call(engine.collective_rpc("end_with", args=(os.getpid(),))))
+                workers = self._loop.call(engine.collective_rpc("end_with", args=(os.getpid(),)))
         except BaseException:
             self._loop.close()
             shutil.rmtree(self._scratch, ignore_errors=True)
             raise
         self.config: Any = self._engine.model_config
+        self.workers = len(workers) * int(arguments.get("data_parallel_size", 1))  # vLLM returns those of one copy
         self._closer = weakref.finalize(self, _close, self._held, self._loop, self._scratch)
 
     @property
@@ -86,19 +88,22 @@ class VLLMEngine:
         manager = getattr(getattr(self._engine.engine_core, "resources", None), "engine_manager", None)
         return list(getattr(manager, "processes", ()))
 
-    async def generate(self, prompt: Sequence[int], *, adapter: object = None, **parameters: object) -> Any:
+    async def generate(
+        self, prompt: Sequence[int], *, adapter: object = None, replica: int | None = None, **parameters: object
+    ) -> Any:
         """Return vLLM's output for one prompt, with the log-probability of each token; `halt` ends it early.
 
         Args:
             prompt: token ids.
             adapter: from `add_adapter`.
+            replica: number of the copy of the model that answers; None: vLLM chooses.
             parameters: parameters of `vllm.SamplingParams`.
 
         Raises:
             RequestFailed: vLLM refused the request.
             EngineFailed: the engine has ended.
         """
-        return await self._loop.run(self._generate(list(prompt), adapter, parameters))
+        return await self._loop.run(self._generate(list(prompt), adapter, replica, parameters))
 
     async def halt(self) -> None:
         """End all requests; each returns what it has sampled so far, with the finish reason "abort".
@@ -159,15 +164,14 @@ class VLLMEngine:
         names = [field.name for field in dataclasses.fields(vllm.AsyncEngineArgs)]
         for name in arguments:
             if name not in names:
-                raise SamplerError(
-                    f"unknown option {name!r} of the sampler vllm{suggest(name, [*names, 'sleep', 'transfer'])}"
-                )
+                near = suggest(name, [*names, "devices", "sleep", "transfer"])
+                raise SamplerError(f"unknown option {name!r} of the sampler vllm{near}")
         try:
             return vllm.AsyncLLMEngine.from_engine_args(vllm.AsyncEngineArgs(**arguments))
         except Exception as error:  # of the configuration, the model, or the processes
             raise EngineFailed(f"the vLLM engine did not start: {self._last_words() or _describe(error)}") from error
 
-    async def _generate(self, prompt: list[int], adapter: object, parameters: JsonObject) -> Any:
+    async def _generate(self, prompt: list[int], adapter: object, replica: int | None, parameters: JsonObject) -> Any:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
@@ -177,7 +181,8 @@ class VLLMEngine:
         try:
             sampling = SamplingParams(logprobs=0, output_kind=RequestOutputKind.FINAL_ONLY, **parameters)
             tokens = {"type": "token", "prompt_token_ids": prompt}
-            async for latest in self._engine.generate(tokens, sampling, name, lora_request=adapter):
+            where = {"lora_request": adapter, "data_parallel_rank": replica}
+            async for latest in self._engine.generate(tokens, sampling, name, **where):
                 output = latest
         except Exception as error:  # vLLM raises its own exceptions and ValueError
             if self._has_ended(error):
@@ -229,9 +234,11 @@ async def _shut_down(engine: Any) -> None:
 
 
 @contextmanager
-def _environment(scratch: Path) -> Iterator[None]:
+def _environment(scratch: Path, devices: str) -> Iterator[None]:
     """Set what vLLM and its processes read from the environment while they start."""
     values: dict[str, str | None] = {"VLLM_NO_USAGE_STATS": "1", **dict.fromkeys(_INSTRUCTIONS)}
+    if devices:
+        values["CUDA_VISIBLE_DEVICES"] = devices
     if not _verbose():
         config = scratch / "logging.json"
         write_json(config, _logging(scratch / "log"))

@@ -20,10 +20,11 @@ from turnwise.agents.models.model_folder import find_model, load_tokenizer
 from turnwise.agents.models.tokenization import answer_text, exact_decoder
 from turnwise.agents.models.weights import Weights, WeightSource
 from turnwise.agents.samplers.base import Completion, Request, Sampler, SamplerSettings, Tokenizer
+from turnwise.agents.samplers.routing import Engine, EngineState, Routes
 from turnwise.agents.samplers.seeds import request_seed
 from turnwise.agents.samplers.token_requests import check_prompt, check_sample, check_sampling, end_tokens, stop_strings
 from turnwise.agents.samplers.vllm.answer import PartialAnswer
-from turnwise.agents.samplers.vllm.arguments import engine_arguments, require_package, transfer_of
+from turnwise.agents.samplers.vllm.arguments import engine_arguments, replicas_of, require_package, transfer_of
 from turnwise.agents.samplers.vllm.engine import VLLMEngine
 from turnwise.agents.samplers.weight_files import (
     check_adapter,
@@ -57,7 +58,8 @@ class VLLMSampler(Sampler):
         Args:
             settings: `model` is a folder or an id of the Hub; `options` are arguments of `vllm.AsyncEngineArgs`, such
                 as tensor_parallel_size, gpu_memory_utilization, enable_lora and max_lora_rank; `sleep`, which
-                releases the memory of a GPU while the learner works; and `transfer`, how weights reach the workers.
+                releases the memory of a GPU while the learner works; `transfer`, how weights reach the workers; and
+                `devices`, the GPUs of the engine.
 
         Raises:
             SamplerError: vLLM is missing, or a setting is wrong.
@@ -75,8 +77,11 @@ class VLLMSampler(Sampler):
         self._transfer = transfer_of(settings.options)
         self._sender: WeightSender | None = None
         self._sleeps = bool(arguments.get("enable_sleep_mode"))
+        # vLLM would send each turn to the copy with the fewest requests, where its episode's prefix is not cached.
+        copies = [Engine(number, EngineState.READY) for number in range(replicas_of(settings.options))]
+        self._routes = Routes(copies) if len(copies) > 1 else None
         self._shapes = shapes_of(folder)
-        self._engine = VLLMEngine(arguments)
+        self._engine = VLLMEngine(arguments, str(settings.options.get("devices", "")))
         self.context = int(self._engine.config.max_model_len)
         self._vocabulary = int(self._engine.config.get_vocab_size())
         generation = self._engine.config.try_get_generation_config()
@@ -117,6 +122,8 @@ class VLLMSampler(Sampler):
         entry = self._running.pop(episode, None)
         if entry is not None:
             entry[0].cancel()
+        if self._routes is not None:
+            self._routes.forget(episode)
 
     async def interrupt(self) -> None:
         """Compute nothing for the requests in progress until `proceed`; they keep the tokens that were sampled.
@@ -210,9 +217,11 @@ class VLLMSampler(Sampler):
     async def _generate(self, answer: PartialAnswer) -> Any:
         request, begun = answer.request, len(answer.tokens)
         ends, stops = request.end.tokens if request.end else frozenset(), stop_strings(request)
+        home = self._routes.choose(request.episode) if self._routes is not None else None
         return await self._engine.generate(
             [*request.prompt, *answer.tokens],
             adapter=self._adapter,
+            replica=home.number if home else None,
             temperature=request.temperature,
             top_p=request.top_p,
             top_k=request.top_k,

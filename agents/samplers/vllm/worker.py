@@ -57,7 +57,9 @@ class WorkerExtension:
         rendezvous = GroupPlace(file, size, backend)
         receiver = getattr(self, "_receiver", None)
         if receiver is None or receiver.place != rendezvous:
-            receiver = self._receiver = WeightReceiver(rendezvous, 1 + self.rank, self.device)
+            parallel = self.parallel_config  # its data_parallel_rank is 0 in every copy of a dense model
+            number = parallel.data_parallel_index * parallel.world_size + self.rank
+            receiver = self._receiver = WeightReceiver(rendezvous, 1 + number, self.device)
         tensors = receiver.tensors(pieces)
         try:
             self._reload(tensors)

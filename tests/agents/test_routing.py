@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.agents.cluster.routing import Changes, Engine, EngineState, Routes
+from turnwise.agents.samplers.routing import Changes, Engine, EngineState, Routes
 
 EPISODES = [f"task#{number}@0" for number in range(6)]
 STEPS = st.one_of(
