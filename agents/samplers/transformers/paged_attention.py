@@ -222,11 +222,14 @@ def attention_of(model: Any, name: str, cache: PagedCache | None = None) -> Iter
     """
     text = model.config.get_text_config()
     before, token = text._attn_implementation, _PASS.set(cache)
-    text._attn_implementation = name or before
+    other = name not in ("", before)  # to set what is set already would cost as much as a layer of a small model
+    if other:
+        text._attn_implementation = name
     try:
         yield
     finally:
-        text._attn_implementation = before
+        if other:
+            text._attn_implementation = before
         _PASS.reset(token)
 
 
