@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from turnwise.agents.errors import EvaluationError, StoreError
 from turnwise.agents.files.trajectory_files import name_file_in_errors
@@ -19,6 +18,9 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 Record = TypeVar("Record")
+
+_ADAPTERS: dict[object, TypeAdapter[object]] = {}
+"""The adapters that were made so far; each takes as long as to read hundreds of records."""
 
 
 def validated(kind: type[Record], content: object, complaint: str) -> Record:
@@ -42,11 +44,12 @@ def validated(kind: type[Record], content: object, complaint: str) -> Record:
         raise EvaluationError(f"{complaint}: {location}: {problem['msg'].lower()}") from error
 
 
-@cache
 def _adapter(kind: type[Record]) -> TypeAdapter[Record]:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(kind)
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return cast("TypeAdapter[Record]", _ADAPTERS[kind])
 
 
 def write_json(path: Path, content: JsonObject, *, indent: int | None = 1) -> None:

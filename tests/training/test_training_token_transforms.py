@@ -1,5 +1,6 @@
 """Transforms of token advantages in a run: what they see, what they leave, and that a run with one can go on."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
