@@ -135,13 +135,13 @@ def test_what_was_seen_is_learned_by_its_weight():
 
 
 def test_a_warm_start_ends_when_its_loss_is_down_to_the_target():
-    batch = _batch(count=20)
+    batch = _batch(count=40)
     whole: list[dict[str, float]] = []
     imitate(_learner(), batch, ImitationSection(epochs=5, lr=1e-2, batch_tokens=1), on_step=whole.append)
     losses = [event["loss"] for event in whole]
-    assert len(losses) == 100
-    target = float(np.mean(losses[40:50]))
-    arrival = next(k for k in range(10, 100) if np.mean(losses[k - 10 : k]) <= target)
+    assert len(losses) == 200
+    target = float(np.mean(losses[90:100]))
+    arrival = next(k for k in range(10, 200) if np.mean(losses[k - 10 : k]) <= target)
     early: list[dict[str, float]] = []
     stats = imitate(
         _learner(), batch, ImitationSection(epochs=5, lr=1e-2, batch_tokens=1, target_loss=target), on_step=early.append
