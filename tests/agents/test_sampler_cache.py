@@ -222,7 +222,7 @@ STEP = st.tuples(
 )
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rounds=st.lists(st.lists(STEP, min_size=1, max_size=6, unique_by=lambda step: step[0]), min_size=1, max_size=5),
     tokens=st.integers(160, 700),
