@@ -234,8 +234,7 @@ class CachedDecoder(Decoder):
         # Position p attends to columns j <= p. Padding has position 0 and attends to column 0: attending to nothing
         # would give 0 / 0.
         seen = torch.arange(access.length, device=device) <= position_ids[:, None, :, None]
-        dtype = self.model.dtype
-        hidden = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=device)
+        hidden = torch.full((), torch.finfo(self.model.dtype).min, dtype=self.model.dtype, device=device)
         mask = torch.where(seen, torch.zeros_like(hidden), hidden)
         with attention_of(self.model, self._attention):
             return self._call(attention_mask=mask, **inputs).logits[:, -1]  # type: ignore[no-any-return]

@@ -222,14 +222,11 @@ def attention_of(model: Any, name: str, cache: PagedCache | None = None) -> Iter
     """
     text = model.config.get_text_config()
     before, token = text._attn_implementation, _PASS.set(cache)
-    other = name not in ("", before)  # to set what is set already would cost as much as a layer of a small model
-    if other:
-        text._attn_implementation = name
+    text._attn_implementation = name or before
     try:
         yield
     finally:
-        if other:
-            text._attn_implementation = before
+        text._attn_implementation = before
         _PASS.reset(token)
 
 
