@@ -9,6 +9,7 @@ another thread may hold. Not included: systems other than Linux, where the work 
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import select
@@ -72,6 +73,7 @@ def call_bounded(work: Callable[[], T], *, seconds: int, memory: int, result_byt
 
 def _work(work: Callable[[], object], writer: int, seconds: int, memory: int) -> NoReturn:
     """Call the function in the copy, write its pickled result, and end the copy without any clean-up."""
+    gc.freeze()  # a collection would visit, and so copy, all the memory that is shared with the first process
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGXCPU, signal.SIG_DFL)

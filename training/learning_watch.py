@@ -130,7 +130,9 @@ def has_fallen(best: Sequence[float], recent: Sequence[float], variance: float =
         recent: success of the newest iterations.
         variance: of the success of an iteration over the whole run; that of the windows counts where it is larger.
     """
-    fall = statistics.fmean(best) - statistics.fmean(recent)
+    high, low = statistics.fmean(best), statistics.fmean(recent)
+    if low >= high or low > FALL * high:
+        return False
     own = statistics.variance(best) / len(best) + statistics.variance(recent) / len(recent)
     error = math.sqrt(max(own, variance * (1 / len(best) + 1 / len(recent))))
-    return fall > 0 and statistics.fmean(recent) <= FALL * statistics.fmean(best) and fall > CERTAIN * error
+    return high - low > CERTAIN * error

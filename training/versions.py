@@ -1,6 +1,7 @@
 """Versions of everything that computes: Python, the platform, and the packages."""
 
 import platform
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TypedDict
 
@@ -18,10 +19,13 @@ class Versions(TypedDict):
 
 def describe() -> Versions:
     """Return the versions of Python, the platform and the packages that compute."""
-    versions: dict[str, str | None] = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = None
-    return {"python": platform.python_version(), "platform": platform.platform(), "packages": versions}
+    packages = {package: _installed(package) for package in PACKAGES}
+    return {"python": platform.python_version(), "platform": platform.platform(), "packages": packages}
+
+
+@cache  # every look reads and parses all the metadata of a package
+def _installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

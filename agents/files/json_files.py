@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from turnwise.agents.errors import EvaluationError, StoreError
 from turnwise.agents.files.trajectory_files import name_file_in_errors
@@ -14,7 +14,13 @@ from turnwise.tools import bounded_input
 from turnwise.tools.bounded_input import InputError
 from turnwise.tools.visible_text import encodable, json_text
 
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
 Record = TypeVar("Record")
+
+_ADAPTERS: dict[object, TypeAdapter[object]] = {}
+"""The adapters that were made so far; each takes as long as to read hundreds of records."""
 
 
 def validated(kind: type[Record], content: object, complaint: str) -> Record:
@@ -28,14 +34,22 @@ def validated(kind: type[Record], content: object, complaint: str) -> Record:
     Raises:
         EvaluationError: a field is missing or has another type.
     """
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     try:
-        return TypeAdapter(kind).validate_json(json.dumps(content, default=str), strict=True)
+        return _adapter(kind).validate_json(json.dumps(content, default=str), strict=True)
     except ValidationError as error:
         problem = error.errors()[0]
         location = ".".join(str(part) for part in problem["loc"])
         raise EvaluationError(f"{complaint}: {location}: {problem['msg'].lower()}") from error
+
+
+def _adapter(kind: type[Record]) -> TypeAdapter[Record]:
+    from pydantic import TypeAdapter
+
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return cast("TypeAdapter[Record]", _ADAPTERS[kind])
 
 
 def write_json(path: Path, content: JsonObject, *, indent: int | None = 1) -> None:

@@ -18,7 +18,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from turnwise.agents.models.tokenization import codec_of, exact_decoder
 from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Request
+from turnwise.agents.samplers.base import Completion, Request
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler
 from turnwise.training.learner.policy import build_tokenizer
 
@@ -117,9 +117,13 @@ def test_sampled_programs_are_not_changed() -> None:
     view = View(start="", observation="", admissible=None, turn=0)
     prompt = tuple(tokenizer.encode("x = y", add_special_tokens=False))
     table = {index: token for token, index in tokenizer.get_vocab().items()}
+    requests = [Request(f"e{seed}", 0, prompt, (), seed, view, max_tokens=380) for seed in range(12)]
+
+    async def ask() -> list[Completion]:
+        return await asyncio.gather(*map(sampler.sample, requests))
+
     texts = []
-    for seed in range(12):
-        answer = asyncio.run(sampler.sample(Request(f"e{seed}", 0, prompt, (), seed, view, max_tokens=380)))
+    for answer in asyncio.run(ask()):
         tokens = [one for one in answer.tokens if one != tokenizer.eos_token_id]
         assert answer.text == decoders.ByteLevel().decode([table[one] for one in tokens])
         texts.append(answer.text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.corridor import Corridor
 
@@ -51,6 +51,7 @@ class Held(Slow):
         self.interrupted = False
 
 
+@settings(max_examples=30)
 @given(pauses=st.lists(st.integers(0, 40), max_size=5), kind=st.sampled_from([Slow, Held]))
 def test_a_rollout_with_pauses_is_the_same_rollout(pauses: list[int], kind: type[Slow]) -> None:
     tasks = ["open-3-1", "fetch-4-2"]

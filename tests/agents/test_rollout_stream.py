@@ -10,7 +10,7 @@ from typing import Any
 
 import gymnasium
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.corridor import Corridor
 
@@ -37,6 +37,7 @@ def ids(groups: list[Group]) -> list[list[str]]:
     return [[one.id for one in group.trajectories] for group in groups]
 
 
+@settings(max_examples=30)
 @given(
     tasks=st.lists(st.sampled_from(Corridor().task_ids()), max_size=6),
     size=st.integers(1, 4),

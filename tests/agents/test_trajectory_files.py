@@ -290,7 +290,7 @@ def test_a_compressed_line_without_end_is_refused_before_it_is_in_memory(
     file = tmp_path / "episodes.jsonl.gz"
     with gzip.open(file, "wb") as out:
         out.write(to_json(sample(0)).encode() + b"\n")
-        for _ in range(400):
+        for _ in range(200):
             out.write(b"[" * (1 << 20))
     tracemalloc.start()
     try:
@@ -298,7 +298,7 @@ def test_a_compressed_line_without_end_is_refused_before_it_is_in_memory(
             list(read_trajectories(file))
         with pytest.raises(StoreError, match="the most that a line may have"):
             TrajectoryWriter(file, append=True)
-        assert tracemalloc.get_traced_memory()[1] < 160 << 20  # of 400 MB
+        assert tracemalloc.get_traced_memory()[1] < 160 << 20  # of 200 MB
     finally:
         tracemalloc.stop()
 

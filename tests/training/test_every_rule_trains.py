@@ -1,6 +1,7 @@
 """Every credit rule is trained for one iteration, with the columns that it needs from the environment."""
 
 import itertools
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import torch
 import toys.corridor
 from test_training_loop import lines, make_run, weights
 
+import turnwise.training.rollouts as rollouts_module
+from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.steps import COLUMNS, steps_of
 from turnwise.credit import rules
 from turnwise.envs import register
@@ -73,9 +76,28 @@ def run_of(folder, policy, *overrides) -> Run:
     return Run.parse(table, [*OVERRIDES, "train.iterations=1", *overrides])
 
 
+@pytest.fixture(scope="module")
+def play_once():
+    """Rollouts that are played once for each name; every rule begins with the same policy, and so gets the same."""
+    played = {}
+
+    def replay(name, agent, sampler, tasks, *, on_finish, report, **options):
+        key = (name, tuple(tasks), options["seed"])
+        if key not in played:
+            played[key] = rollout(agent, sampler, tasks, on_finish=on_finish, report=report, **options)
+        else:
+            for trajectory in itertools.chain(*(group.trajectories for group in played[key])):
+                report.count(trajectory)
+                on_finish(trajectory)
+        return played[key]
+
+    return replay
+
+
 @pytest.mark.parametrize("name", rules())
-def test_every_rule_is_trained_for_one_iteration(tmp_path, policy, name):
+def test_every_rule_is_trained_for_one_iteration(tmp_path, policy, play_once, monkeypatch, name):
     unused = ["parent"] if name == "himac" else []  # himac expects one parent per trajectory, arpo_hard one per turn
+    monkeypatch.setattr(rollouts_module, "rollout", partial(play_once, str(unused)))
     train(run_of(tmp_path, policy, f"credit.method={name}", f"env.kwargs.without={unused}"))
     (event,) = [event for event in lines(tmp_path) if event["phase"] == "train"]
     assert event["episodes"] == 12

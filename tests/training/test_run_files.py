@@ -21,7 +21,13 @@ from turnwise.training.run_folder.checkpoint import Checkpoints
 from turnwise.training.run_folder.metrics import METRICS, MetricsWriter, read_events, stored_events
 
 torch.set_num_threads(1)
-SMALL = ("evaluation.episodes=0", "train.iterations=4", "checkpoints.every=1", "imitation.epochs=1")
+SMALL = (
+    "agent.max_tokens=4",
+    "evaluation.episodes=0",
+    "train.iterations=4",
+    "checkpoints.every=1",
+    "imitation.epochs=1",
+)
 
 
 def make_run(folder, *overrides):

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -18,11 +19,17 @@ from turnwise.training.objectives import AGGREGATIONS, CORRECTIONS, Objective, g
 torch.set_num_threads(1)
 
 
+@cache
+def _scorer():
+    return TokenScorer(tiny_llama())
+
+
 def _loss_and_gradient(batch, *, micro_tokens=10_000, **objective):
-    model, meter = tiny_llama(), UpdateMeter()
+    scorer, meter = _scorer(), UpdateMeter()
+    scorer.model.zero_grad()
     plan = UpdatePlan(micro_tokens=micro_tokens, grad_clip=1e9, temperature=0.7)
-    accumulate(TokenScorer(model), batch, Objective(**objective), plan, meter)
-    return meter.loss[-1], gradient(model), meter.stats()
+    accumulate(scorer, batch, Objective(**objective), plan, meter)
+    return meter.loss[-1], gradient(scorer.model), meter.stats()
 
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
@@ -96,7 +103,7 @@ def test_the_update_computes_what_the_function_says(name):
     batch = _all_columns(pack(groups, advantages), 7)
     assert len(batch) == 6  # a row a trajectory
     loss, _, _ = _loss_and_gradient(batch, micro_tokens=40, name=name, options=NOISY.get(name, {}))
-    chosen, spread = TokenScorer(tiny_llama())(batch, temperature=0.7)
+    chosen, spread = _scorer()(batch, temperature=0.7)
     new, entropy = (torch.zeros(batch.mask.shape, dtype=torch.float64) for _ in range(2))
     mask = torch.from_numpy(batch.mask)
     new[mask], entropy[mask] = chosen.detach(), spread.detach()

@@ -3,7 +3,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnwise.credit.registry import get as get_credit_rule
@@ -249,6 +249,7 @@ tables = st.dictionaries(
 )
 
 
+@settings(max_examples=40)
 @given(tables)
 def test_any_options_survive_writing_and_reading(options):
     run = Run.parse({"credit": {"options": options}})

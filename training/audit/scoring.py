@@ -1,6 +1,7 @@
 """The models of an audit: the weights of one version at a time, and the scores of its tokens."""
 
 import gc
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,14 +59,21 @@ class VersionScorer:
                 (candidate for candidate in range(iteration - 1, oldest - 1, -1) if candidate in self.weights), -1
             )
             self._seen = set()
-        self._iteration, self._version, self._scorer = iteration, version, None
-        gc.collect()
+        self._iteration, self._version = iteration, version
+        self._free()
         folder = self.weights.get(version)
         if folder is None:
             return
         model = load_model(folder, dtype=self.dtype, device=self.device)
         use_threads(self.run.threads, model)
         self._scorer = TokenScorer(model)
+
+    def _free(self) -> None:
+        """Let go of the model, since two may not fit into memory."""
+        model = None if self._scorer is None else weakref.ref(self._scorer.model)
+        self._scorer = None
+        if model is not None and model() is not None:
+            gc.collect()  # a cycle holds it, such as that of an error which was caught while it was loaded
 
     def add(self, trajectory: Trajectory) -> Iterator[tuple[Place, str]]:
         """Take a trajectory, and yield problems once enough tokens have come together."""

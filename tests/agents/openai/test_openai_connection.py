@@ -37,8 +37,8 @@ KEY = "sk-this-is-secret-4711"
 def test_concurrency_is_limited_and_connections_outlive_a_rollout(server: ToyServer, opened: ExitStack) -> None:
     sampler = connect(server, opened, concurrency=2)
     for seed in range(3):
-        rollout(Agent(max_turns=2), sampler, [TASK], make=Corridor, size=8, seed=seed)
-    assert len(server.requests) == 3 * 8 * 2
+        rollout(Agent(max_turns=2), sampler, [TASK], make=Corridor, size=4, seed=seed)
+    assert len(server.requests) == 3 * 4 * 2
     assert server.most_busy <= 2
     assert len(server.connections) <= 2
     assert sum(thread.name == "turnwise-openai" for thread in threading.enumerate()) == 1
