@@ -9,6 +9,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -62,14 +63,19 @@ MAY_SERVE = {
 }
 
 
-def sources() -> list[Path]:
-    return sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+@cache
+def sources() -> tuple[Path, ...]:
+    return tuple(sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")))
 
 
-def calls(path: Path) -> Iterator[tuple[str, ast.Call]]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call):
-            yield ast.unparse(node.func), node
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+@cache
+def calls(path: Path) -> list[tuple[str, ast.Call]]:
+    return [(ast.unparse(node.func), node) for node in nodes(path) if isinstance(node, ast.Call)]
 
 
 def relative(path: Path) -> str:
@@ -100,7 +106,7 @@ def test_modules_are_imported_by_a_name_of_data_in_one_place() -> None:
     renamed = [
         relative(path)
         for path in sources()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.ImportFrom) and node.module == "importlib"
         for alias in node.names
         if alias.name == "import_module" and alias.asname
@@ -157,7 +163,7 @@ def test_every_server_is_behind_the_guard() -> None:
 
 
 def _bases(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.ClassDef):
             yield from map(ast.unparse, node.bases)
 

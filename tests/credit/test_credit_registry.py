@@ -197,11 +197,11 @@ def test_advantages_are_joined_by_trajectory_and_turn_and_never_by_row():
     assert len(get("grpo")(copied).aligned(["a", "a"], [0, 0])) == 2
 
 
-@pytest.mark.parametrize("item", CATALOGUE, ids=lambda item: item.name)
 @pytest.mark.parametrize("rows", [[{"task": 0}], None])
-def test_rows_are_no_table_of_turns(item, rows):
-    with pytest.raises(BadTable, match=r"Steps\.from_rows"):
-        item(rows, **({"rng": np.random.default_rng(0)} if item.draws else {}))
+def test_rows_are_no_table_of_turns(rows, subtests):
+    for item in CATALOGUE:
+        with subtests.test(name=item.name), pytest.raises(BadTable, match=r"Steps\.from_rows"):
+            item(rows, **({"rng": np.random.default_rng(0)} if item.draws else {}))
 
 
 def test_an_invalid_action_costs_the_same_everywhere():
