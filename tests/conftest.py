@@ -20,7 +20,6 @@ import pytest
 import typer.testing
 from hypothesis import HealthCheck, settings
 
-from turnwise import registry
 from turnwise.processes.garbage_collection import collect_garbage_less_often
 from turnwise.training.learner.threads import AVX2
 
@@ -37,8 +36,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 if Path("/proc/cpuinfo").is_file() and "avx2" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace"):
     for variable, value in AVX2.items():
         os.environ.setdefault(variable, value)
-# Every training looks through the installed packages eight times, and none is installed while the tests run.
-registry.entry_points = cache(registry.entry_points)
 # The runner of the tests would build all commands of the program anew for each line of a command.
 typer.testing._get_command = cache(typer.testing._get_command)
 # As the program does; the modules of all tests are a million objects, which the collector would visit in every test.

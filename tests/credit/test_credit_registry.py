@@ -1,5 +1,6 @@
 """Estimators by name: what is known about them, options that are checked early, and estimators of other packages."""
 
+import shutil
 from importlib.metadata import EntryPoint
 
 import numpy as np
@@ -24,6 +25,7 @@ from turnwise.credit import (
 from turnwise.credit.options import INVALID_PENALTY
 from turnwise.credit.registry import RULES
 from turnwise.credit.tokens import TransformedAdvantages, transform, transforms
+from turnwise.registry import entry_points
 
 STEPS = Steps.from_rows([*full_episode([1.0], 0), *full_episode([0.0], 1)])
 
@@ -139,6 +141,26 @@ def test_token_transforms_are_found_in_the_same_ways(monkeypatch):
 def doubled(advantages, mask, *, factor: float = 2.0) -> TransformedAdvantages:
     """Twice each advantage."""
     return TransformedAdvantages(np.asarray(advantages) * factor, np.asarray(mask) > 0)
+
+
+def test_a_package_is_found_as_soon_as_it_is_installed_and_packages_are_read_once(monkeypatch, tmp_path):
+    def names() -> set[str]:
+        return {point.name for point in entry_points("example.rules")}
+
+    monkeypatch.syspath_prepend(tmp_path)
+    assert names() == set()
+    for name in ("first", "second"):
+        info = tmp_path / f"{name}-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n", encoding="utf-8")
+        (info / "entry_points.txt").write_text(f"[example.rules]\n{name} = os.path:sep\n", encoding="utf-8")
+    assert names() == {"first", "second"}
+    with monkeypatch.context() as patch:
+        patch.delattr("importlib.metadata.entry_points")
+        assert names() == {"first", "second"}
+        assert entry_points("example.none") == ()
+    shutil.rmtree(info)
+    assert names() == {"first"}
 
 
 def test_a_package_cannot_take_a_name_nor_break_the_list(installed):
