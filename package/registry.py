@@ -220,8 +220,7 @@ def import_registered(module: str) -> ModuleType:
 
 def entry_points(group: str) -> tuple[metadata.EntryPoint, ...]:
     """Return what installed packages offer in a group; packages are read again when one comes or goes."""
-    places = tuple((place, _changed(place)) for place in sys.path)
-    return tuple(_all_entry_points(places).select(group=group))
+    return _entry_points(group, tuple((place, _changed(place)) for place in sys.path))
 
 
 def _changed(place: str) -> int:
@@ -232,10 +231,10 @@ def _changed(place: str) -> int:
         return 0
 
 
-@lru_cache(maxsize=8)
-def _all_entry_points(places: tuple[tuple[str, int], ...]) -> metadata.EntryPoints:
-    """Return all entry points of the packages in these folders, which `importlib.metadata` finds on `sys.path`."""
-    return metadata.entry_points()
+@lru_cache(maxsize=64)
+def _entry_points(group: str, places: tuple[tuple[str, int], ...]) -> tuple[metadata.EntryPoint, ...]:
+    """Return what the packages in these folders offer, which `importlib.metadata` finds on `sys.path`."""
+    return tuple(metadata.entry_points(group=group))
 
 
 class Registry(Generic[T]):

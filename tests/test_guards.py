@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from test_layers import nodes, tree
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = (
@@ -69,13 +70,15 @@ def sources() -> tuple[Path, ...]:
 
 
 @cache
-def nodes(path: Path) -> list[ast.AST]:
-    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-
-
-@cache
 def calls(path: Path) -> list[tuple[str, ast.Call]]:
-    return [(ast.unparse(node.func), node) for node in nodes(path) if isinstance(node, ast.Call)]
+    return [(name_of(node.func), node) for node in nodes(path) if isinstance(node, ast.Call)]
+
+
+def name_of(node: ast.expr) -> str:
+    """Return the code of what is called, which mostly is a name with dots."""
+    if isinstance(node, ast.Name):
+        return node.id
+    return f"{name_of(node.value)}.{node.attr}" if isinstance(node, ast.Attribute) else ast.unparse(node)
 
 
 def relative(path: Path) -> str:
@@ -117,10 +120,9 @@ def test_modules_are_imported_by_a_name_of_data_in_one_place() -> None:
 
 def _a_literal_module(file: str) -> bool:
     """Whether all names that a file imports are constants of the module, as an optional package is."""
-    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     constants = {
         target.id
-        for node in tree.body
+        for node in tree(ROOT / file).body
         if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant)
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         if isinstance(target, ast.Name)
