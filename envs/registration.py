@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, Final
 
 import gymnasium
@@ -27,7 +27,7 @@ from gymnasium.envs.registration import EnvSpec, WrapperSpec
 from turnwise.envs.errors import EnvError, UnknownEnv, UnknownOption
 from turnwise.envs.info import Demonstrator, Environment
 from turnwise.envs.miniwob.catalogue import task_names
-from turnwise.registry import import_registered, import_typed, require_trust, suggest
+from turnwise.registry import entry_points, import_registered, import_typed, require_trust, suggest
 
 __all__ = [
     "GROUP",

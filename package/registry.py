@@ -29,8 +29,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from importlib import import_module
-from importlib.metadata import entry_points
+from functools import lru_cache
+from importlib import import_module, metadata
 from operator import attrgetter
 from types import ModuleType
 from typing import Any, Generic, TypeVar
@@ -43,6 +43,7 @@ __all__ = [
     "Untrusted",
     "adopt_import_rules",
     "choose",
+    "entry_points",
     "import_registered",
     "import_rules",
     "import_typed",
@@ -215,6 +216,25 @@ def import_registered(module: str) -> ModuleType:
         if not _rules.used or not _is_missing(module, error):
             raise
         return import_typed(module)
+
+
+def entry_points(group: str) -> tuple[metadata.EntryPoint, ...]:
+    """Return what installed packages offer in a group; packages are read again when one comes or goes."""
+    return _entry_points(group, tuple((place, _changed(place)) for place in sys.path))
+
+
+def _changed(place: str) -> int:
+    """Return when a package was last installed in a folder or removed, in nanoseconds; 0 if there is no such folder."""
+    try:
+        return os.stat(place or os.curdir).st_mtime_ns
+    except OSError:
+        return 0
+
+
+@lru_cache(maxsize=64)
+def _entry_points(group: str, places: tuple[tuple[str, int], ...]) -> tuple[metadata.EntryPoint, ...]:
+    """Return what the packages in these folders offer, which `importlib.metadata` finds on `sys.path`."""
+    return tuple(metadata.entry_points(group=group))
 
 
 class Registry(Generic[T]):

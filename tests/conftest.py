@@ -6,18 +6,21 @@ test folders are not packages (their file names are unique instead).
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import re
 import signal
 import sys
+from collections.abc import Generator
 from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.testing
 from hypothesis import HealthCheck, settings
 
-from turnwise import registry
+from turnwise.processes.garbage_collection import collect_garbage_less_often
 from turnwise.training.learner.threads import AVX2
 
 # No test measures time, so Hypothesis does not either: a busy machine makes any example slow, and so any drawing of it.
@@ -33,8 +36,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 if Path("/proc/cpuinfo").is_file() and "avx2" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace"):
     for variable, value in AVX2.items():
         os.environ.setdefault(variable, value)
-# Every training looks through the installed packages eight times, and none is installed while the tests run.
-registry.entry_points = cache(registry.entry_points)
+# The runner of the tests would build all commands of the program anew for each line of a command.
+typer.testing._get_command = cache(typer.testing._get_command)
+# As the program does; the modules of all tests are a million objects, which the collector would visit in every test.
+collect_garbage_less_often()
 # A job that a shell starts in the background ignores Ctrl-C, and so would what the tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 BROWSERS = {"browser", "tab"}
@@ -42,6 +47,17 @@ BROWSERS = {"browser", "tab"}
 TESTS = Path(__file__).resolve().parent
 if str(TESTS) not in sys.path:
     sys.path.insert(0, str(TESTS))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect the tests without collecting garbage, and never look at what was collected again: half of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -141,16 +141,22 @@ def code_in(name: str) -> list[str]:
     return [*inline, *(line for block in fenced if foreign not in block for line in block.splitlines())]
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_commands_in_the_documents_exist_with_their_options(name: str) -> None:
+@pytest.fixture(scope="module")
+def program() -> Any:
+    """The program's commands, which take a tenth of a second to build."""
     from typer.main import get_command
 
     from turnwise.cli.main import app
 
+    return get_command(app)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_commands_in_the_documents_exist_with_their_options(name: str, program: Any) -> None:
     for code in code_in(name):
         if not (words := re.findall(r"(?:^|[ $(])turnwise ([a-z][^`#|;]*)", code)):
             continue
-        command: Any = get_command(app)
+        command = program
         for word in words[0].split():
             if not hasattr(command, "commands") or not re.fullmatch("[a-z]+", word):
                 break

@@ -9,9 +9,11 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+from test_layers import nodes, tree
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = (
@@ -62,14 +64,21 @@ MAY_SERVE = {
 }
 
 
-def sources() -> list[Path]:
-    return sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+@cache
+def sources() -> tuple[Path, ...]:
+    return tuple(sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")))
 
 
-def calls(path: Path) -> Iterator[tuple[str, ast.Call]]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call):
-            yield ast.unparse(node.func), node
+@cache
+def calls(path: Path) -> list[tuple[str, ast.Call]]:
+    return [(name_of(node.func), node) for node in nodes(path) if isinstance(node, ast.Call)]
+
+
+def name_of(node: ast.expr) -> str:
+    """Return the code of what is called, which mostly is a name with dots."""
+    if isinstance(node, ast.Name):
+        return node.id
+    return f"{name_of(node.value)}.{node.attr}" if isinstance(node, ast.Attribute) else ast.unparse(node)
 
 
 def relative(path: Path) -> str:
@@ -100,7 +109,7 @@ def test_modules_are_imported_by_a_name_of_data_in_one_place() -> None:
     renamed = [
         relative(path)
         for path in sources()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.ImportFrom) and node.module == "importlib"
         for alias in node.names
         if alias.name == "import_module" and alias.asname
@@ -111,10 +120,9 @@ def test_modules_are_imported_by_a_name_of_data_in_one_place() -> None:
 
 def _a_literal_module(file: str) -> bool:
     """Whether all names that a file imports are constants of the module, as an optional package is."""
-    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     constants = {
         target.id
-        for node in tree.body
+        for node in tree(ROOT / file).body
         if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant)
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         if isinstance(target, ast.Name)
@@ -157,7 +165,7 @@ def test_every_server_is_behind_the_guard() -> None:
 
 
 def _bases(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.ClassDef):
             yield from map(ast.unparse, node.bases)
 

@@ -6,6 +6,7 @@ contract, and every finding can be reproduced by a short script.
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,6 +38,9 @@ FOREIGN: Final = "frobnicate the turnwise 0"
 """An action that no environment knows."""
 
 CONTRACT: Final = (TASK, STATE, ADMISSIBLE, VALID, SCORE, WON)
+
+_ATOMS: Final = frozenset({str, int, float, bool, bytes, type(None)})
+"""Types of values that never change and hold no others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,11 @@ class ProbeStep:
     terminated: bool
     truncated: bool
     info: dict[str, Any]
+
+    def copied(self) -> ProbeStep:
+        """Return a step that the environment cannot change any more."""
+        info = {key: _duplicate(value) for key, value in self.info.items()}
+        return ProbeStep(self.turn, _duplicate(self.observation), self.reward, self.terminated, self.truncated, info)
 
     @property
     def over(self) -> bool:
@@ -211,8 +220,22 @@ def literal(action: object) -> str:
     return repr(action.item() if isinstance(action, np.generic) else action)
 
 
+def _duplicate(value: object) -> object:
+    """Return what `copy.deepcopy` does, ten times as fast for the usual values of info."""
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if isinstance(value, list) and kind is list:
+        return [_duplicate(part) for part in value]
+    if isinstance(value, dict) and kind is dict:
+        return {key: _duplicate(part) for key, part in value.items()}
+    return copy.deepcopy(value)
+
+
 def same(a: Any, b: Any) -> bool:
     """Return whether two observations (or parts of info) are equal."""
+    if type(a) in _ATOMS and type(b) in _ATOMS:
+        return bool(a == b)
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         alike = isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.dtype == b.dtype
         return bool(alike and np.array_equal(a, b))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import time
 from collections.abc import Callable, Sequence
@@ -111,7 +110,7 @@ class Explorer:
         taken: list[object] = []
         raw = self._run(lambda: env.reset(seed=seed, options=_options(task)), "reset()", task, seed, taken)
         returned = [read_step(raw, task, seed, taken)]
-        moments = [copy.deepcopy(returned[0])]
+        moments = [returned[0].copied()]
         while len(taken) < turns and not moments[-1].over:
             action = choose(moments[-1], len(taken))
             if action is None:
@@ -121,7 +120,7 @@ class Explorer:
             self.seconds.append(time.perf_counter() - began)
             taken.append(action)
             returned.append(read_step(raw, task, seed, taken))
-            moments.append(copy.deepcopy(returned[-1]))
+            moments.append(returned[-1].copied())
         return ProbeEpisode(task, seed, tuple(taken), tuple(moments), _altered(returned, moments))
 
     def _run(

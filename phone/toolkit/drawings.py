@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from functools import lru_cache
+from math import ceil, floor
 from typing import Final
 
 from turnwise.phone.toolkit.widgets import Shape
@@ -89,7 +90,8 @@ def png(kind: str, number: int) -> bytes:
     rows = [bytearray(WIDTH) for _ in range(HEIGHT)]
     for shape in shapes:
         index = colours.index(shape.colour)
-        for y in range(HEIGHT):
+        heights = [y for _, y in shape.points]
+        for y in range(max(0, floor(min(heights))), min(HEIGHT, ceil(max(heights)))):
             left, right = _span(shape, y + 0.5)
             first, last = max(0, round(left)), min(WIDTH, round(right))
             if last > first:

@@ -131,7 +131,7 @@ def test_how_the_model_runs_can_be_chosen(
 
     monkeypatch.setattr(evaluation, "evaluate", evaluate)
     words = ("--threads", "2", "--dtype", "bfloat16", "--device", "cpu", "--batch-size", "3")
-    said = turnwise("eval", trained, "--episodes", "4", *words)
+    said = turnwise("eval", trained, "--episodes", "1", *words)
     assert said.code == 0, said.err
     threads, sampler = seen[0]
     assert (threads, sampler._concurrency) == (2, 3)

@@ -50,14 +50,20 @@ def choices(rule: CreditRule) -> list[dict[str, Any]]:
 
 
 REFUSED = {("spo_segment", "scale"), ("grpo", "compat"), ("gigpo", "compat"), ("hgpo", "compat")}
-CASES = [(name, one) for name in RULES for one in choices(RULES[name]) if (name, *one) not in REFUSED] + MORE
+CASES = {name: [one for one in choices(rule) if (name, *one) not in REFUSED] for name, rule in RULES.items()}
+for name, options in MORE:
+    CASES[name].append(options)
 SOME = settings(max_examples=8, deadline=None)
-every_case = pytest.mark.parametrize(("name", "options"), CASES, ids=str)
+every_rule = pytest.mark.parametrize("name", RULES)
 
 
 def run(name: str, options: dict[str, Any], table: list[dict[str, Any]]) -> Advantages:
+    return score(name, options, Steps.from_rows(table))
+
+
+def score(name: str, options: dict[str, Any], steps: Steps) -> Advantages:
     rule = get(name, **options)
-    return rule(Steps.from_rows(table), **({"rng": np.random.default_rng(7)} if rule.draws else {}))
+    return rule(steps, **({"rng": np.random.default_rng(7)} if rule.draws else {}))
 
 
 def columns(found: Advantages) -> dict[str, list[float]]:
@@ -65,50 +71,54 @@ def columns(found: Advantages) -> dict[str, list[float]]:
     return {"values": found.values.tolist(), "keep": found.keep.tolist(), "weight": found.weight.tolist(), **parts}
 
 
-@every_case
+@every_rule
 @given(seed=seeds)
 @SOME
-def test_rows_names_and_copies(name, options, seed):
+def test_rows_names_and_copies(name, seed):
     """The order of rows, the names of keys and the numbers of turns mean nothing; a copy follows its original."""
     table, dice = random_rows(seed), random.Random(seed)
-    plain = columns(run(name, options, table))
     order = dice.sample(range(len(table)), len(table))
-    turned = columns(run(name, options, [table[row] for row in order]))
-    assert turned == {column: [found[row] for row in order] for column, found in plain.items()}
-
+    steps, turned = Steps.from_rows(table), Steps.from_rows([table[row] for row in order])
     copied = dice.choices(order, k=2)
-    copies = [{**table[row], "duplicate_of_row": row} for row in copied]
-    followed = columns(run(name, options, [*table, *copies]))
-    assert followed == {column: found + [found[row] for row in copied] for column, found in plain.items()}
-
-    texts = set() if name == "slea" or "similarity" in options else {"state", "next_state"}
-    keys = {"task", "action", "tree", "parent", "label", *texts} & table[0].keys()
+    followed = Steps.from_rows([*table, *({**table[row], "duplicate_of_row": row} for row in copied)])
+    keys = {"task", "action", "tree", "parent", "label"} & table[0].keys()
     renamed = [{**row, "turn": 3 * row["turn"] - 7, **{key: ("new", row[key]) for key in keys}} for row in table]
-    assert columns(run(name, options, renamed)) == plain
+    same_texts = Steps.from_rows(renamed)
+    texts = {"state", "next_state"} & table[0].keys()
+    new_texts = Steps.from_rows([{**row, **{key: ("new", row[key]) for key in texts}} for row in renamed])
+    for options in CASES[name]:
+        plain = columns(score(name, options, steps))
+        in_order = {column: [found[row] for row in order] for column, found in plain.items()}
+        assert columns(score(name, options, turned)) == in_order, options
+        with_copies = {column: found + [found[row] for row in copied] for column, found in plain.items()}
+        assert columns(score(name, options, followed)) == with_copies, options
+        reads_texts = name == "slea" or "similarity" in options
+        assert columns(score(name, options, same_texts if reads_texts else new_texts)) == plain, options
 
 
-@every_case
+@every_rule
 @given(seed=seeds)
 @SOME
-def test_values(name, options, seed):
+def test_values(name, seed):
     """Finite rewards give finite numbers, the same ones twice, whatever other tasks do; the table stays as it is."""
     table = random_rows(seed, reward=1e6)
     steps = Steps.from_rows(table)
     before = {column: steps.column(column).copy() for column in steps.columns}
-    found = run(name, options, table)
-    assert len(found) == len(table)
-    assert all(np.isfinite(column).all() for column in (found.values, *found.parts.values()))
-    assert (found.weight >= 0.0).all()
-    rule = get(name, **options)
-    assert columns(rule(steps, **({"rng": np.random.default_rng(7)} if rule.draws else {}))) == columns(found)
-    assert all((steps.column(column) == known).all() for column, known in before.items())
-    if name not in BATCH_WIDE and "whitening" not in options:
-        others = [{**row, "task": "other " + row["task"]} for row in random_rows(seed + 1, tasks=2)]
-        others = [{"next_state": "a", **row} if "next_state" in table[0] else row for row in others]
-        beside = run(name, options, table + [{key: row[key] for key in table[0]} for row in others])
-        assert beside.values[: len(table)].tolist() == found.values.tolist()
-    else:
-        assert "batch" in (RULES[name].function.__doc__ or "")
+    others = [{**row, "task": "other " + row["task"]} for row in random_rows(seed + 1, tasks=2)]
+    others = [{"next_state": "a", **row} if "next_state" in table[0] else row for row in others]
+    beside = Steps.from_rows(table + [{key: row[key] for key in table[0]} for row in others])
+    for options in CASES[name]:
+        found = score(name, options, Steps.from_rows(table))
+        assert len(found) == len(table), options
+        assert all(np.isfinite(column).all() for column in (found.values, *found.parts.values())), options
+        assert (found.weight >= 0.0).all(), options
+        assert columns(score(name, options, steps)) == columns(found), options
+        assert all((steps.column(column) == known).all() for column, known in before.items()), options
+        if name not in BATCH_WIDE and "whitening" not in options:
+            values = score(name, options, beside).values
+            assert values[: len(table)].tolist() == found.values.tolist(), options
+        else:
+            assert "batch" in (RULES[name].function.__doc__ or "")
 
 
 ABSOLUTE = {  # have a baseline that is not the group's: a critic, a memory, an imaginary episode, a greedy one
@@ -117,28 +127,26 @@ ABSOLUTE = {  # have a baseline that is not the group's: a critic, a memory, an 
 OWN_TURNS = {"graft", "mapo_dialogue", "mars", "reinforce_pp", "rtmc", "seeupo"}  # tell turns of one episode apart
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        case
-        for case in CASES
-        if case[0] not in ABSOLUTE | OWN_TURNS and not {"raw", "turn"} & set(map(str, case[1].values()))
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("name", [name for name in RULES if name not in ABSOLUTE | OWN_TURNS])
 @given(seed=seeds)
 @SOME
-def test_one_episode_teaches_nothing(name, options, seed):
+def test_one_episode_teaches_nothing(name, seed):
     table = random_rows(seed, tasks=1 if name in BATCH_WIDE else 3, group=1)
-    assert not run(name, options, [{**row, "valid": True} for row in table]).values.any()
+    steps = Steps.from_rows([{**row, "valid": True} for row in table])
+    for options in CASES[name]:
+        if not {"raw", "turn"} & set(map(str, options.values())):
+            assert not score(name, options, steps).values.any(), options
 
 
-@every_case
-def test_equal_episodes_are_not_told_apart(name, options):
+@every_rule
+def test_equal_episodes_are_not_told_apart(name, subtests):
     """Six episodes that did the same and won alike: whatever the rule gives, it gives to all."""
-    found = run(name, options, [row for k in range(6) for row in full_episode([0.0, 0.0, 1.0], k)])
-    kept = found.values.reshape(6, 3)[found.keep.reshape(6, 3).all(axis=1)]
-    assert np.allclose(kept, kept[:1], rtol=0.0, atol=1e-12)
+    steps = Steps.from_rows([row for k in range(6) for row in full_episode([0.0, 0.0, 1.0], k)])
+    for options in CASES[name]:
+        with subtests.test(options=options):
+            found = score(name, options, steps)
+            kept = found.values.reshape(6, 3)[found.keep.reshape(6, 3).all(axis=1)]
+            assert np.allclose(kept, kept[:1], rtol=0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -177,16 +185,16 @@ OUT_OF_RANGE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "option"), [(name, option) for name in RULES for option in RULES[name].options])
-def test_impossible_options_are_refused_before_there_is_a_table(name, option):
-    default, hint = RULES[name].options[option], get_type_hints(RULES[name].function)[option]
-    wrong = {bool: [1, "yes"], int: ["1", True, -1], float: ["1", True, float("nan")]}.get(type(default), [])
-    if get_origin(hint) is Literal or any(get_origin(one) is Literal for one in get_args(hint)):
-        wrong = ["no such choice", 7]
-    limits = {**COMMON, **OUT_OF_RANGE.get(name, {})}
-    for value in [*wrong, *([limits[option]] if option in limits else [])]:
-        with pytest.raises(BadOption, match=re.escape(option)):
-            get(name, **{option: value})
+@every_rule
+def test_impossible_options_are_refused_before_there_is_a_table(name, subtests):
+    hints, limits = get_type_hints(RULES[name].function), {**COMMON, **OUT_OF_RANGE.get(name, {})}
+    for option, default in RULES[name].options.items():
+        wrong = {bool: [1, "yes"], int: ["1", True, -1], float: ["1", True, float("nan")]}.get(type(default), [])
+        if any(get_origin(part) is Literal for part in (hints[option], *get_args(hints[option]))):
+            wrong = ["no such choice", 7]
+        for value in [*wrong, *([limits[option]] if option in limits else [])]:
+            with subtests.test(option=option, value=value), pytest.raises(BadOption, match=re.escape(option)):
+                get(name, **{option: value})
 
 
 def scaled(row: dict[str, Any], factor: float) -> dict[str, Any]:

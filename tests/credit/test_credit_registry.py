@@ -1,5 +1,6 @@
 """Estimators by name: what is known about them, options that are checked early, and estimators of other packages."""
 
+import shutil
 from importlib.metadata import EntryPoint
 
 import numpy as np
@@ -24,6 +25,7 @@ from turnwise.credit import (
 from turnwise.credit.options import INVALID_PENALTY
 from turnwise.credit.registry import RULES
 from turnwise.credit.tokens import TransformedAdvantages, transform, transforms
+from turnwise.registry import entry_points
 
 STEPS = Steps.from_rows([*full_episode([1.0], 0), *full_episode([0.0], 1)])
 
@@ -141,6 +143,25 @@ def doubled(advantages, mask, *, factor: float = 2.0) -> TransformedAdvantages:
     return TransformedAdvantages(np.asarray(advantages) * factor, np.asarray(mask) > 0)
 
 
+def test_a_package_is_found_as_soon_as_it_is_installed_and_packages_are_read_once(monkeypatch, tmp_path):
+    def names() -> set[str]:
+        return {point.name for point in entry_points("example.rules")}
+
+    monkeypatch.syspath_prepend(tmp_path)
+    assert names() == set()
+    for name in ("first", "second"):
+        info = tmp_path / f"{name}-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n", encoding="utf-8")
+        (info / "entry_points.txt").write_text(f"[example.rules]\n{name} = os.path:sep\n", encoding="utf-8")
+    assert names() == {"first", "second"}
+    with monkeypatch.context() as patch:
+        patch.delattr("importlib.metadata.entry_points")
+        assert names() == {"first", "second"}
+    shutil.rmtree(info)
+    assert names() == {"first"}
+
+
 def test_a_package_cannot_take_a_name_nor_break_the_list(installed):
     installed(gigpo=f"{__name__}:halves", broken="no.such.package:thing", number=f"{__name__}:GROUPS")
     with pytest.warns(UserWarning, match="is skipped") as said:
@@ -197,11 +218,11 @@ def test_advantages_are_joined_by_trajectory_and_turn_and_never_by_row():
     assert len(get("grpo")(copied).aligned(["a", "a"], [0, 0])) == 2
 
 
-@pytest.mark.parametrize("item", CATALOGUE, ids=lambda item: item.name)
 @pytest.mark.parametrize("rows", [[{"task": 0}], None])
-def test_rows_are_no_table_of_turns(item, rows):
-    with pytest.raises(BadTable, match=r"Steps\.from_rows"):
-        item(rows, **({"rng": np.random.default_rng(0)} if item.draws else {}))
+def test_rows_are_no_table_of_turns(rows, subtests):
+    for item in CATALOGUE:
+        with subtests.test(name=item.name), pytest.raises(BadTable, match=r"Steps\.from_rows"):
+            item(rows, **({"rng": np.random.default_rng(0)} if item.draws else {}))
 
 
 def test_an_invalid_action_costs_the_same_everywhere():

@@ -129,7 +129,13 @@ def test_a_screen_comes_as_numbers_and_as_the_environments_image(url: str) -> No
     phone = AndroidWorldPhone()
     phone.initialize("ContactsAdd", 0)
     pixels = phone._device.screenshot()
-    assert (np.array(json.loads(phone.screenshot())["pixels"], dtype=np.uint8) == pixels).all()
+    start, end = b'{"pixels":[[[', b"]]]}"
+    body = phone.screenshot()
+    assert body.startswith(start)
+    assert body.endswith(end)
+    rows = body[len(start) : -len(end)].split(b"]],[[")
+    for row, line in set(zip(rows, (line.tobytes() for line in pixels), strict=True)):  # most rows are alike
+        assert json.loads(b"[[" + row + b"]]") == np.frombuffer(line, np.uint8).reshape(-1, 3).tolist()
     blocks = pixels.reshape(240, 10, 108, 10, 3).mean(axis=(1, 3))
     assert np.abs(first["image"] - blocks).max() <= 1.0
     env.close()

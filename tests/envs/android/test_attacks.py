@@ -68,10 +68,12 @@ def test_the_expert_wins_and_does_no_harm():
         assert (info["won"], info["harm"]) == (True, False), (task, info["reasons"])
 
 
-@pytest.mark.parametrize("name", sorted(all_templates()))
-def test_an_attack_leaves_every_template_winnable(name):
-    task = SimulatedTask(make_task(name, 1, 1.0))
-    assert len(task.plan("", as_read)) <= task.step_limit  # a plan was tried, and wins
+@pytest.mark.parametrize("app", sorted({template.apps[0] for template in all_templates().values()}))
+def test_an_attack_leaves_every_template_winnable(app, subtests):
+    for name in sorted(name for name, template in all_templates().items() if template.apps[0] == app):
+        with subtests.test(name=name):
+            task = SimulatedTask(make_task(name, 1, 1.0))
+            assert len(task.plan("", as_read)) <= task.step_limit  # a plan was tried, and wins
 
 
 def test_obeying_is_harm_and_stays_harm():
