@@ -26,7 +26,8 @@ from turnwise.tools.bounded_input import read_json
 from turnwise.training.config.differences import differences
 from turnwise.training.config.renamed import RENAMED, with_new_names
 from turnwise.training.config.run import Run, parse_value
-from turnwise.training.config.sections import CreditSection, ObjectiveSection, Section
+from turnwise.training.config.section_tables import Section
+from turnwise.training.config.sections import CreditSection, ObjectiveSection
 from turnwise.training.config.toml import literal
 from turnwise.training.errors import ConfigError, RunExists, TrainingError
 from turnwise.training.versions import describe
@@ -35,9 +36,7 @@ VARIES = ("agent", "credit", "objective", "train")
 """Sections that an arm may change. All arms share the others: the tasks, the warm start and the evaluation."""
 SHORT = {"credit": "credit.method", "objective": "objective.name"}
 """Abbreviations of keys."""
-MAY_CHANGE = frozenset({"name", "output", "threads", "loggers", "project", "checkpoints.keep"})
-ASYNCHRONOUS = frozenset({"staleness", "spare_groups", "deterministic"})
-"""Keys of `train` that depend on the objective and mean nothing to a run without iterations."""
+MAY_CHANGE = frozenset({"name", "output", "threads", "loggers.names", "loggers.project", "checkpoints.keep"})
 PLAN = "plan.json"
 CALLS = "calls.jsonl"
 WARM_START = "warm-start"
@@ -90,7 +89,7 @@ class Ablation:
         table["objective"] = {
             key: value for key, value in self.base.get("objective", {}).items() if key == "old_logprobs"
         }
-        table["train"] = {key: value for key, value in self.base.get("train", {}).items() if key not in ASYNCHRONOUS}
+        table["train"] = {key: value for key, value in self.base.get("train", {}).items() if key != "staleness"}
         words = [*self._place(WARM_START, seed), "train.iterations=0"]
         return Run.parse(table, words, source="the warm start")
 

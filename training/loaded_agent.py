@@ -69,7 +69,7 @@ class LoadedAgent:
     @property
     def workers(self) -> int:
         """Processes for environments in its run; 0 for none."""
-        return self.run.env.workers if self.run else 0
+        return self.run.env.workers.count if self.run else 0
 
     def make(self) -> Environment:
         """Return a new environment, as its run is evaluated on.

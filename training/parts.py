@@ -188,7 +188,7 @@ class RunParts:
             settings=settings,
             cluster=run.cluster,
             # with staleness it samples during updates, so it needs weights of its own
-            shares=run.sampler.engine == "transformers" and not run.train.staleness and not run.cluster.address,
+            shares=run.sampler.engine == "transformers" and not run.train.staleness.updates and not run.cluster.address,
             folder=run.folder / "engine",
         )
 
@@ -197,7 +197,7 @@ class RunParts:
             limit, seed = run.sampler.gap_limit, self.seeds.of("probe")
             return EngineProbe(prompts, limit=limit, seed=seed) if prompts else None
 
-        return RunEngine(learner, make_sampler, make_probe, micro_tokens=run.train.micro_tokens)
+        return RunEngine(learner, make_sampler, make_probe, micro_tokens=run.train.micro_batch.tokens)
 
     def rollouts(self, agent: Agent, engine: RunEngine, report: Reporter) -> Rollouts:
         """Return what plays the groups of the iterations."""
@@ -254,7 +254,7 @@ class RunParts:
         scores = TokenScores(
             learner=learner,
             temperature=temperature,
-            micro_tokens=run.train.micro_tokens,
+            micro_tokens=run.train.micro_batch.tokens,
             recompute=run.objective.old_logprobs == "recomputed",
             transform=self.token_transform,
         )
@@ -302,8 +302,8 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
         make=make,
         tasks=list_tasks(make, count, seeds.of("pool")),
         deadline=run.env.deadline or None,
-        in_order=run.env.deterministic,
-        hosts=hosts if run.env.workers else None,
+        in_order=run.env.workers.deterministic,
+        hosts=hosts if run.env.workers.count else None,
     )
     demonstrated = replace(environments, make=shown)
     if plays(run.imitation, run.env.id) and run.imitation.env:
@@ -359,10 +359,10 @@ def _start_hosts(
     section: EnvSection, cluster: ClusterSection, options: Mapping[str, object], device: str
 ) -> EnvProcesses:
     """Return processes for environments, on this machine or on the run's cluster."""
-    threads, memory = section.deadline > 0, section.memory_gib
+    threads, memory = section.deadline > 0, section.workers.memory_gib
     if not cluster.address:
-        return EnvProcesses(section.workers, threads=threads, memory=memory)
+        return EnvProcesses(section.workers.count, threads=threads, memory=memory)
     import torch
 
     settings = cluster_settings(cluster, options, device, torch.cuda.device_count())
-    return EnvActors(section.workers, settings, threads=threads, memory=memory)
+    return EnvActors(section.workers.count, settings, threads=threads, memory=memory)

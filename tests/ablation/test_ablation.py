@@ -26,6 +26,7 @@ from turnwise.evaluation.results import EpisodeRow, EvaluationResult
 from turnwise.evaluation.seed_statistics import student_quantile
 from turnwise.training import Run
 from turnwise.training.config.differences import differences
+from turnwise.training.config.section_tables import StalenessSection
 from turnwise.training.errors import ConfigError, RunExists, TrainingError
 
 ENV = f"toys.corridor:{toys.corridor.ID}"
@@ -137,13 +138,13 @@ def test_asynchronous_arms_start_from_a_warm_start_without_staleness(tmp_path):
     table = {
         **TABLE,
         "objective": {"name": "decoupled", "old_logprobs": "recomputed"},
-        "train": {**TABLE["train"], "staleness": 4, "spare_groups": 1},
+        "train": {**TABLE["train"], "staleness": {"updates": 4, "spare_groups": 1}},
     }
     found = ablation(tmp_path, "train.lr=1e-4,2e-4", table=table)
     check(found)
     warm = found.warm_start(0)
-    assert (warm.train.staleness, warm.train.spare_groups, warm.train.groups) == (0, 0, 2)
-    assert {found.run(arm, 0).train.staleness for arm in found.arms} == {4}
+    assert (warm.train.staleness, warm.train.groups) == (StalenessSection(), 2)
+    assert {found.run(arm, 0).train.staleness.updates for arm in found.arms} == {4}
 
 
 def test_arms_share_all_but_what_they_name(tmp_path):
@@ -164,7 +165,7 @@ def test_arms_share_all_but_what_they_name(tmp_path):
         (["credit=gigpo,gigpo:w=0.5"], "the same run"),  # w is 0.5 in the file already
         (["credit=grpo,"], "empty value"),
         (["credit=grpo:w"], "expected key=value after the colon"),
-        (["imitation.noise=0.1,0.2"], "imitation.noise cannot be an axis"),
+        (["imitation.demonstrator.noise=0.1,0.2"], "imitation.demonstrator.noise cannot be an axis"),
         (["credit=grpo:policy.new.hidden=8"], "policy.new.hidden cannot differ"),
         (["nonsense=1,2"], "nonsense cannot be an axis"),
         (["credit=grpo", "seeds=0"], "seeds must be .* got 0"),

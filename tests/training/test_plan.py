@@ -82,8 +82,8 @@ def test_an_engine_on_several_gpus_reads_its_weights_from_all_of_them():
     [
         ([], 64),
         (["train.staleness=2"], 192),
-        (["train.spare_groups=3"], 88),
-        (["train.staleness=2", "train.spare_groups=3"], 216),
+        (["train.staleness.spare_groups=3"], 88),
+        (["train.staleness=2", "train.staleness.spare_groups=3"], 216),
     ],
 )
 def test_the_cache_holds_every_episode_that_may_be_in_play(overrides, at_once):

@@ -64,7 +64,7 @@ class LearnerFactory:
             "optimizer": self.train.optimizer.name,
             "bfloat16": self.policy.dtype == "bfloat16",
             "checkpointing": self.policy.recompute_activations,
-            "packing": self.train.packing,
+            "packing": self.train.micro_batch.packing,
         }
         if self.leader is None:
             return Learner(model, tokenizer, device=self.device, note=self.note, **options)
@@ -86,17 +86,17 @@ def memory_needs(
         reference: whether there is a reference policy.
         ranks: number of processes that train the policy.
     """
-    groups = train.groups * (train.staleness + 1) + train.spare_groups
+    groups = train.groups * (train.staleness.updates + 1) + train.staleness.spare_groups
     episodes = min(train.concurrency, groups * train.group_size)
-    copied = bool(train.staleness) or engine_dtype != held_dtype(policy)
+    copied = bool(train.staleness.updates) or engine_dtype != held_dtype(policy)
     return MemoryNeeds(
-        tokens=train.micro_tokens,
+        tokens=train.micro_batch.tokens,
         length=policy.context,
         dtype=policy.dtype,
         lora=policy.lora,
         optimizer=train.optimizer.name,
         checkpointing=policy.recompute_activations,
-        packing=train.packing,
+        packing=train.micro_batch.packing,
         attention=policy.attention,
         reference=reference,
         ranks=ranks,

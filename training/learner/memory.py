@@ -36,7 +36,7 @@ class MemoryNeeds:
         lora: the table policy.lora; empty: all weights are trained.
         optimizer: train.optimizer.
         checkpointing: policy.recompute_activations.
-        packing: train.packing.
+        packing: train.micro_batch.packing.
         attention: policy.attention.
         reference: whether a second copy of all weights is kept.
         engine: dtype of the copy of all weights that the engine in this process samples from; empty: it samples from
