@@ -24,20 +24,20 @@ class Environments:
         make: makes one.
         tasks: ids of the tasks.
         deadline: time limit of a step, in seconds; None: no limit.
-        in_order: take the answers of other processes in the order of the calls.
+        deterministic: take the answers of other processes in the order of the calls.
         hosts: processes in which they live, shared by all pools that are in use at a time; None: this process.
     """
 
     make: MakeEnv
     tasks: tuple[str, ...]
     deadline: float | None = None
-    in_order: bool = False
+    deterministic: bool = False
     hosts: SharedHosts | None = None
 
     def pool(self) -> EnvPool:
         """Return a pool of them in the processes where they live."""
         hosts = None if self.hosts is None else self.hosts.borrow()
-        return EnvPool(self.make, self.deadline, hosts=hosts, in_order=self.in_order)
+        return EnvPool(self.make, self.deadline, hosts=hosts, deterministic=self.deterministic)
 
     def local_pool(self) -> EnvPool:
         """Return a pool of them in this process, for a look at a few."""

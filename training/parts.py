@@ -175,7 +175,7 @@ class RunParts:
             model=run.policy.model,
             url=run.sampler.url,
             dtype=run.sampler.dtype or run.policy.dtype,
-            memory=run.sampler.kv_cache_gib,
+            kv_cache_gib=run.sampler.kv_cache_gib,
             context=run.policy.context,
             concurrency=run.train.concurrency,
             seed=self.seeds.of("sampler"),
@@ -302,7 +302,7 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
         make=make,
         tasks=list_tasks(make, count, seeds.of("pool")),
         deadline=run.env.deadline or None,
-        in_order=run.env.workers.deterministic,
+        deterministic=run.env.workers.deterministic,
         hosts=hosts if run.env.workers.count else None,
     )
     demonstrated = replace(environments, make=shown)
@@ -359,10 +359,10 @@ def _start_hosts(
     section: EnvSection, cluster: ClusterSection, options: Mapping[str, object], device: str
 ) -> EnvProcesses:
     """Return processes for environments, on this machine or on the run's cluster."""
-    threads, memory = section.deadline > 0, section.workers.memory_gib
+    threads, memory_gib = section.deadline > 0, section.workers.memory_gib
     if not cluster.address:
-        return EnvProcesses(section.workers.count, threads=threads, memory=memory)
+        return EnvProcesses(section.workers.count, threads=threads, memory_gib=memory_gib)
     import torch
 
     settings = cluster_settings(cluster, options, device, torch.cuda.device_count())
-    return EnvActors(section.workers.count, settings, threads=threads, memory=memory)
+    return EnvActors(section.workers.count, settings, threads=threads, memory_gib=memory_gib)

@@ -219,7 +219,7 @@ def make_plan(run: Run, config: ModelConfig, gpus: int, device: Gpu, episodes: E
         dtype=section.dtype,
         lora=section.lora,
         optimizer=run.train.optimizer.name,
-        checkpointing=section.recompute_activations,
+        recompute_activations=section.recompute_activations,
         packing=run.train.micro_batch.packing,
         attention=section.attention,
         reference=bool(run.objective.kl.coefficient),

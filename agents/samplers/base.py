@@ -208,7 +208,7 @@ class SamplerSettings:
     device: str = "cpu"
     dtype: str = ""
     """float32, bfloat16 or float16; empty: the engine's choice."""
-    memory: float = 0.0
+    kv_cache_gib: float = 0.0
     """Memory of the KV cache in GiB; 0: the engine's choice."""
     context: int | None = None
     """Maximum number of tokens of prompt and response; None: as many as the model has positions."""

@@ -93,7 +93,8 @@ def test_a_run_with_workers_says_that_it_does_not_repeat_unless_their_answers_co
     assert bool(told("env.workers=1", "env.workers.deterministic=true", f"env.deadline={deadline}")) == bool(deadline)
     assert not told()
     assert not told("env.workers=1", "train.staleness=1")  # it does not repeat in any case
-    with pytest.raises(ConfigError, match=r"env\.deterministic, env\.memory_gib have no effect: env\.workers is 0"):
+    keys = r"env\.workers\.deterministic, env\.workers\.memory_gib"
+    with pytest.raises(ConfigError, match=f"{keys} have no effect: env.workers is 0"):
         prepare(make_run(tmp_path, "env.workers.deterministic=true", "env.workers.memory_gib=1"))
 
 
@@ -113,4 +114,4 @@ def test_a_run_with_workers_and_answers_in_order_repeats_bit_for_bit(tmp_path):
 def test_the_memory_of_a_worker_is_limited_in_a_runs_file(tmp_path):
     prepared = prepare(make_run(tmp_path, "env.workers=1", "env.workers.memory_gib=2.5"))
     with prepared.environments.pool():
-        assert prepared.environments.hosts._hosts.memory == 2.5
+        assert prepared.environments.hosts._hosts.memory_gib == 2.5

@@ -47,7 +47,7 @@ def weights(learner):
 @pytest.mark.parametrize("name", ["ppo_clip", "gspo", "kl_cov"])
 def test_the_step_is_computed_again_with_the_same_result(name, packing):
     _, batch = made()
-    plan = UpdatePlan(updates=2, micro_tokens=400)
+    plan = UpdatePlan(optimizer_steps=2, micro_tokens=400)
     plenty = Learner(tiny_llama(), None, lr=1e-2, packing=packing)
     wanted = plenty.update(batch, Objective(name=name), plan)
     learner, notes, sizes = scarce(60, packing=packing)

@@ -63,7 +63,7 @@ class LearnerFactory:
             "weight_decay": self.train.optimizer.weight_decay,
             "optimizer": self.train.optimizer.name,
             "bfloat16": self.policy.dtype == "bfloat16",
-            "checkpointing": self.policy.recompute_activations,
+            "recompute_activations": self.policy.recompute_activations,
             "packing": self.train.micro_batch.packing,
         }
         if self.leader is None:
@@ -95,7 +95,7 @@ def memory_needs(
         dtype=policy.dtype,
         lora=policy.lora,
         optimizer=train.optimizer.name,
-        checkpointing=policy.recompute_activations,
+        recompute_activations=policy.recompute_activations,
         packing=train.micro_batch.packing,
         attention=policy.attention,
         reference=reference,

@@ -32,7 +32,7 @@ class UpdatePlans:
         schedule = section.schedule
         rate = partial(learning_rate, total=total, peak=section.lr, schedule=schedule.name, warmup=schedule.warmup)
         return UpdatePlan(
-            updates=section.optimizer_steps,
+            optimizer_steps=section.optimizer_steps,
             micro_tokens=section.micro_batch.tokens,
             grad_clip=section.optimizer.grad_clip,
             temperature=self.temperature,
