@@ -110,6 +110,16 @@ def new_name(keys: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     return list(keys), {}
 
 
+def short_name(key: str) -> str:
+    """Return a key as a file would write it: the table alone for the key that a plain value stands for.
+
+    >>> short_name("env.workers.count"), short_name("env.workers.deterministic")
+    ('env.workers', 'env.workers.deterministic')
+    """
+    table, _, last = key.rpartition(".")
+    return table if SHORT.get(table) == last else key
+
+
 def put(table: Table, keys: Sequence[str], value: object, problem: str, *, replace: bool = True) -> None:
     """Set a key in nested tables; a value that abbreviates a table on the way becomes that table.
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from turnwise.registry import suggest
 from turnwise.tools.bounded_input import InputError, read_toml
-from turnwise.training.config.renamed import new_name, put, with_new_names
+from turnwise.training.config.renamed import new_name, put, short_name, with_new_names
 from turnwise.training.config.section_tables import AbbreviatedSection, LoggersSection, Section
 from turnwise.training.config.sections import (
     AgentSection,
@@ -197,7 +197,7 @@ def _explain(model: type[BaseModel], problem: Any) -> str:
         if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
             break
         section = inner
-    name = ".".join(path)
+    name = short_name(".".join(path))
     if problem["type"] == "extra_forbidden":
         if name in _RENAMED:
             return f"the key {name!r} is now {_RENAMED[name]}"

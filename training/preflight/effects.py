@@ -8,7 +8,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 
 from turnwise.training.config.demonstrators import plays
-from turnwise.training.config.renamed import SHORT
+from turnwise.training.config.renamed import short_name
 from turnwise.training.config.run import Run
 from turnwise.training.config.section_tables import Section
 from turnwise.training.config.toml import Table, render
@@ -129,8 +129,7 @@ def set_without_effect(run: Run) -> dict[str, list[str]]:
     keys: dict[str, list[str]] = {}
     for key in _set_keys(run):
         if key in reasons:
-            table, _, last = key.rpartition(".")
-            keys.setdefault(reasons[key], []).append(table if SHORT.get(table) == last else key)
+            keys.setdefault(reasons[key], []).append(short_name(key))
     return keys
 
 
