@@ -550,8 +550,7 @@ def test_a_module_imports_few_of_ours_at_its_top() -> None:
 
 
 MANY_PARAMETERS = {
-    "cli/evaluate.py:evaluate": 17,  # options of a command, as are those of the next one
-    "cli/serve.py:shop": 13,
+    "cli/evaluate.py:evaluate": 17,  # options of a command
     "credit/turn/gigpo.py:gigpo": 14,
     "credit/turn/graphgpo.py:graphgpo": 15,
     "credit/turn/hgpo.py:hgpo": 16,

@@ -361,7 +361,7 @@ def _failure(name: str, error: BaseException, kind: type[EnvFailure] = EnvFailur
 
 
 def _close(env: Environment) -> None:
-    """Close an environment, whatever it raises."""
+    """Close an environment, and ignore what it raises."""
     with suppress(EnvFailure):
         _outcome("close()", env.close)
 

@@ -101,7 +101,7 @@ class Completion:
 
 
 class Sampler(ABC):
-    """Answers requests; a subclass defines `sample`, and whatever else differs from the defaults.
+    """Answers requests; a subclass defines `sample`, and overrides what differs from the defaults.
 
     A plain object with a method `sample` works as well; `turnwise.agents.samplers.wrappers.as_sampler` gives it the
     defaults.

@@ -231,7 +231,7 @@ class Learner:
             save_optimizer(self.model, self.optimizer, folder)
 
     def load_state(self, state: State, folder: Path | None = None) -> None:
-        """Restore what `state` returned and `save_shards` wrote, whatever the number of ranks was then.
+        """Restore what `state` returned and `save_shards` wrote, with any number of ranks.
 
         Args:
             state: from `state`.

@@ -51,10 +51,10 @@ class TokenScorer:
 
     Args:
         model: a causal language model of transformers, or one of peft around it; it is put into evaluation mode.
-        bfloat16: compute in bfloat16 where autocast does, whatever the weights are held in.
+        bfloat16: compute in bfloat16 where autocast does, for weights of any type.
         recompute_activations: recompute the activations of each layer in the backward pass.
         packing: compute the rows of a micro-batch as one sequence without padding.
-        limit: of micro-batches, shared with whatever computes on the same device; None: one of its own.
+        limit: of micro-batches, shared with all that computes on the same device; None: one of its own.
         ranks: with which the weights and the rows are divided: each of them calls the same methods with the same
             arguments, and computes its share; None for one process.
     """

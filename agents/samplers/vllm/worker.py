@@ -56,7 +56,7 @@ class WorkerExtension:
         check_shapes(shapes, shapes_of(Path(self.model_config.model)))
         rendezvous = GroupPlace(file, size, backend)
         receiver = getattr(self, "_receiver", None)
-        if receiver is None or receiver.place != rendezvous:
+        if receiver is None or receiver.rendezvous != rendezvous:
             receiver = self._receiver = WeightReceiver(rendezvous, 1 + self.rank, self.device)
         tensors = receiver.tensors(pieces)
         try:
