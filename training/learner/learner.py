@@ -192,7 +192,7 @@ class Learner:
         return meter.stats() | {"computed_share": share, "seconds": time.perf_counter() - started, "lr": rate}
 
     def on_all_ranks(
-        self, function: Callable[..., T], *args: Any, here: Mapping[str, Any] | None = None, **kwargs: Any
+        self, function: Callable[..., T], *args: Any, here: Mapping[str, object] | None = None, **kwargs: Any
     ) -> T:
         """Return `function(self, *args, **kwargs, **here)`, which trains the model; with several ranks each calls it.
 
