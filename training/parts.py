@@ -32,8 +32,8 @@ from turnwise.training.imitation.demonstration_source import DemonstrationSource
 from turnwise.training.imitation.warmstart import WarmStart
 from turnwise.training.iteration_reports import IterationReports
 from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.make_learner import LearnerFactory, memory_needs
-from turnwise.training.learner.policy import check_policy, device_of
+from turnwise.training.learner.make_learner import LearnerFactory, check_policy, memory_needs
+from turnwise.training.learner.policy import device_of
 from turnwise.training.learner.threads import use_threads
 from turnwise.training.learner.update_plans import UpdatePlans
 from turnwise.training.loop import TrainingLoop

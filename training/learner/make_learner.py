@@ -14,6 +14,7 @@ from turnwise.training.errors import ConfigError
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.lora import LoraOptions, add_adapter
 from turnwise.training.learner.memory import MemoryNeeds, require_memory
+from turnwise.training.learner.policy import check_sizes
 from turnwise.training.learner.threads import SMALL_MODEL, use_threads
 from turnwise.training.learner.untyped import CausalLM
 
@@ -71,6 +72,19 @@ class LearnerFactory:
         from turnwise.training.learner.distributed_learner import DistributedLearner
 
         return DistributedLearner(model, tokenizer, leader=self.leader, note=self.note, **options)
+
+
+def check_policy(section: PolicySection) -> None:
+    """Refuse an adapter or sizes that give no model.
+
+    Raises:
+        ConfigError: the adapter has no such option.
+        PolicyError: the sizes do not give a model.
+    """
+    LoraOptions.of(section.lora)
+    if not section.model:
+        new = section.new
+        check_sizes(hidden=new.hidden, layers=new.layers, heads=new.heads, context=section.context)
 
 
 def memory_needs(

@@ -176,21 +176,6 @@ def find_policy(section: PolicySection) -> ModelFolder | None:
         raise ConfigError(f"policy.model: {error}") from error
 
 
-def check_policy(section: PolicySection) -> None:
-    """Refuse an adapter or sizes that give no model.
-
-    Raises:
-        ConfigError: the adapter has no such option.
-        PolicyError: the sizes do not give a model.
-    """
-    from turnwise.training.learner.lora import LoraOptions  # with torch at its top
-
-    LoraOptions.of(section.lora)
-    if not section.model:
-        new = section.new
-        check_sizes(hidden=new.hidden, layers=new.layers, heads=new.heads, context=section.context)
-
-
 def check_sizes(*, hidden: int, layers: int, heads: int, context: int) -> None:
     """Refuse sizes that do not give a model.
 
