@@ -206,7 +206,9 @@ def test_an_episode_that_returns_soon_finds_its_cache_although_others_wait():
     assert sampler.counts.prefilled == 6 * (60 + 3 * 4)
 
 
-@pytest.mark.parametrize(("how", "word"), [({"memory": -1.0}, "memory"), ({"concurrency": 0}, "concurrency")])
+@pytest.mark.parametrize(
+    ("how", "word"), [({"kv_cache_gib": -1.0}, "kv_cache_gib"), ({"concurrency": 0}, "concurrency")]
+)
 def test_budgets_that_make_no_sense_are_refused(how: dict[str, object], word: str):
     with pytest.raises(SamplerError, match=word):
         TransformersSampler(MODEL, Numbers(), **how)
