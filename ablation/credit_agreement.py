@@ -30,7 +30,7 @@ def credit_agreement(ablation: Ablation, arm: Arm, seed: int, first: int) -> flo
     """
     reference = ablation.arms[0]
     mine, other = ablation.run(reference, seed).credit, ablation.run(arm, seed).credit
-    files = [_trajectories(ablation.place(reference.folder, seed), iteration) for iteration in range(1, first + 1)]
+    files = [_trajectories(ablation.folder_of(reference.folder, seed), iteration) for iteration in range(1, first + 1)]
     correlations = []
     for file in files:
         groups = grouped(read_trajectories(file)) if file else []

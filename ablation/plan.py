@@ -26,7 +26,8 @@ from turnwise.tools.bounded_input import read_json
 from turnwise.training.config.differences import differences
 from turnwise.training.config.renamed import RENAMED, with_new_names
 from turnwise.training.config.run import Run, parse_value
-from turnwise.training.config.sections import CreditSection, ObjectiveSection, Section
+from turnwise.training.config.section_tables import Section
+from turnwise.training.config.sections import CreditSection, ObjectiveSection
 from turnwise.training.config.toml import literal
 from turnwise.training.errors import ConfigError, RunExists, TrainingError
 from turnwise.training.versions import describe
@@ -35,9 +36,7 @@ VARIES = ("agent", "credit", "objective", "train")
 """Sections that an arm may change. All arms share the others: the tasks, the warm start and the evaluation."""
 SHORT = {"credit": "credit.method", "objective": "objective.name"}
 """Abbreviations of keys."""
-MAY_CHANGE = frozenset({"name", "output", "threads", "loggers", "project", "checkpoints.keep"})
-ASYNCHRONOUS = frozenset({"staleness", "spare_groups", "deterministic"})
-"""Keys of `train` that depend on the objective and mean nothing to a run without iterations."""
+MAY_CHANGE = frozenset({"name", "output", "threads", "loggers.names", "loggers.project", "checkpoints.keep"})
 PLAN = "plan.json"
 CALLS = "calls.jsonl"
 WARM_START = "warm-start"
@@ -90,8 +89,8 @@ class Ablation:
         table["objective"] = {
             key: value for key, value in self.base.get("objective", {}).items() if key == "old_logprobs"
         }
-        table["train"] = {key: value for key, value in self.base.get("train", {}).items() if key not in ASYNCHRONOUS}
-        words = [*self._place(WARM_START, seed), "train.iterations=0"]
+        table["train"] = {key: value for key, value in self.base.get("train", {}).items() if key != "staleness"}
+        words = [*self._run_words(WARM_START, seed), "train.iterations=0"]
         return Run.parse(table, words, source="the warm start")
 
     def run(self, arm: Arm, seed: int) -> Run:
@@ -101,8 +100,8 @@ class Ablation:
         table["policy"] = {key: value for key, value in self.base.get("policy", {}).items() if key not in own}
         # the checkpoint of an adapter is no base for another one; "final" is the whole model
         weights = "final" if table["policy"].get("lora") else "checkpoints/000000"
-        table["policy"]["model"] = str(self.place(WARM_START, seed).resolve() / weights)
-        words = [*self._place(arm.name, seed, arm.folder), *arm.words]
+        table["policy"]["model"] = str(self.folder_of(WARM_START, seed).resolve() / weights)
+        words = [*self._run_words(arm.name, seed, arm.folder), *arm.words]
         if arm.left_out or arm.handed:
             options = self.base["credit"]["options"]
             left = {key: value for key, value in options.items() if key not in arm.left_out + arm.handed}
@@ -110,12 +109,12 @@ class Ablation:
             words += [f"credit.options.base_options.{name}={literal(options[name])}" for name in arm.handed]
         return Run.parse(table, words, source=f"arm {arm.name!r}")
 
-    def place(self, folder: str, seed: int) -> Path:
+    def folder_of(self, folder: str, seed: int) -> Path:
         """Return the folder of one run."""
         return self.folder / folder / f"seed-{seed}"
 
-    def _place(self, name: str, seed: int, folder: str = "") -> list[str]:
-        output = str(self.place(folder or name, seed))
+    def _run_words(self, name: str, seed: int, folder: str = "") -> list[str]:
+        output = str(self.folder_of(folder or name, seed))
         return [f"name={json.dumps(f'{name}, seed {seed}')}", f"seed={seed}", f"output={json.dumps(output)}"]
 
     def remarks(self) -> list[str]:

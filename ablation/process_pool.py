@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from turnwise.ablation.process_worker import command, job_line
 from turnwise.training.config.run import Run
@@ -58,8 +58,8 @@ class PooledRun:
         return self.run.folder / LOG
 
 
-RunEvent = tuple[PooledRun, dict[str, Any]]
-OnRunEvent = Callable[[PooledRun, dict[str, Any]], None]
+RunEvent = tuple[PooledRun, dict[str, object]]
+OnRunEvent = Callable[[PooledRun, dict[str, object]], None]
 
 
 def train_all(
@@ -128,7 +128,7 @@ def _read_events(job: PooledRun, events: "queue.Queue[RunEvent]") -> None:
     assert process is not None
     assert process.stdin is not None
     assert process.stdout is not None
-    last: dict[str, Any] = {}
+    last: dict[str, object] = {}
     try:
         process.stdin.write(job_line(job.run.model_dump(exclude_unset=True)))
         process.stdin.flush()

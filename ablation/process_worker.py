@@ -16,7 +16,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any, TextIO
+from typing import TextIO
 
 from turnwise.processes.garbage_collection import collect_garbage_less_often
 from turnwise.registry import ImportRules, adopt_import_rules, import_rules
@@ -47,7 +47,7 @@ def main() -> None:
         sys.exit(1)
 
 
-def _train(table: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
+def _train(table: dict[str, object], send: Callable[[dict[str, object]], None]) -> None:
     from turnwise.agents.errors import FolderInUse
     from turnwise.training.config.run import Run
     from turnwise.training.training_run import train
@@ -66,13 +66,13 @@ def _train(table: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> Non
     send({"phase": "ended", "finished": outcome.finished})
 
 
-def _channel() -> Callable[[dict[str, Any]], None]:
+def _channel() -> Callable[[dict[str, object]], None]:
     """Reserve standard output for events, and return the function that writes one."""
     out: TextIO = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
     os.dup2(2, 1)
     lock = threading.Lock()
 
-    def send(event: dict[str, Any]) -> None:
+    def send(event: dict[str, object]) -> None:
         try:
             with lock:
                 out.write(json.dumps(event, default=_plain) + "\n")
@@ -87,11 +87,11 @@ def _plain(value: object) -> object:
     return item() if callable(item) else str(value)
 
 
-def _throttled(send: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+def _throttled(send: Callable[[dict[str, object]], None]) -> Callable[[dict[str, object]], None]:
     """Return a function that passes events on, and only some of the ticks."""
     last: dict[str, float] = {}
 
-    def listen(event: dict[str, Any]) -> None:
+    def listen(event: dict[str, object]) -> None:
         if event["phase"] == "tick":
             current_time, activity = time.monotonic(), str(event["what"])
             if current_time - last.get(activity, 0.0) < TICK_INTERVAL and event["done"] != event["total"]:
@@ -123,7 +123,7 @@ def command() -> list[str]:
     return [sys.executable, "-P", "-m", "turnwise.ablation.process_worker"]
 
 
-def job_line(table: dict[str, Any]) -> str:
+def job_line(table: dict[str, object]) -> str:
     """Return the line that a worker reads.
 
     Args:

@@ -63,7 +63,7 @@ def ablation_results(ablation: Ablation, states: Mapping[tuple[str, int], str] |
     arms: ResultTable = {}
     for arm in ablation.arms:
         seeds = {
-            str(seed): _seed(ablation.place(arm.folder, seed), results[arm.name].get(seed), warm.get(seed))
+            str(seed): _seed(ablation.folder_of(arm.folder, seed), results[arm.name].get(seed), warm.get(seed))
             for seed in ablation.seeds
         }
         for seed, entry in seeds.items():
@@ -78,7 +78,7 @@ def ablation_results(ablation: Ablation, states: Mapping[tuple[str, int], str] |
             "diagnostics": _diagnostics(list(seeds.values())),
             "seeds": seeds,
         }
-    start = {str(s): _seed(ablation.place(WARM_START, s), warm.get(s), None) for s in ablation.seeds}
+    start = {str(s): _seed(ablation.folder_of(WARM_START, s), warm.get(s), None) for s in ablation.seeds}
     return {
         "version": VERSION,
         "command": ablation.command,
@@ -97,7 +97,7 @@ def ablation_results(ablation: Ablation, states: Mapping[tuple[str, int], str] |
 
 def _results(ablation: Ablation, folder: str) -> dict[int, EvaluationResult]:
     """The evaluations after training, by seed."""
-    paths = {seed: ablation.place(folder, seed) / "after.json" for seed in ablation.seeds}
+    paths = {seed: ablation.folder_of(folder, seed) / "after.json" for seed in ablation.seeds}
     return {seed: EvaluationResult.load(path) for seed, path in paths.items() if path.exists()}
 
 

@@ -42,13 +42,13 @@ from turnwise.training.parts import prepare
 
 GOAL = 2.5
 TASKS, GROUP = 16, 8
-MODES: dict[str, dict[str, int]] = {
-    "synchronous": {},
-    "8 spare groups": {"spare": 8},
-    "16 spare groups": {"spare": 16},
-    "staleness 1": {"staleness": 1},
-    "staleness 2": {"staleness": 2},
-    "staleness 4": {"staleness": 4},
+MODES: dict[str, int | dict[str, int]] = {
+    "synchronous": 0,
+    "8 spare groups": {"spare_groups": 8},
+    "16 spare groups": {"spare_groups": 16},
+    "staleness 1": 1,
+    "staleness 2": 2,
+    "staleness 4": 4,
 }
 
 
@@ -145,10 +145,12 @@ class Silent:
         return lambda _: None
 
 
-def play(mode: dict[str, int], engine: WaitingEngine, update: float, iterations: int, folder: Path) -> dict[str, float]:
+def play(
+    staleness: int | dict[str, int], engine: WaitingEngine, update: float, iterations: int, folder: Path
+) -> dict[str, float]:
     """Return groups per second, share of slots in use, and age of the turns."""
     register("turnwise-benchmarks/Waiting-v0", f"{__name__}:Waiting")
-    train = {"steps": iterations, "tasks": TASKS, "group": GROUP, "concurrency": TASKS * GROUP, **mode}
+    sizes = {"groups": TASKS, "group_size": GROUP, "concurrency": TASKS * GROUP}
     run = Run.parse(
         {
             "output": str(folder),
@@ -156,7 +158,7 @@ def play(mode: dict[str, int], engine: WaitingEngine, update: float, iterations:
             "env": {"id": "turnwise-benchmarks/Waiting-v0"},
             "imitation": {"episodes": 1},
             "evaluation": {"episodes": 0},
-            "train": train,
+            "train": {"iterations": iterations, "staleness": staleness, **sizes},
         }
     )
     prepared = prepare(run)

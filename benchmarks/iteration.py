@@ -133,7 +133,7 @@ class Ours:
         advantages = self.rule(steps_of(groups))
         batch = pack(groups, advantages)
         packed = clock()
-        self.learner.update(batch, self.objective, UpdatePlan(updates=1, micro_tokens=8192))
+        self.learner.update(batch, self.objective, UpdatePlan(optimizer_steps=1, micro_tokens=8192))
         self.step += 1
         asyncio.run(self.sampler.load(self.learner.weights(), self.step))
         end = clock()

@@ -109,16 +109,16 @@ def deaths(episodes: int, turns: int, share: float, workers: int, again: bool) -
     }
 
 
-def order(turns: int, in_order: bool) -> dict[str, Any]:
+def order(turns: int, deterministic: bool) -> dict[str, Any]:
     orders, seconds = [], []
     for _ in range(2):
         sampler, report = Noting(), RolloutReport()
-        with EnvPool(partial(Line, 0.0, 0.004), workers=2, in_order=in_order) as pool:
+        with EnvPool(partial(Line, 0.0, 0.004), workers=2, deterministic=deterministic) as pool:
             rollout(Agent(max_turns=1), sampler, ["line-0"] * 64, make=pool, concurrency=64)
             rollout(Agent(max_turns=turns), sampler, Line().list_tasks(64), make=pool, concurrency=64, report=report)
         orders.append(sampler.order)
         seconds.append(report.seconds / report.turns)
-    return {"in_order": in_order, "repeats": orders[0] == orders[1], "ms_a_turn": 1000 * min(seconds)}
+    return {"deterministic": deterministic, "repeats": orders[0] == orders[1], "ms_a_turn": 1000 * min(seconds)}
 
 
 def long_episode(turns: int = 30, tokens: int = 3000) -> Trajectory:
@@ -211,7 +211,7 @@ def main() -> None:
             for workers in (2, 8)
             for again in (False, True)
         ],
-        "order": [order(options.turns, in_order) for in_order in (False, True)],
+        "order": [order(options.turns, deterministic) for deterministic in (False, True)],
         "trajectories": [trajectories(beside) for beside in (False, True)],
         "waiting": [
             {"requests": count, "seconds_all_woken": waiting(count, True), "seconds": waiting(count, False)}

@@ -39,12 +39,12 @@ HEAP = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "M
 LORA = {"rank": 16, "alpha": 32}
 WAYS: dict[str, dict[str, Any]] = {
     "float32": {},
-    "checkpointing": {"checkpointing": True},
+    "checkpointing": {"recompute_activations": True},
     "LoRA": {"lora": LORA},
-    "LoRA, checkpointing": {"lora": LORA, "checkpointing": True},
+    "LoRA, checkpointing": {"lora": LORA, "recompute_activations": True},
     "bfloat16": {"dtype": "bfloat16"},
-    "bfloat16, LoRA, checkpointing": {"dtype": "bfloat16", "lora": LORA, "checkpointing": True},
-    "packing, checkpointing": {"packing": True, "checkpointing": True},
+    "bfloat16, LoRA, checkpointing": {"dtype": "bfloat16", "lora": LORA, "recompute_activations": True},
+    "packing, checkpointing": {"packing": True, "recompute_activations": True},
 }
 
 
@@ -97,7 +97,7 @@ def measure(way: str, options: argparse.Namespace) -> dict[str, float]:
         model,
         None,
         bfloat16=bfloat16,
-        checkpointing=chosen.get("checkpointing", False),
+        recompute_activations=chosen.get("recompute_activations", False),
         packing=chosen.get("packing", False),
     )
     batch = random_batch(options.tokens, options.length, int(model.get_input_embeddings().weight.shape[0]))

@@ -37,7 +37,13 @@ def main() -> None:
     seconds: dict[str, list[float]] = {way: [] for way in WAYS}
     with tempfile.TemporaryDirectory() as folder:
         save_policy(model, tokenizer, Path(folder))
-        settings = {"model": folder, "tokenizer": tokenizer, "dtype": options.dtype, "memory": 0.125, "concurrency": 4}
+        settings = {
+            "model": folder,
+            "tokenizer": tokenizer,
+            "dtype": options.dtype,
+            "kv_cache_gib": 0.125,
+            "concurrency": 4,
+        }
         samplers = {way: VLLMSampler(SamplerSettings(**settings, options={"transfer": way})) for way in WAYS}
         for number in range(options.rounds + 1):
             for way, sampler in samplers.items():

@@ -97,7 +97,7 @@ def _templates() -> Rows:
 
 def _keys() -> Rows:
     from turnwise.training.config.run import Run
-    from turnwise.training.config.sections import Section
+    from turnwise.training.config.section_tables import Section
     from turnwise.training.config.toml import literal
 
     def walk(section: type[Section], prefix: str) -> Rows:

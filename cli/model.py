@@ -54,8 +54,9 @@ def info(
     ] = None,
     lora: Annotated[int, typer.Option(min=0, help="Rank of a LoRA adapter; 0: all weights are trained.")] = 0,
     optimizer: Annotated[str, typer.Option(help="adamw, adamw_fused or adamw_8bit.")] = "adamw",
-    checkpointing: Annotated[
-        bool, typer.Option("--checkpointing", help="Recompute activations in the backward pass.")
+    recompute_activations: Annotated[
+        bool,
+        typer.Option("--recompute-activations", "--checkpointing", help="Recompute activations in the backward pass."),
     ] = False,
     tokens: Annotated[int, typer.Option(min=1, help="Number of tokens of a micro-batch in training.")] = 4096,
 ) -> None:
@@ -77,7 +78,11 @@ def info(
     _print("an answer ends with", _ends(facts))
     sampling = _sampling(facts, dtype, concurrency, length)
     _print(f"sampling in {dtype}, {concurrency} episodes of {length:,} tokens", sampling)
-    options = {"lora": {"rank": lora} if lora else {}, "optimizer": optimizer, "checkpointing": checkpointing}
+    options = {
+        "lora": {"rank": lora} if lora else {},
+        "optimizer": optimizer,
+        "recompute_activations": recompute_activations,
+    }
     rows = _training(model.path, dtype, options, tokens=tokens, length=length)
     _print(f"training, micro-batches of {tokens:,} tokens in sequences of at most {length:,}", rows)
 

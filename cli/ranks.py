@@ -62,7 +62,7 @@ def train_with_others(load: Callable[[], Run], lead_training: Callable[[Run, Lea
         lead_training: what rank 0 does.
 
     Raises:
-        TrainingError: on rank 0, whatever is wrong on any of them.
+        TrainingError: on rank 0, if a check fails on any of them.
     """
     from turnwise.training.errors import ConfigError, RankLost
     from turnwise.training.learner.rank_commands import lead, serve_rank

@@ -35,11 +35,14 @@ app.command("phone", short_help="A phone in the browser and on an adb port; Andr
 
 @app.command("shop", short_help="The web shop as a site, for people and browsers.")
 def shop(
-    products: Annotated[
-        Path | None, typer.Argument(help="WebShop's product file. Default: a generated catalogue.")
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="PRODUCTS ATTRIBUTES HUMAN",
+            help="WebShop's product file, its file of attributes, and its file of human instructions; the first is "
+            "enough. Default: a generated catalogue.",
+        ),
     ] = None,
-    attributes: Annotated[Path | None, typer.Argument(help="Its file of attributes.")] = None,
-    human: Annotated[Path | None, typer.Argument(help="Its file of human instructions.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 chooses a free port.")] = 3000,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines.")] = "127.0.0.1",
     name: Names = None,
@@ -68,15 +71,16 @@ def shop(
     from turnwise.processes.serving import listen, require_packages, serve_forever, url_of
 
     require_packages()
-    files = products, attributes, human
+    if files and len(files) > 3:
+        raise UserError(f"expected at most three files (products, attributes, human), got {len(files)}")
     choices = {"level": level, "split": split, "goals": goals}
-    _refuse_idle(choices, files=products is not None)
+    _refuse_idle(choices, files=bool(files))
     if save is not None:
         check_suffix(save)
         require_writable(save)
     opened = listen(host, port)
     try:
-        env = _environment(files, choices, reward=reward, seed=seed, observation=observation)
+        env = _environment(files or [], choices, reward=reward, seed=seed, observation=observation)
         source = env.source
         site = create_app(source.shop, source, on_purchase=None if save is None else _saver(env, save))
         _announce(url_of(opened), source)
@@ -97,19 +101,19 @@ def _refuse_idle(choices: dict[str, str | None], *, files: bool) -> None:
 
 
 def _environment(
-    files: tuple[Path | None, ...], choices: dict[str, str | None], *, reward: str, seed: int, observation: str
+    files: list[Path], choices: dict[str, str | None], *, reward: str, seed: int, observation: str
 ) -> WebShopEnv:
     """Return the environment whose goals visitors get: all those of the files, or a split of a generated catalogue."""
     from turnwise.envs.shop.env import WebShopEnv
     from turnwise.envs.shop.sources import GeneratedProducts, ProductFiles
 
-    products, attributes, human = files
     source: GeneratedProducts | ProductFiles
-    if products is None:
+    if not files:
         source = GeneratedProducts(choices["level"] or "small", choices["split"] or "held_out", seed)
     else:
+        attributes, human, *_ = [*files[1:], None, None]
         goals = choices["goals"] or "auto"
-        source = ProductFiles(products, attributes, human, "test", "all", goals, catalogue_seed=seed)
+        source = ProductFiles(files[0], attributes, human, "test", "all", goals, catalogue_seed=seed)
     return WebShopEnv(source, reward=reward, observation=observation)
 
 

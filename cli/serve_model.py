@@ -27,7 +27,9 @@ def serve_model(
     port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines.")] = "127.0.0.1",
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16; by default that of the model.")] = "",
-    memory: Annotated[float, typer.Option(min=0, help="GiB of the KV cache; 0: chosen by vLLM, 2 on a CPU.")] = 0.0,
+    kv_cache_gib: Annotated[
+        float, typer.Option("--kv-cache-gib", "--memory", min=0, help="KV cache in GiB; 0: vLLM's choice, 2 on a CPU.")
+    ] = 0.0,
     context: Annotated[int | None, typer.Option(min=2, help="Maximum number of tokens of prompt and answer.")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Maximum number of requests in a batch.")] = 64,
 ) -> None:
@@ -43,7 +45,7 @@ def serve_model(
     settings = SamplerSettings(
         model=name,
         dtype=dtype,
-        memory=memory,
+        kv_cache_gib=kv_cache_gib,
         context=context,
         concurrency=batch_size,
         options=parse_options(options),

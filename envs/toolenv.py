@@ -7,8 +7,8 @@ contains the task and a description of the tools. The agent writes tool calls in
 The state key is a hash of the data that `state` returns. Without `state` it is a hash of all calls so far: then every
 call leads to a new state, even one that only reads, and step-level credit finds fewer states to compare.
 
-The environment cannot list its admissible actions, so `imitation.noise` does not apply; `info["free_actions"]` has the
-form of a call of each tool, such as "<find>...</find>".
+The environment cannot list its admissible actions, so `imitation.demonstrator.noise` does not apply;
+`info["free_actions"]` has the form of a call of each tool, such as "<find>...</find>".
 
 Not included: random worlds, rewards before the end, and turn limits (`register(..., max_episode_steps=10)` or
 `TurnLimit`).

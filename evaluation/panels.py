@@ -28,7 +28,7 @@ class Panel:
     env: str
     """Gymnasium id."""
     tasks: tuple[str, ...]
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    kwargs: Mapping[str, object] = field(default_factory=dict)
     """Arguments of the environment."""
     seed: int = 0
     """Seed of every reset."""
@@ -98,7 +98,7 @@ def draw_tasks(env: Environment, count: int, seed: int) -> tuple[str, ...]:
     return draw(tasks if len(tasks) >= count else listing(count), count, seed)
 
 
-def make_panel(env_id: str, kwargs: Mapping[str, Any], episodes: int, seed: int = 0) -> Panel:
+def make_panel(env_id: str, kwargs: Mapping[str, object], episodes: int, seed: int = 0) -> Panel:
     """Return the panel of an environment, which depends on the arguments alone.
 
     Args:
@@ -118,6 +118,6 @@ def make_panel(env_id: str, kwargs: Mapping[str, Any], episodes: int, seed: int 
         env.close()
 
 
-def panel_json(panel: Panel) -> dict[str, Any]:
+def panel_json(panel: Panel) -> dict[str, object]:
     """Return a panel as JSON-compatible values."""
     return {"env": panel.env, "kwargs": dict(panel.kwargs), "seed": panel.seed, "tasks": list(panel.tasks)}

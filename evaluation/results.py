@@ -9,7 +9,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from turnwise.agents.files.json_files import read_json, validated, write_json
 from turnwise.agents.trajectory import Trajectory
@@ -139,7 +138,7 @@ class EvaluationResult:
     name: str = ""
     """Name of the player."""
     seconds: float = 0.0
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
     """Temperature and other options of the agent, for information."""
     memory: Mapping[str, int] = field(default_factory=dict)
     """Maximum number of bytes that the process had while it played: "process", and "device" on a GPU."""

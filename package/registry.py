@@ -193,7 +193,7 @@ def import_typed(module: str) -> ModuleType:
     """Return a module that the user named; those in the user's folder are found too (see `names_from_files`).
 
     Raises:
-        Exception: whatever importing it raises.
+        Exception: that of the import.
     """
     global _rules
     with _user_folder():
@@ -208,7 +208,7 @@ def import_registered(module: str) -> ModuleType:
     """Return a module that a package named, which may be one that the user named before.
 
     Raises:
-        Exception: whatever importing it raises.
+        Exception: that of the import.
     """
     try:
         return import_module(module)

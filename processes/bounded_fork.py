@@ -43,7 +43,7 @@ def call_bounded(work: Callable[[], T], *, seconds: int, memory: int, result_byt
 
     Raises:
         LimitExceeded: the work took more time or memory, returned more, or ended its process.
-        Exception: whatever the work raised.
+        Exception: that of the work.
     """
     if not sys.platform.startswith("linux"):
         return work()

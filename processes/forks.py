@@ -80,7 +80,7 @@ class Fork(Generic[T]):
 
         Raises:
             ProcessDied: the copy ended before its work was done.
-            Exception: whatever the work raised.
+            Exception: that of the work.
         """
         for _ in self.messages():
             pass

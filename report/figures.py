@@ -191,7 +191,7 @@ def _top(curves: Sequence[Curve]) -> float:
     return min(1.0, int(10 * highest + 1.5) / 10)
 
 
-def _look(number: int, marker: int | None = None) -> dict[str, Any]:
+def _look(number: int, marker: int | None = None) -> dict[str, object]:
     return {
         "color": COLOURS[number % len(COLOURS)],
         "linestyle": _STYLES[number // len(COLOURS) % len(_STYLES)],

@@ -544,7 +544,7 @@ def test_a_folder_holds_few_enough_modules_to_be_read() -> None:
     assert {folder: count for folder, count in counts.items() if count > 36} == {}
 
 
-MANY_IMPORTS = {"credit/catalogue.py": 52, "training/parts.py": 47}
+MANY_IMPORTS = {"credit/catalogue.py": 52, "training/parts.py": 39}
 """Modules that import more than 15 of ours at their top, and how many. May only shrink.
 
 They are lists: of rules, one line each, and of the parts of a run, which nothing else puts together.
@@ -560,8 +560,7 @@ def test_a_module_imports_few_of_ours_at_its_top() -> None:
 
 
 MANY_PARAMETERS = {
-    "cli/evaluate.py:evaluate": 17,  # options of a command, as are those of the next one
-    "cli/serve.py:shop": 13,
+    "cli/evaluate.py:evaluate": 17,  # options of a command
     "credit/turn/gigpo.py:gigpo": 14,
     "credit/turn/graphgpo.py:graphgpo": 15,
     "credit/turn/hgpo.py:hgpo": 16,
@@ -582,17 +581,17 @@ def test_a_function_has_at_most_twelve_parameters() -> None:
 
 
 LINES_WITH_ANY = {
-    "ablation": 13,
-    "agents": 148,
+    "ablation": 4,
+    "agents": 147,
     "cli": 24,
     "credit": 120,
     "envs": 207,
-    "evaluation": 16,
+    "evaluation": 12,
     "phone": 27,
     "processes": 16,
-    "report": 18,
+    "report": 17,
     "tools": 83,
-    "training": 68,
+    "training": 61,
 }
 """Lines in which the type Any is named. May only fall: `object`, a TypedDict or a protocol says more."""
 

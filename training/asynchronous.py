@@ -109,7 +109,7 @@ class AsynchronousRollouts:
             self._unused.difference_update(numbers)
             self._members -= sum(len(group.trajectories) for _, group in taken)
         metrics, report = self._thread.call(self._measured())
-        if not self._train.staleness:
+        if not self._train.staleness.updates:
             self._engine.rest()
         groups = [group for _, group in taken]
         refuse_empty(groups, step)
@@ -122,7 +122,7 @@ class AsynchronousRollouts:
 
     def settle(self) -> None:
         """Wait for all groups that may begin with these weights, if groups are taken in order."""
-        if not self._train.deterministic:
+        if not self._train.staleness.deterministic:
             return
         with self._lock:
             self._wait_for(self._settled)
@@ -145,7 +145,7 @@ class AsynchronousRollouts:
     def _takable(self) -> list[int]:
         """Return the numbers of the groups that the next iteration may take: the first complete ones, or in order."""
         complete, tasks = [spec.number for spec, _ in self._complete], self._train.groups
-        if not self._train.deterministic:
+        if not self._train.staleness.deterministic:
             return complete[:tasks]
         return [number for number in sorted(self._unused)[:tasks] if number in complete]
 
@@ -192,7 +192,7 @@ class AsynchronousRollouts:
             # One stream for the whole run: members of a group may begin under one version and end under another, and a
             # group that an iteration does not take goes on. `_specs` holds groups back until they may begin, so the
             # capacity rule is in `_may_begin` alone.
-            options: RolloutOptions = {"concurrency": self._train.concurrency, "repairs": self._train.replacements}
+            options: RolloutOptions = {"concurrency": self._train.concurrency, "replacements": self._train.replacements}
             self._stream = GroupStream(self._agent, self._sampler, self._specs(), options, self._keep)
         assert self._stream is not None
         # Episodes wait between two tokens, or between two turns where the engine cannot be interrupted. Without this,
@@ -217,7 +217,7 @@ class AsynchronousRollouts:
         """Return metrics and counts since the last iteration; episodes that must wait for the update do so from now."""
         assert self._sampler is not None
         assert self._stream is not None
-        if not self._train.staleness:
+        if not self._train.staleness.updates:
             await self._sampler.pause()
         usage, end = self._sampler.usage(), time.perf_counter()
         report, self._stream.report = self._stream.report, RolloutReport()
@@ -292,7 +292,7 @@ class AsynchronousRollouts:
     def _capacity(self) -> int:
         """Number of groups that may have begun by now; more than the whole run needs are never begun."""
         train = self._train
-        ahead = (train.staleness + self._version + 1) * train.groups + train.spare_groups
+        ahead = (train.staleness.updates + self._version + 1) * train.groups + train.staleness.spare_groups
         return min(ahead, train.iterations * train.groups) + self._rejected
 
     @property

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -43,7 +42,7 @@ class CreditAssignment:
             iteration: number of finished iterations, for rules that draw.
             kl: coefficient of the divergence, where it is subtracted from the rewards.
         """
-        options: dict[str, Any] = {}
+        options: dict[str, object] = {}
         if self.rule.remembers:
             options["state"] = self.memory
         if self.rule.draws:

@@ -1,15 +1,20 @@
 """The environments that a run plays in, with the tasks that are played there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gymnasium
 
+from turnwise.agents.cluster.env_actors import EnvActors
 from turnwise.agents.content import has_images
 from turnwise.agents.rollouts.env_pool import EnvPool
+from turnwise.agents.rollouts.env_processes import EnvProcesses
 from turnwise.agents.rollouts.shared_hosts import SharedHosts
 from turnwise.evaluation.panels import draw_tasks
+from turnwise.training.config.cluster import cluster_settings
+from turnwise.training.config.sections import ClusterSection, EnvSection
 from turnwise.training.errors import TrainingError
 
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
@@ -24,24 +29,50 @@ class Environments:
         make: makes one.
         tasks: ids of the tasks.
         deadline: time limit of a step, in seconds; None: no limit.
-        in_order: take the answers of other processes in the order of the calls.
+        deterministic: take the answers of other processes in the order of the calls.
         hosts: processes in which they live, shared by all pools that are in use at a time; None: this process.
     """
 
     make: MakeEnv
     tasks: tuple[str, ...]
     deadline: float | None = None
-    in_order: bool = False
+    deterministic: bool = False
     hosts: SharedHosts | None = None
 
     def pool(self) -> EnvPool:
         """Return a pool of them in the processes where they live."""
         hosts = None if self.hosts is None else self.hosts.borrow()
-        return EnvPool(self.make, self.deadline, hosts=hosts, in_order=self.in_order)
+        return EnvPool(self.make, self.deadline, hosts=hosts, deterministic=self.deterministic)
 
     def local_pool(self) -> EnvPool:
         """Return a pool of them in this process, for a look at a few."""
         return EnvPool(self.make, self.deadline)
+
+
+def shared_hosts(
+    section: EnvSection, cluster: ClusterSection, options: Mapping[str, object], device: str
+) -> SharedHosts | None:
+    """Return the processes in which environments live; None: this process.
+
+    Args:
+        section: the `[env]` section.
+        cluster: the `[cluster]` section; with an address, the processes are there.
+        options: options of the sampler, which say how many GPUs of the cluster an engine takes.
+        device: device of the learner, as torch names it.
+    """
+    return SharedHosts(partial(_start_hosts, section, cluster, options, device)) if section.workers.count else None
+
+
+def _start_hosts(
+    section: EnvSection, cluster: ClusterSection, options: Mapping[str, object], device: str
+) -> EnvProcesses:
+    threads, memory_gib = section.deadline > 0, section.workers.memory_gib
+    if not cluster.address:
+        return EnvProcesses(section.workers.count, threads=threads, memory_gib=memory_gib)
+    import torch
+
+    settings = cluster_settings(cluster, options, device, torch.cuda.device_count())
+    return EnvActors(section.workers.count, settings, threads=threads, memory_gib=memory_gib)
 
 
 def list_tasks(make: MakeEnv, count: int | None, seed: int) -> tuple[str, ...]:

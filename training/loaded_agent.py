@@ -69,7 +69,7 @@ class LoadedAgent:
     @property
     def workers(self) -> int:
         """Processes for environments in its run; 0 for none."""
-        return self.run.env.workers if self.run else 0
+        return self.run.env.workers.count if self.run else 0
 
     def make(self) -> Environment:
         """Return a new environment, as its run is evaluated on.
@@ -205,7 +205,7 @@ def _settings(engine: str, model: str, url: str, choice: ModelOptions, run: Run 
         url=url or str(options.pop("url", "")),
         device=_device(choice, run),
         dtype="" if choice.dtype is None else choose("dtype", choice.dtype, DTYPES),
-        memory=float(options.pop("kv_cache_gib", options.pop("memory", 0.0))),  # "memory" is its old name
+        kv_cache_gib=float(options.pop("kv_cache_gib", options.pop("memory", 0.0))),  # "memory" is its old name
         context=options.pop("context", None),
         concurrency=choice.batch_size or (run.train.concurrency if run else 64),
         options=options,

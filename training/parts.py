@@ -4,18 +4,13 @@
 what warm start, recovery and loop are made of. Nothing is trained here.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.cluster.env_actors import EnvActors
-from turnwise.agents.errors import ModelError, look_up
-from turnwise.agents.models.model_folder import ModelFolder, find_model
-from turnwise.agents.rollouts.env_processes import EnvProcesses
-from turnwise.agents.rollouts.shared_hosts import SharedHosts
-from turnwise.agents.samplers.base import SAMPLERS, SamplerSettings, check_settings
+from turnwise.agents.errors import look_up
+from turnwise.agents.samplers.base import SAMPLERS, SamplerSettings
 from turnwise.credit.registry import CreditRule
 from turnwise.credit.registry import get as get_credit_rule
 from turnwise.envs import maker
@@ -23,26 +18,22 @@ from turnwise.evaluation.panels import Panel, make_panel
 from turnwise.training.asynchronous import AsynchronousRollouts
 from turnwise.training.batch.token_advantages import AppliedTransform
 from turnwise.training.config.agents import MakeAgent, agent_maker
-from turnwise.training.config.cluster import cluster_settings, gpus_of_engine
 from turnwise.training.config.coefficient_schedules import CoefficientSchedule
 from turnwise.training.config.demonstrators import plays
 from turnwise.training.config.run import Run
-from turnwise.training.config.sections import ClusterSection, EnvSection, PolicySection, SamplerSection
 from turnwise.training.config.seeds import Seeds
 from turnwise.training.credit_assignment import CreditAssignment
-from turnwise.training.engine.engine import RunEngine, open_sampler
+from turnwise.training.engine.engine import RunEngine, check_sampler, open_sampler
 from turnwise.training.engine.engine_probe import EngineProbe
 from turnwise.training.engine.first_prompts import FirstPrompts
-from turnwise.training.environments import Environments, list_tasks
-from turnwise.training.errors import ConfigError
+from turnwise.training.environments import Environments, list_tasks, shared_hosts
 from turnwise.training.evaluation import Evaluations
 from turnwise.training.imitation.demonstration_source import DemonstrationSource
 from turnwise.training.imitation.warmstart import WarmStart
 from turnwise.training.iteration_reports import IterationReports
 from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.lora import LoraOptions
-from turnwise.training.learner.make_learner import LearnerFactory, memory_needs
-from turnwise.training.learner.policy import check_sizes, device_of
+from turnwise.training.learner.make_learner import LearnerFactory, check_policy, memory_needs
+from turnwise.training.learner.policy import device_of
 from turnwise.training.learner.threads import use_threads
 from turnwise.training.learner.update_plans import UpdatePlans
 from turnwise.training.loop import TrainingLoop
@@ -175,7 +166,7 @@ class RunParts:
             model=run.policy.model,
             url=run.sampler.url,
             dtype=run.sampler.dtype or run.policy.dtype,
-            memory=run.sampler.kv_cache_gib,
+            kv_cache_gib=run.sampler.kv_cache_gib,
             context=run.policy.context,
             concurrency=run.train.concurrency,
             seed=self.seeds.of("sampler"),
@@ -188,7 +179,7 @@ class RunParts:
             settings=settings,
             cluster=run.cluster,
             # with staleness it samples during updates, so it needs weights of its own
-            shares=run.sampler.engine == "transformers" and not run.train.staleness and not run.cluster.address,
+            shares=run.sampler.engine == "transformers" and not run.train.staleness.updates and not run.cluster.address,
             folder=run.folder / "engine",
         )
 
@@ -197,7 +188,7 @@ class RunParts:
             limit, seed = run.sampler.gap_limit, self.seeds.of("probe")
             return EngineProbe(prompts, limit=limit, seed=seed) if prompts else None
 
-        return RunEngine(learner, make_sampler, make_probe, micro_tokens=run.train.micro_tokens)
+        return RunEngine(learner, make_sampler, make_probe, micro_tokens=run.train.micro_batch.tokens)
 
     def rollouts(self, agent: Agent, engine: RunEngine, report: Reporter) -> Rollouts:
         """Return what plays the groups of the iterations."""
@@ -254,7 +245,7 @@ class RunParts:
         scores = TokenScores(
             learner=learner,
             temperature=temperature,
-            micro_tokens=run.train.micro_tokens,
+            micro_tokens=run.train.micro_batch.tokens,
             recompute=run.objective.old_logprobs == "recomputed",
             transform=self.token_transform,
         )
@@ -292,18 +283,17 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
     agent(None)  # fails on a wrong option
     make, shown = maker(run.env.id, **run.env.kwargs), maker(run.env.id, **run.demonstration_kwargs())
     device = device_of(run.policy.device)
-    _check_policy(run.policy)
+    check_policy(run.policy)
     look_up(SAMPLERS, run.sampler.engine)
     check_rules(run)
-    _check_sampler(run.sampler, run.cluster, device)
+    check_sampler(run.sampler, run.cluster, device)
     seeds, count, episodes = Seeds(run.seed), run.train.distinct_tasks or None, run.evaluation.episodes
-    hosts = SharedHosts(partial(_start_hosts, run.env, run.cluster, run.sampler.options, device))
     environments = Environments(
         make=make,
         tasks=list_tasks(make, count, seeds.of("pool")),
         deadline=run.env.deadline or None,
-        in_order=run.env.deterministic,
-        hosts=hosts if run.env.workers else None,
+        deterministic=run.env.workers.deterministic,
+        hosts=shared_hosts(run.env, run.cluster, run.sampler.options, device),
     )
     demonstrated = replace(environments, make=shown)
     if plays(run.imitation, run.env.id) and run.imitation.env:
@@ -322,47 +312,3 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
         panel=make_panel(run.env.id, run.evaluation_kwargs(), episodes) if episodes else None,
         leader=leader,
     )
-
-
-def find_policy(section: PolicySection) -> ModelFolder | None:
-    """Return the model of policy.model, downloaded if necessary; None for a new one.
-
-    `prepare` does not ask for it, since the runs of an ablation are prepared before their policy exists.
-
-    Raises:
-        ConfigError: there is no such model, or it cannot be downloaded.
-    """
-    try:
-        return find_model(section.model) if section.model else None
-    except ModelError as error:
-        raise ConfigError(f"policy.model: {error}") from error
-
-
-def _check_policy(section: PolicySection) -> None:
-    """Refuse an adapter or sizes that give no model."""
-    LoraOptions.of(section.lora)
-    if not section.model:
-        check_sizes(
-            hidden=section.new.hidden, layers=section.new.layers, heads=section.new.heads, context=section.context
-        )
-
-
-def _check_sampler(section: SamplerSection, cluster: ClusterSection, device: str) -> None:
-    """Refuse settings of an engine that it cannot be made from."""
-    if cluster.address:
-        gpus_of_engine(section.options)
-    settings = SamplerSettings(url=section.url, device=device, options=section.options)
-    check_settings(section.engine, settings, here=not cluster.address)
-
-
-def _start_hosts(
-    section: EnvSection, cluster: ClusterSection, options: Mapping[str, object], device: str
-) -> EnvProcesses:
-    """Return processes for environments, on this machine or on the run's cluster."""
-    threads, memory = section.deadline > 0, section.memory_gib
-    if not cluster.address:
-        return EnvProcesses(section.workers, threads=threads, memory=memory)
-    import torch
-
-    settings = cluster_settings(cluster, options, device, torch.cuda.device_count())
-    return EnvActors(section.workers, settings, threads=threads, memory=memory)

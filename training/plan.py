@@ -214,13 +214,13 @@ def make_plan(run: Run, config: ModelConfig, gpus: int, device: Gpu, episodes: E
         raise ConfigError(f"gpus must be >= 1, got {gpus}")
     section = run.policy
     needs = MemoryNeeds(
-        tokens=run.train.micro_tokens,
+        tokens=run.train.micro_batch.tokens,
         length=section.context,
         dtype=section.dtype,
         lora=section.lora,
         optimizer=run.train.optimizer.name,
-        checkpointing=section.recompute_activations,
-        packing=run.train.packing,
+        recompute_activations=section.recompute_activations,
+        packing=run.train.micro_batch.packing,
         attention=section.attention,
         reference=bool(run.objective.kl.coefficient),
     )
@@ -339,7 +339,10 @@ def _engine_bytes(run: Run, config: ModelConfig, parameters: int, gpus: int, epi
 def _at_once(run: Run) -> int:
     """Return how many episodes may be in play at once; asynchronous rollouts begin those of later iterations early."""
     train = run.train
-    return min(((train.staleness + 1) * train.groups + train.spare_groups) * train.group_size, train.concurrency)
+    return min(
+        ((train.staleness.updates + 1) * train.groups + train.staleness.spare_groups) * train.group_size,
+        train.concurrency,
+    )
 
 
 def _engine_dtype(run: Run) -> str:

@@ -145,7 +145,7 @@ class SynchronousRollouts:
                 seed=self._seed_of(step),
                 concurrency=section.concurrency,
                 processes=self._processes,
-                repairs=section.replacements,
+                replacements=section.replacements,
                 on_finish=finished,
                 report=counts,
             )

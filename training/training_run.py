@@ -13,7 +13,8 @@ from turnwise.training.config.run import Run
 from turnwise.training.config.template_date import with_date
 from turnwise.training.errors import ConfigError, EngineMismatch, VocabularyMismatch
 from turnwise.training.learner.learner import Learner
-from turnwise.training.parts import RunParts, find_policy, prepare
+from turnwise.training.learner.policy import find_policy
+from turnwise.training.parts import RunParts, prepare
 from turnwise.training.run_folder.events import OnEvent, Reporter
 from turnwise.training.run_folder.folder import begin, check_resumable
 from turnwise.training.run_folder.recovery import find_restart, open_metrics, restore_learner

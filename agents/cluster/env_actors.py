@@ -32,14 +32,16 @@ START_SECONDS = 120.0
 class EnvActors(EnvProcesses):
     """Makes environments in actors of a cluster, which start when they are first needed."""
 
-    def __init__(self, workers: int, settings: ClusterSettings, *, threads: bool = False, memory: float = 0.0) -> None:
+    def __init__(
+        self, workers: int, settings: ClusterSettings, *, threads: bool = False, memory_gib: float = 0.0
+    ) -> None:
         """Join or start the cluster.
 
         Args:
             workers: number of actors.
             settings: where; each actor reserves `cpus`.
             threads: see `EnvProcesses`.
-            memory: see `EnvProcesses`.
+            memory_gib: see `EnvProcesses`.
 
         Raises:
             SamplerError: Ray is missing, or there is no cluster at the address, or it has too little room.
@@ -47,7 +49,7 @@ class EnvActors(EnvProcesses):
         """
         start = partial(self._start_actor, threads, settings.cpus)
         beyond = partial(self._start_actor, threads, 0.0)  # no room is reserved for it
-        super().__init__(workers, threads=threads, memory=memory, start=start, start_alone=beyond)
+        super().__init__(workers, threads=threads, memory_gib=memory_gib, start=start, start_alone=beyond)
         self._cluster = Cluster(settings)
         try:
             self._cluster.reserve_workers(workers, "env.workers")

@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from turnwise.agents.errors import ModelError
 from turnwise.agents.files.json_files import write_text
@@ -255,7 +254,7 @@ def _convert(model: PackagedModel, source: Path, target: Path, dtype: str) -> No
     import torch
 
     transformers = transformers_library()
-    options: dict[str, Any] = {"gguf_file": GGUF_FILE, "local_files_only": True}
+    options: dict[str, object] = {"gguf_file": GGUF_FILE, "local_files_only": True}
     plain = getattr(transformers, "GgufConfig", None)  # older versions always dequantize
     quantization = {} if plain is None else {"quantization_config": plain(dequantize=True)}
     try:

@@ -108,7 +108,7 @@ def require_plain_adapter(module: Any) -> None:
             )
 
 
-def shared_embedding(module: Any) -> dict[str, Any]:
+def shared_embedding(module: Any) -> dict[str, object]:
     """Return embedding and output layer of a model by name if they share their weights (tied); else nothing.
 
     Args:

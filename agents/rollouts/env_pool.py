@@ -82,7 +82,7 @@ class EnvWorker:
         in_use: set[int] | None = None,
         hosts: EnvHosts | None = None,
         *,
-        in_order: bool = False,
+        deterministic: bool = False,
         alone: bool = False,
     ) -> None:
         """Keep how to make it.
@@ -92,10 +92,10 @@ class EnvWorker:
             deadline: seconds for each reset and each step; None: no limit.
             in_use: ids of the environments of all workers, shared among them.
             hosts: makes the environment elsewhere; None: in this process.
-            in_order: see `EnvPool`.
+            deterministic: see `EnvPool`.
             alone: the environment has a process of its own, if hosts have such.
         """
-        self._hosts, self._in_order, self._alone = hosts, in_order, alone
+        self._hosts, self._deterministic, self._alone = hosts, deterministic, alone
         self._in_use = set() if in_use is None else in_use
         self._make = make
         self._deadline = deadline
@@ -235,7 +235,7 @@ class EnvWorker:
 
     async def _answer(self, name: str, call: Future[Any]) -> Any:
         """Return the result of a call in another process."""
-        if self._in_order:
+        if self._deterministic:
             await asyncio.sleep(0)  # other episodes send their calls first, so that processes work at the same time
         else:
             await _ended(call)
@@ -252,7 +252,7 @@ class EnvPool:
         *,
         workers: int = 0,
         hosts: EnvHosts | None = None,
-        in_order: bool = False,
+        deterministic: bool = False,
     ) -> None:
         """Keep how to make environments.
 
@@ -261,11 +261,11 @@ class EnvPool:
             deadline: seconds for each reset and each step; None: no limit.
             workers: processes in which the environments live; 0: in this one.
             hosts: makes the environments elsewhere, in place of `workers`; the pool closes it.
-            in_order: take the answers of other processes in the order of the calls, so that episodes meet the sampler
-                in the same batches each time. The event loop, and with it a sampler in this process, then waits for
-                every answer in its turn.
+            deterministic: take the answers of other processes in the order of the calls, so that episodes meet the
+                sampler in the same batches each time. The event loop, and with it a sampler in this process, then waits
+                for every answer in its turn.
         """
-        self._make, self._in_order = make, in_order
+        self._make, self._deterministic = make, deterministic
         self.deadline = deadline
         if hosts is None and workers != 0:
             hosts = EnvProcesses(workers, threads=deadline is not None)
@@ -293,7 +293,9 @@ class EnvPool:
         return self.hosts.capacity if isinstance(self.hosts, LimitsLosses) else sys.maxsize
 
     def _worker(self, alone: bool = False) -> EnvWorker:
-        return EnvWorker(self._make, self.deadline, self._in_use, self.hosts, in_order=self._in_order, alone=alone)
+        return EnvWorker(
+            self._make, self.deadline, self._in_use, self.hosts, deterministic=self._deterministic, alone=alone
+        )
 
     def give_back(self, worker: EnvWorker) -> None:
         """Take a worker back for the next user."""
@@ -359,7 +361,7 @@ def _failure(name: str, error: BaseException, kind: type[EnvFailure] = EnvFailur
 
 
 def _close(env: Environment) -> None:
-    """Close an environment, whatever it raises."""
+    """Close an environment, and ignore what it raises."""
     with suppress(EnvFailure):
         _outcome("close()", env.close)
 

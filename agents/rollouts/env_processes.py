@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
@@ -72,10 +73,11 @@ class EnvProcesses:
         workers: int,
         *,
         threads: bool = False,
-        memory: float = 0.0,
+        memory_gib: float = 0.0,
         most: int = _MOST,
         start: Callable[[], HostProcess] | None = None,
         start_alone: Callable[[], HostProcess] | None = None,
+        memory: float | None = None,
     ) -> None:
         """Check the options.
 
@@ -83,21 +85,25 @@ class EnvProcesses:
             workers: number of processes.
             threads: each environment has a thread of its own in its process, which deadlines need, and environments
                 that wait. Without it the environments of a process take turns, which is fastest.
-            memory: GiB that a process may use before it is replaced; 0: no limit. (Read from /proc.)
+            memory_gib: GiB that a process may use before it is replaced; 0: no limit. (Read from /proc.)
             most: environments that a process may have; fewer after it died.
             start: starts a process with an `EnvHost` elsewhere, such as on a cluster; None: on this machine.
             start_alone: starts one beyond `workers`, for an environment that has to be alone; None: as `start`.
+            memory: deprecated name of `memory_gib`.
 
         Raises:
             AgentError: a value is out of range.
         """
+        if memory is not None:
+            warnings.warn("EnvProcesses(memory=) is deprecated: write memory_gib", DeprecationWarning, stacklevel=2)
+            memory_gib = memory
         if workers < 1:
             raise AgentError(f"the number of processes for environments must be >= 1, got {workers}")
-        if not memory >= 0:
-            raise AgentError(f"the memory of a process for environments must be >= 0 GiB, got {memory}")
+        if not memory_gib >= 0:
+            raise AgentError(f"the memory of a process for environments must be >= 0 GiB, got {memory_gib}")
         if most < 1:
             raise AgentError(f"the most environments of a process must be >= 1, got {most}")
-        self.workers, self.threads, self.memory = workers, threads, memory
+        self.workers, self.threads, self.memory_gib = workers, threads, memory_gib
         self._limit = self._most = most
         self._start = start or partial(ConcurrentProcess, new_host, threads=threads, name="turnwise-environments")
         self._start_alone = start_alone or self._start
@@ -222,7 +228,7 @@ class EnvProcesses:
     def retire_if_needed(self, entry: _Process) -> bool:
         """Return whether a process takes no new episodes, and decide it now."""
         if not entry.retired:
-            grown = self.memory and entry.process.memory() > self.memory * 2**30
+            grown = self.memory_gib and entry.process.memory() > self.memory_gib * 2**30
             entry.retired = bool(grown or entry.process.late or entry.process.ended)
         return entry.retired
 

@@ -88,7 +88,7 @@ class RolloutOptions(TypedDict, total=False):
     """How many processes play at once, each its share of the groups: this one and forks of it
     (`turnwise.processes.forks`); 1 by default. Sampler and environments must work in this process, on the CPU and
     without threads."""
-    repairs: int
+    replacements: int
     """How many episodes of a group whose environment failed are replaced by another one; 0 by default. Failed episodes
     stay in the group. Those that were lost because another one ended the process are begun again, and not counted."""
     on_finish: OnFinish | None
@@ -101,7 +101,7 @@ _DEFAULTS: Final[RolloutOptions] = {
     "concurrency": 64,
     "deadline": None,
     "processes": 1,
-    "repairs": 0,
+    "replacements": 0,
     "on_finish": None,
     "report": None,
 }
@@ -121,6 +121,6 @@ def with_defaults(options: RolloutOptions) -> RolloutOptions:
         raise AgentError(f"concurrency must be >= 1, got {options['concurrency']}")
     if options["processes"] < 1:
         raise AgentError(f"processes must be >= 1, got {options['processes']}")
-    if options["repairs"] < 0:
-        raise AgentError(f"repairs must be >= 0, got {options['repairs']}")
+    if options["replacements"] < 0:
+        raise AgentError(f"replacements must be >= 0, got {options['replacements']}")
     return options

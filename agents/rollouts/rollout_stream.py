@@ -167,7 +167,7 @@ class _OpenGroup:
     left: int
     members: dict[int, Trajectory] = field(default_factory=dict)
     """Finished episodes, by their numbers."""
-    repairs: int = 0
+    replacements: int = 0
 
 
 class _Losses:
@@ -394,8 +394,12 @@ class GroupStream:
         # A request that failed is not repaired: another episode would ask the same engine. A task in quarantine is not
         # either, or a group would be repaired for ever.
         failed = trajectory.stop == "error" and episode.env_failed
-        if failed and group.repairs < self.options["repairs"] and self._failed_in_a_row[spec.task] < QUARANTINE_ERRORS:
-            group.repairs += 1
+        if (
+            failed
+            and group.replacements < self.options["replacements"]
+            and self._failed_in_a_row[spec.task] < QUARANTINE_ERRORS
+        ):
+            group.replacements += 1
             self.report.repaired += 1
             self._waiting.appendleft(_episode(group.spec, member + REPLACED))
         else:

@@ -101,7 +101,7 @@ class Completion:
 
 
 class Sampler(ABC):
-    """Answers requests; a subclass defines `sample`, and whatever else differs from the defaults.
+    """Answers requests; a subclass defines `sample`, and overrides what differs from the defaults.
 
     A plain object with a method `sample` works as well; `turnwise.agents.samplers.wrappers.as_sampler` gives it the
     defaults.
@@ -208,7 +208,7 @@ class SamplerSettings:
     device: str = "cpu"
     dtype: str = ""
     """float32, bfloat16 or float16; empty: the engine's choice."""
-    memory: float = 0.0
+    kv_cache_gib: float = 0.0
     """Memory of the KV cache in GiB; 0: the engine's choice."""
     context: int | None = None
     """Maximum number of tokens of prompt and response; None: as many as the model has positions."""

@@ -1,7 +1,7 @@
 """Weights on their way to the workers of an engine: a process group in which the learner's process sends to all others.
 
     in the learner's process                      in each worker
-    sender = WeightSender(workers, "gloo")        receiver = WeightReceiver(sender.place, rank, device)
+    sender = WeightSender(workers, "gloo")        receiver = WeightReceiver(sender.rendezvous, rank, device)
     pieces = pieces_of(weights)
     sender.send(weights, pieces)                  load(receiver.tensors(pieces))
 
@@ -60,7 +60,7 @@ class WeightSender:
 
     def __init__(self, workers: int, backend: str) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="turnwise-group-"))
-        self.place = GroupPlace(str(self._folder / "store"), workers + 1, backend)
+        self.rendezvous = GroupPlace(str(self._folder / "store"), workers + 1, backend)
         self._group: Any = None
 
     def send(self, weights: WeightSource, pieces: Sequence[Piece]) -> None:
@@ -77,13 +77,13 @@ class WeightSender:
 
         try:
             if self._group is None:
-                self._group = _join(self.place, 0)
+                self._group = _join(self.rendezvous, 0)
             tensors = (tensor for _, tensor in one_name_each(weights, {name for name, _, _ in pieces}))
             for bucket in _buckets(pieces):
                 dtype = getattr(torch, bucket[0][2])
                 parts = [next(tensors).detach().to(dtype).flatten() for _ in bucket]
                 whole = torch.cat(parts)
-                self._broadcast(whole if self.place.backend == "nccl" else whole.cpu())
+                self._broadcast(whole if self.rendezvous.backend == "nccl" else whole.cpu())
         except (RuntimeError, ValueError) as error:
             self.close()
             raise SamplerError(f"the weights could not be sent to the engine's workers: {error}") from error
@@ -111,7 +111,7 @@ class WeightReceiver:
     """
 
     def __init__(self, rendezvous: GroupPlace, rank: int, device: str | torch.device) -> None:
-        self.place = rendezvous
+        self.rendezvous = rendezvous
         self._device = device if rendezvous.backend == "nccl" else "cpu"
         self._group = _join(rendezvous, rank)
 

@@ -67,7 +67,7 @@ def gigpo(
             rows, and similar texts are clustered in the order of rows. Other values of these options are refused.
         normalize_by_length: divide an episode's score by its number of turns; the step term does not change.
         scale, unit, singleton, ddof, eps, invalid_penalty, penalty_in: see `GroupOptions`. A state that one trajectory
-            visited gives a zero step term, whatever `singleton` is.
+            visited gives a zero step term, for every `singleton`.
 
     Returns:
         Advantages with the parts "episode" and "step" (and "penalty" under penalty_in="advantage"), both before w; the

@@ -185,8 +185,8 @@ class World:
         """Stop recording lookups, and cache the result under them."""
         trace, self._trace = self._trace, None
         tables = self._tables
-        tables.kept += 1
-        if tables.kept > KEPT_ANSWERS:
+        tables.cached_answers += 1
+        if tables.cached_answers > KEPT_ANSWERS:
             tables.forget()
         else:
             memo.keep(trace or {}, answer)

@@ -69,7 +69,7 @@ class GameTables:
 
     def forget(self) -> None:
         """Empty the cache."""
-        self.kept = 0
+        self.cached_answers = 0
         self.offers: list[DependencyCache[Offer]] = [DependencyCache() for _ in self.ways]
         self.same: dict[tuple[int, tuple[Row, ...]], Offer] = {}
         self.menus: dict[tuple[int, ...], AdmissibleActions] = {}

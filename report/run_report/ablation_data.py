@@ -113,7 +113,7 @@ class AblationData:
 
         plan = self._plan()
         arms = [(WARM, WARM_START), *((arm.name, arm.folder) for arm in plan.arms)]
-        return [(name, seed, plan.place(folder, seed)) for name, folder in arms for seed in plan.seeds]
+        return [(name, seed, plan.folder_of(folder, seed)) for name, folder in arms for seed in plan.seeds]
 
     def _after(self, file: Path, notes: list[str]) -> Parts | None:
         if not file.is_file():

@@ -26,6 +26,7 @@ from turnwise.evaluation.results import EpisodeRow, EvaluationResult
 from turnwise.evaluation.seed_statistics import student_quantile
 from turnwise.training import Run
 from turnwise.training.config.differences import differences
+from turnwise.training.config.section_tables import StalenessSection
 from turnwise.training.errors import ConfigError, RunExists, TrainingError
 
 ENV = f"toys.corridor:{toys.corridor.ID}"
@@ -137,20 +138,22 @@ def test_asynchronous_arms_start_from_a_warm_start_without_staleness(tmp_path):
     table = {
         **TABLE,
         "objective": {"name": "decoupled", "old_logprobs": "recomputed"},
-        "train": {**TABLE["train"], "staleness": 4, "spare_groups": 1},
+        "train": {**TABLE["train"], "staleness": {"updates": 4, "spare_groups": 1}},
     }
     found = ablation(tmp_path, "train.lr=1e-4,2e-4", table=table)
     check(found)
     warm = found.warm_start(0)
-    assert (warm.train.staleness, warm.train.spare_groups, warm.train.groups) == (0, 0, 2)
-    assert {found.run(arm, 0).train.staleness for arm in found.arms} == {4}
+    assert (warm.train.staleness, warm.train.groups) == (StalenessSection(), 2)
+    assert {found.run(arm, 0).train.staleness.updates for arm in found.arms} == {4}
 
 
 def test_arms_share_all_but_what_they_name(tmp_path):
     found = ablation(tmp_path, "credit=grpo,gigpo", "seeds=2")
     one, other = (found.run(arm, 0) for arm in found.arms)
     assert set(differences(one, other)) == {"credit.method", "credit.options.w", "name", "output"}
-    assert one.policy.model == other.policy.model == str(found.place("warm-start", 0).resolve() / "checkpoints/000000")
+    assert (
+        one.policy.model == other.policy.model == str(found.folder_of("warm-start", 0).resolve() / "checkpoints/000000")
+    )
     assert one.imitation.episodes == 0
     assert one.policy.model != found.run(found.arms[0], 1).policy.model
     warm = found.warm_start(0)
@@ -164,7 +167,7 @@ def test_arms_share_all_but_what_they_name(tmp_path):
         (["credit=gigpo,gigpo:w=0.5"], "the same run"),  # w is 0.5 in the file already
         (["credit=grpo,"], "empty value"),
         (["credit=grpo:w"], "expected key=value after the colon"),
-        (["imitation.noise=0.1,0.2"], "imitation.noise cannot be an axis"),
+        (["imitation.demonstrator.noise=0.1,0.2"], "imitation.demonstrator.noise cannot be an axis"),
         (["credit=grpo:policy.new.hidden=8"], "policy.new.hidden cannot differ"),
         (["nonsense=1,2"], "nonsense cannot be an axis"),
         (["credit=grpo", "seeds=0"], "seeds must be .* got 0"),
@@ -351,12 +354,12 @@ def done(tmp_path):
     for seed, (warm, grpo, gigpo) in enumerate(
         [("1000", "1100", "1111"), ("0000", "1000", "1110"), ("1000",) * 2 + ("1001",)]
     ):
-        fabricate(found.place("warm-start", seed), warm, before=warm)
-        fabricate(found.place("grpo", seed), grpo, before=warm, train=(0.0, 0.5))
-        fabricate(found.place("gigpo", seed), gigpo, before="1111" if seed == 2 else warm, train=(0.25, 0.75))
-    fabricate(found.place("rloo", 0), "1100", before="1000")
-    (found.place("rloo", 1)).mkdir(parents=True)
-    write_text(found.place("rloo", 1) / "run.toml", "")
+        fabricate(found.folder_of("warm-start", seed), warm, before=warm)
+        fabricate(found.folder_of("grpo", seed), grpo, before=warm, train=(0.0, 0.5))
+        fabricate(found.folder_of("gigpo", seed), gigpo, before="1111" if seed == 2 else warm, train=(0.25, 0.75))
+    fabricate(found.folder_of("rloo", 0), "1100", before="1000")
+    (found.folder_of("rloo", 1)).mkdir(parents=True)
+    write_text(found.folder_of("rloo", 1) / "run.toml", "")
     return found
 
 
@@ -400,9 +403,9 @@ def test_the_table_by_hand(done):
 
 def test_the_first_iterations_stand_beside_the_gains(done):
     """Reference: seed 0 won 0.0 and 0.5 of its episodes at first; seed 2 has no numbers of that kind."""
-    write_text(done.place("grpo", 2) / "metrics.jsonl", "")
+    write_text(done.folder_of("grpo", 2) / "metrics.jsonl", "")
     rows = [{"phase": "train", "iteration": k, "turns": 10.0 * k, "shared_turns": 0.5} for k in range(1, 8)]
-    write_text(done.place("grpo", 1) / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    write_text(done.folder_of("grpo", 1) / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     found = summary({"home": ablation_results(done)}, lambda name, arm, seed: {0: 0.5, 1: 0.25}.get(seed))
     by_seed = {row["seed"]: row for row in found["rows"] if row["arm"] == "gigpo"}
     assert [by_seed[seed]["gain"]["value"] for seed in (0, 1, 2)] == [2 / 4, 2 / 4, 1 / 4]
@@ -457,7 +460,7 @@ def test_the_agreement_of_two_rules_by_hand(tmp_path):
     found = ablation(tmp_path, words, "credit.options={scale='none'}")
     reference, gigpo, same, other = found.arms
     assert credit_agreement(found, gigpo, 0, first=5) is None  # nothing is stored
-    folder = found.place(reference.folder, 0) / "trajectories"
+    folder = found.folder_of(reference.folder, 0) / "trajectories"
     folder.mkdir(parents=True)
     for iteration in (1, 2, 6):  # the sixth is left out, and in the second all advantages are zero
         won = 0.0 if iteration == 2 else 1.0

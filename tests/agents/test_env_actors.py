@@ -124,7 +124,7 @@ def test_nothing_is_left() -> None:
 
 def test_a_worker_that_has_grown_is_replaced_between_episodes() -> None:
     report = RolloutReport()
-    hosts = EnvActors(1, ClusterSettings(cpus=1.0), memory=0.2)
+    hosts = EnvActors(1, ClusterSettings(cpus=1.0), memory_gib=0.2)
     with EnvPool(partial(Fragile, "grow"), hosts=hosts) as pool:
         groups = rollout(Agent(max_turns=3), Scripted(["look"] * 3), [BAD] * 4, make=pool, concurrency=1, report=report)
     assert report.errors == 0

@@ -168,7 +168,7 @@ def test_answers_in_order_let_requests_meet_in_the_same_order_each_time() -> Non
     orders = []
     for _ in range(3):
         sampler = Noting()
-        with EnvPool(Jittery, workers=2, in_order=True) as pool:
+        with EnvPool(Jittery, workers=2, deterministic=True) as pool:
             groups = rollout(Agent(max_turns=3), sampler, [SAFE, "open-4-2"], make=pool, size=4, concurrency=6)
         assert all(len(one.turns) == 3 for group in groups for one in group.trajectories)
         orders.append(sampler.arrived)
@@ -271,7 +271,7 @@ def test_a_process_that_stopped_costs_its_episodes_and_is_replaced() -> None:
 
 def test_a_process_that_has_grown_is_replaced_between_episodes() -> None:
     report = RolloutReport()
-    hosts = EnvProcesses(1, memory=0.2)
+    hosts = EnvProcesses(1, memory_gib=0.2)
     with EnvPool(partial(Fragile, "grow"), hosts=hosts) as pool:
         groups = rollout(Agent(max_turns=3), Scripted(["look"] * 3), [BAD] * 8, make=pool, concurrency=1, report=report)
     assert report.errors == 0
@@ -301,9 +301,14 @@ def test_what_cannot_be_sent_or_started_is_said_at_once() -> None:
     for workers, memory, match in ((0, 0.0, "must be >= 1, got 0"), (1, -1.0, "must be >= 0 GiB"),
                                    (1, float("nan"), "must be >= 0 GiB")):  # fmt: skip
         with pytest.raises(AgentError, match=match):
-            EnvProcesses(workers, memory=memory)
+            EnvProcesses(workers, memory_gib=memory)
     with EnvPool(partial(getattr, ONE, "unwrapped"), workers=1) as pool:  # pickled, so each is a copy
         assert rollout(Agent(), Scripted(WIN), [SAFE] * 2, make=pool)[1].trajectories[0].won
+
+
+def test_the_old_name_of_the_limit_is_read_with_a_warning() -> None:
+    with pytest.warns(DeprecationWarning, match="write memory_gib"):
+        assert EnvProcesses(1, memory=0.5).memory_gib == 0.5
 
 
 def test_an_environment_elsewhere_is_a_gymnasium_environment() -> None:

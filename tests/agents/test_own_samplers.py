@@ -185,7 +185,7 @@ def test_an_interruption_makes_a_sampler_interruptible() -> None:
 
 
 def test_options_of_a_rollout_have_one_definition() -> None:
-    assert with_defaults({"repairs": 2}) == {**with_defaults({}), "repairs": 2}
+    assert with_defaults({"replacements": 2}) == {**with_defaults({}), "replacements": 2}
     assert set(with_defaults({})) == set(RolloutOptions.__annotations__)
     with pytest.raises(TypeError, match="a rollout has no option 'concurency'; it has concurrency, deadline"):
         rollout(Agent(), Random(), [TASK], make=Corridor, concurency=3)  # type: ignore[call-arg]

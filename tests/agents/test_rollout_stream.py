@@ -1,4 +1,4 @@
-"""Streams of groups: when a group may begin and when it is complete, repairs, and what was played before."""
+"""Streams of groups: when a group may begin and when it is complete, replacements, and what was played before."""
 
 from __future__ import annotations
 
@@ -128,12 +128,14 @@ class Flaky(Corridor):
         return super().step(action)
 
 
-@pytest.mark.parametrize(("failures", "repairs", "replaced"), [(1, 1, 1), (2, 1, 1), (2, 2, 2), (1, 0, 0), (0, 2, 0)])
-def test_a_group_that_lost_a_member_is_repaired_up_to_a_limit(failures: int, repairs: int, replaced: int) -> None:
+@pytest.mark.parametrize(
+    ("failures", "replacements", "replaced"), [(1, 1, 1), (2, 1, 1), (2, 2, 2), (1, 0, 0), (0, 2, 0)]
+)
+def test_a_group_that_lost_a_member_is_repaired_up_to_a_limit(failures: int, replacements: int, replaced: int) -> None:
     Flaky.failures = failures
     report = RolloutReport()
     (group,) = rollout(
-        Agent(), Expert(), ["open-3-1"], make=Flaky, size=3, concurrency=1, repairs=repairs, report=report
+        Agent(), Expert(), ["open-3-1"], make=Flaky, size=3, concurrency=1, replacements=replacements, report=report
     )
     assert len(group.trajectories) == 3 + replaced
     assert len(group.finished) == 3 - failures + replaced
@@ -150,14 +152,14 @@ def test_a_request_that_failed_is_not_repaired() -> None:
         async def sample(self, request: Request) -> Completion:
             raise RequestFailed("refused")
 
-    (group,) = rollout(Agent(), Fails(), ["open-3-1"], make=Corridor, size=2, repairs=5)
+    (group,) = rollout(Agent(), Fails(), ["open-3-1"], make=Corridor, size=2, replacements=5)
     assert len(group.trajectories) == 2
 
 
 def test_a_task_in_quarantine_is_not_repaired_for_ever() -> None:
     Flaky.failures = 10**9
     report = RolloutReport()
-    (group,) = rollout(Agent(), Expert(), ["open-3-1"], make=Flaky, size=2, repairs=100, report=report)
+    (group,) = rollout(Agent(), Expert(), ["open-3-1"], make=Flaky, size=2, replacements=100, report=report)
     assert group.finished == ()
     assert report.quarantined == ["open-3-1"]
     assert report.episodes < 10
@@ -203,7 +205,7 @@ def test_a_stream_that_is_closed_early_closes_its_environments() -> None:
     assert all(env.closed for env in made)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("options", [{"size": 0}, {"concurrency": 0}, {"repairs": -1}])
+@pytest.mark.parametrize("options", [{"size": 0}, {"concurrency": 0}, {"replacements": -1}])
 def test_numbers_out_of_range_are_named(options: dict[str, int]) -> None:
     (name,) = options
     with pytest.raises(AgentError, match=f"{name} must be >= "):

@@ -83,7 +83,7 @@ def _paged(monkeypatch: pytest.MonkeyPatch):
 
 def sampler_of(model, *, tokens: int = 0, **how: object) -> TransformersSampler:
     """Return a sampler whose cache holds this number of tokens (0: plenty)."""
-    return TransformersSampler(model, Numbers(), memory=tokens * BYTES / GIB, **{"context": 256, **how})
+    return TransformersSampler(model, Numbers(), kv_cache_gib=tokens * BYTES / GIB, **{"context": 256, **how})
 
 
 def uncached(model, **how: object) -> TransformersSampler:
@@ -180,7 +180,7 @@ def test_a_sequence_that_can_never_fit_fails_alone_and_names_the_budget():
 
     async def scene() -> Completion:
         fits = asyncio.create_task(sampler.sample(request(ids(20), "fits")))
-        with pytest.raises(RequestFailed, match=r"may have 75 tokens.*GiB\) holds 64; raise memory"):
+        with pytest.raises(RequestFailed, match=r"may have 75 tokens.*GiB\) holds 64; raise kv_cache_gib"):
             await sampler.sample(request(ids(55, 3), "large", max_tokens=20))
         return await fits
 
@@ -206,7 +206,9 @@ def test_an_episode_that_returns_soon_finds_its_cache_although_others_wait():
     assert sampler.counts.prefilled == 6 * (60 + 3 * 4)
 
 
-@pytest.mark.parametrize(("how", "word"), [({"memory": -1.0}, "memory"), ({"concurrency": 0}, "concurrency")])
+@pytest.mark.parametrize(
+    ("how", "word"), [({"kv_cache_gib": -1.0}, "kv_cache_gib"), ({"concurrency": 0}, "concurrency")]
+)
 def test_budgets_that_make_no_sense_are_refused(how: dict[str, object], word: str):
     with pytest.raises(SamplerError, match=word):
         TransformersSampler(MODEL, Numbers(), **how)
@@ -529,7 +531,7 @@ def test_a_model_folder_is_sampled_from_by_name(tmp_path):
 
     model, tokenizer = build_policy(["go to the fridge and open it"] * 3, hidden=32, layers=1, heads=2, context=64)
     save_policy(model, tokenizer, tmp_path)
-    settings = SamplerSettings(model=str(tmp_path), memory=0.001, concurrency=2, context=64, dtype="float32")
+    settings = SamplerSettings(model=str(tmp_path), kv_cache_gib=0.001, concurrency=2, context=64, dtype="float32")
     sampler = TransformersSampler.from_settings(settings)
     asked = request(tokenizer.encode("go to"), max_tokens=4)
     plain = TransformersSampler(model, tokenizer, context=64)

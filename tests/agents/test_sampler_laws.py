@@ -68,7 +68,7 @@ class World:
                 settings, model=NAME, url=self.url, context=context, options={"tokens": kind == "tokens"}
             )
         elif engine in ("vllm", "cluster"):
-            settings = replace(settings, model=str(self.folder), memory=0.125 if engine == "vllm" else 0.0)
+            settings = replace(settings, model=str(self.folder), kv_cache_gib=0.125 if engine == "vllm" else 0.0)
         else:
             settings = replace(settings, tokenizer=None)
         settings = replace(settings, **changes)

@@ -503,7 +503,7 @@ def test_loading_while_requests_are_under_way_is_refused():
 
 
 async def until_sampled(sampler: TransformersSampler, tokens: int) -> None:
-    """Wait until each request in progress has so many tokens."""
+    """Wait until each request in progress has `tokens` tokens."""
     while not sampler._active or min(len(one.tokens) for one in sampler._active) < tokens:
         await asyncio.sleep(0)
 

@@ -95,7 +95,7 @@ def started(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         model=str(folder),
         tokenizer=tokenizer,
         dtype="float32",
-        memory=0.125,
+        kv_cache_gib=0.125,
         concurrency=8,
         options={"enable_lora": True, "max_lora_rank": 8},
     )
@@ -130,7 +130,7 @@ def in_a_group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, 
         model=str(folder),
         tokenizer=tokenizer,
         dtype="float32",
-        memory=0.125,
+        kv_cache_gib=0.125,
         concurrency=8,
         options={"transfer": "gloo", "data_parallel_size": 2},
     )
@@ -422,7 +422,7 @@ def test_an_invalid_request_is_refused(started: tuple[Any, Any], changes: dict[s
 HOLD = """
 import sys, time
 from turnwise.agents.samplers.base import SAMPLERS, SamplerSettings
-settings = SamplerSettings(model=sys.argv[1], dtype="float32", memory=0.125, concurrency=2)
+settings = SamplerSettings(model=sys.argv[1], dtype="float32", kv_cache_gib=0.125, concurrency=2)
 sampler = SAMPLERS.get("vllm")(settings)
 print(*(process.pid for process in sampler._engine.processes), flush=True)
 time.sleep(600)
@@ -472,7 +472,7 @@ def test_an_engine_that_is_killed_is_an_error_that_says_so(
 def test_an_engine_that_does_not_start_says_why(tmp_path: Path) -> None:
     model, tokenizer = make_model(True)
     save_policy(model, tokenizer, tmp_path)
-    settings = SamplerSettings(model=str(tmp_path), memory=0.0001)
+    settings = SamplerSettings(model=str(tmp_path), kv_cache_gib=0.0001)
     with pytest.raises(EngineFailed, match=r"did not start: ValueError: To serve at least one request"):
         VLLMSampler(settings)
     with pytest.raises(SamplerError, match=r"unknown option 'max_lora_ranks' .* did you mean 'max_lora_rank'"):
@@ -527,7 +527,7 @@ def test_a_wrong_setting_is_refused(folder: Path, changes: dict[str, Any], messa
 
 
 def test_on_a_gpu_the_engine_may_sleep_and_prompts_are_computed_in_chunks(folder: Path) -> None:
-    settings = SamplerSettings(model=str(folder), memory=1.5, options={"sleep": True, "tensor_parallel_size": 2})
+    settings = SamplerSettings(model=str(folder), kv_cache_gib=1.5, options={"sleep": True, "tensor_parallel_size": 2})
     arguments = engine_arguments(settings, folder, "vllm")
     assert arguments["enable_sleep_mode"]
     assert arguments["tensor_parallel_size"] == 2

@@ -28,7 +28,7 @@ def received(
     pieces = pieces_of(weights, dtype)
 
     def work(rank: int) -> list[dict[str, Any]]:
-        receiver = WeightReceiver(sender.place, rank, "cpu")
+        receiver = WeightReceiver(sender.rendezvous, rank, "cpu")
         return [dict(receiver.tensors(pieces)) for _ in range(times)]
 
     with ThreadPoolExecutor(2) as pool:
@@ -81,7 +81,7 @@ def test_a_worker_that_does_not_come_is_an_error(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(weight_group, "TIMEOUT", timedelta(seconds=0.5))
     sender, weights = WeightSender(1, "gloo"), {"a": torch.ones(2)}
-    folder = Path(sender.place.file).parent
+    folder = Path(sender.rendezvous.file).parent
     with pytest.raises(SamplerError, match="could not be sent to the engine's workers"):
         sender.send(weights, pieces_of(weights))
     assert not folder.exists()

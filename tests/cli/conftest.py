@@ -25,7 +25,7 @@ context = 400
 [imitation]
 episodes = 24
 epochs = 10
-noise = 0.3
+demonstrator.noise = 0.3
 lr = 5e-3
 batch_tokens = 400
 [train]

@@ -91,7 +91,7 @@ def test_files_without_end_are_no_toml(turnwise: Call, tmp_path: Path, text: str
         ("seed=" + "[" * 100_000, "seed must be "),
         ('output="a\\u0000b"', "output: "),
         ("train.lr=1e300", "train.lr must be <= 1"),
-        ("objective.kl=nan", "objective.kl.coefficient must be finite"),
+        ("objective.kl=nan", "objective.kl must be finite"),
         ("agent.max_tokens=500", "policy.context is 400, but the first prompt of a task has"),
     ],
 )

@@ -50,7 +50,7 @@ def test_info_shows_the_memory_of_training(turnwise: Call, folder: Path) -> None
         lines = said.out.partition("training, micro-batches")[2].splitlines()[1:]
         return {name: float(size) for name, size, _ in (line.split() for line in lines if line.strip())}
 
-    whole, adapter = sizes(), sizes("--lora", 4, "--checkpointing")
+    whole, adapter = sizes(), sizes("--lora", 4, "--recompute-activations")
     assert set(whole) == {"weights", "gradients", "optimizer", "activations", "logits", "together"}
     assert adapter["activations"] < whole["activations"]
     assert sizes("--tokens", 65_536)["activations"] > 10 * whole["activations"]

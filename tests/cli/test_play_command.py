@@ -94,7 +94,7 @@ def test_an_episode_of_a_person_is_saved_and_imitated(turnwise: Call, run_file: 
     assert "has not ended, so it was not saved" in turnwise(*words, stdin="look\n").out
     assert len(list(read_trajectories(file))) == 2
     pytest.importorskip("torch")
-    (tmp_path / "run.toml").write_text(run_file.read_text().replace("noise = 0.3\n", ""))
+    (tmp_path / "run.toml").write_text(run_file.read_text().replace("demonstrator.noise = 0.3\n", ""))
     keys = (f"imitation.demonstrator={file}", "train.iterations=0", "evaluation.episodes=0")
     said = turnwise("train", tmp_path / "run.toml", *keys, "--output", tmp_path / "run")
     assert said.code == 0, said.err

@@ -27,6 +27,7 @@ FILES = "products.json", "attributes.json"
         ((*FILES, "--split", "train"), "--split applies to a generated catalogue, but product files are given"),
         (("--goals", "human"), "--goals applies to product files, but product files are not given"),
         (FILES, "products.json"),
+        ((*FILES, "people.json", "more.json"), "expected at most three files (products, attributes, human), got 4"),
     ],
 )
 def test_options_without_a_use_are_refused(arguments, sentence, capsys):

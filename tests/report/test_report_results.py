@@ -50,10 +50,10 @@ def ablation(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }  # fmt: skip
     open_folder(made)
     for seed in made.seeds:
-        write_run(made.place("warm-start", seed), iterations=1)
-        evaluation("100000000000").save(made.place("warm-start", seed) / "after.json")
+        write_run(made.folder_of("warm-start", seed), iterations=1)
+        evaluation("100000000000").save(made.folder_of("warm-start", seed) / "after.json")
         for arm in made.arms:
-            place = write_run(made.place(arm.folder, seed), iterations=2)
+            place = write_run(made.folder_of(arm.folder, seed), iterations=2)
             if (arm.name, seed) in outcomes:
                 evaluation("100000000000").save(place / "before.json")
                 evaluation(outcomes[arm.name, seed]).save(place / "after.json")

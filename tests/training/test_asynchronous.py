@@ -91,7 +91,7 @@ def rollouts(run, engine):
 @pytest.mark.parametrize(("staleness", "spare"), [(1, 0), (3, 0), (0, 1), (2, 3)])
 def test_no_group_begins_before_the_capacity_rule_lets_it(tmp_path, staleness, spare):
     run = make_run(
-        tmp_path / "run", f"train.staleness={staleness}", f"train.spare_groups={spare}", "train.iterations=6"
+        tmp_path / "run", f"train.staleness={staleness}", f"train.staleness.spare_groups={spare}", "train.iterations=6"
     )
     engine = Engine()
     playing = rollouts(run, engine)
@@ -138,7 +138,7 @@ def interrupted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("interrupted") / "run"
     words = [
         "train.iterations=5",
-        "train.spare_groups=3",
+        "train.staleness.spare_groups=3",
         "train.concurrency=3",
         "imitation.epochs=0",
         "agent.max_tokens=16",
@@ -204,7 +204,7 @@ def in_step(tmp_path_factory):
 
 @pytest.mark.parametrize("staleness", [1, 2])
 def test_in_order_a_run_repeats_bit_for_bit(tmp_path, in_step, staleness):
-    words = ["train.deterministic=true", f"train.staleness={staleness}", "train.iterations=4"]
+    words = ["train.staleness.deterministic=true", f"train.staleness={staleness}", "train.iterations=4"]
     for name in ("one", "other"):
         train(make_run(tmp_path / name, *words))
     assert_same_weights(weights(tmp_path / "one", 4), weights(tmp_path / "other", 4))
@@ -390,7 +390,7 @@ def test_in_order_a_resumed_run_ends_as_one_that_never_stopped(tmp_path):
         if event["phase"] == "tick" and event["what"] == "checkpoint" and event["done"] == 2:
             raise KeyboardInterrupt
 
-    words = ["train.deterministic=true", "train.staleness=1", "train.iterations=4", "checkpoints.every=1"]
+    words = ["train.staleness.deterministic=true", "train.staleness=1", "train.iterations=4", "checkpoints.every=1"]
     train(make_run(tmp_path / "whole", *words))
     cut = make_run(tmp_path / "cut", *words)
     assert not train(cut, on_event=stop).finished
@@ -425,7 +425,7 @@ def test_waiting_for_groups_in_play_is_a_part_of_the_iteration(tmp_path, monkeyp
         waits.append(time.perf_counter() - started)
 
     monkeypatch.setattr(AsynchronousRollouts, "_wait_for", timed)
-    train(make_run(tmp_path / "run", "train.deterministic=true", "train.staleness=1", "train.iterations=4"))
+    train(make_run(tmp_path / "run", "train.staleness.deterministic=true", "train.staleness=1", "train.iterations=4"))
     events = [event for event in lines(tmp_path / "run") if event["phase"] == "train"]
     told = sum(event["rollout_seconds"] for event in events)
     assert told == pytest.approx(sum(waits[:-1]), abs=0.05)  # after the last one there is no iteration
@@ -439,7 +439,7 @@ def test_waiting_for_groups_in_play_is_a_part_of_the_iteration(tmp_path, monkeyp
         ["train.staleness=2"],
         ["train.staleness=2", "objective.name=ppo_clip"],
         ["train.staleness=2", "objective.name=ppo_clip", "objective.options.clip_high=0.28"],
-        ["train.spare_groups=1", 'objective.old_logprobs="recomputed"', "objective.correction=tis_token"],
+        ["train.staleness.spare_groups=1", 'objective.old_logprobs="recomputed"', "objective.correction=tis_token"],
         ["objective.name=decoupled", 'objective.old_logprobs="recomputed"'],
     ],
 )

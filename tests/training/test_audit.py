@@ -31,7 +31,7 @@ TABLE = {
     "env": {"id": f"toys.corridor:{toys.corridor.ID}", "kwargs": {"lengths": [3]}},
     "agent": {"max_turns": 5, "max_tokens": 8},
     "policy": {"new": {"vocab": 280, "hidden": 32, "layers": 1, "heads": 1}, "context": 1200},
-    "imitation": {"episodes": 10, "epochs": 6, "lr": 5e-3, "batch_tokens": 600, "noise": 0.2},
+    "imitation": {"episodes": 10, "epochs": 6, "lr": 5e-3, "batch_tokens": 600, "demonstrator": {"noise": 0.2}},
     "train": {"iterations": 2, "groups": 2, "group_size": 3, "lr": 5e-3},
     "checkpoints": {"every": 1, "keep": 9},
     "evaluation": {"episodes": 3},

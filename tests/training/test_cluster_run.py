@@ -153,7 +153,7 @@ def test_what_the_section_asks_for():
     settings = partial(cluster_settings, run.cluster, run.sampler.options)
     assert (settings("cpu", 0).gpus, settings("cuda:0", 8).gpus) == (0.0, 2.0)
     assert settings("cuda:0", 8).visible == "1,2,3,4,5,6,7"
-    section = Run.parse(TABLE | table, ["cluster.gpus=0.5"]).cluster
+    section = Run.parse(TABLE | table, ["cluster.engines.gpus=0.5"]).cluster
     shared = cluster_settings(section, run.sampler.options, "cuda:0", 1)
     assert (shared.gpus, shared.visible) == (0.5, None)
     assert engine_devices("7", "cuda:0", 1) == ""

@@ -30,15 +30,15 @@ CASES = {
     "whole sequences": {"objective": {"name": "gspo"}, "merge": False},
     "whole mini-batch": {"objective": {"name": "kl_cov"}, "kind": torch.float32},
     "whole mini-batch with entropy": {"objective": {"name": "kl_cov", "entropy": 0.01}},
-    "recomputed layers": {"options": {"checkpointing": True}},
+    "recomputed layers": {"options": {"recompute_activations": True}},
     "packed rows": {"options": {"packing": True}},
     "adapter": {"lora": True, "objective": {"kl": 0.1}},
-    "adapter with recomputed layers": {"lora": True, "options": {"checkpointing": True}},
+    "adapter with recomputed layers": {"lora": True, "options": {"recompute_activations": True}},
     "few rows": {"groups": 1, "size": 2, "most": 1, "objective": {"name": "gspo"}},
     "tied embeddings": {"model": {"tie_word_embeddings": True}},
     "not finite": {"broken": True, "updates": 4},
 }
-PLAN = UpdatePlan(updates=2, micro_tokens=40, grad_clip=0.5, seed=3)
+PLAN = UpdatePlan(optimizer_steps=2, micro_tokens=40, grad_clip=0.5, seed=3)
 
 
 def model_of(case):
@@ -70,11 +70,11 @@ def outcome(make, case):
         learner.set_reference(tiny_llama(seed=1, dtype=case.get("kind", torch.float64)))
     scores = learner.score(batch, temperature=0.7, micro_tokens=40)
     batch = replace(batch, reference=learner.score_reference(batch, micro_tokens=40).logprobs)
-    objective, plan = Objective(**case.get("objective", {})), replace(PLAN, updates=case.get("updates", 2))
+    objective, plan = Objective(**case.get("objective", {})), replace(PLAN, optimizer_steps=case.get("updates", 2))
     stats = [learner.update(batch, objective, plan) for _ in range(2)]
     trained = weights(learner)
     learner.on_all_ranks(plain_descent)
-    stats.append(learner.update(batch, objective, replace(plan, updates=case.get("updates", 1), grad_clip=1e9)))
+    stats.append(learner.update(batch, objective, replace(plan, optimizer_steps=case.get("updates", 1), grad_clip=1e9)))
     after = weights(learner)
     arrays = {"scores": scores.logprobs, "entropy": scores.entropy, "reference": batch.reference}
     return arrays, stats, trained, {name: trained[name] - after[name] for name in trained}

@@ -85,14 +85,17 @@ def test_the_number_of_workers_reaches_the_environments(tmp_path, monkeypatch):
 @pytest.mark.parametrize("deadline", [0, 60])
 def test_a_run_with_workers_says_that_it_does_not_repeat_unless_their_answers_come_in_order(tmp_path, deadline):
     def told(*words):
-        return [text for text in prepare(make_run(tmp_path, *words)).remarks() if "env.deterministic = true" in text]
+        return [
+            text for text in prepare(make_run(tmp_path, *words)).remarks() if "env.workers.deterministic = true" in text
+        ]
 
     assert told("env.workers=1", f"env.deadline={deadline}")
-    assert bool(told("env.workers=1", "env.deterministic=true", f"env.deadline={deadline}")) == bool(deadline)
+    assert bool(told("env.workers=1", "env.workers.deterministic=true", f"env.deadline={deadline}")) == bool(deadline)
     assert not told()
     assert not told("env.workers=1", "train.staleness=1")  # it does not repeat in any case
-    with pytest.raises(ConfigError, match=r"env\.deterministic, env\.memory_gib have no effect: env\.workers is 0"):
-        prepare(make_run(tmp_path, "env.deterministic=true", "env.memory_gib=1"))
+    keys = r"env\.workers\.deterministic, env\.workers\.memory_gib"
+    with pytest.raises(ConfigError, match=f"{keys} have no effect: env.workers is 0"):
+        prepare(make_run(tmp_path, "env.workers.deterministic=true", "env.workers.memory_gib=1"))
 
 
 def test_a_run_with_workers_and_answers_in_order_repeats_bit_for_bit(tmp_path):
@@ -101,7 +104,7 @@ def test_a_run_with_workers_and_answers_in_order_repeats_bit_for_bit(tmp_path):
         "evaluation.episodes=0",
         "train.concurrency=6",
         "env.workers=2",
-        "env.deterministic=true",
+        "env.workers.deterministic=true",
     )
     for name in ("first", "second"):
         train(make_run(tmp_path / name, *options))
@@ -109,6 +112,6 @@ def test_a_run_with_workers_and_answers_in_order_repeats_bit_for_bit(tmp_path):
 
 
 def test_the_memory_of_a_worker_is_limited_in_a_runs_file(tmp_path):
-    prepared = prepare(make_run(tmp_path, "env.workers=1", "env.memory_gib=2.5"))
+    prepared = prepare(make_run(tmp_path, "env.workers=1", "env.workers.memory_gib=2.5"))
     with prepared.environments.pool():
-        assert prepared.environments.hosts._hosts.memory == 2.5
+        assert prepared.environments.hosts._hosts.memory_gib == 2.5

@@ -20,9 +20,10 @@ RUN = {
     "threads": 1,
     "env": {"id": "turnwise/Household-v0", "kwargs": {"level": "tiny"}, "deadline": 30.0},
     "agent": {"max_turns": 4, "max_tokens": 8},
-    "policy": {"vocab": 300, "hidden": 16, "layers": 1, "heads": 2, "context": 500},
+    "policy": {"new": {"vocab": 300, "hidden": 16, "layers": 1, "heads": 2}, "context": 500},
     "imitation": {"episodes": 2, "epochs": 1, "won_only": False},
-    "train": {"steps": 1, "tasks": 1, "group": 2, "checkpoint_every": 1},
+    "train": {"iterations": 1, "groups": 1, "group_size": 2},
+    "checkpoints": {"every": 1},
     "evaluation": {"episodes": 2, "temperature": 0.5},
 }
 

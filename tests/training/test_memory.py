@@ -81,10 +81,15 @@ def test_activations_are_what_a_forward_pass_keeps():
     assert found - 3 * 2 * 256 * 64 * 4 == pytest.approx(sum(kept.values()), rel=0.02)
 
 
+def test_the_old_name_of_an_option_is_read_with_a_warning():
+    with pytest.warns(DeprecationWarning, match="write recompute_activations"):
+        assert replace(NEEDS, checkpointing=True) == replace(NEEDS, recompute_activations=True)
+
+
 def test_each_option_saves_what_it_promises():
     plain = estimate(CONFIG, NEEDS)
     assert estimate(CONFIG, replace(NEEDS, tokens=512)).activations == pytest.approx(2 * plain.activations, rel=0.05)
-    checkpointing = estimate(CONFIG, replace(NEEDS, checkpointing=True))
+    checkpointing = estimate(CONFIG, replace(NEEDS, recompute_activations=True))
     assert checkpointing.activations == plain.activations // 3 + 3 * 256 * 64 * 4
     assert estimate(CONFIG, replace(NEEDS, dtype="bfloat16")).activations < plain.activations
     assert estimate(CONFIG, replace(NEEDS, attention="eager")).activations > plain.activations

@@ -47,7 +47,7 @@ def weights(learner):
 @pytest.mark.parametrize("name", ["ppo_clip", "gspo", "kl_cov"])
 def test_the_step_is_computed_again_with_the_same_result(name, packing):
     _, batch = made()
-    plan = UpdatePlan(updates=2, micro_tokens=400)
+    plan = UpdatePlan(optimizer_steps=2, micro_tokens=400)
     plenty = Learner(tiny_llama(), None, lr=1e-2, packing=packing)
     wanted = plenty.update(batch, Objective(name=name), plan)
     learner, notes, sizes = scarce(60, packing=packing)
@@ -58,7 +58,7 @@ def test_the_step_is_computed_again_with_the_same_result(name, packing):
     assert max(sizes) > 60
     assert learner.limit.tokens <= 60
     assert notes
-    assert f"with {learner.limit.tokens:,} (set train.micro_tokens = {learner.limit.tokens}" in notes[-1]
+    assert f"with {learner.limit.tokens:,} (set train.micro_batch = {learner.limit.tokens}" in notes[-1]
     sizes.clear()
     learner.update(batch, Objective(name=name), plan)
     assert max(sizes) <= 60  # the limit is remembered

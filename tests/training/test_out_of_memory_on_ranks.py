@@ -34,7 +34,7 @@ PLACES = {
 }
 CASES = {name: {"places": places} for name, places in PLACES.items()} | {
     "tied embeddings": {"places": {1: "backward"}, "model": {"tie_word_embeddings": True}},
-    "recomputed layers": {"places": {1: "backward"}, "options": {"checkpointing": True}},
+    "recomputed layers": {"places": {1: "backward"}, "options": {"recompute_activations": True}},
     "packed rows": {"places": {1: "backward"}, "options": {"packing": True}},
     "whole sequences": {"places": {0: "layer 1"}, "objective": "gspo", "merge": False},
     "whole mini-batch": {"places": {1: "backward"}, "objective": "kl_cov"},

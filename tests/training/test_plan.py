@@ -11,13 +11,13 @@ from turnwise.training.learner.memory import cache_bytes
 from turnwise.training.learner.policy import policy_config
 from turnwise.training.plan import EpisodeLengths, Gpu, Split, make_plan, rollout_seconds, update_seconds
 
-SIZES = {"vocab": 300, "hidden": 32, "layers": 2, "heads": 2, "context": 128}
-CONFIG = policy_config(**SIZES)
+SIZES = {"vocab": 300, "hidden": 32, "layers": 2, "heads": 2}
+CONFIG = policy_config(**SIZES, context=128)
 DEVICE = Gpu(memory=8 * 2**30, flops=1e12, bandwidth=1e9, learner_efficiency=1.0, engine_efficiency=1.0)
 
 
 def make_run(*overrides):
-    return Run.parse({"policy": SIZES, "imitation": {"episodes": 1}}, list(overrides))
+    return Run.parse({"policy": {"new": SIZES, "context": 128}, "imitation": {"episodes": 1}}, list(overrides))
 
 
 EPISODES = EpisodeLengths(count=64, sampled=6400.0, computed=64000.0, length=100, tail=3.0)
@@ -82,8 +82,8 @@ def test_an_engine_on_several_gpus_reads_its_weights_from_all_of_them():
     [
         ([], 64),
         (["train.staleness=2"], 192),
-        (["train.spare_groups=3"], 88),
-        (["train.staleness=2", "train.spare_groups=3"], 216),
+        (["train.staleness.spare_groups=3"], 88),
+        (["train.staleness=2", "train.staleness.spare_groups=3"], 216),
     ],
 )
 def test_the_cache_holds_every_episode_that_may_be_in_play(overrides, at_once):

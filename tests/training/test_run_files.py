@@ -250,7 +250,7 @@ def test_the_key_has_no_effect_without_trajectories(tmp_path):
 
 @pytest.mark.parametrize("second", [False, True], ids=["once", "twice"])
 def test_ctrl_c_during_an_update_changes_nothing_in_a_run_in_order(tmp_path, monkeypatch, second):
-    words = ["train.deterministic=true", "train.staleness=1", "train.iterations=5", "checkpoints.every=2"]
+    words = ["train.staleness.deterministic=true", "train.staleness=1", "train.iterations=5", "checkpoints.every=2"]
     train(make_run(tmp_path / "whole", *words))
     working, update, updates = toys.corridor.Corridor.step, Learner.update, []
 

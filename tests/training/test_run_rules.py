@@ -36,7 +36,7 @@ BROKEN: tuple[tuple[tuple[str, ...], str], ...] = (
     (("sampler.engine=random",), "'random' is not a model"),
     (("sampler.engine=openai", 'sampler.url="http://127.0.0.1:1/v1"'), "returns no token ids"),
     (("imitation.demonstrator=expret",), "did you mean 'expert'"),
-    ((f"env.id={UNLISTED}", "imitation.noise=0.1"), f"admissible actions, and {UNLISTED} does not"),
+    ((f"env.id={UNLISTED}", "imitation.demonstrator.noise=0.1"), f"admissible actions, and {UNLISTED} does not"),
     (("credit.method=tree_grpo",), "which toys.corridor"),
     (("train.staleness=1", "objective.name=reinforce"), "which objective.name = 'reinforce' with"),
     (("objective.kl.target=0.1",), "objective.kl.target has no effect: objective.kl is 0"),

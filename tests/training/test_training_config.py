@@ -10,7 +10,16 @@ from turnwise.credit.registry import get as get_credit_rule
 from turnwise.training.config.differences import differences, flat
 from turnwise.training.config.renamed import RENAMED, SHORT
 from turnwise.training.config.run import Run, reference
-from turnwise.training.config.sections import EntropySection, KLSection
+from turnwise.training.config.section_tables import (
+    DemonstratorSection,
+    EnginesSection,
+    EntropySection,
+    KLSection,
+    LoggersSection,
+    MicroBatchSection,
+    StalenessSection,
+    WorkersSection,
+)
 from turnwise.training.errors import ConfigError
 from turnwise.training.preflight.effects import NEEDS, check_effects, effective_keys, ineffective
 
@@ -106,7 +115,7 @@ def test_a_key_that_is_set_and_has_no_effect_is_refused_by_name():
 
 
 def test_a_section_that_is_switched_off_is_left_alone():
-    check_effects(Run.parse({"imitation": {"demonstrator": "some.jsonl", "noise": 0.5}}))
+    check_effects(Run.parse({"imitation": {"demonstrator": {"name": "some.jsonl", "noise": 0.5}}}))
 
 
 def test_keys_without_effect_are_left_out_of_the_stored_run():
@@ -118,9 +127,11 @@ def test_keys_without_effect_are_left_out_of_the_stored_run():
 
 
 def keys(model=Run, prefix="", *, tables=False):
-    """The keys of a run; `tables`: one for a table within a section, such as objective.kl."""
+    """The keys of a run; `tables`: one for a table within a section, such as objective.kl, and one for `loggers`."""
     for name, field in model.model_fields.items():
-        if hasattr(field.annotation, "model_fields") and not (tables and prefix):
+        if hasattr(field.annotation, "model_fields") and not (
+            tables and (prefix or hasattr(field.annotation, "abbreviated"))
+        ):
             yield from keys(field.annotation, f"{prefix}{name}.", tables=tables)
         else:
             yield f"{prefix}{name}"
@@ -130,8 +141,8 @@ def test_the_table_of_effects_names_keys_only():
     assert set(NEEDS) <= set(keys())
 
 
-def test_a_run_has_at_most_92_keys():
-    assert len(list(keys(tables=True))) <= 92
+def test_a_run_has_at_most_80_keys():
+    assert len(list(keys(tables=True))) <= 80
 
 
 def test_old_names_lead_to_keys_and_are_none():
@@ -141,16 +152,22 @@ def test_old_names_lead_to_keys_and_are_none():
 
 OLD = {
     "trajectories": ".jsonl",
+    "loggers": ["wandb"], "project": "mine",
     "env": {"kwargs": {"level": "tiny"}, "eval": {"split": "held_out"}, "workers": 1, "in_order": True, "memory": 2.0},
     "policy": {"path": "", "checkpointing": True, "vocab": 300, "hidden": 32, "layers": 1, "heads": 2},
     "sampler": {"memory": 1.5},
-    "imitation": {"episodes": 5, "observations": 0.25, "batch": 64, "target": 0.5},
+    "cluster": {"address": "auto", "engines": 2, "gpus": 0.5, "timeout": 60.0},
+    "imitation": {
+        "episodes": 5, "observations": 0.25, "batch": 64, "target": 0.5,
+        "demonstrator": "searcher", "noise": 0.1, "typos": 0.2,
+    },
     "objective": {
         "kl": 0.1, "kl_estimator": "k1", "kl_in": "reward", "kl_corrected": False, "kl_target": 0.2, "kl_horizon": 9.0,
         "entropy": 0.01, "entropy_target": 0.3, "entropy_step": 0.001, "norm": 50.0, "old": "recomputed",
     },
     "train": {
-        "steps": 3, "tasks": 2, "group": 4, "pool": 9, "repairs": 0, "spare": 0, "in_order": False, "updates": 5,
+        "steps": 3, "tasks": 2, "group": 4, "pool": 9, "repairs": 0, "updates": 5,
+        "staleness": 4, "spare": 3, "in_order": True, "grad_clip": 0.5, "micro_tokens": 512, "packing": True,
         "warmup": 2, "weight_decay": 0.5,
         "checkpoint_every": 1, "keep": 7, "keep_trajectories": 6,
     },
@@ -158,9 +175,15 @@ OLD = {
 }  # fmt: skip
 """A run in the names of keys that were replaced."""
 
+LATER = {
+    "env": {"workers": 3, "deterministic": True, "memory_gib": 1.5},
+    "train": {"staleness": 2, "spare_groups": 1, "deterministic": True},
+}
+"""Some of these keys under the names that came after those above."""
+
 
 def test_a_file_with_old_names_is_read_with_one_note():
-    assert set(RENAMED) <= {*flat(OLD), "env.eval"}  # nothing is forgotten here
+    assert set(RENAMED) <= {*flat(OLD), *flat(LATER), "env.eval"}  # nothing is forgotten here
     with pytest.warns(
         FutureWarning, match=r"old names of keys were read: trajectories is now trajectory_format, .* and \d+ more$"
     ) as notes:
@@ -173,10 +196,35 @@ def test_a_file_with_old_names_is_read_with_one_note():
     assert run.objective.kl == KLSection(coefficient=0.1, estimator="k1", where="reward", target=0.2, horizon=9.0)
     assert (run.objective.aggregation.norm, run.train.schedule.warmup, run.train.optimizer.weight_decay) == (50, 2, 0.5)
     assert run.objective.entropy == EntropySection(coefficient=0.01, target=0.3, step=0.001)
+    assert run.loggers == LoggersSection(names=["wandb"], project="mine")
+    assert run.env.workers == WorkersSection(count=1, deterministic=True, memory_gib=2.0)
+    assert run.cluster.engines == EnginesSection(count=2, gpus=0.5, timeout=60.0)
+    assert run.imitation.demonstrator == DemonstratorSection(name="searcher", noise=0.1, typos=0.2)
+    assert run.train.staleness == StalenessSection(updates=4, spare_groups=3, deterministic=True)
+    assert (run.train.optimizer.grad_clip, run.train.micro_batch) == (0.5, MicroBatchSection(tokens=512, packing=True))
     assert Run.parse(tomllib.loads(run.to_toml())) == run
 
 
-@pytest.mark.parametrize("words", [["train.steps=3"], ["env.eval.split=e"], ["objective.kl_target=0.1"]])
+def test_a_file_with_the_names_in_between_is_read_with_one_note():
+    with pytest.warns(FutureWarning, match=r"env.deterministic is now env.workers.deterministic, ") as notes:
+        run = Run.parse(LATER)
+    assert len(notes) == 1
+    assert run.env.workers == WorkersSection(count=3, deterministic=True, memory_gib=1.5)
+    assert run.train.staleness == StalenessSection(updates=2, spare_groups=1, deterministic=True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train.steps=3"],
+        ["env.eval.split=e"],
+        ["objective.kl_target=0.1"],
+        ["cluster.gpus=0.5"],
+        ["imitation.noise=0.25"],
+        ["train.micro_tokens=64"],
+        ["project=mine"],
+    ],
+)
 def test_an_old_name_on_the_command_line_is_todays_key(words):
     with pytest.warns(FutureWarning, match="is now"):
         run = Run.parse({"objective": {"kl": 0.5}}, words)
@@ -193,13 +241,14 @@ def test_a_key_under_both_of_its_names_is_refused():
 
 
 def test_tables_that_a_value_abbreviates_are_all_listed():
-    tables = {
-        f"{name}.{key}": inner.annotation.abbreviated
-        for name, field in Run.model_fields.items()
-        for key, inner in getattr(field.annotation, "model_fields", {}).items()
-        if hasattr(inner.annotation, "abbreviated")
-    }
-    assert tables == SHORT
+    def walk(model, prefix=""):
+        for name, field in model.model_fields.items():
+            if hasattr(field.annotation, "abbreviated"):
+                yield f"{prefix}{name}", field.annotation.abbreviated
+            elif hasattr(field.annotation, "model_fields"):
+                yield from walk(field.annotation, f"{prefix}{name}.")
+
+    assert dict(walk(Run)) == SHORT
 
 
 def test_a_coefficient_abbreviates_its_table():
@@ -208,6 +257,8 @@ def test_a_coefficient_abbreviates_its_table():
     assert run.objective.entropy.coefficient == 0.01
     changed = Run.parse({"objective": {"kl": {"coefficient": 0.1, "target": 0.2}}}, ["objective.kl=0.3"])
     assert changed.objective.kl == KLSection(coefficient=0.3, target=0.2)
+    listed = Run.parse({"loggers": ["wandb"]}, ["loggers.project=mine", 'loggers=["trackio"]'])
+    assert listed.loggers == LoggersSection(names=["trackio"], project="mine")
     with pytest.raises(ConfigError, match=r"objective\.kl must be a table, got True"):
         Run.parse({"objective": {"kl": True}})
 

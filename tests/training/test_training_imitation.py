@@ -169,7 +169,7 @@ def test_what_is_not_finite_is_skipped_and_counted():
 
 @pytest.mark.parametrize("noise", [0.0, 0.4])
 def test_noise_is_played_and_not_imitated(tmp_path, noise):
-    setup = _setup(tmp_path, noise=noise)
+    setup = _setup(tmp_path, demonstrator={"noise": noise})
     played = setup.demonstrations().demonstrate(setup.environments.tasks[:12])
     turns = [(one.id, k, turn) for one in played.trajectories for k, turn in enumerate(one.turns)]
     assert all(one.won for one in played.trajectories)
@@ -233,7 +233,7 @@ def test_a_typo_needs_another_piece_of_the_kind():
 
 
 def test_an_expert_comes_back_from_typos(tmp_path):
-    setup = _setup(tmp_path, {"id": "turnwise/Code-v0", "kwargs": {"level": "tiny"}}, typos=0.6)
+    setup = _setup(tmp_path, {"id": "turnwise/Code-v0", "kwargs": {"level": "tiny"}}, demonstrator={"typos": 0.6})
     played = setup.demonstrations().demonstrate(setup.environments.tasks[:12])
     assert played.mistakes
     assert all(one.won for one in played.trajectories)
@@ -246,7 +246,7 @@ def test_an_expert_comes_back_from_typos(tmp_path):
 
 
 def test_the_same_demonstrations_come_again(tmp_path):
-    setup = _setup(tmp_path, noise=0.3)
+    setup = _setup(tmp_path, demonstrator={"noise": 0.3})
     one, other = (setup.demonstrations().demonstrate(setup.environments.tasks[:6]) for _ in range(2))
     assert [t.turns for t in one.trajectories] == [t.turns for t in other.trajectories]
     assert one.mistakes == other.mistakes
@@ -297,7 +297,7 @@ def test_what_an_expert_plays_without_a_plan_is_not_imitated(tmp_path, monkeypat
         return whole(self)[:1]
 
     monkeypatch.setattr(toys.corridor.Corridor, "plan", plan)
-    setup = _setup(tmp_path, noise=0.0, won_only=False)
+    setup = _setup(tmp_path, won_only=False)
     played = setup.demonstrations().demonstrate(setup.environments.tasks[:12])
     assert len(played.trajectories) == 12
     assert len(played.mistakes) >= 12  # everybody has to pass room 2
@@ -341,7 +341,7 @@ def test_a_searcher_demonstrates_in_the_household(tmp_path):
             {
                 "output": str(tmp_path),
                 "env": {"kwargs": {"level": "tiny"}},
-                "imitation": {"episodes": 6, "demonstrator": "searcher", "noise": 0.2},
+                "imitation": {"episodes": 6, "demonstrator": {"name": "searcher", "noise": 0.2}},
                 "evaluation": {"episodes": 0},
                 "train": {"distinct_tasks": 6},
             }

@@ -145,7 +145,7 @@ def test_a_head_that_only_projects_is_computed_for_the_tokens_alone():
 @pytest.mark.parametrize("most", [1, 2, 6])
 def test_the_number_of_optimizer_steps_is_fixed(most):
     _, _, batch = _made(groups=3, size=4, most=most)
-    stats = learner_of().update(batch, Objective(), UpdatePlan(updates=3))
+    stats = learner_of().update(batch, Objective(), UpdatePlan(optimizer_steps=3))
     assert (stats["updates"], stats["skipped"], stats["without_signal"]) == (3, 0, 0)
 
 
@@ -165,7 +165,7 @@ def test_nothing_to_learn_costs_no_update():
     batch = pack(groups, Advantages.of(steps_of(groups), np.zeros(len(advantages))))
     learner = learner_of(lr=1e-2, weight_decay=0.1)
     before = _weights(learner.model)
-    stats = learner.update(batch, Objective(), UpdatePlan(updates=2))
+    stats = learner.update(batch, Objective(), UpdatePlan(optimizer_steps=2))
     assert (stats["updates"], stats["without_signal"]) == (0, 2)
     assert torch.equal(before, _weights(learner.model))
     assert not learner.optimizer.state
@@ -177,7 +177,7 @@ def test_what_is_not_finite_is_skipped_and_counted():
     before = _weights(learner.model)
     bad = batch.old.copy()
     bad[batch.trajectory == 0] = np.nan
-    stats = learner.update(replace(batch, old=bad), Objective(), UpdatePlan(updates=4, micro_tokens=20))
+    stats = learner.update(replace(batch, old=bad), Objective(), UpdatePlan(optimizer_steps=4, micro_tokens=20))
     assert (stats["updates"], stats["skipped"]) == (3, 1)
     assert torch.isfinite(_weights(learner.model)).all()
     assert not torch.equal(before, _weights(learner.model))
@@ -243,7 +243,9 @@ def test_the_gap_is_that_to_the_sampler_when_old_log_probabilities_are_recompute
     learner = learner_of()
     scores = learner.score(batch).logprobs
     sampled = np.where(batch.mask, scores + 0.25, 0.0)
-    stats = learner.update(replace(batch, old=scores, rollout=sampled), Objective(entropy=1e-12), UpdatePlan(updates=2))
+    stats = learner.update(
+        replace(batch, old=scores, rollout=sampled), Objective(entropy=1e-12), UpdatePlan(optimizer_steps=2)
+    )
     assert stats["gap"] == pytest.approx(0.25)  # of the first step, whose weights are those that sampled
     assert stats["gap_max"] == pytest.approx(0.25)
 
@@ -281,9 +283,9 @@ def test_learning_rates_by_hand():
 
 def test_rates_are_used_and_counted():
     _, _, batch = _made()
-    assert learner_of().update(batch, Objective(), UpdatePlan(updates=2, rates=[1e-3, 5e-4]))["lr"] == 5e-4
+    assert learner_of().update(batch, Objective(), UpdatePlan(optimizer_steps=2, rates=[1e-3, 5e-4]))["lr"] == 5e-4
     with pytest.raises(ValueError, match="expected 2 learning rates, one per optimizer step, got 1"):
-        UpdatePlan(updates=2, rates=[1e-3])
+        UpdatePlan(optimizer_steps=2, rates=[1e-3])
 
 
 def test_a_restored_learner_continues_with_the_same_weights():
@@ -328,7 +330,7 @@ def test_weight_decay_spares_vectors():
 def test_processes_share_a_step_without_changing_it(processes, options):
     _, _, batch = _made(groups=3, size=4)
     learners = [learner_of(tiny_llama()) for _ in range(2)]
-    plan = UpdatePlan(updates=2, micro_tokens=60)
+    plan = UpdatePlan(optimizer_steps=2, micro_tokens=60)
     wanted = learners[0].update(batch, Objective(**options), plan)
     found = learners[1].update(batch, Objective(**options), replace(plan, processes=processes))
     torch.testing.assert_close(_weights(learners[1].model), _weights(learners[0].model), rtol=0, atol=1e-9)
@@ -340,7 +342,7 @@ def test_processes_repeat_bit_for_bit():
     _, _, batch = _made(groups=3, size=4)
     learners = [learner_of(tiny_llama()) for _ in range(2)]
     for learner in learners:
-        learner.update(batch, Objective(), UpdatePlan(updates=2, micro_tokens=60, processes=3))
+        learner.update(batch, Objective(), UpdatePlan(optimizer_steps=2, micro_tokens=60, processes=3))
     assert torch.equal(_weights(learners[0].model), _weights(learners[1].model))
 
 
@@ -383,7 +385,7 @@ def test_the_sampled_entropy_is_that_of_all_tokens_whatever_the_update_computes(
     signal = np.arange(len(batch.turns)) % 3 == 0
     learner = learner_of(model)
     half = pack(groups, Advantages.of(steps_of(groups), signal.astype(float)))
-    stats = learner_of(copy.deepcopy(model)).update(half, Objective(), UpdatePlan(updates=2))
+    stats = learner_of(copy.deepcopy(model)).update(half, Objective(), UpdatePlan(optimizer_steps=2))
     exact = learner.score(batch).entropy[batch.mask]
     noise = batch.old[batch.mask].std() / np.sqrt(len(exact))
     assert sampled_entropy(groups) == pytest.approx(exact.mean(), abs=4 * noise)

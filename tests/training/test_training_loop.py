@@ -45,7 +45,7 @@ TABLE = {
     "env": {"id": ENV, "kwargs": {"lengths": [3, 4]}},
     "agent": {"max_turns": 6, "max_tokens": 8},
     "policy": {"new": {"vocab": 280, "hidden": 32, "layers": 1, "heads": 1}, "context": 400},
-    "imitation": {"episodes": 10, "epochs": 3, "lr": 5e-3, "batch_tokens": 600, "noise": 0.2},
+    "imitation": {"episodes": 10, "epochs": 3, "lr": 5e-3, "batch_tokens": 600, "demonstrator": {"noise": 0.2}},
     "train": {"iterations": 5, "groups": 2, "group_size": 3, "optimizer_steps": 2, "lr": 1e-3},
     "checkpoints": {"every": 2, "keep": 3},
     "evaluation": {"episodes": 4, "every": 2, "episodes_during_training": 2, "env": {"random_start": True}},
@@ -425,7 +425,7 @@ def test_a_folder_that_cannot_be_written(tmp_path):
 
 def test_nothing_to_imitate(tmp_path):
     with pytest.raises(NoDemonstrations, match="none succeeded"):
-        train(make_run(tmp_path / "run", "agent.max_turns=1", "imitation.noise=0.0"))
+        train(make_run(tmp_path / "run", "agent.max_turns=1", "imitation.demonstrator.noise=0.0"))
 
 
 def test_any_sampler_can_demonstrate(tmp_path):
@@ -435,7 +435,7 @@ def test_any_sampler_can_demonstrate(tmp_path):
     train(Run.parse(table, [f'output="{tmp_path / "run"}"']), on_event=events.append)
     assert next(event for event in events if "demonstrations" in event)["demonstrations"] == 10
     with pytest.raises(ConfigError, match="noise has no effect: the demonstrations come from a file or a model"):
-        train(Run.parse(table, [f'output="{tmp_path / "other"}"', "imitation.noise=0.1"]))
+        train(Run.parse(table, [f'output="{tmp_path / "other"}"', "imitation.demonstrator.noise=0.1"]))
 
 
 def test_an_engine_without_token_ids_is_refused(tmp_path):
@@ -552,7 +552,7 @@ def test_bfloat16_on_a_cpu_without_it_is_remarked(tmp_path, monkeypatch, fast, d
         (["train.staleness=1"], 1),
         (["train.staleness=1", 'credit.options.unit="turn"'], 0),
         (["train.staleness=1", "credit.method=bnpo", "credit.options={}"], 0),  # has no such option
-        (["train.spare_groups=1"], 0),  # hardly any turn is older
+        (["train.staleness.spare_groups=1"], 0),  # hardly any turn is older
     ],
 )
 def test_older_samples_with_unbalanced_turns_are_remarked(tmp_path, words, count):

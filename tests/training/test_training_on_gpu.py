@@ -75,7 +75,7 @@ def make_run(folder, device, steps):
         "env": {"id": f"toys.corridor:{toys.corridor.ID}", "kwargs": {"lengths": [3, 4]}},
         "agent": {"max_turns": 6, "max_tokens": 8},
         "policy": {"new": {"vocab": 280, "hidden": 32, "layers": 2, "heads": 2}, "context": 400, "device": device},
-        "imitation": {"episodes": 10, "epochs": 3, "lr": 5e-3, "batch_tokens": 600, "noise": 0.2},
+        "imitation": {"episodes": 10, "epochs": 3, "lr": 5e-3, "batch_tokens": 600, "demonstrator": {"noise": 0.2}},
         "train": {"iterations": steps, "groups": 4, "group_size": 4, "optimizer_steps": 2, "lr": 1e-3},
         "checkpoints": {"every": 1},
         "evaluation": {"episodes": 4},

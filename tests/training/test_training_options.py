@@ -94,7 +94,10 @@ def test_a_model_whose_rows_see_each_other_is_not_packed():
             del position_ids, use_cache
             return type("Out", (), {"logits": self.table(input_ids).cumsum(1)})()
 
-    with torch.no_grad(), pytest.raises(ConfigError, match=r"train\.packing is not available: Leaking lets packed"):
+    with (
+        torch.no_grad(),
+        pytest.raises(ConfigError, match=r"train\.micro_batch\.packing is not available: Leaking lets packed"),
+    ):
         require_packable(Leaking())
 
 
@@ -174,13 +177,13 @@ def test_recomputed_activations_have_the_same_gradient():
     calls = []
     for layer in layers:
         layer.mlp.register_forward_pre_hook(lambda *_: calls.append(torch.is_grad_enabled()))
-    got, _ = gradient_of(model, checkpointing=True)
+    got, _ = gradient_of(model, recompute_activations=True)
     assert torch.equal(got, plain)  # also: no dropout
     assert not any(layer.training or "gradient_checkpointing" in vars(layer) for layer in layers)
     model.zero_grad()
     calls.clear()
     batch = made()
-    chosen, _ = TokenScorer(model, checkpointing=True)(batch)
+    chosen, _ = TokenScorer(model, recompute_activations=True)(batch)
     before = len(calls)
     chosen.sum().backward()
     assert len(calls) - before == len(layers)  # each layer was computed again
@@ -291,15 +294,21 @@ def test_all_options_together_have_the_plain_gradient(lora, name, small_chunks):
     with pytest.MonkeyPatch.context() as plain_path:
         plain_path.setattr("turnwise.training.learner.logprobs.token_logprobs", token_logprobs)
         plain, _ = gradient_of(fresh(), objective)
-    got, _ = gradient_of(fresh(), objective, packing=True, checkpointing=True)
+    got, _ = gradient_of(fresh(), objective, packing=True, recompute_activations=True)
     assert_close(got, plain, 1e-5)
 
 
 def test_the_learner_passes_its_options_on():
     batch = made()
     stats = [
-        Learner(tiny_llama(dtype=torch.float32), None, **options).update(batch, Objective(), UpdatePlan(updates=2))
-        for options in ({}, {"packing": True, "checkpointing": True, "optimizer": "adamw_fused"}, {"bfloat16": True})
+        Learner(tiny_llama(dtype=torch.float32), None, **options).update(
+            batch, Objective(), UpdatePlan(optimizer_steps=2)
+        )
+        for options in (
+            {},
+            {"packing": True, "recompute_activations": True, "optimizer": "adamw_fused"},
+            {"bfloat16": True},
+        )
     ]
     assert stats[1]["grad_norm"] == pytest.approx(stats[0]["grad_norm"], rel=1e-4)
     assert stats[2]["grad_norm"] == pytest.approx(stats[0]["grad_norm"], rel=0.05)

@@ -41,7 +41,13 @@ def test_two_iterations_sample_from_the_learners_weights(tmp_path: Path) -> None
 
 @pytest.mark.vllm
 def test_answers_go_on_under_new_weights_and_every_token_knows_its_own(tmp_path: Path) -> None:
-    words = ["train.spare_groups=3", "train.iterations=6", "train.lr=0.02", "checkpoints.every=1", "checkpoints.keep=9"]
+    words = [
+        "train.staleness.spare_groups=3",
+        "train.iterations=6",
+        "train.lr=0.02",
+        "checkpoints.every=1",
+        "checkpoints.keep=9",
+    ]
     more = ["imitation.epochs=0", "agent.max_tokens=48", "train.concurrency=3", f'output="{tmp_path / "run"}"']
     assert train(Run.parse(TABLE, [*words, *more])).finished
     within = 0

@@ -98,6 +98,6 @@ def test_a_bonus_for_entropy_trains_a_model_that_masks_a_part_of_its_vocabulary(
     model = tiny_llama()
     model.__class__ = Padded
     learner = Learner(model, None, lr=1e-3)
-    stats = learner.update(batch, Objective(entropy=0.1), UpdatePlan(updates=2))
+    stats = learner.update(batch, Objective(entropy=0.1), UpdatePlan(optimizer_steps=2))
     assert (stats["updates"], stats["skipped"]) == (2, 0)
     assert 0 < stats["entropy"] < math.log(21)

@@ -192,7 +192,7 @@ def _client(headers: Mapping[str, str]) -> Any:
     import httpx2
 
     class Bounded(httpx2.AsyncByteStream):
-        """A body that is decoded here, at most so many bytes."""
+        """A body that is decoded here, up to a limit of bytes."""
 
         def __init__(self, stream: Any, decoder: BodyDecoder) -> None:
             self._stream, self._decoder = stream, decoder

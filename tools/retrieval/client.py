@@ -142,7 +142,7 @@ class RemoteRetriever:
         raise RetrieverDown(message, url=self.url, reason=reason)
 
     def _send(self, body: bytes, timeout: float, most: int) -> Any:
-        """Send a request once and return the decoded response, which has at most so many bytes."""
+        """Send a request once and return the decoded response, which has at most `most` bytes."""
         request = Request(self.url, data=body, headers={"Content-Type": "application/json"}, method="POST")
         try:
             with self._opener.open(request, timeout=timeout if timeout < _MAX_TIMEOUT else None) as response:

@@ -83,7 +83,7 @@ class _FrameReader:
 
     def __init__(self, text: str, limits: FrameLimits) -> None:
         self.text, self.limits = text, limits
-        self.place = self.items = 0
+        self.position = self.items = 0
         self.escapes = "\\u" in text  # nothing else makes an unpaired surrogate
 
     def read(self) -> object:
@@ -103,7 +103,7 @@ class _FrameReader:
             inner = stack[-1]
             mark = self._peek()
             if mark == ("}" if isinstance(inner, dict) else "]"):
-                self.place += 1
+                self.position += 1
                 stack.pop()
                 first = False
                 continue
@@ -140,18 +140,18 @@ class _FrameReader:
         if mark == '"':
             return self._string()
         if mark in ("{", "["):
-            self.place += 1
+            self.position += 1
             return {} if mark == "{" else []
         if mark in ("t", "f", "n"):
             for word, value in _LITERALS.items():
-                if self.text.startswith(word, self.place):
-                    self.place += len(word)
+                if self.text.startswith(word, self.position):
+                    self.position += len(word)
                     return value
         return self._number()
 
     def _string(self) -> str:
         try:
-            text, self.place = scanstring(self.text, self.place + 1)
+            text, self.position = scanstring(self.text, self.position + 1)
         except JSONDecodeError:
             self._refuse("has strings that end, with valid escapes")
         if len(text) > self.limits.text:
@@ -159,12 +159,12 @@ class _FrameReader:
         return _without_surrogates(text) if self.escapes else text
 
     def _number(self) -> int | float:
-        match = _NUMBER.match(self.text, self.place)
+        match = _NUMBER.match(self.text, self.position)
         if match is None:
             self._refuse("has values")
         if match.end() - match.start() > self.limits.digits:
             self._refuse(f"has numbers of at most {self.limits.digits:,} characters")
-        self.place = match.end()
+        self.position = match.end()
         if match[1] is None and match[2] is None:
             return int(match[0])
         number = float(match[0])
@@ -174,22 +174,22 @@ class _FrameReader:
 
     def _peek(self) -> str:
         """Return the next character that is not white space; "" at the end."""
-        mark = self.text[self.place : self.place + 1]
+        mark = self.text[self.position : self.position + 1]
         if mark and mark in " \t\n\r":
-            match = _SPACE.match(self.text, self.place)
+            match = _SPACE.match(self.text, self.position)
             assert match is not None
-            self.place = match.end()
-            mark = self.text[self.place : self.place + 1]
+            self.position = match.end()
+            mark = self.text[self.position : self.position + 1]
         return mark
 
     def _expect(self, mark: str) -> None:
         if self._peek() != mark:
             self._refuse(f"has {mark!r} there")
-        self.place += 1
+        self.position += 1
 
     def _refuse(self, rule: str) -> NoReturn:
-        excerpt = self.text[self.place : self.place + 20]
-        raise UntrustedData(f"an answer {rule}; refused at character {self.place:,}: {excerpt!r}")
+        excerpt = self.text[self.position : self.position + 20]
+        raise UntrustedData(f"an answer {rule}; refused at character {self.position:,}: {excerpt!r}")
 
 
 def _without_surrogates(text: str) -> str:

@@ -55,7 +55,7 @@ class HeaderReader:
 
     def __init__(self, data: memoryview) -> None:
         self.data = data
-        self.place = 0
+        self.position = 0
 
     def next(self) -> Header | None:
         """Return the header of the next file, with the values of those that extend it; None at the end.
@@ -65,13 +65,13 @@ class HeaderReader:
         """
         more: dict[str, str] = {}
         for count in range(_MOST_EXTENSIONS + 1):
-            block = bytes(self.data[self.place : self.place + BLOCK])
+            block = bytes(self.data[self.position : self.position + BLOCK])
             if len(block) < BLOCK:
-                refuse(f"it is truncated at byte {self.place:,}, without an end mark")
+                refuse(f"it is truncated at byte {self.position:,}, without an end mark")
             if not block.strip(b"\0"):
-                return refuse(f"a header is missing at byte {self.place:,}") if count else None
-            _check_sum(block, self.place)
-            self.place += BLOCK
+                return refuse(f"a header is missing at byte {self.position:,}") if count else None
+            _check_sum(block, self.position)
+            self.position += BLOCK
             kind, size = block[156:157], _number(block[124:136], "size")
             if kind not in _EXTENSIONS:
                 return _header(block, kind, size, more)
@@ -80,12 +80,12 @@ class HeaderReader:
 
     def content(self, size: int) -> bytes:
         """Return the next `size` bytes, which the caller has compared with its limits."""
-        end = self.place + size
+        end = self.position + size
         if end > len(self.data):
-            have = len(self.data) - self.place
+            have = len(self.data) - self.position
             refuse(f"it is truncated: a file has {have:,} of {size:,} bytes")
-        content = bytes(self.data[self.place : end])
-        self.place = end + -size % BLOCK
+        content = bytes(self.data[self.position : end])
+        self.position = end + -size % BLOCK
         return content
 
     def _extension(self, kind: bytes, size: int) -> dict[str, str]:

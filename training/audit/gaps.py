@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +45,7 @@ class GapStatistics:
         self.total += float(gaps.sum())
         self.largest = max(self.largest, float(gaps.max(initial=0.0)))
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the statistics as JSON can hold them."""
         return {"tokens": self.tokens, "mean": _finite(self.mean), "max": _finite(self.largest)}
 
@@ -138,7 +137,7 @@ class GapMeter:
                     f"{gaps.tokens:,} tokens, more than {self.bound:g}; in this turn, the first above, by {mean:.3g}",
                 )
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the statistics as JSON can hold them."""
         worst = self.worst[1]
         return {

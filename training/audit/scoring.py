@@ -110,4 +110,6 @@ class VersionScorer:
     def _score(self, batch: Batch) -> Scores:
         assert self._scorer is not None
         section = self.run
-        return self._scorer.score(batch, temperature=section.agent.temperature, micro_tokens=section.train.micro_tokens)
+        return self._scorer.score(
+            batch, temperature=section.agent.temperature, micro_tokens=section.train.micro_batch.tokens
+        )

@@ -65,5 +65,5 @@ def require_packable(model: Any) -> None:
     bound = 0.1 if apart.dtype in (torch.bfloat16, torch.float16) else 1e-3
     if not torch.allclose(apart, joined, atol=bound, rtol=bound):
         raise ConfigError(
-            f"train.packing is not available: {type(model).__name__} lets packed sequences see each other"
+            f"train.micro_batch.packing is not available: {type(model).__name__} lets packed sequences see each other"
         )

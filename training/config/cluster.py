@@ -20,13 +20,13 @@ def cluster_settings(section: ClusterSection, options: Mapping[str, object], dev
         device: device of the learner, as torch names it.
         gpus: number of GPUs that this process sees.
     """
-    each = section.gpus or (float(gpus_of_engine(options)) if device.startswith("cuda") else 0.0)
+    each = section.engines.gpus or (float(gpus_of_engine(options)) if device.startswith("cuda") else 0.0)
     return ClusterSettings(
         address=section.address,
-        engines=section.engines,
+        engines=section.engines.count,
         cpus=section.cpus,
         gpus=each,
-        timeout=section.timeout,
+        timeout=section.engines.timeout,
         visible=engine_devices(os.environ.get("CUDA_VISIBLE_DEVICES"), device, gpus) if each >= 1 else None,
     )
 

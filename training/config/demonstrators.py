@@ -14,7 +14,7 @@ def plays(section: ImitationSection, env_id: str) -> bool:
         section: the `[imitation]` section of a run.
         env_id: id of its environment, which may have demonstrators of its own.
     """
-    name = section.demonstrator
+    name = section.demonstrator.name
     players = {"expert", *demonstrators(env_id), *SAMPLERS.names()}
     return section.episodes > 0 and (name in players or (":" in name and parse_sampler(name)[0] in players))
 
@@ -23,7 +23,7 @@ def player_of(name: str, env_id: str, parser: str) -> Expert | DemonstratorSampl
     """Return the expert or a demonstrator of an environment by its name; None for another name.
 
     Args:
-        name: value of imitation.demonstrator.
+        name: name of imitation.demonstrator.
         env_id: id of the environment.
         parser: name of the parser whose form it answers in.
     """

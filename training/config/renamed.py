@@ -8,9 +8,12 @@ from turnwise.training.errors import ConfigError
 
 RENAMED: dict[str, str] = {
     "trajectories": "trajectory_format",
+    "project": "loggers.project",
     "env.eval": "evaluation.env",
-    "env.in_order": "env.deterministic",
-    "env.memory": "env.memory_gib",
+    "env.in_order": "env.workers.deterministic",
+    "env.deterministic": "env.workers.deterministic",
+    "env.memory": "env.workers.memory_gib",
+    "env.memory_gib": "env.workers.memory_gib",
     "policy.path": "policy.model",
     "policy.checkpointing": "policy.recompute_activations",
     "policy.vocab": "policy.new.vocab",
@@ -18,6 +21,10 @@ RENAMED: dict[str, str] = {
     "policy.layers": "policy.new.layers",
     "policy.heads": "policy.new.heads",
     "sampler.memory": "sampler.kv_cache_gib",
+    "cluster.gpus": "cluster.engines.gpus",
+    "cluster.timeout": "cluster.engines.timeout",
+    "imitation.noise": "imitation.demonstrator.noise",
+    "imitation.typos": "imitation.demonstrator.typos",
     "imitation.observations": "imitation.observation_weight",
     "imitation.batch": "imitation.batch_tokens",
     "imitation.target": "imitation.target_loss",
@@ -35,10 +42,15 @@ RENAMED: dict[str, str] = {
     "train.group": "train.group_size",
     "train.pool": "train.distinct_tasks",
     "train.repairs": "train.replacements",
-    "train.spare": "train.spare_groups",
-    "train.in_order": "train.deterministic",
+    "train.spare": "train.staleness.spare_groups",
+    "train.spare_groups": "train.staleness.spare_groups",
+    "train.in_order": "train.staleness.deterministic",
+    "train.deterministic": "train.staleness.deterministic",
     "train.updates": "train.optimizer_steps",
     "train.warmup": "train.schedule.warmup",
+    "train.grad_clip": "train.optimizer.grad_clip",
+    "train.micro_tokens": "train.micro_batch.tokens",
+    "train.packing": "train.micro_batch.packing",
     "train.weight_decay": "train.optimizer.weight_decay",
     "train.checkpoint_every": "checkpoints.every",
     "train.keep": "checkpoints.keep",
@@ -48,11 +60,17 @@ RENAMED: dict[str, str] = {
 """Old key -> today's key."""
 
 SHORT: dict[str, str] = {
+    "loggers": "names",
+    "env.workers": "count",
+    "cluster.engines": "count",
+    "imitation.demonstrator": "name",
     "objective.aggregation": "name",
     "objective.kl": "coefficient",
     "objective.entropy": "coefficient",
+    "train.staleness": "updates",
     "train.schedule": "name",
     "train.optimizer": "name",
+    "train.micro_batch": "tokens",
 }
 """Tables that a plain value abbreviates, and the key that it stands for."""
 
@@ -90,6 +108,16 @@ def new_name(keys: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         if old in RENAMED:
             return [*RENAMED[old].split("."), *keys[length:]], {old: RENAMED[old]}
     return list(keys), {}
+
+
+def short_name(key: str) -> str:
+    """Return a key as a file would write it: the table alone for the key that a plain value stands for.
+
+    >>> short_name("env.workers.count"), short_name("env.workers.deterministic")
+    ('env.workers', 'env.workers.deterministic')
+    """
+    table, _, last = key.rpartition(".")
+    return table if SHORT.get(table) == last else key
 
 
 def put(table: Table, keys: Sequence[str], value: object, problem: str, *, replace: bool = True) -> None:

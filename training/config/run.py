@@ -9,13 +9,14 @@ import tomllib
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeGuard
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from turnwise.registry import suggest
 from turnwise.tools.bounded_input import InputError, read_toml
-from turnwise.training.config.renamed import new_name, put, with_new_names
+from turnwise.training.config.renamed import new_name, put, short_name, with_new_names
+from turnwise.training.config.section_tables import AbbreviatedSection, LoggersSection, Section
 from turnwise.training.config.sections import (
     AgentSection,
     CheckpointsSection,
@@ -28,7 +29,6 @@ from turnwise.training.config.sections import (
     ObjectiveSection,
     PolicySection,
     SamplerSection,
-    Section,
     TrainSection,
 )
 from turnwise.training.config.toml import Table, literal, render
@@ -58,12 +58,9 @@ class Run(Section):
     trajectory_format: Literal["", ".jsonl", ".jsonl.gz", ".jsonl.zst"] = Field(
         default=".jsonl.gz", description="Format in which trajectories are stored; empty: they are not."
     )
-    loggers: list[Literal["tensorboard", "trackio", "wandb"]] = Field(
-        default=[], description="Where metrics are sent, beside metrics.jsonl: tensorboard, trackio, wandb."
-    )
-    project: str = Field(
-        default="",
-        description="Project of trackio and wandb; empty: WANDB_PROJECT for wandb, else turnwise.",
+    loggers: LoggersSection = Field(
+        default_factory=LoggersSection,
+        description="Where metrics are sent, beside metrics.jsonl: a list of names, or a table.",
     )
     env: EnvSection = Field(default_factory=EnvSection, description="The environment.")
     agent: AgentSection = Field(default_factory=AgentSection, description="The agent.")
@@ -200,7 +197,7 @@ def _explain(model: type[BaseModel], problem: Any) -> str:
         if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
             break
         section = inner
-    name = ".".join(path)
+    name = short_name(".".join(path))
     if problem["type"] == "extra_forbidden":
         if name in _RENAMED:
             return f"the key {name!r} is now {_RENAMED[name]}"
@@ -263,10 +260,9 @@ def reference() -> str:
     tables = [("", Run)] + [
         (name, field.annotation)
         for name, field in Run.model_fields.items()
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Section)
+        if _is_section(field.annotation) and not issubclass(field.annotation, AbbreviatedSection)
     ]
     for name, section in tables:
-        assert section is not None
         title = f"`[{name}]`" if name else "Top level"
         lines += [
             "",
@@ -281,12 +277,16 @@ def reference() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _is_section(annotation: object) -> TypeGuard[type[Section]]:
+    return isinstance(annotation, type) and issubclass(annotation, Section)
+
+
 def _rows(section: type[BaseModel], *, nested: bool, prefix: str = "") -> Iterator[str]:
-    """Yield the rows of a section's table; `nested`: with those of the tables in it."""
+    """Yield the rows of a section's table; `nested`: with those of all tables in it, not of the abbreviated only."""
     for key, field in section.model_fields.items():
         inner = field.annotation
-        if not (isinstance(inner, type) and issubclass(inner, Section)):
+        if not _is_section(inner):
             yield f"| `{prefix}{key}` | `{literal(field.default)}` | {field.description} |"
-        elif nested:
+        elif nested or issubclass(inner, AbbreviatedSection):
             yield f"| `{prefix}{key}` | | {field.description} |"
             yield from _rows(inner, nested=True, prefix=f"{key}.")

@@ -1,9 +1,23 @@
 """The sections of a run's configuration: every key with its default, its bounds, and one line of documentation."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field
 
+from turnwise.training.config.section_tables import (
+    AggregationSection,
+    DemonstratorSection,
+    EnginesSection,
+    EntropySection,
+    KLSection,
+    MicroBatchSection,
+    NewModelSection,
+    OptimizerSection,
+    ScheduleSection,
+    Section,
+    StalenessSection,
+    WorkersSection,
+)
 from turnwise.training.config.toml import Table
 from turnwise.training.errors import ConfigError
 
@@ -33,34 +47,6 @@ def chosen(choice: Choice, key: str) -> tuple[str, Table]:
     return name, options
 
 
-class Section(BaseModel):
-    """A table of the file. Unknown keys are errors, and values do not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    @field_validator("*")
-    @classmethod
-    def _no_nul(cls, value: object) -> object:
-        """Refuse NUL, which no path and no line of text can hold."""
-        if isinstance(value, str) and "\0" in value:
-            raise ValueError("the text must not contain NUL")
-        return value
-
-
-class AbbreviatedSection(Section):
-    """A table that a plain value abbreviates: the value of one of its keys."""
-
-    abbreviated: ClassVar[str]
-    """The key."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_value(cls, value: object) -> object:
-        """Read a name or a number as the table with that key."""
-        plain = isinstance(value, str | int | float) and not isinstance(value, bool)
-        return {cls.abbreviated: value} if plain else value
-
-
 class EnvSection(Section):
     """The environment that the policy is trained in."""
 
@@ -71,19 +57,10 @@ class EnvSection(Section):
         ge=0,
         description="Time limit of one environment step, in seconds; 0: none (steps then run in a fixed order).",
     )
-    workers: int = Field(
-        default=0,
-        ge=0,
-        description="Processes in which environments of rollouts live, on the cluster if there is one; 0: in this one.",
-    )
-    deterministic: bool = Field(
-        default=False,
-        description="With workers: take their answers in the order of the calls; repeatable, but slower.",
-    )
-    memory_gib: float = Field(
-        default=0.0,
-        ge=0,
-        description="GiB that a worker may use; one that has grown beyond it is replaced. 0: no limit.",
+    workers: WorkersSection = Field(
+        default_factory=WorkersSection,
+        description="Processes in which environments of rollouts live, on the cluster if there is one: their number, "
+        "or a table.",
     )
 
 
@@ -118,15 +95,6 @@ class AgentSection(Section):
         '{enable_thinking = false, keep_history = true}. date = "2026-01-31" is what a template takes for today; a run '
         "records the day on which it was begun.",
     )
-
-
-class NewModelSection(Section):
-    """Sizes of a new model."""
-
-    vocab: int = Field(default=512, ge=260, description="Vocabulary size of the new tokenizer.")
-    hidden: int = Field(default=128, ge=8, description="Hidden size of the new model.")
-    layers: int = Field(default=4, ge=1, description="Number of layers of the new model.")
-    heads: int = Field(default=4, ge=1, description="Number of attention heads of the new model.")
 
 
 class PolicySection(Section):
@@ -181,23 +149,14 @@ class ClusterSection(Section):
         description='"local" starts a cluster on this machine and stops it; "auto" or "host:port" joins a running one. '
         "Empty: none.",
     )
-    engines: int = Field(default=1, ge=1, description="Number of engines, each in a process of its own.")
+    engines: EnginesSection = Field(
+        default_factory=EnginesSection, description="The engines: their number, or a table."
+    )
     learners: int = Field(
         default=1, ge=1, description="Ranks of the learner: the first is this process, the others are on the cluster."
     )
     cpus: float = Field(
         default=1.0, ge=0, description="CPUs reserved for each engine, environment worker and further rank."
-    )
-    gpus: float = Field(
-        default=0.0,
-        ge=0,
-        description="GPUs reserved for each engine; 0: tensor_parallel_size of sampler.options if the policy is on a "
-        "GPU, else none. Below 1, engines share GPUs, with the policy as well.",
-    )
-    timeout: float = Field(
-        default=600.0,
-        gt=0,
-        description="Seconds in which an engine must answer a request or load weights; it is started again after that.",
     )
 
 
@@ -205,27 +164,13 @@ class ImitationSection(Section):
     """Warm start: supervised training on demonstrations before reinforcement learning."""
 
     episodes: int = Field(default=0, ge=0, description="Number of demonstrations; 0: no warm start.")
-    demonstrator: str = Field(
-        default="expert",
-        description='Who demonstrates: "expert", a demonstrator of the environment, a sampler such as '
-        '"openai:MODEL@URL", or a file of trajectories or conversations.',
+    demonstrator: DemonstratorSection = Field(
+        default_factory=DemonstratorSection, description="Who demonstrates: a name, or a table."
     )
     env: Table = Field(
         default={},
         description="Arguments of the environment that differ in demonstrations, so that others than their tasks are "
         "practised, such as {catalogue_seed = 1000}.",
-    )
-    noise: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="Probability that a demonstrator's action is replaced by a random one; half are inadmissible.",
-    )
-    typos: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="Probability of one wrong word in an action that the environment cannot list (an edit, a query).",
     )
     won_only: bool = Field(default=True, description="Imitate successful demonstrations only.")
     observation_weight: float = Field(
@@ -255,56 +200,12 @@ class CreditSection(Section):
     )
 
 
-class AggregationSection(AbbreviatedSection):
-    """How token losses become one number."""
-
-    abbreviated = "name"
-
-    name: str = Field(
-        default="", description="The aggregation; see `turnwise list objectives`. Empty: the objective's own."
-    )
-    norm: float = Field(
-        default=1024.0, gt=0, description="Divisor of aggregations whose name contains `norm`, in tokens."
-    )
-
-
-class KLSection(AbbreviatedSection):
-    """The KL divergence from the reference policy, which is the policy before training."""
-
-    abbreviated = "coefficient"
-
-    coefficient: float = Field(default=0.0, ge=0, description="Coefficient of the KL term; 0: none.")
-    estimator: str = Field(default="k3", description="KL estimator: k1, k2, k3, k3+ or k3-unbounded.")
-    where: Literal["loss", "reward"] = Field(
-        default="loss", description="Add the KL term to the loss, or subtract it from the reward of each turn."
-    )
-    corrected: bool = Field(
-        default=False, description="Weight the KL term in the loss by the importance ratio of the old policy."
-    )
-    target: float = Field(
-        default=0.0, ge=0, description="Adapt the coefficient towards this divergence (nats per token); 0: keep it."
-    )
-    horizon: float = Field(default=10000.0, gt=0, description="Episodes over which the coefficient adapts.")
-
-
-class EntropySection(AbbreviatedSection):
-    """The entropy bonus."""
-
-    abbreviated = "coefficient"
-
-    coefficient: float = Field(default=0.0, description="Coefficient of the entropy bonus.")
-    target: float = Field(
-        default=0.0, ge=0, description="Mean entropy (nats) above which there is no bonus; 0: always a bonus."
-    )
-    step: float = Field(default=0.0, ge=0, description="Change of the coefficient per iteration towards the target.")
-
-
 class ObjectiveSection(Section):
     """The loss: an objective by name, how its tokens are aggregated, and additional terms."""
 
     name: str = Field(
         default="ppo_clip",
-        description="The objective; see `turnwise list objectives`. With train.staleness or train.spare_groups, "
+        description="The objective; see `turnwise list objectives`. With train.staleness, "
         '`decoupled` with old_logprobs = "recomputed" is the default.',
     )
     options: Table = Field(default={}, description="Options of the objective, such as clip_low, clip_high.")
@@ -334,26 +235,6 @@ class ObjectiveSection(Section):
     )
 
 
-class ScheduleSection(AbbreviatedSection):
-    """How the learning rate changes."""
-
-    abbreviated = "name"
-
-    name: Literal["constant", "cosine"] = Field(default="constant", description="Learning rate after the warm-up.")
-    warmup: int = Field(default=0, ge=0, description="Optimizer steps of linear warm-up.")
-
-
-class OptimizerSection(AbbreviatedSection):
-    """The optimizer."""
-
-    abbreviated = "name"
-
-    name: Literal["adamw", "adamw_fused", "adamw_8bit"] = Field(
-        default="adamw", description="AdamW, with fused kernels or with 8-bit moments (CUDA)."
-    )
-    weight_decay: float = Field(default=0.0, ge=0, description="Weight decay of AdamW.")
-
-
 class TrainSection(Section):
     """The reinforcement-learning loop."""
 
@@ -365,20 +246,9 @@ class TrainSection(Section):
     group_size: int = Field(default=8, ge=1, description="Episodes per group.")
     concurrency: int = Field(default=64, ge=1, description="Maximum number of episodes in play at once.")
     replacements: int = Field(default=1, ge=0, description="How many failed episodes of a group are played again.")
-    staleness: int = Field(
-        default=0,
-        ge=0,
-        description="Maximum age of turns, in updates. Above 0, rollouts go on during updates; at 0, they alternate.",
-    )
-    spare_groups: int = Field(
-        default=0,
-        ge=0,
-        description="Groups in play beyond those that the iterations need; unfinished ones continue in the next one.",
-    )
-    deterministic: bool = Field(
-        default=False,
-        description="With staleness: take groups in order, and let new weights wait for all groups in play; "
-        "repeatable, but slower.",
+    staleness: StalenessSection = Field(
+        default_factory=StalenessSection,
+        description="Rollouts beside updates: the maximum age of turns, in updates, or a table.",
     )
     optimizer_steps: int = Field(
         default=2, ge=1, description="Optimizer steps per iteration, however long the episodes were."
@@ -387,24 +257,23 @@ class TrainSection(Section):
     schedule: ScheduleSection = Field(
         default_factory=ScheduleSection, description="How the learning rate changes: a name, or a table."
     )
-    grad_clip: float = Field(default=1.0, gt=0, description="Maximum norm of the gradient.")
     optimizer: OptimizerSection = Field(
         default_factory=OptimizerSection, description="The optimizer: a name, or a table."
     )
-    micro_tokens: int = Field(default=4096, ge=1, description="Tokens per micro-batch, padding included.")
-    packing: bool = Field(
-        default=False, description="Compute the sequences of a micro-batch as one row, without padding."
+    micro_batch: MicroBatchSection = Field(
+        default_factory=MicroBatchSection,
+        description="What is computed at a time in updates: its tokens, or a table.",
     )
 
     @property
     def asynchronous(self) -> bool:
         """Whether episodes may be played with several versions of the weights."""
-        return bool(self.staleness or self.spare_groups)
+        return bool(self.staleness.updates or self.staleness.spare_groups)
 
     @property
     def oldest(self) -> int:
         """Largest number of updates between sampling a turn and training on it; older turns carry no loss."""
-        return self.staleness + bool(self.spare_groups)
+        return self.staleness.updates + bool(self.staleness.spare_groups)
 
 
 class CheckpointsSection(Section):

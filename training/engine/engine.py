@@ -10,16 +10,34 @@ from dataclasses import replace
 from pathlib import Path
 
 from turnwise.agents.cluster.sampler import ClusterSampler
-from turnwise.agents.samplers.base import Sampler, SamplerSettings
+from turnwise.agents.samplers.base import Sampler, SamplerSettings, check_settings
 from turnwise.agents.samplers.wrappers import make_sampler
 from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.scores import Scores
 from turnwise.training.config.cluster import cluster_settings, gpus_of_engine
-from turnwise.training.config.sections import ClusterSection
+from turnwise.training.config.sections import ClusterSection, SamplerSection
 from turnwise.training.engine.engine_probe import EngineProbe, shares_module
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.policy import require_vocabulary, save_policy, vocabulary_fingerprint
+
+
+def check_sampler(section: SamplerSection, cluster: ClusterSection, device: str) -> None:
+    """Refuse settings of an engine that it cannot be made from.
+
+    Args:
+        section: the `[sampler]` section.
+        cluster: the `[cluster]` section; with an address, the engine is made there.
+        device: device of the learner, as torch names it.
+
+    Raises:
+        ConfigError: an option is not a number of GPUs.
+        SamplerError: the engine has no such option, or a value is invalid.
+    """
+    if cluster.address:
+        gpus_of_engine(section.options)
+    settings = SamplerSettings(url=section.url, device=device, options=section.options)
+    check_settings(section.engine, settings, here=not cluster.address)
 
 
 class RunEngine:

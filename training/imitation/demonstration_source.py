@@ -74,13 +74,13 @@ class DemonstrationSource:
                 else "none succeeded (imitation.won_only = false uses all)"
             )
             raise NoDemonstrations(
-                f"none of the {len(trajectories)} demonstrations by {section.demonstrator} can be used: {reason}"
+                f"none of the {len(trajectories)} demonstrations by {section.demonstrator.name} can be used: {reason}"
             )
         return Demonstrations(tuple(usable), mistakes, _left_out(trajectories, len(usable), section.episodes))
 
     def _read(self) -> tuple[list[Trajectory], set[tuple[str, int]]]:
         """Return the stored demonstrations, and their mistakes."""
-        file = Path(self.section.demonstrator).expanduser()
+        file = Path(self.section.demonstrator.name).expanduser()
         stored = read_demonstrations(file, self.agents(None).parse, self.section.episodes)
         trajectories = _unique([item.trajectory for item in stored])
         pairs = zip(trajectories, stored, strict=True)
@@ -109,12 +109,12 @@ class DemonstrationSource:
 
     def _player(self) -> tuple[Sampler, Agent]:
         """Return who demonstrates, and the agent that it plays as."""
-        section, agent = self.section, self.agents(None)
-        player = player_of(section.demonstrator, self.env_id, agent.parser)
+        chosen, agent = self.section.demonstrator, self.agents(None)
+        player = player_of(chosen.name, self.env_id, agent.parser)
         if player is not None:
-            noisy = NoisyDemonstrator(player, noise=section.noise, typos=section.typos, parser_name=agent.parser)
+            noisy = NoisyDemonstrator(player, noise=chosen.noise, typos=chosen.typos, parser_name=agent.parser)
             return noisy, agent
-        engine, model, url = parse_sampler(section.demonstrator)
+        engine, model, url = parse_sampler(chosen.name)
         settings = SamplerSettings(
             model=model, url=url, device=self.device, parser=agent.parser, concurrency=self.concurrency
         )

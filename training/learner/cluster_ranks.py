@@ -8,7 +8,6 @@ import os
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 
@@ -59,7 +58,7 @@ def cluster_ranks(run: Run) -> Iterator[Leader]:
         cluster.close()
 
 
-def serve(table: Mapping[str, Any]) -> None:
+def serve(table: Mapping[str, object]) -> None:
     """Be one of the other ranks, until rank 0 has ended.
 
     Args:

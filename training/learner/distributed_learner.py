@@ -80,7 +80,7 @@ class DistributedLearner(Learner):
             return super().update(batch, objective, plan)
 
     def on_all_ranks(
-        self, function: Callable[..., T], *args: Any, here: Mapping[str, Any] | None = None, **kwargs: Any
+        self, function: Callable[..., T], *args: Any, here: Mapping[str, object] | None = None, **kwargs: Any
     ) -> T:
         """Return `function(self, *args, **kwargs, **here)`; the other ranks call it without `here`."""
         with self._leader.command(function, *args, **kwargs):

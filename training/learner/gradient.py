@@ -31,7 +31,7 @@ class UpdatePlan:
     """How one batch becomes optimizer steps.
 
     Attributes:
-        updates: number of optimizer steps; the trajectories are split among them.
+        optimizer_steps: number of optimizer steps; the trajectories are split among them.
         micro_tokens: tokens per micro-batch, with padding if there is any; it does not change the gradient.
         grad_clip: maximum norm of the gradient.
         temperature: of the distribution that the batch was sampled from.
@@ -41,7 +41,7 @@ class UpdatePlan:
         version: of the weights that are updated; the gap is that of the tokens which they sampled. None: of all tokens.
     """
 
-    updates: int = 1
+    optimizer_steps: int = 1
     micro_tokens: int = 16384
     grad_clip: float = 1.0
     temperature: float = 1.0
@@ -52,8 +52,10 @@ class UpdatePlan:
 
     def __post_init__(self) -> None:
         """Check that there is one learning rate per step."""
-        if self.rates is not None and len(self.rates) != self.updates:
-            raise ValueError(f"expected {self.updates} learning rates, one per optimizer step, got {len(self.rates)}")
+        if self.rates is not None and len(self.rates) != self.optimizer_steps:
+            raise ValueError(
+                f"expected {self.optimizer_steps} learning rates, one per optimizer step, got {len(self.rates)}"
+            )
 
 
 Backward = Callable[["MiniBatch"], None]

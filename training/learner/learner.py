@@ -52,7 +52,7 @@ class Learner:
         optimizer: one of OPTIMIZERS.
         bfloat16: compute in bfloat16 (autocast), while trained weights, their gradients and the optimizer stay as they
             are, in float32.
-        checkpointing: recompute the activations of each layer in the backward pass.
+        recompute_activations: recompute the activations of each layer in the backward pass.
         packing: compute the rows of a micro-batch as one sequence without padding.
         ranks: over which weights, optimizer and rows are divided. Each rank has a learner and calls the same methods
             with the same arguments; `DistributedLearner` sees to that. Except on rank 0, the model is a skeleton.
@@ -69,7 +69,7 @@ class Learner:
         weight_decay: float = 0.0,
         optimizer: str = "adamw",
         bfloat16: bool = False,
-        checkpointing: bool = False,
+        recompute_activations: bool = False,
         packing: bool = False,
         ranks: "Ranks | None" = None,
         note: Callable[[str], None] | None = None,
@@ -79,7 +79,9 @@ class Learner:
         self.ranks = ranks
         self.limit = MicroBatchLimit(note)
         self._make_scorer = partial(TokenScorer, bfloat16=bfloat16, packing=packing, limit=self.limit, ranks=ranks)
-        self._scorer = self._make_scorer(model if ranks else model.to(device), checkpointing=checkpointing)
+        self._scorer = self._make_scorer(
+            model if ranks else model.to(device), recompute_activations=recompute_activations
+        )
         self.model = self._scorer.model
         self.optimizer_name = optimizer
         self.optimizer = make_optimizer(self.model, lr=lr, weight_decay=weight_decay, name=optimizer)
@@ -163,7 +165,7 @@ class Learner:
         self._scorer.check_lengths(batch.lengths)
         self.model.eval()
         meter = UpdateMeter(plan.version)
-        parts = [batch.rows(index) for index in split_minibatches(batch, plan.updates, plan.seed)]
+        parts = [batch.rows(index) for index in split_minibatches(batch, plan.optimizer_steps, plan.seed)]
         with UpdateForks(self._scorer, parts, objective, plan.processes) as forks:
             for number, part in enumerate(parts):
                 if plan.rates is not None:
@@ -190,7 +192,7 @@ class Learner:
         return meter.stats() | {"computed_share": share, "seconds": time.perf_counter() - started, "lr": rate}
 
     def on_all_ranks(
-        self, function: Callable[..., T], *args: Any, here: Mapping[str, Any] | None = None, **kwargs: Any
+        self, function: Callable[..., T], *args: Any, here: Mapping[str, object] | None = None, **kwargs: Any
     ) -> T:
         """Return `function(self, *args, **kwargs, **here)`, which trains the model; with several ranks each calls it.
 
@@ -229,7 +231,7 @@ class Learner:
             save_optimizer(self.model, self.optimizer, folder)
 
     def load_state(self, state: State, folder: Path | None = None) -> None:
-        """Restore what `state` returned and `save_shards` wrote, whatever the number of ranks was then.
+        """Restore what `state` returned and `save_shards` wrote, with any number of ranks.
 
         Args:
             state: from `state`.

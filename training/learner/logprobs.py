@@ -51,10 +51,10 @@ class TokenScorer:
 
     Args:
         model: a causal language model of transformers, or one of peft around it; it is put into evaluation mode.
-        bfloat16: compute in bfloat16 where autocast does, whatever the weights are held in.
-        checkpointing: recompute the activations of each layer in the backward pass.
+        bfloat16: compute in bfloat16 where autocast does, for weights of any type.
+        recompute_activations: recompute the activations of each layer in the backward pass.
         packing: compute the rows of a micro-batch as one sequence without padding.
-        limit: of micro-batches, shared with whatever computes on the same device; None: one of its own.
+        limit: of micro-batches, shared with all that computes on the same device; None: one of its own.
         ranks: with which the weights and the rows are divided: each of them calls the same methods with the same
             arguments, and computes its share; None for one process.
     """
@@ -64,7 +64,7 @@ class TokenScorer:
         model: CausalLM,
         *,
         bfloat16: bool = False,
-        checkpointing: bool = False,
+        recompute_activations: bool = False,
         packing: bool = False,
         limit: MicroBatchLimit | None = None,
         ranks: "Ranks | None" = None,
@@ -81,7 +81,7 @@ class TokenScorer:
         self._inner = inner_model(self.model)
         self._longest = rotary_limit(self._inner.config)
         self._bfloat16 = bfloat16
-        self._layers = layers_of(self.model) if checkpointing else []
+        self._layers = layers_of(self.model) if recompute_activations else []
         with torch.no_grad(), self._precision():
             self._projects = self._inside(_head_is_a_projection, self._inner)
             if packing:

@@ -1,6 +1,6 @@
 """LoRA: a small trainable adapter beside the frozen weights of a model, W + (alpha / rank) B A.
 
-The frozen weights are shared by policy and reference. The adapter is held in float32, whatever the base is held in.
+The frozen weights are shared by policy and reference. The adapter is held in float32 for every type of the base.
 
 Source: Hu et al. 2021, arXiv 2106.09685, as peft computes it; without dropout.
 """

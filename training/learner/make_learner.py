@@ -14,6 +14,7 @@ from turnwise.training.errors import ConfigError
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.lora import LoraOptions, add_adapter
 from turnwise.training.learner.memory import MemoryNeeds, require_memory
+from turnwise.training.learner.policy import check_sizes
 from turnwise.training.learner.threads import SMALL_MODEL, use_threads
 from turnwise.training.learner.untyped import CausalLM
 
@@ -63,14 +64,27 @@ class LearnerFactory:
             "weight_decay": self.train.optimizer.weight_decay,
             "optimizer": self.train.optimizer.name,
             "bfloat16": self.policy.dtype == "bfloat16",
-            "checkpointing": self.policy.recompute_activations,
-            "packing": self.train.packing,
+            "recompute_activations": self.policy.recompute_activations,
+            "packing": self.train.micro_batch.packing,
         }
         if self.leader is None:
             return Learner(model, tokenizer, device=self.device, note=self.note, **options)
         from turnwise.training.learner.distributed_learner import DistributedLearner
 
         return DistributedLearner(model, tokenizer, leader=self.leader, note=self.note, **options)
+
+
+def check_policy(section: PolicySection) -> None:
+    """Refuse an adapter or sizes that give no model.
+
+    Raises:
+        ConfigError: the adapter has no such option.
+        PolicyError: the sizes do not give a model.
+    """
+    LoraOptions.of(section.lora)
+    if not section.model:
+        new = section.new
+        check_sizes(hidden=new.hidden, layers=new.layers, heads=new.heads, context=section.context)
 
 
 def memory_needs(
@@ -86,17 +100,17 @@ def memory_needs(
         reference: whether there is a reference policy.
         ranks: number of processes that train the policy.
     """
-    groups = train.groups * (train.staleness + 1) + train.spare_groups
+    groups = train.groups * (train.staleness.updates + 1) + train.staleness.spare_groups
     episodes = min(train.concurrency, groups * train.group_size)
-    copied = bool(train.staleness) or engine_dtype != held_dtype(policy)
+    copied = bool(train.staleness.updates) or engine_dtype != held_dtype(policy)
     return MemoryNeeds(
-        tokens=train.micro_tokens,
+        tokens=train.micro_batch.tokens,
         length=policy.context,
         dtype=policy.dtype,
         lora=policy.lora,
         optimizer=train.optimizer.name,
-        checkpointing=policy.recompute_activations,
-        packing=train.packing,
+        recompute_activations=policy.recompute_activations,
+        packing=train.micro_batch.packing,
         attention=policy.attention,
         reference=reference,
         ranks=ranks,

@@ -5,8 +5,9 @@ would keep, found by running the model on tensors without data. Temporary arrays
 fragmentation and the libraries themselves are not counted.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import InitVar, asdict, dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -35,14 +36,15 @@ class MemoryNeeds:
         dtype: of the computation.
         lora: the table policy.lora; empty: all weights are trained.
         optimizer: train.optimizer.
-        checkpointing: policy.recompute_activations.
-        packing: train.packing.
+        recompute_activations: policy.recompute_activations.
+        packing: train.micro_batch.packing.
         attention: policy.attention.
         reference: whether a second copy of all weights is kept.
         engine: dtype of the copy of all weights that the engine in this process samples from; empty: it samples from
             the policy itself, or elsewhere.
         cached: tokens in the sampler's cache.
         ranks: over which weights, gradients and the optimizer's states are divided.
+        checkpointing: deprecated name of `recompute_activations`.
     """
 
     tokens: int = 4096
@@ -50,13 +52,21 @@ class MemoryNeeds:
     dtype: str = "float32"
     lora: Mapping[str, object] = field(default_factory=dict)
     optimizer: str = "adamw"
-    checkpointing: bool = False
+    recompute_activations: bool = False
     packing: bool = False
     attention: str = ""
     reference: bool = False
     engine: str = ""
     cached: int = 0
     ranks: int = 1
+    checkpointing: InitVar[bool | None] = None
+
+    def __post_init__(self, checkpointing: bool | None) -> None:
+        """Read the old name."""
+        if checkpointing is not None:
+            new = "MemoryNeeds(checkpointing=) is deprecated: write recompute_activations"
+            warnings.warn(new, DeprecationWarning, stacklevel=3)
+            object.__setattr__(self, "recompute_activations", checkpointing)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -134,7 +144,9 @@ def estimate(config: ModelConfig, needs: MemoryNeeds) -> MemoryEstimate:
         optimizer=sum(p.numel() for p in trained) * OPTIMIZER_BYTES[needs.optimizer] // needs.ranks,
         reference=weights if needs.reference and not needs.lora else 0,
         engine=sum(p.numel() for p in model.parameters()) * _bytes(needs.engine) if needs.engine else 0,
-        activations=activations // layers + layers * rows * length * width if needs.checkpointing else activations,
+        activations=activations // layers + layers * rows * length * width
+        if needs.recompute_activations
+        else activations,
         logits=_logits(model, config, needs),
         gathered=_gathered(model, needs) if needs.ranks > 1 else 0,
         cache=needs.cached * cache_bytes(config, dtype=needs.dtype),
@@ -303,7 +315,7 @@ def _sentence(needed: MemoryEstimate, device: str, free: int) -> str:
 def _remedies(needs: MemoryNeeds) -> str:
     """Return what would save memory."""
     choices = {
-        "policy.recompute_activations = true": not needs.checkpointing,
+        "policy.recompute_activations = true": not needs.recompute_activations,
         "policy.lora": not needs.lora,
         'policy.dtype = "bfloat16"': needs.dtype != "bfloat16",
         "a smaller policy.context": True,

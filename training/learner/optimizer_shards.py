@@ -60,7 +60,7 @@ def load_optimizer(model: CausalLM, optimizer: torch.optim.Optimizer, folder: Pa
         CheckpointError: it belongs to another model.
     """
     reader = FileSystemReader(folder / FOLDER)
-    stored: Mapping[str, Any] = reader.read_metadata().state_dict_metadata
+    stored: Mapping[str, object] = reader.read_metadata().state_dict_metadata
     tensors: dict[str, Tensor] = {}
     for name, parameter in _trained(model):
         for key in {full.rpartition("/")[2] for full in stored}:

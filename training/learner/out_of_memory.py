@@ -86,7 +86,7 @@ class MicroBatchLimit:
         if self._note is not None:
             self._note(
                 f"memory ran out{where} with micro-batches of {largest:,} tokens; the step is computed again with "
-                f"{self.tokens:,} (set train.micro_tokens = {self.tokens} to begin with that)"
+                f"{self.tokens:,} (set train.micro_batch = {self.tokens} to begin with that)"
             )
 
 

@@ -15,10 +15,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from turnwise.agents.errors import ModelError
 from turnwise.agents.models.lora_folders import save_adapter
-from turnwise.agents.models.model_folder import quiet
+from turnwise.agents.models.model_folder import ModelFolder, find_model, quiet
 from turnwise.agents.models.weights import has_adapter, named_tensors
 from turnwise.registry import suggest
+from turnwise.training.config.sections import PolicySection
 from turnwise.training.errors import ConfigError, TrainingError, VocabularyMismatch
 from turnwise.training.learner.untyped import CausalLM, ModelConfig, PolicyTokenizer
 
@@ -158,6 +160,20 @@ def build_tokenizer(texts: Iterable[str], *, vocab: int = 1024, context: int = 1
         clean_up_tokenization_spaces=False,
         split_special_tokens=True,
     )
+
+
+def find_policy(section: PolicySection) -> ModelFolder | None:
+    """Return the model of policy.model, downloaded if necessary; None for a new one.
+
+    A run is prepared without it, since the runs of an ablation are prepared before their policy exists.
+
+    Raises:
+        ConfigError: there is no such model, or it cannot be downloaded.
+    """
+    try:
+        return find_model(section.model) if section.model else None
+    except ModelError as error:
+        raise ConfigError(f"policy.model: {error}") from error
 
 
 def check_sizes(*, hidden: int, layers: int, heads: int, context: int) -> None:

@@ -32,9 +32,9 @@ class UpdatePlans:
         schedule = section.schedule
         rate = partial(learning_rate, total=total, peak=section.lr, schedule=schedule.name, warmup=schedule.warmup)
         return UpdatePlan(
-            updates=section.optimizer_steps,
-            micro_tokens=section.micro_tokens,
-            grad_clip=section.grad_clip,
+            optimizer_steps=section.optimizer_steps,
+            micro_tokens=section.micro_batch.tokens,
+            grad_clip=section.optimizer.grad_clip,
             temperature=self.temperature,
             seed=self.seeds.of("deal", iterations),
             processes=self.processes,

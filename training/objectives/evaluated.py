@@ -11,7 +11,7 @@ _WHOLE = ("spans",)
 
 
 def loss_and_gradient(
-    function: Callable[..., Any], arrays: Mapping[str, Sequence[Sequence[float]]], options: Mapping[str, Any]
+    function: Callable[..., Any], arrays: Mapping[str, Sequence[Sequence[float]]], options: Mapping[str, object]
 ) -> tuple[float, list[list[float]]]:
     """Return the loss of a function and its gradient by `logprobs`, [B][L], in double precision.
 

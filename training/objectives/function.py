@@ -53,7 +53,7 @@ class ObjectiveFunction:
         self.__signature__ = _signature(kernel)
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, object]:
         """The objective's own options with their defaults."""
         return {name: p.default for name, p in list(inspect.signature(self.kernel).parameters.items())[1:]}
 

@@ -6,7 +6,7 @@ Schedules of their coefficients are in `turnwise.training.config.coefficient_sch
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -103,7 +103,7 @@ SHARED = {name: name for name in Terms.__dataclass_fields__ if name != "entropy"
 
 
 def whole_loss(
-    kernel: Callable[..., Losses], options: Mapping[str, Any], terms: Terms, tokens: Tokens, weights: Tensor
+    kernel: Callable[..., Losses], options: Mapping[str, object], terms: Terms, tokens: Tokens, weights: Tensor
 ) -> tuple[Tensor, Stats]:
     """Return the total loss: objective * correction + kl * divergence + llds * penalty - entropy bonus.
 

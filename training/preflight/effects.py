@@ -8,8 +8,9 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 
 from turnwise.training.config.demonstrators import plays
+from turnwise.training.config.renamed import short_name
 from turnwise.training.config.run import Run
-from turnwise.training.config.sections import Section
+from turnwise.training.config.section_tables import Section
 from turnwise.training.config.toml import Table, render
 from turnwise.training.errors import ConfigError
 
@@ -23,7 +24,7 @@ def _new_policy(run: Run) -> bool:
 def _can_err(run: Run) -> bool:
     from turnwise.envs import demonstrators
 
-    return run.imitation.demonstrator in {"expert", *demonstrators(run.env.id)}
+    return run.imitation.demonstrator.name in {"expert", *demonstrators(run.env.id)}
 
 
 def _plays(run: Run) -> bool:
@@ -56,18 +57,21 @@ NEEDS: dict[str, tuple[Condition, str]] = {
         for key in ("vocab", "hidden", "layers", "heads")
     },
     "imitation.env": (_plays, "the demonstrations come from a file"),
-    "imitation.noise": (_can_err, "the demonstrations come from a file or a model"),
-    "imitation.typos": (_can_err, "the demonstrations come from a file or a model"),
+    "imitation.demonstrator.noise": (_can_err, "the demonstrations come from a file or a model"),
+    "imitation.demonstrator.typos": (_can_err, "the demonstrations come from a file or a model"),
     "policy.attention": (lambda run: not _new_policy(run), "a new model uses the implementation of transformers"),
     "sampler.url": (lambda run: run.sampler.engine != "transformers", "the engine transformers is no server"),
     **{
         f"cluster.{key}": (_on_cluster, "cluster.address is empty")
-        for key in ("engines", "learners", "cpus", "gpus", "timeout")
+        for key in ("engines.count", "engines.gpus", "engines.timeout", "learners", "cpus")
     },
-    **{f"env.{key}": (lambda run: run.env.workers > 0, "env.workers is 0") for key in ("deterministic", "memory_gib")},
-    "train.deterministic": (
-        lambda run: run.train.staleness > 0 and not run.train.spare_groups,
-        "it needs train.staleness > 0 and train.spare_groups = 0",
+    **{
+        f"env.workers.{key}": (lambda run: run.env.workers.count > 0, "env.workers is 0")
+        for key in ("deterministic", "memory_gib")
+    },
+    "train.staleness.deterministic": (
+        lambda run: run.train.staleness.updates > 0 and not run.train.staleness.spare_groups,
+        "it needs train.staleness > 0 and train.staleness.spare_groups = 0",
     ),
     "checkpoints.keep_trajectories": (
         lambda run: bool(run.trajectory_format),
@@ -125,7 +129,7 @@ def set_without_effect(run: Run) -> dict[str, list[str]]:
     keys: dict[str, list[str]] = {}
     for key in _set_keys(run):
         if key in reasons:
-            keys.setdefault(reasons[key], []).append(key)
+            keys.setdefault(reasons[key], []).append(short_name(key))
     return keys
 
 

@@ -77,17 +77,17 @@ def _is_slow_in_bfloat16(run: Run, _: Environments) -> bool:
 
 def _pushes_down_failures(run: Run, _: Environments) -> bool:
     rule = get_credit_rule(run.credit.method, **run.credit.options)
-    return run.train.staleness > 0 and rule.options.get("unit") == "trajectory"
+    return run.train.staleness.updates > 0 and rule.options.get("unit") == "trajectory"
 
 
 def _depends_on_time(run: Run, _: Environments) -> bool:
-    in_one_order = run.env.deterministic and not run.env.deadline
+    in_one_order = run.env.workers.deterministic and not run.env.deadline
     elsewhere = (
         run.sampler.engine != "transformers"
         or bool(run.cluster.address)
-        or (run.train.asynchronous and not run.train.deterministic)
+        or (run.train.asynchronous and not run.train.staleness.deterministic)
     )  # nothing repeats there in any case
-    return run.env.workers > 0 and not in_one_order and not elsewhere
+    return run.env.workers.count > 0 and not in_one_order and not elsewhere
 
 
 REMARKS: tuple[Remark, ...] = (
@@ -115,7 +115,8 @@ REMARKS: tuple[Remark, ...] = (
     Remark(
         _depends_on_time,
         "environments in workers answer in an order that depends on time, so the last digits of log-probabilities, and "
-        "with them the run, do not repeat bit for bit; env.deterministic = true without env.deadline makes them repeat",
+        "with them the run, do not repeat bit for bit; env.workers.deterministic = true without env.deadline "
+        "makes them repeat",
     ),
 )
 """The remarks, in the order in which they are said."""

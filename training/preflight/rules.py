@@ -72,14 +72,15 @@ def _lacks_cores(run: Run) -> bool:
     if not run.cluster.address or require_ray().is_initialized():  # by a program of the user's own, as it likes
         return False
     check_address(run.cluster.address)
-    return run.cluster.address == "local" and run.cluster.engines * run.cluster.cpus > own_cores()
+    return run.cluster.address == "local" and run.cluster.engines.count * run.cluster.cpus > own_cores()
 
 
 def _missing_cores(run: Run) -> str:
     section = run.cluster
+    engines = section.engines.count
     return (
-        f"cluster.engines = {section.engines} with cluster.cpus = {section.cpus:g} need "
-        f"{section.engines * section.cpus:g} cores, and this machine has {own_cores()}; lower one of them, or join a "
+        f"cluster.engines = {engines} with cluster.cpus = {section.cpus:g} need "
+        f"{engines * section.cpus:g} cores, and this machine has {own_cores()}; lower one of them, or join a "
         "larger cluster with cluster.address"
     )
 
@@ -87,11 +88,11 @@ def _missing_cores(run: Run) -> str:
 def _is_unknown_demonstrator(run: Run) -> bool:
     section = run.imitation
     read = bool(section.episodes) and not plays(section, run.env.id)
-    return read and not Path(section.demonstrator).expanduser().is_file()
+    return read and not Path(section.demonstrator.name).expanduser().is_file()
 
 
 def _unknown_demonstrator(run: Run) -> str:
-    name = run.imitation.demonstrator
+    name = run.imitation.demonstrator.name
     return (
         f"imitation.demonstrator {name!r} is neither a file, nor a sampler such as openai:MODEL@URL, nor a known "
         f"demonstrator{suggest(name, {'expert', *demonstrators(run.env.id)})}"
@@ -100,7 +101,7 @@ def _unknown_demonstrator(run: Run) -> str:
 
 def _cannot_list_actions(run: Run) -> bool:
     """Whether demonstrations have noise, and the environment, which is opened then, does not list its actions."""
-    if not run.imitation.noise or not plays(run.imitation, run.env.id):
+    if not run.imitation.demonstrator.noise or not plays(run.imitation, run.env.id):
         return False
     env = maker(run.env.id, **run.demonstration_kwargs())()
     try:
@@ -130,7 +131,7 @@ def _treats_stale_as_fresh(run: Run) -> bool:
 
 
 def _stale(run: Run) -> str:
-    key = "train.staleness" if run.train.staleness else "train.spare_groups"
+    key = "train.staleness" if run.train.staleness.updates else "train.staleness.spare_groups"
     able = ", ".join(name for name, info in objectives().items() if info.older != "not")
     advice = (
         'set objective.correction, such as "tis_token", or objective.name to "decoupled"'
@@ -182,7 +183,7 @@ RULES: tuple[Rule, ...] = (
         "sampler.engine = {run.sampler.engine!r} samples elsewhere", lambda run: run.sampler.engine != "transformers"
     ),
     _forked("env.deadline > 0 runs environments in threads", lambda run: run.env.deadline > 0),
-    _forked("env.workers > 0 runs environments in other processes already", lambda run: run.env.workers > 0),
+    _forked("env.workers > 0 runs environments in other processes already", lambda run: run.env.workers.count > 0),
     _forked("asynchronous rollouts go on beside the update already", lambda run: run.train.asynchronous),
     _forked("cluster.address starts its own processes", lambda run: bool(run.cluster.address)),
     Rule(
@@ -202,8 +203,8 @@ RULES: tuple[Rule, ...] = (
     Rule(_is_unknown_demonstrator, _unknown_demonstrator),
     Rule(
         _cannot_list_actions,
-        "imitation.noise needs an environment that lists its admissible actions, and {run.env.id} does not; set "
-        "imitation.noise = 0 (imitation.typos works without a list)",
+        "imitation.demonstrator.noise needs an environment that lists its admissible actions, and {run.env.id} does "
+        "not; set imitation.demonstrator.noise = 0 (imitation.demonstrator.typos works without a list)",
     ),
     Rule(
         lambda run: bool(_missing_columns(run)),

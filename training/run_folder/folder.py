@@ -27,13 +27,12 @@ MAY_CHANGE = (
     "output",
     "threads",
     "loggers",
-    "project",
     "train.iterations",
     "checkpoints.every",
     "checkpoints.keep",
     "checkpoints.keep_trajectories",
-    "train.micro_tokens",
-    "env.workers",
+    "train.micro_batch.tokens",
+    "env.workers.count",
     "evaluation.every",
     "sampler.engine",
     "sampler.options",
@@ -45,8 +44,6 @@ MAY_CHANGE = (
     "cluster.engines",
     "cluster.learners",
     "cluster.cpus",
-    "cluster.gpus",
-    "cluster.timeout",
 )
 
 

@@ -264,17 +264,17 @@ def open_metrics(run: Run, restored: Restored | None) -> MetricsWriter:
     path = run.folder / METRICS
     if size and restored is not None and path.is_file() and path.stat().st_size < size:  # a part was lost
         size = size_until(path, restored.step)
-    loggers = _open_loggers(run, path, purge) if run.loggers else ()
+    loggers = _open_loggers(run, path, purge) if run.loggers.names else ()
     return MetricsWriter(path, size=size, loggers=loggers)
 
 
 def _open_loggers(run: Run, metrics: Path, purge: int | None) -> list[Logger]:
     sent = {(name, event["iteration"]) for event in read_events(metrics) for name in event_numbers(event)}
     return open_loggers(
-        run.loggers,
+        run.loggers.names,
         run.folder,
         name=run.name,
-        project=run.project,
+        project=run.loggers.project,
         config=run.model_dump(),
         purge=purge,
         sent=frozenset(sent),

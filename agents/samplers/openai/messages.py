@@ -3,7 +3,7 @@
 An agent reads and writes tool calls as text, in one of the formats of `turnwise.tools.functions`. With native tool
 calls the server writes them as data instead. Then the calls of an answer become the text that the environment reads,
 and its result for each call goes back in a message of the role "tool". Results are never taken from a text, since they
-may contain whatever would separate them.
+may contain any text that would separate them.
 """
 
 from __future__ import annotations

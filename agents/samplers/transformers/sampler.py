@@ -86,7 +86,7 @@ class TransformersSampler(Sampler):
         device: str | torch.device = "cpu",
         concurrency: int = 64,
         context: int | None = None,
-        memory: float = 0.0,
+        kv_cache_gib: float = 0.0,
         dtype: str | torch.dtype = "",
         attention: str = "",
         compile: bool = False,
@@ -103,7 +103,7 @@ class TransformersSampler(Sampler):
             device: where the model runs.
             concurrency: maximum number of requests in one batch.
             context: maximum number of tokens of prompt and response; None: as many as the model has positions.
-            memory: maximum memory of the KV cache in GiB; 0: see
+            kv_cache_gib: maximum memory of the KV cache in GiB; 0: see
                 `turnwise.agents.samplers.transformers.decoder_choice.default_memory`.
             dtype: type that the model is computed in; "": its own. Log-probabilities are computed in float32.
             attention: "sdpa", "eager" or "flash_attention_2" (CUDA only); "": the model's own.
@@ -119,8 +119,8 @@ class TransformersSampler(Sampler):
         if context is not None and (context < 2 or (most is not None and context > most)):
             limit = f" and <= {most}, the number of the model's positions" if most else ""
             raise SamplerError(f"context must be >= 2{limit}, got {context}")
-        if memory < 0:
-            raise SamplerError(f"memory must be >= 0 GiB, got {memory}")
+        if kv_cache_gib < 0:
+            raise SamplerError(f"kv_cache_gib must be >= 0, got {kv_cache_gib}")
         target, kind = torch.device(device), dtype_of(dtype) if dtype else model.dtype
         check_attention(attention, target)
         if compile:
@@ -135,7 +135,7 @@ class TransformersSampler(Sampler):
         self._concurrency = concurrency
         self._ends = end_tokens(tokenizer, getattr(getattr(model, "generation_config", None), "eos_token_id", None))
         self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
-        self._memory = int(memory * GIB) or default_memory(model.device)
+        self._memory = int(kv_cache_gib * GIB) or default_memory(model.device)
         self._decoder, self.uncached_reason = make_decoder(
             model.get_base_model() if hasattr(model, "get_base_model") else model,  # without peft's wrapper
             concurrency=concurrency,
@@ -216,7 +216,7 @@ class TransformersSampler(Sampler):
             device=device,
             concurrency=settings.concurrency,
             context=settings.context,
-            memory=settings.memory,
+            kv_cache_gib=settings.kv_cache_gib,
             dtype=settings.dtype,
             attention=str(settings.options.get("attention", "")),
             compile=bool(settings.options.get("compile", False)),
@@ -289,7 +289,7 @@ class TransformersSampler(Sampler):
         if capacity is not None and tokens > capacity:
             raise RequestFailed(
                 f"episode {request.episode}: prompt and response may have {tokens} tokens, but the memory of the KV "
-                f"cache ({self._memory / GIB:.3g} GiB) holds {capacity}; raise memory, or lower max_tokens"
+                f"cache ({self._memory / GIB:.3g} GiB) holds {capacity}; raise kv_cache_gib, or lower max_tokens"
             )
 
     def _wake(self) -> None:

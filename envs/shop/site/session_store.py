@@ -61,7 +61,7 @@ class SessionStore:
         """
         self.shop = shop
         self.goals = goals
-        self.kept = capacity
+        self.capacity = capacity
         self._visiting: OrderedDict[str, ShopSession] = OrderedDict()
         self._started: dict[str, ShopSession] = {}
         self._lock = Lock()
@@ -100,7 +100,7 @@ class SessionStore:
                 session = self._visiting[name] = ShopSession(self.shop, self.goals.get(self.task_of(name)), name)
             if name in self._visiting:
                 self._visiting.move_to_end(name)
-                while len(self._visiting) > self.kept:
+                while len(self._visiting) > self.capacity:
                     self._visiting.popitem(last=False)
             return session
 
