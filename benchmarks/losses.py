@@ -30,7 +30,6 @@ from rich.console import Console
 from rich.table import Table
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.samplers.routing import Changes, Engine, EngineState, Routes
 from turnwise.agents.files.background_writer import BackgroundWriter
 from turnwise.agents.files.trajectory_files import TrajectoryWriter
 from turnwise.agents.rollouts import rollout_stream
@@ -39,6 +38,7 @@ from turnwise.agents.rollouts.env_processes import EnvProcesses
 from turnwise.agents.rollouts.rollout import RolloutReport, rollout
 from turnwise.agents.rollouts.rollout_stream import MAX_LOSSES
 from turnwise.agents.samplers.base import Completion, Request
+from turnwise.agents.samplers.routing import Changes, Engine, EngineState, Routes
 from turnwise.agents.samplers.scripted import Random
 from turnwise.agents.trajectory import Trajectory, Turn
 from turnwise.envs import TextEnv

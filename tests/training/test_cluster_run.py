@@ -18,10 +18,10 @@ from toys.waiting import eventually
 ray = pytest.importorskip("ray")
 
 from turnwise.agents.cluster.env_actors import EnvActors  # noqa: E402
-from turnwise.agents.samplers.routing import EngineState  # noqa: E402
 from turnwise.agents.cluster.sampler import ClusterSampler  # noqa: E402
 from turnwise.agents.errors import SamplerError  # noqa: E402
 from turnwise.agents.models.model_folder import load_model  # noqa: E402
+from turnwise.agents.samplers.routing import EngineState  # noqa: E402
 from turnwise.training import Run, parts, train  # noqa: E402
 from turnwise.training.config.cluster import cluster_settings, engine_devices  # noqa: E402
 from turnwise.training.engine import engine  # noqa: E402
