@@ -102,7 +102,8 @@ def test_an_evaluation_plays_as_the_run_did(
     shutil.copytree(trained, folder)
     text = (folder / "run.toml").read_text(encoding="utf-8")
     text = re.sub(r"(?m)^deadline = .*", "deadline = 7.0", text)
-    (folder / "run.toml").write_text(re.sub(r"(?m)^workers = .*", "workers = 1", text), encoding="utf-8")
+    text = text.replace("[env.workers]\ncount = 0\n", "[env.workers]\ncount = 1\n")
+    (folder / "run.toml").write_text(text, encoding="utf-8")
     asked, real = [], evaluation.evaluate
 
     def evaluate(agent: Any, sampler: Any, panel: Any, pool: Any, **options: Any) -> Any:

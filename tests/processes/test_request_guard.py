@@ -260,7 +260,7 @@ def test_a_page_of_another_site_buys_nothing(tmp_path: Path) -> None:
     from turnwise.envs.shop.site.app import create_app
 
     options = {"level": "tiny", "split": "train", "goals": None}
-    env = _environment((None, None, None), options, reward="original", seed=0, observation="text")
+    env = _environment([], options, reward="original", seed=0, observation="text")
     file = tmp_path / "mine.jsonl"
     name = env.task_ids()[0].replace("/", "-")
     asin = env.shop.catalogue[0].asin

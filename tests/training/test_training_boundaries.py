@@ -16,6 +16,7 @@ from turnwise.agents.trajectory import Group
 from turnwise.evaluation.results import EvaluationResult
 from turnwise.training import ConfigError, Run, train
 from turnwise.training.batch.batch import pack
+from turnwise.training.config.renamed import short_name
 from turnwise.training.errors import TrainingError
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.policy import build_policy
@@ -116,6 +117,6 @@ def test_a_first_token_without_a_prompt_has_no_old_log_probability():
 @pytest.mark.parametrize("value", ["inf", "nan", "-inf"])
 @pytest.mark.parametrize("key", ["train.lr", "objective.entropy.coefficient", "env.deadline"])
 def test_numbers_that_are_not_finite_are_no_values(key, value):
-    with pytest.raises(ConfigError, match=rf"{key} must be finite, got"):
+    with pytest.raises(ConfigError, match=rf"{short_name(key)} must be finite, got"):
         Run.parse({}, [f"{key}={value}"])
     assert math.isfinite(Run.parse({}, [f"{key}=1.0"]).train.lr)

@@ -594,7 +594,7 @@ def test_a_resumed_run_continues_its_loggers(tmp_path):
 def test_the_revision_of_a_model_from_the_hub_is_recorded(finished, tmp_path, monkeypatch):
     folder, _ = finished
     found = ModelFolder(folder / "checkpoints/000005", "org/name@v1", "c" * 40)
-    for module in ("parts", "imitation.warmstart"):
+    for module in ("learner.policy", "imitation.warmstart"):
         monkeypatch.setattr(f"turnwise.training.{module}.find_model", lambda name: found)
     table = {
         **TABLE,

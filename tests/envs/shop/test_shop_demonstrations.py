@@ -32,7 +32,7 @@ TASK = "train/tiny/000003"
 @pytest.fixture
 def env() -> WebShopEnv:
     arguments = {"level": "tiny", "split": "train", "goals": None}
-    return _environment((None, None, None), arguments, reward="original", seed=0, observation="text_rich")
+    return _environment([], arguments, reward="original", seed=0, observation="text_rich")
 
 
 @pytest.fixture
