@@ -4,11 +4,9 @@ import os
 from collections.abc import Mapping
 
 from turnwise.agents.cluster.connection import ClusterSettings
+from turnwise.agents.samplers.vllm.arguments import PARALLEL
 from turnwise.training.config.sections import ClusterSection
 from turnwise.training.errors import ConfigError
-
-PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size")
-"""Options of an engine whose product is its number of GPUs."""
 
 
 def cluster_settings(section: ClusterSection, options: Mapping[str, object], device: str, gpus: int) -> ClusterSettings:

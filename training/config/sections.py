@@ -352,6 +352,10 @@ class OptimizerSection(AbbreviatedSection):
         default="adamw", description="AdamW, with fused kernels or with 8-bit moments (CUDA)."
     )
     weight_decay: float = Field(default=0.0, ge=0, description="Weight decay of AdamW.")
+    offload: bool = Field(
+        default=False,
+        description="Keep the optimizer's states in main memory while vLLM's engine works on the learner's GPU.",
+    )
 
 
 class TrainSection(Section):

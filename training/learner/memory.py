@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from turnwise.agents.device_memory import DeviceMemory
 from turnwise.training.errors import NotEnoughMemory
 from turnwise.training.learner.lora import LoraOptions, add_adapter
 from turnwise.training.learner.recomputation import known_layers
@@ -206,8 +207,9 @@ def require_memory(config: ModelConfig, needs: MemoryNeeds, device: str) -> str 
 
 def free_memory(device: str) -> int | None:
     """Return the bytes that are free on a device; None if the system does not say."""
-    if device.startswith("cuda"):
-        return int(torch.cuda.mem_get_info(device)[0])
+    found = DeviceMemory(device).free_and_total()
+    if found is not None:
+        return found[0]
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:

@@ -65,6 +65,10 @@ NEEDS: dict[str, tuple[Condition, str]] = {
         for key in ("engines", "learners", "cpus", "gpus", "timeout")
     },
     **{f"env.{key}": (lambda run: run.env.workers > 0, "env.workers is 0") for key in ("deterministic", "memory_gib")},
+    "train.optimizer.offload": (
+        lambda run: run.sampler.engine == "vllm" and not run.cluster.address and not run.train.staleness,
+        "no engine of vLLM takes turns with the learner on its GPU",
+    ),
     "train.deterministic": (
         lambda run: run.train.staleness > 0 and not run.train.spare_groups,
         "it needs train.staleness > 0 and train.spare_groups = 0",
