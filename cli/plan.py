@@ -138,17 +138,19 @@ def _print_splits(made: RunPlan, device: Gpu, steps: int) -> None:
 def _print_layout(layout: CardLayout) -> None:
     """Print what engine and learner hold on one GPU in each phase, and what the engine starts with."""
     say()
-    say("engine and learner on one GPU (GiB):")
+    say("engine and learner on one GPU, in GiB:")
     table = Table(box=None, padding=(0, 1), pad_edge=False)
     for name in ("phase", "engine", "learner", "together", ""):
         table.add_column(name, no_wrap=True)
     for phase in layout.phases:
         verdict = "too big" if phase.together > layout.available else "peak" if phase == layout.peak else ""
-        table.add_row(phase.name, *(_gib(size) for size in (phase.engine, phase.learner, phase.together)), verdict)
+        table.add_row(
+            phase.name, *(f"{size / GIB:.1f}" for size in (phase.engine, phase.learner, phase.together)), verdict
+        )
     out().print(table)
     parts = ", ".join(f"{name} {_gib(size)}" for name, size in layout.engine.parts.items() if size)
-    say(f"engine: {parts}; {'it sleeps' if layout.sleeps else 'it is awake'} during updates")
-    say(f"It starts with gpu_memory_utilization = {layout.utilization:g}.")
+    say(f"Of the engine: {parts}. It {'sleeps' if layout.sleeps else 'is awake'} during updates.")
+    say(f"vLLM starts with gpu_memory_utilization = {layout.utilization:g}.")
     if layout.problem:
         say(f"They do not share a GPU: {layout.problem}.")
 
