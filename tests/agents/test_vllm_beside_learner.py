@@ -13,7 +13,9 @@ import pytest
 from toys.gpus import GIB, FakeMemory
 
 from turnwise.agents.errors import EngineFailed, SamplerError
+from turnwise.agents.models.weights import named_tensors
 from turnwise.agents.prompts.prompt import View
+from turnwise.agents.samplers import weight_files
 from turnwise.agents.samplers.base import Request, SamplerSettings
 from turnwise.agents.samplers.vllm import arguments as vllm_arguments
 from turnwise.agents.samplers.vllm import sampler as vllm_sampler
@@ -25,6 +27,7 @@ from turnwise.agents.samplers.vllm.gpu_memory import (
     requested_bytes,
     require_start,
 )
+from turnwise.agents.samplers.weight_files import write_tensors
 
 torch = pytest.importorskip("torch")
 
@@ -289,3 +292,46 @@ def test_an_engine_without_weights_answers_nothing_until_a_load_succeeds(make_fa
     asyncio.run(sampler.load(model, 2))
     assert engine.asleep == set()
     assert sampler.version == 2
+
+
+# -- weights on their way --
+
+
+class Recorded(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
+    """Keeps the arguments with which tensors are moved and converted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.moves: list[tuple[Any, ...]] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (torch.Tensor.to, torch.Tensor.cpu):
+            self.moves.append(("cpu",) if func is torch.Tensor.cpu else (*args[1:], *(kwargs or {}).values()))
+        return func(*args, **(kwargs or {}))
+
+
+def test_weights_get_their_type_before_they_leave_the_device(tmp_path: Path) -> None:
+    weights = {"a": torch.randn(3, 4), "b": torch.arange(5), "c": torch.randn(2, dtype=torch.bfloat16)}
+    with Recorded() as recorded:
+        write_tensors(weights, tmp_path, torch.bfloat16)
+    kinds = [move for move in recorded.moves if move == (torch.bfloat16,) or "cpu" in move]
+    assert kinds == [(torch.bfloat16,), ("cpu",), ("cpu",), (torch.bfloat16,), ("cpu",)]  # integers keep their type
+    assert all(move in kinds for move in recorded.moves)  # never both in one call, which converts after the copy
+    written = dict(named_tensors(tmp_path))
+    assert {name: tensor.dtype for name, tensor in written.items()} == {
+        "a": torch.bfloat16,
+        "b": torch.int64,
+        "c": torch.bfloat16,
+    }
+    assert torch.equal(written["a"], weights["a"].to(torch.bfloat16))
+
+
+def test_the_folder_of_half_the_bytes_needs_half_the_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(weight_files, "MEMORY", tmp_path)
+    shapes, spare = {"a": (1000, 1000)}, 2**26
+    for dtype, need in ((None, 8_000_000), (torch.float32, 8_000_000), (torch.bfloat16, 4_000_000)):
+        for free, inside in ((need + spare, False), (need + spare + 1, True)):
+            monkeypatch.setattr(weight_files.shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free))
+            folder = weight_files.new_folder(shapes, dtype)
+            assert (folder.parent == tmp_path) is inside
+            folder.rmdir()

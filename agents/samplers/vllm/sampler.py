@@ -254,7 +254,7 @@ class VLLMSampler(Sampler):
         if self._transfer != "files":
             await self._send_tensors(weights)
             return
-        folder = new_folder(self._shapes)
+        folder = new_folder(self._shapes, self._engine.config.dtype)
         try:
             write_tensors(weights, folder, self._engine.config.dtype, self._shapes)
             await self._load_folder(folder)
