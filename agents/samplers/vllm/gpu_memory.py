@@ -4,7 +4,8 @@ vLLM 0.32 starts only if ceil(total * gpu_memory_utilization) bytes are free, wh
 the default utilization is 0.92. It looks once its process has loaded CUDA, so what that takes is no longer free. Beside
 a learner on the same GPU the utilization has to be what the engine needs, which `EngineMemory` adds up.
 
-Weights and KV cache are exact. Activations are counted for the largest batch that vLLM profiles at its start; the
+Weights and KV cache are exact, and the room for adapters is that of a model whose embedding and output layer may have
+one, as Llama's. Activations are counted for the largest batch that vLLM profiles at its start; the
 memory of CUDA graphs and libraries is assumed (`GRAPHS`, `LIBRARIES`).
 
 Not included: quantized weights, which are counted like others; models whose layers differ; images.
