@@ -232,10 +232,10 @@ def card_layout(
     share = options.get(UTILIZATION)
     if not run.sampler.kv_cache_gib:
         if share is None:
-            wanted = math.ceil(at_once(run) / engines) * engine.sequence
+            demand = math.ceil(at_once(run) / engines) * engine.sequence
             others = max(learner.scoring, 0 if sleeps else learner.update)
             room = available - SPARE * total - engine.total - others
-            engine = engine.with_cache(max(engine.sequence, min(wanted, int(room) // 2**20 * 2**20)))
+            engine = engine.with_cache(max(engine.sequence, min(demand, int(room) // 2**20 * 2**20)))
         else:  # vLLM sizes the cache
             engine = engine.with_cache(requested_bytes(int(total), float(share)) - engine.requested)
     return CardLayout(

@@ -207,9 +207,9 @@ def require_memory(config: ModelConfig, needs: MemoryNeeds, device: str) -> str 
 
 def free_memory(device: str) -> int | None:
     """Return the bytes that are free on a device; None if the system does not say."""
-    found = DeviceMemory(device).free_and_total()
-    if found is not None:
-        return found[0]
+    numbers = DeviceMemory(device).free_and_total()
+    if numbers is not None:
+        return numbers[0]
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:

@@ -154,9 +154,9 @@ def default_memory(device: torch.device) -> int:
     On a GPU it is a third of what is free, since a learner may share it. On a CPU it is an eighth of the machine's or
     container's memory, and at most 2 GiB.
     """
-    found = DeviceMemory(str(device)).free_and_total()
-    if found is not None:
-        return found[0] // 3
+    numbers = DeviceMemory(str(device)).free_and_total()
+    if numbers is not None:
+        return numbers[0] // 3
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

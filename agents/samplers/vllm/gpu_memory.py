@@ -5,8 +5,8 @@ the default utilization is 0.92. It looks once its process has loaded CUDA, so w
 a learner on the same GPU the utilization has to be what the engine needs, which `EngineMemory` adds up.
 
 Weights and KV cache are exact, and the room for adapters is that of a model whose embedding and output layer may have
-one, as Llama's. Activations are counted for the largest batch that vLLM profiles at its start; the
-memory of CUDA graphs and libraries is assumed (`GRAPHS`, `LIBRARIES`).
+one, as Llama's. Activations are counted for the largest batch that vLLM profiles at its start; the memory of CUDA
+graphs and libraries is assumed (`GRAPHS`, `LIBRARIES`).
 
 Not included: quantized weights, which are counted like others; models whose layers differ; images.
 """
@@ -168,11 +168,11 @@ def require_start(memory: EngineMemory, *, free: int, total: int, utilization: f
         EngineFailed: vLLM would not start; it says what is missing.
     """
     share = memory.utilization(total) if utilization is None else utilization
-    requested, found = requested_bytes(total, share), free - memory.libraries
-    if found < requested:
+    requested, left = requested_bytes(total, share), max(0, free - memory.libraries)
+    if left < requested:
         raise EngineFailed(
             f"vLLM wants {requested / GIB:.1f} GiB of free memory ({UTILIZATION} = {share:g} of {total / GIB:.1f} "
-            f"GiB), and {found / GIB:.1f} GiB are free"
+            f"GiB), and {left / GIB:.1f} GiB are free"
         )
     if memory.cache < memory.sequence:
         raise EngineFailed(
