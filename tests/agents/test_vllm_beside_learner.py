@@ -60,6 +60,10 @@ def test_the_memory_of_an_engine_by_hand():
     assert (halves.weights, halves.adapters, halves.graphs, halves.sequence) == (1000, 0, 0, memory.sequence // 2)
     inside = engine_memory({"text_config": TINY, "hidden_size": 5}, size, {}, cache=7)
     assert inside.sequence == memory.sequence
+    other = {"n_embd": 64, "vocab_size": 400, "n_layer": 2, "n_head": 4, "num_key_value_heads": 2}
+    assert engine_memory({**other, "intermediate_size": 192}, size, {}, cache=7) == inside
+    with pytest.raises(SamplerError, match="the model's configuration has no num_attention_heads"):
+        engine_memory({**other, "n_head": None}, size, {}, cache=7)
 
 
 def test_what_an_engine_holds_when():

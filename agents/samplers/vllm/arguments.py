@@ -176,7 +176,10 @@ def _utilization(settings: SamplerSettings, folder: Path, gpu: DeviceMemory) -> 
         gpus=math.prod(int(settings.options.get(name) or 1) for name in PARALLEL),
     )
     cache = int(settings.memory * 2**30)
-    return engine_memory(config, size, settings.options, cache=cache).utilization(total)
+    try:
+        return engine_memory(config, size, settings.options, cache=cache).utilization(total)
+    except SamplerError:
+        return 0.0  # vLLM's own share
 
 
 def sleep_level(options: JsonObject) -> int:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, replace
 
-from turnwise.agents.errors import EngineFailed
+from turnwise.agents.errors import EngineFailed, SamplerError
 from turnwise.agents.json_types import JsonObject
 from turnwise.agents.model_facts import BYTES
 
@@ -33,6 +33,10 @@ SAMPLED = 32
 """Bytes for each logit of a batch: in the model's type and in float32, sorted, as probabilities and summed up."""
 BLOCK = 16
 """Tokens of a block of the KV cache."""
+HIDDEN = ("hidden_size", "n_embd", "d_model")
+LAYERS = ("num_hidden_layers", "n_layer", "num_layers")
+HEADS = ("num_attention_heads", "n_head", "num_heads")
+"""Names of sizes in config.json."""
 UTILIZATION = "gpu_memory_utilization"
 
 
@@ -127,9 +131,12 @@ def engine_memory(config: JsonObject, size: EngineSize, options: JsonObject, *, 
         options: options of the sampler: enable_lora, max_lora_rank, max_loras, max_num_batched_tokens and enforce_eager
             are read.
         cache: bytes of the KV cache on each GPU.
+
+    Raises:
+        SamplerError: the configuration lacks a size of the model.
     """
     text = {**config, **(config.get("text_config") or {})}
-    number, hidden, words = BYTES[size.dtype], int(text["hidden_size"]), int(text["vocab_size"])
+    number, hidden, words = BYTES[size.dtype], _size(text, HIDDEN), _size(text, ("vocab_size",))
     wide = int(text.get("intermediate_size") or 4 * hidden)
     tokens = int(options.get("max_num_batched_tokens") or BATCHED_TOKENS)
     layer_wise = number * tokens * (6 * hidden + 3 * wide) // size.gpus
@@ -184,14 +191,26 @@ def require_start(memory: EngineMemory, *, free: int, total: int, utilization: f
 def _token_bytes(text: JsonObject, number: int) -> int:
     """Return the bytes of keys and values of one token."""
     heads, each = _cache_heads(text)
-    return 2 * int(text["num_hidden_layers"]) * heads * each * number
+    return 2 * _size(text, LAYERS) * heads * each * number
 
 
 def _cache_heads(text: JsonObject) -> tuple[int, int]:
     """Return the number of heads of the KV cache, and the size of one."""
-    heads = int(text["num_attention_heads"])
-    each = int(text.get("head_dim") or int(text["hidden_size"]) // heads)
+    heads = _size(text, HEADS)
+    each = int(text.get("head_dim") or _size(text, HIDDEN) // heads)
     return int(text.get("num_key_value_heads") or heads), each
+
+
+def _size(text: JsonObject, names: tuple[str, ...]) -> int:
+    """Return a size of a model, which some architectures call by another name.
+
+    Raises:
+        SamplerError: the configuration has none of the names.
+    """
+    values = [text[name] for name in names if isinstance(text.get(name), int)]
+    if not values:
+        raise SamplerError(f"the model's configuration has no {names[0]}, from which the engine's memory follows")
+    return int(values[0])
 
 
 def _adapter_bytes(text: JsonObject, number: int, options: JsonObject) -> int:
@@ -199,10 +218,10 @@ def _adapter_bytes(text: JsonObject, number: int, options: JsonObject) -> int:
 
     They are not divided: with several GPUs one of the two arrays of a matrix is whole on each.
     """
-    hidden, (cached, each) = int(text["hidden_size"]), _cache_heads(text)
-    queries, wide = int(text["num_attention_heads"]) * each, int(text.get("intermediate_size") or 4 * hidden)
+    hidden, (cached, each) = _size(text, HIDDEN), _cache_heads(text)
+    queries, wide = _size(text, HEADS) * each, int(text.get("intermediate_size") or 4 * hidden)
     attention = (hidden + queries) + 2 * (hidden + cached * each) + (queries + hidden)
-    layers = int(text["num_hidden_layers"]) * (attention + 3 * (hidden + wide))
-    ends = 2 * (hidden + int(text["vocab_size"]))  # embedding and output layer
+    layers = _size(text, LAYERS) * (attention + 3 * (hidden + wide))
+    ends = 2 * (hidden + _size(text, ("vocab_size",)))  # embedding and output layer
     rank = int(options.get("max_lora_rank") or 16)
     return number * rank * int(options.get("max_loras") or 1) * (layers + ends)
