@@ -237,7 +237,7 @@ def card_layout(
             room = available - SPARE * total - engine.total - others
             engine = engine.with_cache(max(engine.sequence, min(demand, int(room) // 2**20 * 2**20)))
         else:  # vLLM sizes the cache
-            engine = engine.with_cache(requested_bytes(int(total), float(share)) - engine.requested)
+            engine = engine.with_cache(max(0, requested_bytes(int(total), float(share)) - engine.requested))
     return CardLayout(
         engine=engine,
         learner=learner,

@@ -119,6 +119,16 @@ def test_after_a_load_every_tensor_is_the_new_one(started: tuple[Any, Any], tmp_
     assert gap(sampler, model) < 1e-4
 
 
+@pytest.mark.vllm
+def test_a_load_needs_nothing_of_the_weights_before_it(started: tuple[Any, Any]) -> None:
+    """What a deep sleep drops: vLLM's worker sets its weights to zero, and a load brings every tensor back."""
+    sampler, model = started
+    asyncio.run(sampler._engine.call("collective_rpc", "reset_weights"))
+    assert gap(sampler, model) > 0.1
+    asyncio.run(sampler.load(model, sampler.version + 1))
+    assert gap(sampler, model) < 1e-4
+
+
 @pytest.fixture(scope="module")
 def in_a_group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
     """An engine whose workers receive new weights in a process group, and its model."""

@@ -50,6 +50,11 @@ def _on_cluster(run: Run) -> bool:
     return bool(run.cluster.address)
 
 
+def _takes_turns_on_a_gpu(run: Run) -> bool:
+    beside = run.sampler.engine == "vllm" and not run.cluster.address and run.policy.device != "cpu"
+    return beside and not run.train.staleness
+
+
 NEEDS: dict[str, tuple[Condition, str]] = {
     **{
         f"policy.new.{key}": (_new_policy, "the model of policy.model has its own size")
@@ -66,7 +71,7 @@ NEEDS: dict[str, tuple[Condition, str]] = {
     },
     **{f"env.{key}": (lambda run: run.env.workers > 0, "env.workers is 0") for key in ("deterministic", "memory_gib")},
     "train.optimizer.offload": (
-        lambda run: run.sampler.engine == "vllm" and not run.cluster.address and not run.train.staleness,
+        _takes_turns_on_a_gpu,
         "no engine of vLLM takes turns with the learner on its GPU",
     ),
     "train.deterministic": (

@@ -45,8 +45,8 @@ def lay_out_card(run: Run, needs: MemoryNeeds, gpu: DeviceMemory) -> CardLayout 
     if least.fits():  # micro-batches are halved where memory runs out
         return layout
     raise NotEnoughMemory(
-        f"the vLLM engine and the learner do not fit on the GPU {gpu.name}: {least.problem}. Of "
-        f"{describe(least)}; {remedies(run, least)}"
+        f"the vLLM engine and the learner do not fit on the GPU {gpu.name}: {least.problem}; {describe(least)}; "
+        f"{remedies(run, least)}"
     )
 
 
