@@ -98,6 +98,9 @@ class WaitingEngine:
     def forget(self, episode: str) -> None:
         """Keep nothing."""
 
+    def make_room(self) -> None:
+        """There is no learner."""
+
     def rest(self) -> None:
         """Go on."""
 

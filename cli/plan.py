@@ -15,6 +15,7 @@ from turnwise.cli.train import load_run
 from turnwise.report.number_text import count, duration
 
 if TYPE_CHECKING:
+    from turnwise.training.card_layout import CardLayout
     from turnwise.training.config.run import Run
     from turnwise.training.plan import EpisodeLengths, Gpu, RunPlan
 
@@ -48,24 +49,17 @@ def plan(
     """Estimate memory, seconds per iteration, and whether the sampler or the learner idles."""
     from turnwise.training.plan import Gpu, make_plan
     from turnwise.training.preflight.effects import check_effects
+    from turnwise.training.preflight.shared_card import model_configuration
 
     run = load_run(path, overrides or [], None)
     check_effects(run)
     device = Gpu(memory * GIB, tflops * 1e12, bandwidth * 1e9, learner_efficiency, engine_efficiency, transfer * 1e9)
-    made = make_plan(run, _config(run), gpus, device, _episodes(run, like))
+    made = make_plan(run, model_configuration(run.policy), gpus, device, _episodes(run, like))
     _print_needs(made, like)
     _print_splits(made, device, run.train.iterations)
-
-
-def _config(run: Run) -> object:
-    """Return the configuration of the run's model, from its folder or from its sizes."""
-    from turnwise.agents.models.model_folder import find_model, transformers_library
-    from turnwise.training.learner.policy import policy_config
-
-    if not run.policy.model:
-        return policy_config(**run.policy.new.model_dump(), context=run.policy.context)
-    folder = find_model(run.policy.model, weights=False).path
-    return transformers_library().AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    layout = made.splits[0].layout
+    if layout is not None:
+        _print_layout(layout)
 
 
 def _episodes(run: Run, like: Path | None) -> EpisodeLengths:
@@ -139,6 +133,26 @@ def _print_splits(made: RunPlan, device: Gpu, steps: int) -> None:
         "and --transfer (load_seconds in metrics.jsonl)."
     )
     say("Environments and the network between machines are not counted (docs/scale.md).")
+
+
+def _print_layout(layout: CardLayout) -> None:
+    """Print what engine and learner hold on one GPU in each phase, and what the engine starts with."""
+    say()
+    say("engine and learner on one GPU, in GiB:")
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    for name in ("phase", "engine", "learner", "together", ""):
+        table.add_column(name, no_wrap=True)
+    for phase in layout.phases:
+        verdict = "too big" if phase.together > layout.available else "peak" if phase == layout.peak else ""
+        table.add_row(
+            phase.name, *(f"{size / GIB:.1f}" for size in (phase.engine, phase.learner, phase.together)), verdict
+        )
+    out().print(table)
+    parts = ", ".join(f"{name} {_gib(size)}" for name, size in layout.engine.parts.items() if size)
+    say(f"Of the engine: {parts}. It {'sleeps' if layout.sleeps else 'is awake'} during updates.")
+    say(f"vLLM starts with gpu_memory_utilization = {layout.utilization:g}.")
+    if layout.problem:
+        say(f"They do not share a GPU: {layout.problem}.")
 
 
 def _gpus(number: int) -> str:

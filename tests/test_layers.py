@@ -63,6 +63,7 @@ TOP_LEVEL: dict[str, set[str]] = {
 # Heavy packages, and the modules that may import them (inside a function or class, or under TYPE_CHECKING).
 HEAVY: dict[str, set[str]] = {
     "torch": {
+        "agents/device_memory.py",
         "training",
         "agents/samplers/transformers",
         "agents/models/model_folder.py",

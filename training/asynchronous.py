@@ -94,6 +94,8 @@ class AsynchronousRollouts:
     def load(self, version: int) -> None:
         """Let the episodes wait, and give the learner's weights to the engine."""
         _ = self._engine.sampler  # opened here, on the main thread
+        if not self._train.staleness:  # else the engine has not slept
+            self._engine.make_room()
         self._thread.call(self._load(version))
 
     def next(self, step: int) -> Played:

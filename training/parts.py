@@ -49,6 +49,8 @@ from turnwise.training.tasks import TaskSampler
 from turnwise.training.token_scores import TokenScores
 
 if TYPE_CHECKING:
+    from turnwise.training.card_layout import CardLayout
+    from turnwise.training.learner.memory import MemoryNeeds
     from turnwise.training.learner.rank_commands import Leader
 
 
@@ -69,6 +71,7 @@ class RunParts:
         demonstrated: environments for demonstrations, with the tasks that these are drawn from.
         panel: the evaluation panel, independent of the run's seed; None without evaluation.
         leader: commands the other ranks that train the policy; None for one process.
+        card: how engine and learner share a GPU; None if they do not.
     """
 
     run: Run
@@ -83,10 +86,12 @@ class RunParts:
     demonstrated: Environments
     panel: Panel | None
     leader: "Leader | None"
+    card: "CardLayout | None" = None
 
     def remarks(self) -> list[str]:
         """Return sentences about settings that are allowed but probably not meant."""
-        return remarks(self.run, self.demonstrated)
+        card = "" if self.card is None else self.card.remark
+        return [*remarks(self.run, self.demonstrated), *filter(None, [card])]
 
     @property
     def reference(self) -> ReferencePolicy:
@@ -113,10 +118,11 @@ class RunParts:
             processes=self.run.processes,
         )
 
-    def learner_factory(self, report: Reporter) -> LearnerFactory:
-        """Return what makes the learner around a model."""
+    @property
+    def memory_needs(self) -> "MemoryNeeds":
+        """What decides how much memory the learner needs."""
         run = self.run
-        needs = memory_needs(
+        return memory_needs(
             run.policy,
             run.train,
             engine_dtype=run.sampler.dtype or run.policy.dtype,
@@ -124,10 +130,14 @@ class RunParts:
             reference=self.reference.needed,
             ranks=1 if self.leader is None else self.leader.ranks.size,
         )
+
+    def learner_factory(self, report: Reporter) -> LearnerFactory:
+        """Return what makes the learner around a model."""
+        run = self.run
         return LearnerFactory(
             policy=run.policy,
             train=run.train,
-            needs=needs,
+            needs=self.memory_needs,
             device=self.device,
             threads=run.threads,
             leader=self.leader,
@@ -161,12 +171,13 @@ class RunParts:
 
     def engine(self, learner: Learner, agent: Agent) -> RunEngine:
         """Return the engine that samples from a learner's policy."""
-        run = self.run
+        run, card = self.run, self.card
         settings = SamplerSettings(
             model=run.policy.model,
             url=run.sampler.url,
             dtype=run.sampler.dtype or run.policy.dtype,
-            kv_cache_gib=run.sampler.kv_cache_gib,
+            kv_cache_gib=run.sampler.kv_cache_gib if card is None else card.cache_gib,
+            utilization=0.0 if card is None else card.utilization,
             context=run.policy.context,
             concurrency=run.train.concurrency,
             seed=self.seeds.of("sampler"),
@@ -188,7 +199,9 @@ class RunParts:
             limit, seed = run.sampler.gap_limit, self.seeds.of("probe")
             return EngineProbe(prompts, limit=limit, seed=seed) if prompts else None
 
-        return RunEngine(learner, make_sampler, make_probe, micro_tokens=run.train.micro_batch.tokens)
+        return RunEngine(
+            learner, make_sampler, make_probe, micro_tokens=run.train.micro_batch.tokens, shares_card=card is not None
+        )
 
     def rollouts(self, agent: Agent, engine: RunEngine, report: Reporter) -> Rollouts:
         """Return what plays the groups of the iterations."""

@@ -18,15 +18,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from turnwise.agents.model_facts import BYTES
+from turnwise.agents.samplers.vllm.gpu_memory import engine_memory
+from turnwise.training.card_layout import (
+    CardLayout,
+    at_once,
+    base_parameters,
+    card_layout,
+    engine_size,
+    learner_parts,
+    parameters_of,
+)
 from turnwise.training.config.cluster import gpus_of_engine
 from turnwise.training.config.run import Run
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.memory import MemoryEstimate, MemoryNeeds, cache_bytes, estimate, gathered_bytes
 from turnwise.training.learner.untyped import ModelConfig
-
-LEARNER_PARTS = ("weights", "gradients", "optimizer", "reference")
-"""Parts of the learner's memory that are divided among its GPUs; the others are needed on each."""
-
 
 SHARES = (0.25, 0.5, 0.75)
 """Shares of the GPUs that are given to the engine in the table."""
@@ -124,6 +130,7 @@ class Split:
         learner_bytes: memory of the learner on each of its GPUs.
         engine_bytes: memory of the engine on each of its GPUs.
         overlap: rollouts and updates happen at the same time.
+        layout: how vLLM's engine and the learner share each of their GPUs; None if they do not, or for another engine.
     """
 
     engines: int
@@ -134,6 +141,7 @@ class Split:
     learner_bytes: float
     engine_bytes: float
     overlap: bool
+    layout: CardLayout | None = None
 
     @property
     def seconds(self) -> float:
@@ -150,6 +158,8 @@ class Split:
 
     def fits(self, device: Gpu) -> bool:
         """Return whether every GPU has the memory."""
+        if self.layout is not None:
+            return self.layout.fits()
         if not self.engines:
             return self.learner_bytes + self.engine_bytes <= device.memory
         return max(self.learner_bytes, self.engine_bytes) <= device.memory
@@ -225,15 +235,16 @@ def make_plan(run: Run, config: ModelConfig, gpus: int, device: Gpu, episodes: E
         reference=bool(run.objective.kl.coefficient),
     )
     memory = estimate(config, needs)
-    adapter = memory.gradients // 4 if section.lora else 0  # it is held in float32
-    held = BYTES[section.dtype] if section.lora else 4
-    parameters = (memory.weights - 4 * adapter) // held + adapter
-    each = gpus_of_engine(run.sampler.options)
+    parameters, trained = parameters_of(run, memory)
+    base, each = base_parameters(run, memory), gpus_of_engine(run.sampler.options)
     if gpus < each:
         raise ConfigError(f"one engine computes on {each} GPUs, as sampler.options says, and gpus is {gpus}")
-    trained = adapter or parameters
     gathered = gathered_bytes(config, needs) if gpus > 1 else 0
     layouts = [(0, gpus), *((engines, gpus - engines) for engines in range(each, gpus, each))]
+    layout = None
+    if run.sampler.engine == "vllm":
+        parts, whole = learner_parts(memory, gpus, gathered), device.memory
+        layout = card_layout(run, config, parts, base, total=whole, available=whole, engines=gpus // each)
     splits = tuple(
         Split(
             engines=engines,
@@ -241,9 +252,10 @@ def make_plan(run: Run, config: ModelConfig, gpus: int, device: Gpu, episodes: E
             rollout=rollout_seconds(run, config, parameters, engines or gpus, device, episodes),
             update=update_seconds(run, parameters, learners, device, episodes),
             sync=_sync_bytes(run, parameters, trained, learners, shared=not engines) / device.transfer,
-            learner_bytes=_learner_bytes(memory, learners, gathered),
-            engine_bytes=_engine_bytes(run, config, parameters, engines or gpus, episodes),
+            learner_bytes=sum(learner_parts(memory, learners, gathered).values()),
+            engine_bytes=_engine_bytes(run, config, base, engines or gpus, episodes),
             overlap=bool(engines) and run.train.asynchronous,
+            layout=None if engines else layout,
         )
         for engines, learners in layouts
     )
@@ -277,7 +289,7 @@ def rollout_seconds(
     """
     each = gpus_of_engine(run.sampler.options)
     engines = gpus // each
-    batch = max(1.0, _at_once(run) / engines)
+    batch = max(1.0, at_once(run) / engines)
     dtype = _engine_dtype(run)
     cache = cache_bytes(config, dtype=dtype) * episodes.length / 2
 
@@ -320,29 +332,15 @@ def _host_bytes(run: Run, parameters: int, gpus: int) -> float:
     return float(held * parameters + copies * BYTES[_engine_dtype(run)] * parameters)
 
 
-def _learner_bytes(memory: MemoryEstimate, gpus: int, gathered: int) -> float:
-    """Return the bytes on each of the learner's GPUs; several hold a part each, and gather what they compute with."""
-    if gpus == 1:
-        return float(memory.total)
-    return gathered + sum(size / gpus if name in LEARNER_PARTS else size for name, size in memory.parts.items())
-
-
 def _engine_bytes(run: Run, config: ModelConfig, parameters: int, gpus: int, episodes: EpisodeLengths) -> float:
-    each = gpus_of_engine(run.sampler.options)
-    cached = run.sampler.kv_cache_gib * 2**30
-    if not cached:
-        at_once = _at_once(run) / (gpus // each)
-        cached = at_once * episodes.length * cache_bytes(config, dtype=_engine_dtype(run))
-    return (BYTES[_engine_dtype(run)] * parameters + cached) / each
-
-
-def _at_once(run: Run) -> int:
-    """Return how many episodes may be in play at once; asynchronous rollouts begin those of later iterations early."""
-    train = run.train
-    return min(
-        ((train.staleness.updates + 1) * train.groups + train.staleness.spare_groups) * train.group_size,
-        train.concurrency,
-    )
+    """Return the bytes of an engine on each of its GPUs, which nobody shares; an engine has at least one sequence."""
+    each, dtype = gpus_of_engine(run.sampler.options), _engine_dtype(run)
+    at_most = at_once(run) / (gpus // each)
+    cached = run.sampler.kv_cache_gib * 2**30 or at_most * episodes.length * cache_bytes(config, dtype=dtype) / each
+    if run.sampler.engine != "vllm":
+        return BYTES[dtype] * parameters / each + cached
+    size = engine_size(run, parameters)
+    return float(engine_memory(config.to_dict(), size, run.sampler.options, cache=int(cached)).total)
 
 
 def _engine_dtype(run: Run) -> str:

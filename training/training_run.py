@@ -2,10 +2,11 @@
 
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from turnwise.agents.device_memory import DeviceMemory
 from turnwise.agents.errors import AgentError
 from turnwise.agents.files.folder_lock import locked
 from turnwise.agents.models.model_folder import ModelFolder
@@ -15,6 +16,7 @@ from turnwise.training.errors import ConfigError, EngineMismatch, VocabularyMism
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.policy import find_policy
 from turnwise.training.parts import RunParts, prepare
+from turnwise.training.preflight.shared_card import lay_out_card
 from turnwise.training.run_folder.events import OnEvent, Reporter
 from turnwise.training.run_folder.folder import begin, check_resumable
 from turnwise.training.run_folder.recovery import find_restart, open_metrics, restore_learner
@@ -71,6 +73,7 @@ def train(
     policy = None if resume else find_policy(run.policy)
     run = with_date(run, None if policy is None else policy.path)
     parts = prepare(run, leader)
+    parts = replace(parts, card=lay_out_card(run, parts.memory_needs, DeviceMemory(parts.device)))
     started = time.perf_counter()
     with locked(run.folder, "training in"), ExitStack() as stack:
         if resume:

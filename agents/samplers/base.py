@@ -210,6 +210,8 @@ class SamplerSettings:
     """float32, bfloat16 or float16; empty: the engine's choice."""
     kv_cache_gib: float = 0.0
     """Memory of the KV cache in GiB; 0: the engine's choice."""
+    utilization: float = 0.0
+    """Share of each GPU's memory that the engine may take, for one beside a learner; 0: the engine's choice."""
     context: int | None = None
     """Maximum number of tokens of prompt and response; None: as many as the model has positions."""
     concurrency: int = 64

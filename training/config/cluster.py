@@ -4,11 +4,9 @@ import os
 from collections.abc import Mapping
 
 from turnwise.agents.cluster.connection import ClusterSettings
+from turnwise.agents.samplers.vllm.arguments import PARALLEL, replicas_of
 from turnwise.training.config.sections import ClusterSection
 from turnwise.training.errors import ConfigError
-
-PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
-"""Options of an engine whose product is its number of GPUs."""
 
 
 def cluster_settings(section: ClusterSection, options: Mapping[str, object], device: str, gpus: int) -> ClusterSettings:
@@ -20,7 +18,8 @@ def cluster_settings(section: ClusterSection, options: Mapping[str, object], dev
         device: device of the learner, as torch names it.
         gpus: number of GPUs that this process sees.
     """
-    each = section.engines.gpus or (float(gpus_of_engine(options)) if device.startswith("cuda") else 0.0)
+    every = gpus_of_engine(options) * replicas_of(options)
+    each = section.engines.gpus or (float(every) if device.startswith("cuda") else 0.0)
     return ClusterSettings(
         address=section.address,
         engines=section.engines.count,
@@ -32,7 +31,7 @@ def cluster_settings(section: ClusterSection, options: Mapping[str, object], dev
 
 
 def gpus_of_engine(options: Mapping[str, object]) -> int:
-    """Return how many GPUs an engine computes on, as the options of its sampler say.
+    """Return how many GPUs a copy of the model computes on, as the options of its sampler say.
 
     Raises:
         ConfigError: an option is not a number of GPUs.

@@ -48,6 +48,7 @@ class RunEngine:
         make_sampler: opens the sampler, see `open_sampler`.
         make_probe: makes the probe of an engine with weights of its own; it may return None for no probe.
         micro_tokens: tokens per micro-batch in which the learner scores the probe.
+        shares_card: whether the engine computes on the learner's GPU.
     """
 
     def __init__(
@@ -57,9 +58,11 @@ class RunEngine:
         make_probe: Callable[[], EngineProbe | None],
         *,
         micro_tokens: int,
+        shares_card: bool = False,
     ) -> None:
         self._learner, self._micro_tokens = learner, micro_tokens
         self._make_sampler, self._make_probe = make_sampler, make_probe
+        self._shares_card = shares_card
         self._sampler: Sampler | None = None
         self._probe: EngineProbe | None = None
         self._loaded: dict[str, float] = {}
@@ -75,6 +78,7 @@ class RunEngine:
     def sampler(self) -> Sampler:
         """The sampler; it is opened when it is first used, so that the warm start is saved even if that fails."""
         if self._sampler is None:
+            self.make_room()
             self._sampler = self._make_sampler(self._learner)
             self.shared = shares_module(self._sampler, self._learner.weights())
             if not self.shared:
@@ -89,11 +93,17 @@ class RunEngine:
             AgentError: the engine failed.
         """
         sampler = self.sampler  # opening it may need its own event loop
+        self.make_room()
         asyncio.run(self._load(sampler, version))
 
     async def load_here(self, version: int) -> None:
         """Do what `load` does, on the running event loop; the sampler must be open."""
         await self._load(self.sampler, version)
+
+    def make_room(self) -> None:
+        """Let the learner leave the memory of its GPU to an engine that is about to start, or to wake, beside it."""
+        if self._shares_card:
+            self._learner.make_room()
 
     def rest(self) -> None:
         """Let the engine release its memory until the next load, if it can."""

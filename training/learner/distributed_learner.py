@@ -52,6 +52,11 @@ class DistributedLearner(Learner):
         with leader.command(Learner, skeleton(model), **options):
             super().__init__(model, tokenizer, device=ranks.device, ranks=ranks, note=note, **options)
 
+    def make_room(self) -> None:
+        """Leave to other processes what the devices' memory holds and nothing needs before the next update."""
+        with self._leader.command(Learner.make_room):
+            super().make_room()
+
     def set_reference(self, model: CausalLM) -> None:
         """Keep a frozen copy of a policy, divided as the policy is."""
         with self._leader.command(Learner.set_reference, skeleton(model)):

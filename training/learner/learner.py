@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from turnwise.agents.device_memory import DeviceMemory
 from turnwise.agents.models.weights import has_adapter
 from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.scores import Scores
@@ -29,6 +30,7 @@ from turnwise.training.learner.logprobs import TokenScorer
 from turnwise.training.learner.lora import FrozenAdapter
 from turnwise.training.learner.optimizers import make_optimizer, set_learning_rate
 from turnwise.training.learner.out_of_memory import MicroBatchLimit
+from turnwise.training.learner.parked_optimizer import ParkedOptimizer
 from turnwise.training.learner.untyped import CausalLM, PolicyTokenizer
 from turnwise.training.objectives.run_objective import Objective
 from turnwise.training.states import State
@@ -76,6 +78,8 @@ class Learner:
     ) -> None:
         self.tokenizer = tokenizer
         self.device = device
+        self.memory = DeviceMemory(device)
+        self._parked: ParkedOptimizer | None = None
         self.ranks = ranks
         self.limit = MicroBatchLimit(note)
         self._make_scorer = partial(TokenScorer, bfloat16=bfloat16, packing=packing, limit=self.limit, ranks=ranks)
@@ -101,6 +105,16 @@ class Learner:
     def has_reference(self) -> bool:
         """Whether there is a reference policy."""
         return self._reference is not None
+
+    def offload_optimizer(self) -> None:
+        """Keep the optimizer's states in main memory from each `make_room` to the next update."""
+        self._parked = ParkedOptimizer(self.optimizer, self.memory)
+
+    def make_room(self) -> None:
+        """Leave to other processes what the device's memory holds and nothing needs before the next update."""
+        if self._parked is not None:
+            self._parked.park()
+        self.memory.release()
 
     def set_reference(self, model: CausalLM) -> None:
         """Keep a frozen copy of a policy, to measure the divergence from it."""
@@ -162,6 +176,8 @@ class Learner:
             NotEnoughMemory: memory runs out even with one sequence per micro-batch.
         """
         started = time.perf_counter()
+        if self._parked is not None:
+            self._parked.fetch()
         self._scorer.check_lengths(batch.lengths)
         self.model.eval()
         meter = UpdateMeter(plan.version)

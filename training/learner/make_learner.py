@@ -68,7 +68,10 @@ class LearnerFactory:
             "packing": self.train.micro_batch.packing,
         }
         if self.leader is None:
-            return Learner(model, tokenizer, device=self.device, note=self.note, **options)
+            learner = Learner(model, tokenizer, device=self.device, note=self.note, **options)
+            if self.train.optimizer.offload:
+                learner.offload_optimizer()
+            return learner
         from turnwise.training.learner.distributed_learner import DistributedLearner
 
         return DistributedLearner(model, tokenizer, leader=self.leader, note=self.note, **options)

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from turnwise.agents.device_memory import DeviceMemory
 from turnwise.training.errors import NotEnoughMemory
 from turnwise.training.learner.lora import LoraOptions, add_adapter
 from turnwise.training.learner.recomputation import known_layers
@@ -218,8 +219,9 @@ def require_memory(config: ModelConfig, needs: MemoryNeeds, device: str) -> str 
 
 def free_memory(device: str) -> int | None:
     """Return the bytes that are free on a device; None if the system does not say."""
-    if device.startswith("cuda"):
-        return int(torch.cuda.mem_get_info(device)[0])
+    numbers = DeviceMemory(device).free_and_total()
+    if numbers is not None:
+        return numbers[0]
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:

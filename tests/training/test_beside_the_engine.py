@@ -1,0 +1,192 @@
+"""A learner with an engine on its GPU: it makes room before the engine starts and wakes, and loses nothing by it."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import toys.corridor
+from toys.gpus import GIB, FakeMemory
+from toys.training_helpers import tiny_llama
+
+from turnwise.agents.models.model_folder import load_model
+from turnwise.agents.samplers.base import SamplerSettings
+from turnwise.agents.samplers.transformers.sampler import TransformersSampler
+from turnwise.agents.samplers.vllm.gpu_memory import EngineMemory
+from turnwise.training import Run, train, training_run
+from turnwise.training.card_layout import CardLayout, LearnerMemory
+from turnwise.training.errors import NotEnoughMemory
+from turnwise.training.learner import learner as learners
+from turnwise.training.learner.optimizers import make_optimizer
+from turnwise.training.learner.parked_optimizer import ParkedOptimizer
+from turnwise.training.preflight import effects, shared_card
+from turnwise.training.run_folder.checkpoint import Checkpoints
+
+torch.set_num_threads(1)
+
+TABLE = {
+    "threads": 1,
+    "env": {"id": f"toys.corridor:{toys.corridor.ID}", "kwargs": {"lengths": [3, 4]}},
+    "agent": {"max_turns": 6, "max_tokens": 8},
+    "policy": {"new": {"vocab": 280, "hidden": 32, "layers": 1, "heads": 1}, "context": 400},
+    "imitation": {"episodes": 10, "epochs": 1, "lr": 5e-3, "batch_tokens": 600},
+    "sampler": {"engine": f"{__name__}:Beside"},
+    "train": {"iterations": 3, "groups": 2, "group_size": 3, "optimizer_steps": 2},
+    "checkpoints": {"every": 1, "keep": 9},
+    "evaluation": {"episodes": 0},
+}
+ENGINE = EngineMemory(weights=GIB, adapters=0, cache=3 * GIB, activations=0, graphs=0, libraries=0, sequence=GIB)
+LAYOUT = CardLayout(ENGINE, LearnerMemory(0, 0, 0), sleeps=True, total=8 * GIB, available=8 * GIB, utilization=0.5)
+
+# -- the optimizer --
+
+
+def steps(optimizer, model, numbers, between=lambda: None):
+    """Take some steps along gradients that follow from their numbers."""
+    for number in numbers:
+        generator = torch.Generator().manual_seed(number)
+        for parameter in model.parameters():
+            parameter.grad = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
+        optimizer.step()
+        between()
+
+
+@pytest.mark.parametrize("name", ["adamw", "adamw_fused"])
+def test_parked_states_come_back_bit_by_bit(name):
+    plain, model = tiny_llama(), tiny_llama()
+    untouched = make_optimizer(plain, lr=1e-2, name=name)
+    optimizer, memory = make_optimizer(model, lr=1e-2, name=name), FakeMemory()
+    parked = ParkedOptimizer(optimizer, memory)
+    parked.park()  # nothing is there yet
+    parked.fetch()
+    assert memory.events == []
+
+    def between():
+        parked.park()
+        parked.park()  # a second call moves nothing twice
+        parked.fetch()
+        parked.fetch()
+
+    steps(untouched, plain, range(4))
+    steps(optimizer, model, range(4), between)
+    parameters = len(list(model.parameters()))
+    assert memory.events.count("to host") == memory.events.count("from host") == 4 * 2 * parameters
+    for one, other in zip(plain.parameters(), model.parameters(), strict=True):
+        assert torch.equal(one, other)
+    parked.park()
+    for one, other in zip(untouched.state.values(), optimizer.state.values(), strict=True):
+        assert all(torch.equal(one[key], other[key]) for key in one)  # a checkpoint of parked states is the same
+
+
+def test_states_that_are_loaded_while_others_are_parked_are_the_ones_that_count():
+    model, memory = tiny_llama(), FakeMemory()
+    optimizer = make_optimizer(model, lr=1e-2)
+    parked = ParkedOptimizer(optimizer, memory)
+    steps(optimizer, model, [0])
+    early = copy.deepcopy(optimizer.state_dict())
+    steps(optimizer, model, [1])
+    parked.park()
+    optimizer.load_state_dict(early)
+    parked.fetch()
+    for key, state in optimizer.state_dict()["state"].items():
+        assert all(torch.equal(state[name], early["state"][key][name]) for name in state)
+
+
+# -- the run --
+
+
+class Beside:
+    """A sampler with a copy of the policy, which keeps what it was made with and what happened before."""
+
+    made: SamplerSettings
+    events: list[str]
+    context = 400
+
+    def __init__(self, settings: SamplerSettings) -> None:
+        type(self).made = settings
+        self.events.append("engine starts")
+        self.inner = TransformersSampler(load_model(settings.model), settings.tokenizer, context=self.context)
+        self.tokenizer = settings.tokenizer
+
+    @property
+    def version(self):
+        return self.inner.version
+
+    async def sample(self, request):
+        return await self.inner.sample(request)
+
+    def forget(self, episode):
+        self.inner.forget(episode)
+
+    async def load(self, weights, version):
+        self.events.append("engine loads")
+        await self.inner.load(weights, version)
+
+    async def sleep(self):
+        self.events.append("engine sleeps")
+
+    def close(self):
+        self.inner.close()
+
+
+@pytest.fixture
+def card(monkeypatch):
+    """A GPU that engine and learner share, and the events on it."""
+    memory = FakeMemory()
+    monkeypatch.setattr(training_run, "lay_out_card", lambda run, needs, gpu: LAYOUT)
+    monkeypatch.setattr(learners, "DeviceMemory", lambda name: memory)
+    monkeypatch.setattr(Beside, "events", memory.events, raising=False)
+    return memory
+
+
+def weights_at(folder, step):
+    return load_model(Checkpoints(folder / "checkpoints").path(step)).state_dict()
+
+
+def test_the_engine_starts_with_the_numbers_of_the_layout_and_the_learner_makes_room(tmp_path, card):
+    assert train(Run.parse(TABLE, [f'output="{tmp_path / "run"}"'])).finished
+    assert Beside.made.memory == 3.0
+    assert Beside.made.utilization == 0.5
+    iteration = ["release", "engine loads", "engine sleeps"]
+    assert card.events == ["release", "engine starts", *3 * iteration, "release", "engine loads"]
+
+
+def test_without_a_shared_gpu_the_learner_keeps_what_it_has(tmp_path, card, monkeypatch):
+    monkeypatch.setattr(training_run, "lay_out_card", lambda run, needs, gpu: None)
+    assert train(Run.parse(TABLE, [f'output="{tmp_path / "run"}"', "train.iterations=1"])).finished
+    assert "release" not in card.events
+    assert Beside.made.utilization == Beside.made.memory == 0
+
+
+def test_a_run_with_spare_groups_makes_room_as_well(tmp_path, card):
+    words = ["train.staleness.spare_groups=1", "train.iterations=2", f'output="{tmp_path / "run"}"']
+    assert train(Run.parse(TABLE, words)).finished
+    loads = [number for number, event in enumerate(card.events) if event == "engine loads"]
+    assert len(loads) == 3
+    assert all(card.events[number - 1] == "release" for number in loads)
+
+
+def test_a_run_whose_optimizer_is_parked_has_the_same_bits_also_resumed(tmp_path, card, monkeypatch):
+    monkeypatch.delitem(effects.NEEDS, "train.optimizer.offload")  # it is for vLLM's engine
+    runs = {"plain": [], "parked": ["train.optimizer.offload=true"]}
+    for name, words in runs.items():
+        train(Run.parse(TABLE, [f'output="{tmp_path / name}"', *words]))
+    moved = card.events.count("to host")
+    assert moved == card.events.count("from host") + len(card._hosts) > 0
+    stopped = [f'output="{tmp_path / "resumed"}"', *runs["parked"]]
+    train(Run.parse(TABLE, [*stopped, "train.iterations=1"]))
+    train(Run.parse(TABLE, stopped), resume=True)
+    for step in (1, 3):
+        expected = weights_at(tmp_path / "plain", step)
+        for name in ("parked", "resumed"):
+            found = weights_at(tmp_path / name, step)
+            assert all(torch.equal(found[key], expected[key]) for key in expected)
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_done(tmp_path, monkeypatch):
+    monkeypatch.setattr(training_run, "DeviceMemory", lambda name: FakeMemory(free=GIB, total=24 * GIB))
+    monkeypatch.setattr(shared_card, "shares_card", lambda run, device: True)
+    with pytest.raises(NotEnoughMemory, match=r"engine and the learner do not fit on the GPU cuda: .* 1\.0 GiB are"):
+        train(Run.parse(TABLE, [f'output="{tmp_path / "run"}"']))
+    assert not (tmp_path / "run/metrics.jsonl").exists()

@@ -1,0 +1,35 @@
+"""The optimizer's states in main memory, while something else needs the device on which they are used."""
+
+import torch
+from torch import Tensor
+
+from turnwise.agents.device_memory import DeviceMemory
+
+
+class ParkedOptimizer:
+    """Moves the states of an optimizer to main memory and back, bit by bit.
+
+    Args:
+        optimizer: of torch, or with the same attribute `state`.
+        memory: of the device that its states are used on.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, memory: DeviceMemory) -> None:
+        self._optimizer, self._memory = optimizer, memory
+        self._away: list[tuple[dict[str, object], str]] = []
+
+    def park(self) -> None:
+        """Move what lies on the device to main memory."""
+        for state in self._optimizer.state.values():
+            for name, value in state.items():
+                if isinstance(value, Tensor) and self._memory.holds(value):
+                    state[name] = self._memory.to_host(value)
+                    self._away.append((state, name))
+
+    def fetch(self) -> None:
+        """Move back what `park` has moved."""
+        while self._away:
+            state, name = self._away.pop()
+            parked = state[name]
+            assert isinstance(parked, Tensor)
+            state[name] = self._memory.from_host(parked)
