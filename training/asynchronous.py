@@ -94,7 +94,7 @@ class AsynchronousRollouts:
     def load(self, version: int) -> None:
         """Let the episodes wait, and give the learner's weights to the engine."""
         _ = self._engine.sampler  # opened here, on the main thread
-        if not self._train.staleness:  # else the engine has not slept
+        if not self._train.staleness.updates:  # else the engine has not slept
             self._engine.make_room()
         self._thread.call(self._load(version))
 

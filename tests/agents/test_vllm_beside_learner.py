@@ -186,7 +186,7 @@ class FakeEngine:
 
     workers = 1
 
-    def __init__(self, arguments: dict[str, Any]) -> None:
+    def __init__(self, arguments: dict[str, Any], devices: str = "") -> None:
         self.arguments = arguments
         self.done: list[str] = []
         self.asleep: set[str] = set()

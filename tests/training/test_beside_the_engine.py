@@ -146,7 +146,7 @@ def weights_at(folder, step):
 
 def test_the_engine_starts_with_the_numbers_of_the_layout_and_the_learner_makes_room(tmp_path, card):
     assert train(Run.parse(TABLE, [f'output="{tmp_path / "run"}"'])).finished
-    assert Beside.made.memory == 3.0
+    assert Beside.made.kv_cache_gib == 3.0
     assert Beside.made.utilization == 0.5
     iteration = ["release", "engine loads", "engine sleeps"]
     assert card.events == ["release", "engine starts", *3 * iteration, "release", "engine loads"]
@@ -156,7 +156,7 @@ def test_without_a_shared_gpu_the_learner_keeps_what_it_has(tmp_path, card, monk
     monkeypatch.setattr(training_run, "lay_out_card", lambda run, needs, gpu: None)
     assert train(Run.parse(TABLE, [f'output="{tmp_path / "run"}"', "train.iterations=1"])).finished
     assert "release" not in card.events
-    assert Beside.made.utilization == Beside.made.memory == 0
+    assert Beside.made.utilization == Beside.made.kv_cache_gib == 0
 
 
 def test_a_run_with_spare_groups_makes_room_as_well(tmp_path, card):
