@@ -200,9 +200,10 @@ def read_adapter(folder: str | Path) -> Mapping[str, Tensor]:
 
 @contextmanager
 def quiet_peft() -> Iterator[None]:
-    """Silence peft's warnings about names in transformers that it uses and that are deprecated."""
+    """Silence peft's warnings about deprecated names in transformers, and about ranks of experts, which it does use."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
+        warnings.filterwarnings("ignore", ".*_pattern keys did not match", RuntimeWarning)
         yield
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from turnwise.agents.errors import SamplerError
 
@@ -19,7 +18,6 @@ __all__ = [
     "has_adapter",
     "is_adapter",
     "named_tensors",
-    "one_name_each",
     "require_plain_adapter",
     "shared_embedding",
 ]
@@ -29,7 +27,8 @@ WeightSource: TypeAlias = "torch.nn.Module | Mapping[str, torch.Tensor] | Path"
 Hugging Face folder or of a folder with a LoRA adapter."""
 
 _CONFIG = "adapter_config.json"
-_LORA = ".base_layer."
+_LAYER = "base_layer."
+_LORA = f".{_LAYER}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,9 @@ def _without_adapter(layer: Any) -> Any:
 
 
 def named_tensors(weights: WeightSource) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the tensors of a whole model under the names of its Hugging Face folder.
+    """Yield the tensors of a whole model: those of a module under its own names, others under the names that they have.
+
+    For the names and shapes of a Hugging Face folder see `turnwise.agents.models.checkpoint_layout`.
 
     LoRA adapters are merged: W + scaling * B A, one matrix at a time, so that no second copy of the model exists.
 
@@ -156,23 +157,6 @@ def named_tensors(weights: WeightSource) -> Iterator[tuple[str, torch.Tensor]]:
         )
 
 
-def one_name_each(weights: WeightSource, names: Collection[str] = ()) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield what `named_tensors` yields, but a second name of a tensor (tied weights) only if it is among `names`.
-
-    Args:
-        weights: see `named_tensors`.
-        names: names of the tensors that the receiving model has, if they are known.
-    """
-    seen: dict[int, weakref.ref[torch.Tensor]] = {}  # a tensor that is gone may leave its address to another
-    for name, tensor in named_tensors(weights):
-        address = tensor.data_ptr()
-        twin = seen[address]() if address in seen and tensor.numel() else None  # all empty tensors have one address
-        if twin is not None and twin.shape == tensor.shape and name not in names:
-            continue
-        seen[address] = weakref.ref(tensor)
-        yield name, tensor
-
-
 def _of_folder(folder: Path) -> Iterator[tuple[str, torch.Tensor]]:
     from safetensors import safe_open
 
@@ -193,12 +177,20 @@ def _merged(module: Any) -> Iterator[tuple[str, torch.Tensor]]:
     for name, tensor in base.state_dict().items():
         if "lora_" in name:
             continue
-        if _LORA not in name:
+        layer, around, own = name.partition(_LORA)
+        if not around:
             yield name, tensor
             continue
-        layer = parts[name.partition(_LORA)[0]]
-        value = tensor
-        if name.endswith(".weight"):
-            deltas = [cast("torch.Tensor", layer.get_delta_weight(adapter)) for adapter in layer.active_adapters]
-            value = sum((delta.float() for delta in deltas), tensor.float()).to(tensor.dtype)  # rounded once
-        yield name.replace(_LORA, "."), value
+        deltas = _deltas(parts[layer], own.rpartition(_LAYER)[2])
+        value = sum((delta.float() for delta in deltas), tensor.float()).to(tensor.dtype) if deltas else tensor
+        yield name.replace(_LAYER, ""), value  # rounded once
+
+
+def _deltas(layer: Any, parameter: str) -> list[torch.Tensor]:
+    """Return what the adapters around a layer add to one of its parameters; stacked experts have one for each."""
+    deltas: list[torch.Tensor] = []
+    while hasattr(layer, "base_layer"):
+        if getattr(layer, "parameter_name", "weight") == parameter:
+            deltas += [layer.get_delta_weight(adapter) for adapter in layer.active_adapters]
+        layer = layer.base_layer
+    return deltas

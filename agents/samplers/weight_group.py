@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.models.weights import WeightSource, one_name_each
+from turnwise.agents.models.checkpoint_layout import one_name_each
+from turnwise.agents.models.weights import WeightSource
 
 if TYPE_CHECKING:
     import torch

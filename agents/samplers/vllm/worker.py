@@ -11,10 +11,11 @@ import os
 import select
 import signal
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from turnwise.agents.models.checkpoint_layout import ignored_names
 from turnwise.agents.models.weights import named_tensors
 from turnwise.agents.samplers.weight_files import check_shapes, shapes_of
 from turnwise.agents.samplers.weight_group import GroupPlace, Piece, WeightReceiver
@@ -37,7 +38,7 @@ class WorkerExtension:
         Raises:
             SamplerError: the folder lacks tensors, or they are those of another model; nothing has changed then.
         """
-        check_shapes(shapes_of(Path(folder)), shapes_of(Path(self.model_config.model)))
+        self._check(shapes_of(Path(folder)))
         self._reload(named_tensors(Path(folder)))
 
     def receive_tensors(self: Any, file: str, size: int, backend: str, pieces: list[Piece]) -> None:
@@ -53,7 +54,7 @@ class WorkerExtension:
             SamplerError: tensors are missing, or they are those of another model; nothing has changed then.
         """
         shapes = {name: tuple(shape) for name, shape, _ in pieces}
-        check_shapes(shapes, shapes_of(Path(self.model_config.model)))
+        self._check(shapes)
         rendezvous = GroupPlace(file, size, backend)
         receiver = getattr(self, "_receiver", None)
         if receiver is None or receiver.place != rendezvous:
@@ -64,6 +65,10 @@ class WorkerExtension:
         finally:
             for _ in tensors:  # the others wait until everything was taken
                 pass
+
+    def _check(self: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        folder = Path(self.model_config.model)
+        check_shapes(shapes, shapes_of(folder), ignored_names(folder))
 
     def _reload(self: Any, tensors: Iterable[tuple[str, object]]) -> None:
         self.reload_weights(weights_iterator=tensors)
