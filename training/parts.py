@@ -149,6 +149,7 @@ class RunParts:
             policy=self.run.policy,
             imitation=self.run.imitation,
             train=self.run.train,
+            sampler=self.run.sampler,
             seeds=self.seeds,
             agents=self.agent,
             source=self.demonstrations(),

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.agents.models.checkpoint_layout import buffer_names, checkpoint_tensors, lasting_addresses
-from turnwise.agents.models.weights import WeightSource, is_adapter
+from turnwise.agents.models.weights import WeightSource, is_adapter, is_module
 
 if TYPE_CHECKING:
     import torch
@@ -56,17 +56,17 @@ def split_weights(weights: WeightSource, size: int = CHUNK, dtype: str = "") -> 
         from turnwise.agents.models.model_folder import load_model
 
         weights = load_model(weights)
-    exact = buffer_names(weights) if hasattr(weights, "named_buffers") else None
+    exact = buffer_names(weights) if is_module(weights) else None
     chunk = WeightChunk()
     lasting = lasting_addresses(weights)
     seen: dict[tuple[int, tuple[int, ...]], str] = {}
     for name, tensor in checkpoint_tensors(weights):
-        place = tensor.data_ptr(), tuple(tensor.shape)
-        if place in seen:
-            chunk.same[name] = seen[place]
+        location = tensor.data_ptr(), tuple(tensor.shape)
+        if location in seen:
+            chunk.same[name] = seen[location]
             continue
-        if place[0] in lasting:
-            seen[place] = name
+        if location[0] in lasting:
+            seen[location] = name
         kind, array = _array(tensor, "" if exact is None or name in exact else dtype)
         chunk.arrays[name] = kind, array
         chunk.size += array.nbytes

@@ -7,21 +7,23 @@ its own. What it did when it loaded a model it can undo (`save_pretrained` does)
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from turnwise.agents.errors import SamplerError
 from turnwise.agents.models.model_folder import empty_model, quiet, transformers_library
-from turnwise.agents.models.weights import WeightSource, has_adapter, named_tensors
+from turnwise.agents.models.weights import WeightSource, base_model, is_module, named_tensors
 
 if TYPE_CHECKING:
     import torch
 
 __all__ = [
+    "adapted_layers",
     "buffer_names",
     "checkpoint_tensors",
+    "described_tensors",
     "ignored_names",
     "in_checkpoint_layout",
     "in_module_layout",
@@ -29,6 +31,7 @@ __all__ = [
     "one_name_each",
 ]
 
+_INSIDE = "base_layer."
 _BLOCK = re.compile(r".*?\.\d+\.")
 """The beginning of a name, up to the number of its layer."""
 
@@ -45,7 +48,7 @@ def checkpoint_tensors(weights: WeightSource) -> Iterator[tuple[str, torch.Tenso
         SamplerError: see `named_tensors`.
     """
     tensors = named_tensors(weights)
-    yield from in_checkpoint_layout(weights, tensors) if hasattr(weights, "state_dict") else tensors
+    yield from in_checkpoint_layout(weights, tensors) if is_module(weights) else tensors
 
 
 def one_name_each(weights: WeightSource, names: Collection[str] = ()) -> Iterator[tuple[str, torch.Tensor]]:
@@ -58,16 +61,37 @@ def one_name_each(weights: WeightSource, names: Collection[str] = ()) -> Iterato
     lasting = lasting_addresses(weights)  # a tensor that was computed on the way may leave its address to another
     seen: set[tuple[int, tuple[int, ...]]] = set()
     for name, tensor in checkpoint_tensors(weights):
-        place = tensor.data_ptr(), tuple(tensor.shape)
-        if place in seen and name not in names:
+        location = tensor.data_ptr(), tuple(tensor.shape)
+        if location in seen and name not in names:
             continue
-        if place[0] in lasting:
-            seen.add(place)
+        if location[0] in lasting:
+            seen.add(location)
         yield name, tensor
 
 
+def described_tensors(weights: WeightSource, names: Collection[str] = ()) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield what `one_name_each` yields; of a module, on torch's meta device, so that nothing is merged or copied.
+
+    Args:
+        weights: see `checkpoint_tensors`.
+        names: see `one_name_each`.
+    """
+    if not is_module(weights):
+        yield from one_name_each(weights, names)
+        return
+    base = base_model(weights)
+    state = {name: tensor for name, tensor in base.state_dict().items() if "lora_" not in name}
+    first: dict[tuple[int, tuple[int, ...]], str] = {}
+    for name, tensor in state.items():
+        first.setdefault((tensor.data_ptr() or id(tensor), tuple(tensor.shape)), name)
+    again = [(name.replace(_INSIDE, ""), state[name].to("meta")) for name in state.keys() - set(first.values())]
+    second = {name for name, _ in in_checkpoint_layout(weights, again)} - set(names)
+    empty = ((name.replace(_INSIDE, ""), tensor.to("meta")) for name, tensor in state.items())
+    yield from (item for item in in_checkpoint_layout(weights, empty) if item[0] not in second)
+
+
 def in_checkpoint_layout(
-    module: Any, tensors: Iterable[tuple[str, torch.Tensor]]
+    module: torch.nn.Module, tensors: Iterable[tuple[str, torch.Tensor]]
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield tensors of a module under the names and in the shapes of its checkpoint; most are views of them.
 
@@ -75,7 +99,7 @@ def in_checkpoint_layout(
         module: transformers or peft model.
         tensors: some or all of its tensors by name, without adapters, those of a layer one after another.
     """
-    base = module.get_base_model() if has_adapter(module) else module
+    base = base_model(module)
     revert = _reversal() if hasattr(base, "config") else None
     if revert is None:
         yield from tensors
@@ -84,7 +108,7 @@ def in_checkpoint_layout(
         yield from revert(base, dict(block)).items()
 
 
-def in_module_layout(module: Any, tensors: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
+def in_module_layout(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
     """Return the tensors of a checkpoint under the names and in the shapes that a module of its model has.
 
     Where they differ, the result is a copy. Tensors that the module lacks are part of it, and it lacks those that the
@@ -103,7 +127,7 @@ def in_module_layout(module: Any, tensors: Mapping[str, torch.Tensor]) -> Mappin
     transformers = transformers_library()
     try:
         with quiet(transformers):
-            loaded, report = type(module).from_pretrained(
+            loaded, report = type(base_model(module)).from_pretrained(
                 None, config=module.config, state_dict=dict(tensors), dtype=module.dtype, output_loading_info=True
             )
     except Exception as error:  # of torch, where shapes differ, and of transformers
@@ -113,12 +137,35 @@ def in_module_layout(module: Any, tensors: Mapping[str, torch.Tensor]) -> Mappin
     return state | {name: tensors[name] for name in report.get("unexpected_keys") or () if name in tensors}
 
 
-def buffer_names(module: Any) -> frozenset[str]:
+def buffer_names(module: torch.nn.Module) -> frozenset[str]:
     """Return the names that `checkpoint_tensors` gives a module's buffers, such as the biases of a router."""
-    base = module.get_base_model() if has_adapter(module) else module
+    base = base_model(module)
     state = base.state_dict()
     buffers = [(name, state[name]) for name, _ in base.named_buffers() if name in state]
     return frozenset(name for name, _ in in_checkpoint_layout(module, buffers))
+
+
+def adapted_layers(module: object) -> dict[str, str]:
+    """Return the names that the adapted matrices of a peft model have in its checkpoint, without ".weight".
+
+    Raises:
+        SamplerError: an adapter lies on experts, which are stacked in the module and apart in the checkpoint.
+    """
+    names = {}
+    base = base_model(module)
+    for name, layer in base.named_modules():
+        if not hasattr(layer, "lora_A"):
+            continue
+        plain = f"{name}.{getattr(layer, 'parameter_name', 'weight')}".replace(_INSIDE, "")
+        weight = layer.get_param() if hasattr(layer, "get_param") else layer.get_base_layer().weight
+        (own, *others) = dict(in_checkpoint_layout(base, [(plain, weight)]))
+        if others or weight.ndim != 2:
+            raise SamplerError(
+                f"an engine takes no adapter on stacked experts such as {plain}: leave the option enable_lora (of a "
+                "server: adapters) out, so that the adapter is merged, or name other matrices in policy.lora.targets"
+            )
+        names[name] = own.removesuffix(".weight")
+    return names
 
 
 def ignored_names(folder: Path) -> tuple[str, ...]:
@@ -146,10 +193,11 @@ def _block(name: str) -> str:
     return match[0] if match else ""
 
 
-def _reversal() -> Any:
+def _reversal() -> Callable[[object, Mapping[str, torch.Tensor]], dict[str, torch.Tensor]] | None:
     """Return what undoes the conversions of transformers; None before version 5, which has none."""
     try:
         from transformers.core_model_loading import revert_weight_conversion
     except ImportError:
         return None
-    return revert_weight_conversion
+    reversal: Callable[[object, Mapping[str, torch.Tensor]], dict[str, torch.Tensor]] = revert_weight_conversion
+    return reversal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from turnwise.agents.errors import SamplerError
 
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 __all__ = [
     "WeightSource",
     "Weights",
+    "base_model",
     "has_adapter",
     "is_adapter",
+    "is_module",
     "named_tensors",
     "require_plain_adapter",
     "shared_embedding",
@@ -68,6 +70,16 @@ def is_adapter(folder: str | Path) -> bool:
     return (path / _CONFIG).is_file() and not (path / "config.json").is_file()
 
 
+def base_model(module: object) -> Any:
+    """Return the model of transformers inside a peft model; another module as it is."""
+    return module.get_base_model() if hasattr(module, "get_base_model") else module
+
+
+def is_module(weights: WeightSource) -> TypeGuard[torch.nn.Module]:
+    """Return whether weights are those of a torch module, which stacks and names tensors in its own way."""
+    return hasattr(weights, "state_dict")
+
+
 def has_adapter(module: object) -> bool:
     """Return whether a module is wrapped by peft, with a LoRA adapter around frozen weights."""
     return bool(getattr(module, "peft_config", None))
@@ -107,13 +119,13 @@ def require_plain_adapter(module: Any) -> None:
             )
 
 
-def shared_embedding(module: Any) -> dict[str, Any]:
+def shared_embedding(module: object) -> dict[str, Any]:
     """Return embedding and output layer of a model by name if they share their weights (tied); else nothing.
 
     Args:
         module: transformers or peft model; a layer with an adapter is returned with it.
     """
-    base = module.get_base_model() if has_adapter(module) else module
+    base = base_model(module)
     layers = base.get_input_embeddings(), base.get_output_embeddings()
     weights = [getattr(_without_adapter(layer), "weight", None) for layer in layers]
     if weights[0] is None or weights[0] is not weights[1]:
@@ -147,9 +159,9 @@ def named_tensors(weights: WeightSource) -> Iterator[tuple[str, torch.Tensor]]:
         yield from _of_folder(weights)
     elif isinstance(weights, Mapping):
         yield from weights.items()
-    elif has_adapter(weights):
+    elif is_module(weights) and has_adapter(weights):
         yield from _merged(weights)
-    elif hasattr(weights, "state_dict"):
+    elif is_module(weights):
         yield from weights.state_dict().items()
     else:
         raise SamplerError(
@@ -169,10 +181,10 @@ def _of_folder(folder: Path) -> Iterator[tuple[str, torch.Tensor]]:
                 yield name, opened.get_tensor(name)
 
 
-def _merged(module: Any) -> Iterator[tuple[str, torch.Tensor]]:
+def _merged(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the tensors of the model inside a peft module, each adapted matrix with its adapter added."""
     require_plain_adapter(module)
-    base = module.get_base_model()
+    base = base_model(module)
     parts = dict(base.named_modules())
     for name, tensor in base.state_dict().items():
         if "lora_" in name:

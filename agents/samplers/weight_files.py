@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.models.checkpoint_layout import one_name_each
+from turnwise.agents.models.checkpoint_layout import adapted_layers, one_name_each
+from turnwise.agents.models.lora_folders import save_adapter
 from turnwise.agents.models.weights import WeightSource
 from turnwise.tools.bounded_input import read_json
 
@@ -28,6 +29,7 @@ __all__ = [
     "check_shapes",
     "new_folder",
     "shapes_of",
+    "write_adapter",
     "write_tensors",
 ]
 
@@ -132,6 +134,16 @@ def _shards(
             shard, size = {}, 0
     if shard:
         yield shard
+
+
+def write_adapter(module: WeightSource, folder: Path) -> None:
+    """Write the adapter of a peft model for an engine, which has its layers under the names of the checkpoint.
+
+    Raises:
+        SamplerError: it lies on layers for which engines take no adapter, or is more than LoRA.
+        OSError: the folder cannot be written.
+    """
+    save_adapter(module, folder, adapted_layers(module))
 
 
 def check_adapter(folder: Path, limit: int, expected: Mapping[str, Shape]) -> None:

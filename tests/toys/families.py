@@ -187,6 +187,7 @@ FAMILIES = {
             "mistralai/Mixtral-8x7B-Instruct-v0.1",
             lambda: transformers.MixtralConfig(**sizes(num_local_experts=4, **EXPERTS)),
             experts=True,
+            adapter=False,
         ),
         Family(
             "Qwen 3 MoE",
@@ -195,6 +196,7 @@ FAMILIES = {
                 **sizes(moe_intermediate_size=32, num_experts=4, norm_topk_prob=True, **EXPERTS)
             ),
             experts=True,
+            adapter=False,
         ),
         Family("Gemma 3", "google/gemma-3-4b-it", _gemma3, loader="AutoModelForImageTextToText"),
         Family(
@@ -211,8 +213,9 @@ FAMILIES = {
                 **sizes(num_local_experts=4, rope_parameters=YARN, **EXPERTS, **ALTERNATING)
             ),
             cache=False,
+            adapter=False,
         ),
-        Family("DeepSeek V3", "deepseek-ai/DeepSeek-V3", _deepseek, experts=True),
+        Family("DeepSeek V3", "deepseek-ai/DeepSeek-V3", _deepseek, experts=True, adapter=False),
         Family("Qwen 3.5", "Qwen/Qwen3.5-4B", _qwen35, loader="AutoModelForImageTextToText", cache=False),
     )
 }

@@ -18,7 +18,6 @@ from typing import Any
 
 from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
 from turnwise.agents.models.checkpoint_layout import ignored_names
-from turnwise.agents.models.lora_folders import save_adapter
 from turnwise.agents.models.model_folder import find_model, load_tokenizer
 from turnwise.agents.models.tokenization import answer_text, exact_decoder
 from turnwise.agents.models.weights import Weights, WeightSource
@@ -33,6 +32,7 @@ from turnwise.agents.samplers.weight_files import (
     check_shapes,
     new_folder,
     shapes_of,
+    write_adapter,
     write_tensors,
 )
 from turnwise.agents.samplers.weight_group import WeightSender, pieces_of
@@ -298,7 +298,7 @@ class VLLMSampler(Sampler):
         """Load the adapter of a peft module through a temporary folder, which stays as long as the adapter."""
         folder = new_folder({})
         try:
-            save_adapter(module, folder)
+            write_adapter(module, folder)
             await self._load_adapter(folder, folder)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)

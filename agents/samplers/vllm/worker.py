@@ -38,7 +38,7 @@ class WorkerExtension:
         Raises:
             SamplerError: the folder lacks tensors, or they are those of another model; nothing has changed then.
         """
-        self._check(shapes_of(Path(folder)))
+        _check(shapes_of(Path(folder)), Path(self.model_config.model))
         self._reload(named_tensors(Path(folder)))
 
     def receive_tensors(self: Any, file: str, size: int, backend: str, pieces: list[Piece]) -> None:
@@ -54,7 +54,7 @@ class WorkerExtension:
             SamplerError: tensors are missing, or they are those of another model; nothing has changed then.
         """
         shapes = {name: tuple(shape) for name, shape, _ in pieces}
-        self._check(shapes)
+        _check(shapes, Path(self.model_config.model))
         rendezvous = GroupPlace(file, size, backend)
         receiver = getattr(self, "_receiver", None)
         if receiver is None or receiver.place != rendezvous:
@@ -66,10 +66,6 @@ class WorkerExtension:
             for _ in tensors:  # the others wait until everything was taken
                 pass
 
-    def _check(self: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        folder = Path(self.model_config.model)
-        check_shapes(shapes, shapes_of(folder), ignored_names(folder))
-
     def _reload(self: Any, tensors: Iterable[tuple[str, object]]) -> None:
         self.reload_weights(weights_iterator=tensors)
         if self.device.type != "cpu":
@@ -77,6 +73,11 @@ class WorkerExtension:
         for layer in self.model_runner.get_model().modules():
             if type(layer).__name__ == "ParallelLMHead":
                 layer.quant_method.process_weights_after_loading(layer)
+
+
+def _check(shapes: Mapping[str, tuple[int, ...]], model: Path) -> None:
+    """Check that tensors are those of the model in a folder."""
+    check_shapes(shapes, shapes_of(model), ignored_names(model))
 
 
 def _end_with(descriptor: int, user: int, parent: int) -> None:
