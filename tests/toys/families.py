@@ -22,6 +22,7 @@ WINDOW = 32
 """Tokens that a layer with a sliding window sees; prompts of the tests are longer."""
 HEAD = 32
 """Size of a head, the smallest that vLLM computes on a CPU."""
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs/models.md"
 
 
 @dataclass(frozen=True)
@@ -253,3 +254,24 @@ def change_all(model: Any, seed: int = 0) -> None:
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(0.05 * torch.randn(weight.shape, generator=generator))
+
+
+def table() -> str:
+    """Return the table of docs/models.md."""
+    head = ["family", "such as", "load, sample, update, LoRA", "cache", "new weights in vLLM", "adapter in vLLM"]
+    lines = [head, ["---"] * len(head)]
+    for family in FAMILIES.values():
+        engine = family.vllm or "tested"
+        adapter = family.vllm or ("tested" if family.adapter else "merged")
+        lines.append([family.name, f"`{family.example}`", "tested", "yes" if family.cache else "no", engine, adapter])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def documented() -> str:
+    """Return docs/models.md with the table as it should be."""
+    before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition("<!-- families -->\n")
+    return f"{before}<!-- families -->\n{table()}<!-- /families -->{rest.partition('<!-- /families -->')[2]}"
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(documented(), encoding="utf-8")

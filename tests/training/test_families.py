@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from toys.families import CONTEXT, FAMILIES, change_all, tokenizer, write_model
+from toys.families import CONTEXT, DOCUMENT, FAMILIES, change_all, documented, tokenizer, write_model
 from toys.training_helpers import trajectory, turn
 
 from turnwise.agents.models.checkpoint_layout import buffer_names, checkpoint_tensors, ignored_names, one_name_each
@@ -141,3 +141,8 @@ def test_an_update_moves_the_policy_and_what_leaves_the_learner_is_what_was_trai
     if lora:
         save_policy(model, tokenizer(), tmp_path / "adapter")
         torch.testing.assert_close(logits_of(load_model(tmp_path / "adapter")), logits_of(model), atol=1e-4, rtol=1e-4)
+
+
+def test_the_documentation_has_the_table_of_families():
+    """`python -m toys.families` in tests/ writes it."""
+    assert DOCUMENT.read_text(encoding="utf-8") == documented()

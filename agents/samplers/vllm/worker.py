@@ -2,7 +2,8 @@
 
 `reload_weights` of vLLM leaves the output layer of a model that shares it with the embedding as it was: on a CPU, the
 layer multiplies with a packed copy of the matrix, made when the model was loaded, and only layers that receive tensors
-are packed again. `_reload` packs it once more.
+are packed again. On a CPU it also writes new experts, which are not packed, over the packed ones, so that the model
+answers nonsense without an error. `_reload` sees to both.
 """
 
 from __future__ import annotations
@@ -67,10 +68,15 @@ class WorkerExtension:
                 pass
 
     def _reload(self: Any, tensors: Iterable[tuple[str, object]]) -> None:
-        self.reload_weights(weights_iterator=tensors)
         if self.device.type != "cpu":
+            self.reload_weights(weights_iterator=tensors)
             return
-        for layer in self.model_runner.get_model().modules():
+        layers = list(self.model_runner.get_model().modules())
+        for layer in layers:
+            if getattr(getattr(layer, "quant_method", None), "moe_kernel", None) is not None:
+                layer.quant_method.moe_kernel = None  # without one, experts are packed as when they were first loaded
+        self.reload_weights(weights_iterator=tensors)
+        for layer in layers:
             if type(layer).__name__ == "ParallelLMHead":
                 layer.quant_method.process_weights_after_loading(layer)
 
