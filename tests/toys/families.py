@@ -150,6 +150,7 @@ def _granite() -> Any:
 def _deepseek() -> Any:
     ranks = {"q_lora_rank": 32, "kv_lora_rank": 32, "qk_rope_head_dim": 16, "qk_nope_head_dim": 16, "v_head_dim": 32}
     routing = {"n_routed_experts": 4, "n_group": 1, "topk_group": 1, "n_shared_experts": 1, "first_k_dense_replace": 1}
+    routing |= {"topk_method": "noaux_tc", "scoring_func": "sigmoid"}  # which vLLM reads
     return transformers.DeepseekV3Config(
         **sizes(head_dim=None, num_key_value_heads=2, moe_intermediate_size=32, **EXPERTS, **ranks, **routing)
     )
@@ -199,7 +200,13 @@ FAMILIES = {
             experts=True,
             adapter=False,
         ),
-        Family("Gemma 3", "google/gemma-3-4b-it", _gemma3, loader="AutoModelForImageTextToText"),
+        Family(
+            "Gemma 3",
+            "google/gemma-3-4b-it",
+            _gemma3,
+            loader="AutoModelForImageTextToText",
+            vllm="not tested: needs torchvision",
+        ),
         Family(
             "Gemma 3, text only",
             "google/gemma-3-1b-it",
@@ -217,7 +224,14 @@ FAMILIES = {
             adapter=False,
         ),
         Family("DeepSeek V3", "deepseek-ai/DeepSeek-V3", _deepseek, experts=True, adapter=False),
-        Family("Qwen 3.5", "Qwen/Qwen3.5-4B", _qwen35, loader="AutoModelForImageTextToText", cache=False),
+        Family(
+            "Qwen 3.5",
+            "Qwen/Qwen3.5-4B",
+            _qwen35,
+            loader="AutoModelForImageTextToText",
+            cache=False,
+            vllm="not tested: needs torchvision",
+        ),
     )
 }
 """The families by name, in the order of the documentation."""

@@ -7,7 +7,7 @@ from toys.families import FAMILIES, write_model
 
 from turnwise.agents.models.model_folder import load_model
 from turnwise.training.config.sections import SamplerSection
-from turnwise.training.engine.engine_weights import check_engine_weights
+from turnwise.training.engine.engine_weights import check_engine_model, check_engine_weights
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.lora import LoraOptions, add_adapter
 
@@ -50,6 +50,31 @@ def test_quantized_folders_take_adapters_only(mixture, tmp_path):
     check_engine_weights(policy, tmp_path, section("transformers"))
     adapted = add_adapter(policy, LoraOptions(rank=2, **ATTENTION))
     check_engine_weights(adapted, tmp_path, section("vllm", enable_lora=True))
+
+
+VLLM = """
+class AsyncEngineArgs:
+    def __init__(self, model):
+        assert model.startswith("/"), model
+    def create_model_config(self):
+        try:
+            raise ModuleNotFoundError("No module named 'torchvision'")
+        except ImportError as error:
+            raise ValueError("1 validation error for ModelConfig: it failed to be inspected") from error
+"""
+
+
+def test_a_model_that_vllm_cannot_compute_with_is_refused_with_its_reason(mixture, tmp_path, monkeypatch):
+    (tmp_path / "vllm.py").write_text(VLLM)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr("turnwise.training.engine.engine_weights.installed_packages", lambda: {"vllm": "1"})
+    with pytest.raises(ConfigError, match=r"vLLM cannot compute with the model in .*: ModuleNotFoundError: .*torchvis"):
+        check_engine_model(mixture, section("vllm"))
+    check_engine_model(mixture, section("transformers"))
+    (tmp_path / "vllm.py").write_text(
+        "class AsyncEngineArgs:\n    create_model_config = __init__ = lambda *_, **__: None\n"
+    )
+    check_engine_model(mixture, section("vllm"))
 
 
 def test_tensors_that_the_engine_has_under_other_names_are_refused(mixture, tmp_path):

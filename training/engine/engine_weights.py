@@ -6,6 +6,8 @@ from turnwise.agents.errors import SamplerError
 from turnwise.agents.models.checkpoint_layout import adapted_layers, described_tensors, ignored_names
 from turnwise.agents.models.model_folder import model_config
 from turnwise.agents.models.weights import has_adapter, is_adapter
+from turnwise.agents.samplers.vllm.arguments import installed_packages
+from turnwise.agents.samplers.vllm.engine import check_model
 from turnwise.agents.samplers.weight_files import check_shapes, shapes_of
 from turnwise.training.config.sections import SamplerSection
 from turnwise.training.errors import ConfigError
@@ -13,6 +15,24 @@ from turnwise.training.learner.untyped import CausalLM
 
 ADAPTER_OPTION = {"vllm": "enable_lora", "openai": "adapters"}
 """Option with which an engine gets an adapter as such, instead of the whole model with the adapter merged."""
+
+
+def check_engine_model(folder: Path, section: SamplerSection) -> None:
+    """Refuse a model that vLLM cannot compute with, where it is installed: engines start after the warm start.
+
+    Args:
+        folder: of policy.model.
+        section: the `[sampler]` section.
+
+    Raises:
+        ConfigError: it has vLLM's reason.
+    """
+    if section.engine != "vllm" or not installed_packages() or is_adapter(folder):
+        return
+    try:
+        check_model(folder)
+    except SamplerError as error:
+        raise ConfigError(f'{error}; use another model, or sampler.engine = "transformers"') from error
 
 
 def check_engine_weights(model: CausalLM, folder: Path, section: SamplerSection) -> None:

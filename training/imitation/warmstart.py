@@ -14,7 +14,7 @@ from turnwise.agents.models.model_folder import find_model, load_tokenizer
 from turnwise.training.config.agents import MakeAgent
 from turnwise.training.config.sections import ImitationSection, PolicySection, SamplerSection, TrainSection
 from turnwise.training.config.seeds import Seeds
-from turnwise.training.engine.engine_weights import check_engine_weights
+from turnwise.training.engine.engine_weights import check_engine_model, check_engine_weights
 from turnwise.training.engine.first_prompts import FirstPrompts, check_context
 from turnwise.training.imitation.demonstration_source import DemonstrationSource
 from turnwise.training.imitation.demonstrations import Demonstrations
@@ -83,6 +83,8 @@ class WarmStart:
         folder = find_model(self.policy.model)
         require_whole(folder.path)
         tokenizer = load_tokenizer(folder.path)
+        if self.imitation.episodes:
+            check_engine_model(folder.path, self.sampler)
         agent = self.agents(tokenizer)  # an unsuitable chat template is reported before anything is played
         model = load_trainable(self.policy, folder)
         check_context(self.prompts, agent, tokenizer, model.config)
