@@ -148,7 +148,7 @@ def _granite() -> Any:
 
 
 def _deepseek() -> Any:
-    ranks = {"q_lora_rank": 32, "kv_lora_rank": 32, "qk_rope_head_dim": 16, "qk_nope_head_dim": 16, "v_head_dim": 32}
+    ranks = {"q_lora_rank": 32, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 32, "v_head_dim": 32}
     routing = {"n_routed_experts": 4, "n_group": 1, "topk_group": 1, "n_shared_experts": 1, "first_k_dense_replace": 1}
     routing |= {"topk_method": "noaux_tc", "scoring_func": "sigmoid"}  # which vLLM reads
     return transformers.DeepseekV3Config(
@@ -221,6 +221,7 @@ FAMILIES = {
                 **sizes(num_local_experts=4, rope_parameters=YARN, **EXPERTS, **ALTERNATING)
             ),
             cache=False,
+            vllm="refused: vLLM 0.32 leaves its experts as they were",
             adapter=False,
         ),
         Family("DeepSeek V3", "deepseek-ai/DeepSeek-V3", _deepseek, experts=True, adapter=False),

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,7 @@ def main(names: list[str]) -> None:
             try:
                 found.update(gaps(FAMILIES[name], write_model(FAMILIES[name], Path(folder))))
             except Exception as error:  # of vLLM
+                traceback.print_exc()
                 found["error"] = f"{type(error).__name__}: {error}"
         print(json.dumps({"family": name, **found}), flush=True)
         forget()

@@ -17,6 +17,10 @@ ADAPTER_OPTION = {"vllm": "enable_lora", "openai": "adapters"}
 """Option with which an engine gets an adapter as such, instead of the whole model with the adapter merged."""
 
 
+LEFT_AS_THEY_WERE = {"gpt_oss": "experts"}
+"""By model type, what vLLM 0.32 leaves as it was, without an error, when a running engine receives new weights."""
+
+
 def check_engine_model(folder: Path, section: SamplerSection) -> None:
     """Refuse a model that vLLM cannot compute with, where it is installed: engines start after the warm start.
 
@@ -54,6 +58,9 @@ def check_engine_weights(model: CausalLM, folder: Path, section: SamplerSection)
             adapted_layers(model)
             return
         _check_quantization(folder, option)
+        left = LEFT_AS_THEY_WERE.get(model_config(folder).get("model_type", ""))
+        if left:
+            raise SamplerError(f"vLLM does not replace the {left} of such a model (0.32)")
         if section.engine == "vllm" and not is_adapter(folder):
             expected = shapes_of(folder)
             sent = {name: tuple(tensor.shape) for name, tensor in described_tensors(model, expected)}

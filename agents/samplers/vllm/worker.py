@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from turnwise.agents.errors import SamplerError
 from turnwise.agents.models.checkpoint_layout import ignored_names
 from turnwise.agents.models.weights import named_tensors
 from turnwise.agents.samplers.weight_files import check_shapes, shapes_of
@@ -72,10 +73,16 @@ class WorkerExtension:
             self.reload_weights(weights_iterator=tensors)
             return
         layers = list(self.model_runner.get_model().modules())
-        for layer in layers:
-            if getattr(getattr(layer, "quant_method", None), "moe_kernel", None) is not None:
-                layer.quant_method.moe_kernel = None  # without one, experts are packed as when they were first loaded
+        methods = [layer.quant_method for layer in layers if getattr(layer, "quant_method", None) is not None]
+        kernels = {method: kernel for method in methods if (kernel := getattr(method, "moe_kernel", None)) is not None}
+        for method in kernels:
+            method.moe_kernel = None  # without one, experts are packed as when they were first loaded
         self.reload_weights(weights_iterator=tensors)
+        stale = [method for method in kernels if method.moe_kernel is None]
+        for method in stale:
+            method.moe_kernel = kernels[method]
+        if stale:
+            raise SamplerError(f"vLLM left the experts of {len(stale)} layers as they were")
         for layer in layers:
             if type(layer).__name__ == "ParallelLMHead":
                 layer.quant_method.process_weights_after_loading(layer)
