@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from turnwise.agents.errors import ModelError, PromptError
+from turnwise.agents.errors import PromptError
 from turnwise.agents.models.model_folder import (
     ModelFolder,
+    empty_model,
     end_tokens_of,
     load_tokenizer,
     model_config,
-    quiet,
-    transformers_library,
 )
 from turnwise.agents.models.tokenization import Tokenizer, exact_decoder
 from turnwise.agents.prompts.chat_template import ChatTemplate, TemplateFacts, template_facts
@@ -90,7 +88,7 @@ def model_facts(folder: ModelFolder) -> ModelFacts:
         ModelError: the configuration or the tokenizer cannot be read, or the model is not a causal language model.
     """
     config, tokenizer = model_config(folder.path), load_tokenizer(folder.path)
-    network = _without_weights(folder)
+    network = empty_model(folder.path)
     heads = int(config["num_attention_heads"])
     return ModelFacts(
         architecture=type(network).__name__,
@@ -123,20 +121,3 @@ def answer_ends(folder: Path, tokenizer: Tokenizer) -> tuple[AnswerEndFact, ...]
         source = "tokenizer" if token == tokenizer.eos_token_id else "generation configuration"
         ends.append(AnswerEndFact(decode([token]), token, source))
     return tuple(ends)
-
-
-def _without_weights(folder: ModelFolder) -> Any:
-    """Return the network on torch's meta device, where weights have a shape and no values."""
-    transformers = transformers_library()
-    import torch
-
-    try:
-        with quiet(transformers), torch.device("meta"):
-            config = transformers.AutoConfig.from_pretrained(
-                folder.path, local_files_only=True, trust_remote_code=False
-            )
-            network = transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=False)
-            network.tie_weights()
-            return network
-    except Exception as error:  # of transformers and of the model's own code
-        raise ModelError(f"{folder.name} is not a causal language model that transformers knows: {error}") from error

@@ -150,6 +150,7 @@ class RunParts:
             policy=self.run.policy,
             imitation=self.run.imitation,
             train=self.run.train,
+            sampler=self.run.sampler,
             seeds=self.seeds,
             agents=self.agent,
             source=self.demonstrations(),

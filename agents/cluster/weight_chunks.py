@@ -6,16 +6,16 @@ A process on the same node reads an array where it lies in shared memory, so tha
 from __future__ import annotations
 
 import warnings
-import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.agents.models.weights import WeightSource, has_adapter, is_adapter, named_tensors
+from turnwise.agents.models.checkpoint_layout import buffer_names, checkpoint_tensors, lasting_addresses
+from turnwise.agents.models.weights import WeightSource, is_adapter, is_module
 
 if TYPE_CHECKING:
     import torch
@@ -56,17 +56,18 @@ def split_weights(weights: WeightSource, size: int = CHUNK, dtype: str = "") -> 
         from turnwise.agents.models.model_folder import load_model
 
         weights = load_model(weights)
-    rounded = _parameter_names(weights) if dtype else frozenset()
+    exact = buffer_names(weights) if is_module(weights) else None
     chunk = WeightChunk()
-    seen: dict[int, tuple[weakref.ref[torch.Tensor], str]] = {}  # an address may be taken again
-    for name, tensor in named_tensors(weights):
-        other, first = seen.get(tensor.data_ptr(), (lambda: None, ""))
-        twin = other()
-        if twin is not None and twin.shape == tensor.shape and twin.dtype == tensor.dtype:
-            chunk.same[name] = first
+    lasting = lasting_addresses(weights)
+    seen: dict[tuple[int, tuple[int, ...]], str] = {}
+    for name, tensor in checkpoint_tensors(weights):
+        location = tensor.data_ptr(), tuple(tensor.shape)
+        if location in seen:
+            chunk.same[name] = seen[location]
             continue
-        seen[tensor.data_ptr()] = (weakref.ref(tensor), name)
-        kind, array = _array(tensor, dtype if name in rounded else "")
+        if location[0] in lasting:
+            seen[location] = name
+        kind, array = _array(tensor, "" if exact is None or name in exact else dtype)
         chunk.arrays[name] = kind, array
         chunk.size += array.nbytes
         if chunk.size >= size:
@@ -84,16 +85,6 @@ def join_chunks(chunks: Iterable[WeightChunk]) -> dict[str, torch.Tensor]:
         tensors |= {name: _tensor(dtype, array) for name, (dtype, array) in chunk.arrays.items()}
         same |= chunk.same
     return tensors | {name: tensors[first] for name, first in same.items()}
-
-
-def _parameter_names(weights: WeightSource) -> frozenset[str]:
-    """Return the names that `named_tensors` gives the parameters of a module; none for weights of another kind."""
-    if not hasattr(weights, "named_parameters"):
-        return frozenset()
-    module: Any = weights
-    base = module.get_base_model() if has_adapter(module) else module
-    names = (name for name, _ in base.named_parameters(remove_duplicate=False))
-    return frozenset(name.replace(".base_layer.", ".") for name in names)
 
 
 def _array(tensor: torch.Tensor, dtype: str) -> tuple[str, NDArray[np.generic]]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 RECORD = "base.json"
+_PREFIX = "base_model.model."
 SAMPLE = 16
 """Numbers of each tensor that a fingerprint looks at."""
 
@@ -162,12 +163,13 @@ def adapter_tensors(model: Any) -> dict[str, Tensor]:
     return {name.replace(".default", ""): parameter for name, parameter in model.named_parameters() if "lora_" in name}
 
 
-def save_adapter(model: Any, folder: str | Path) -> None:
+def save_adapter(model: Any, folder: str | Path, names: Mapping[str, str] | None = None) -> None:
     """Write the adapter of a peft model, and what it belongs to, into an existing folder.
 
     Args:
         model: a peft model, whose configuration names the base.
         folder: existing files are overwritten.
+        names: other names for adapted layers, under which an engine has them.
 
     Raises:
         SamplerError: the adapter is more than the matrices of LoRA, which alone are written.
@@ -178,12 +180,20 @@ def save_adapter(model: Any, folder: str | Path) -> None:
     require_plain_adapter(model)
 
     path, config = Path(folder), copy.copy(model.peft_config["default"])
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in adapter_tensors(model).items()}
+    tensors = {
+        _renamed(name, names or {}): tensor.detach().cpu().contiguous()
+        for name, tensor in adapter_tensors(model).items()
+    }
     save_file(tensors, path / WEIGHTS, metadata={"format": "pt"})
     config.inference_mode = True
     config.save_pretrained(str(path))
     base = BaseModel(config.base_model_name_or_path or "", config.revision or "", fingerprint(model))
     write_json(path / RECORD, asdict(base), indent=2)
+
+
+def _renamed(name: str, names: Mapping[str, str]) -> str:
+    layer, lora, matrix = name.removeprefix(_PREFIX).partition(".lora_")
+    return f"{_PREFIX}{names.get(layer, layer)}{lora}{matrix}"
 
 
 def read_adapter(folder: str | Path) -> Mapping[str, Tensor]:
@@ -200,9 +210,10 @@ def read_adapter(folder: str | Path) -> Mapping[str, Tensor]:
 
 @contextmanager
 def quiet_peft() -> Iterator[None]:
-    """Silence peft's warnings about names in transformers that it uses and that are deprecated."""
+    """Silence peft's warnings about deprecated names in transformers, and about ranks of experts, which it does use."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
+        warnings.filterwarnings("ignore", ".*_pattern keys did not match", RuntimeWarning)
         yield
 
 

@@ -121,6 +121,25 @@ def load_model(
     return _aligned(model).to(device).eval()
 
 
+def empty_model(folder: str | Path) -> Any:
+    """Return the model of a local Hugging Face folder on torch's meta device, where tensors have shapes and no values.
+
+    Raises:
+        ModelError: transformers knows no causal language model with this configuration, or it is not installed.
+    """
+    transformers = transformers_library()
+    import torch
+
+    try:
+        with quiet(transformers), torch.device("meta"):
+            config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+            model = transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+            model.tie_weights()
+            return model
+    except Exception as error:  # of transformers and of the model's own code
+        raise ModelError(f"{folder} is not a causal language model that transformers knows: {error}") from error
+
+
 def load_tokenizer(folder: str | Path) -> Any:
     """Return the tokenizer of a local Hugging Face folder; without a padding token it pads with its end token.
 

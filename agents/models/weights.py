@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from turnwise.agents.errors import SamplerError
 
@@ -16,10 +15,11 @@ if TYPE_CHECKING:
 __all__ = [
     "WeightSource",
     "Weights",
+    "base_model",
     "has_adapter",
     "is_adapter",
+    "is_module",
     "named_tensors",
-    "one_name_each",
     "require_plain_adapter",
     "shared_embedding",
 ]
@@ -29,7 +29,8 @@ WeightSource: TypeAlias = "torch.nn.Module | Mapping[str, torch.Tensor] | Path"
 Hugging Face folder or of a folder with a LoRA adapter."""
 
 _CONFIG = "adapter_config.json"
-_LORA = ".base_layer."
+_LAYER = "base_layer."
+_LORA = f".{_LAYER}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,16 @@ def is_adapter(folder: str | Path) -> bool:
     """Return whether a folder holds an adapter rather than a whole model."""
     path = Path(folder)
     return (path / _CONFIG).is_file() and not (path / "config.json").is_file()
+
+
+def base_model(module: object) -> Any:
+    """Return the model of transformers inside a peft model; another module as it is."""
+    return module.get_base_model() if hasattr(module, "get_base_model") else module
+
+
+def is_module(weights: WeightSource) -> TypeGuard[torch.nn.Module]:
+    """Return whether weights are those of a torch module, which stacks and names tensors in its own way."""
+    return hasattr(weights, "state_dict")
 
 
 def has_adapter(module: object) -> bool:
@@ -108,13 +119,13 @@ def require_plain_adapter(module: Any) -> None:
             )
 
 
-def shared_embedding(module: Any) -> dict[str, object]:
+def shared_embedding(module: object) -> dict[str, Any]:
     """Return embedding and output layer of a model by name if they share their weights (tied); else nothing.
 
     Args:
         module: transformers or peft model; a layer with an adapter is returned with it.
     """
-    base = module.get_base_model() if has_adapter(module) else module
+    base = base_model(module)
     layers = base.get_input_embeddings(), base.get_output_embeddings()
     weights = [getattr(_without_adapter(layer), "weight", None) for layer in layers]
     if weights[0] is None or weights[0] is not weights[1]:
@@ -132,7 +143,9 @@ def _without_adapter(layer: Any) -> Any:
 
 
 def named_tensors(weights: WeightSource) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the tensors of a whole model under the names of its Hugging Face folder.
+    """Yield the tensors of a whole model: those of a module under its own names, others under the names that they have.
+
+    For the names and shapes of a Hugging Face folder see `turnwise.agents.models.checkpoint_layout`.
 
     LoRA adapters are merged: W + scaling * B A, one matrix at a time, so that no second copy of the model exists.
 
@@ -146,31 +159,14 @@ def named_tensors(weights: WeightSource) -> Iterator[tuple[str, torch.Tensor]]:
         yield from _of_folder(weights)
     elif isinstance(weights, Mapping):
         yield from weights.items()
-    elif has_adapter(weights):
+    elif is_module(weights) and has_adapter(weights):
         yield from _merged(weights)
-    elif hasattr(weights, "state_dict"):
+    elif is_module(weights):
         yield from weights.state_dict().items()
     else:
         raise SamplerError(
             f"weights must be a torch module, a mapping of names to tensors, or a Path; got {type(weights).__name__}"
         )
-
-
-def one_name_each(weights: WeightSource, names: Collection[str] = ()) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield what `named_tensors` yields, but a second name of a tensor (tied weights) only if it is among `names`.
-
-    Args:
-        weights: see `named_tensors`.
-        names: names of the tensors that the receiving model has, if they are known.
-    """
-    seen: dict[int, weakref.ref[torch.Tensor]] = {}  # a tensor that is gone may leave its address to another
-    for name, tensor in named_tensors(weights):
-        address = tensor.data_ptr()
-        twin = seen[address]() if address in seen and tensor.numel() else None  # all empty tensors have one address
-        if twin is not None and twin.shape == tensor.shape and name not in names:
-            continue
-        seen[address] = weakref.ref(tensor)
-        yield name, tensor
 
 
 def _of_folder(folder: Path) -> Iterator[tuple[str, torch.Tensor]]:
@@ -185,20 +181,28 @@ def _of_folder(folder: Path) -> Iterator[tuple[str, torch.Tensor]]:
                 yield name, opened.get_tensor(name)
 
 
-def _merged(module: Any) -> Iterator[tuple[str, torch.Tensor]]:
+def _merged(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the tensors of the model inside a peft module, each adapted matrix with its adapter added."""
     require_plain_adapter(module)
-    base = module.get_base_model()
+    base = base_model(module)
     parts = dict(base.named_modules())
     for name, tensor in base.state_dict().items():
         if "lora_" in name:
             continue
-        if _LORA not in name:
+        layer, around, own = name.partition(_LORA)
+        if not around:
             yield name, tensor
             continue
-        layer = parts[name.partition(_LORA)[0]]
-        value = tensor
-        if name.endswith(".weight"):
-            deltas = [cast("torch.Tensor", layer.get_delta_weight(adapter)) for adapter in layer.active_adapters]
-            value = sum((delta.float() for delta in deltas), tensor.float()).to(tensor.dtype)  # rounded once
-        yield name.replace(_LORA, "."), value
+        deltas = _deltas(parts[layer], own.rpartition(_LAYER)[2])
+        value = sum((delta.float() for delta in deltas), tensor.float()).to(tensor.dtype) if deltas else tensor
+        yield name.replace(_LAYER, ""), value  # rounded once
+
+
+def _deltas(layer: Any, parameter: str) -> list[torch.Tensor]:
+    """Return what the adapters around a layer add to one of its parameters; stacked experts have one for each."""
+    deltas: list[torch.Tensor] = []
+    while hasattr(layer, "base_layer"):
+        if getattr(layer, "parameter_name", "weight") == parameter:
+            deltas += [layer.get_delta_weight(adapter) for adapter in layer.active_adapters]
+        layer = layer.base_layer
+    return deltas

@@ -8,14 +8,17 @@ The folder lies in memory (/dev/shm) where there is room for it. It is deleted o
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.models.weights import WeightSource, one_name_each
+from turnwise.agents.models.checkpoint_layout import adapted_layers, one_name_each
+from turnwise.agents.models.lora_folders import save_adapter
+from turnwise.agents.models.weights import WeightSource
 from turnwise.tools.bounded_input import read_json
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ __all__ = [
     "new_folder",
     "on_host",
     "shapes_of",
+    "write_adapter",
     "write_tensors",
 ]
 
@@ -59,7 +63,7 @@ def shapes_of(folder: Path) -> dict[str, Shape]:
     return shapes
 
 
-def check_shapes(shapes: Mapping[str, Shape], expected: Mapping[str, Shape]) -> None:
+def check_shapes(shapes: Mapping[str, Shape], expected: Mapping[str, Shape], ignored: Sequence[str] = ()) -> None:
     """Check that new weights have exactly the tensors of the engine's model.
 
     vLLM leaves a layer that receives no tensor as it was, and a wrong shape breaks the model half-way.
@@ -67,15 +71,16 @@ def check_shapes(shapes: Mapping[str, Shape], expected: Mapping[str, Shape]) -> 
     Args:
         shapes: names and shapes of the new weights.
         expected: those of the folder that the engine started from; nothing is checked if it is empty.
+        ignored: patterns of names that either may have, from `ignored_names`.
 
     Raises:
         SamplerError: a tensor is missing, unknown, or has another shape.
     """
     if not shapes:
         raise SamplerError("the new weights have no tensors; they must be in *.safetensors files")
-    expected = {name: shape for name, shape in expected.items() if not name.endswith("inv_freq")}
     if not expected:
         return
+    shapes, expected = (_without(ignored, table) for table in (shapes, expected))
     for problem, names in (("lack", expected.keys() - shapes.keys()), ("add", shapes.keys() - expected.keys())):
         if names:
             raise SamplerError(
@@ -88,6 +93,10 @@ def check_shapes(shapes: Mapping[str, Shape], expected: Mapping[str, Shape]) -> 
                 f"the new weights do not fit the engine's model: {name} has the shape {list(shapes[name])} instead of "
                 f"{list(shape)}"
             )
+
+
+def _without(patterns: Sequence[str], shapes: Mapping[str, Shape]) -> dict[str, Shape]:
+    return {name: shape for name, shape in shapes.items() if not any(re.search(pattern, name) for pattern in patterns)}
 
 
 def write_tensors(
@@ -146,6 +155,16 @@ def on_host(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
     if dtype is not None and value.is_floating_point():
         value = value.to(dtype)
     return value.to("cpu").contiguous()
+
+
+def write_adapter(module: WeightSource, folder: Path) -> None:
+    """Write the adapter of a peft model for an engine, which has its layers under the names of the checkpoint.
+
+    Raises:
+        SamplerError: it lies on layers for which engines take no adapter, or is more than LoRA.
+        OSError: the folder cannot be written.
+    """
+    save_adapter(module, folder, adapted_layers(module))
 
 
 def check_adapter(folder: Path, limit: int, expected: Mapping[str, Shape]) -> None:

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.models.weights import WeightSource, one_name_each
+from turnwise.agents.models.checkpoint_layout import described_tensors, one_name_each
+from turnwise.agents.models.weights import WeightSource
 
 if TYPE_CHECKING:
     import torch
@@ -137,7 +138,7 @@ def pieces_of(weights: WeightSource, dtype: torch.dtype | None = None, names: Co
             if it is among them.
     """
     pieces: list[Piece] = []
-    for name, tensor in one_name_each(weights, names):
+    for name, tensor in described_tensors(weights, names):
         kind = dtype if dtype and tensor.is_floating_point() else tensor.dtype
         pieces.append((name, tuple(tensor.shape), str(kind).removeprefix("torch.")))
     return pieces

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 from turnwise.agents.errors import SamplerError  # noqa: E402
-from turnwise.agents.models.weights import one_name_each  # noqa: E402
+from turnwise.agents.models.checkpoint_layout import one_name_each  # noqa: E402
 from turnwise.agents.samplers import weight_group  # noqa: E402
 from turnwise.agents.samplers.weight_group import WeightReceiver, WeightSender, pieces_of  # noqa: E402
 

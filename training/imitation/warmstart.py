@@ -12,8 +12,9 @@ import torch
 
 from turnwise.agents.models.model_folder import find_model, load_tokenizer
 from turnwise.training.config.agents import MakeAgent
-from turnwise.training.config.sections import ImitationSection, PolicySection, TrainSection
+from turnwise.training.config.sections import ImitationSection, PolicySection, SamplerSection, TrainSection
 from turnwise.training.config.seeds import Seeds
+from turnwise.training.engine.engine_weights import check_engine_model, check_engine_weights
 from turnwise.training.engine.first_prompts import FirstPrompts, check_context
 from turnwise.training.imitation.demonstration_source import DemonstrationSource
 from turnwise.training.imitation.demonstrations import Demonstrations
@@ -37,6 +38,7 @@ class WarmStart:
         policy: the `[policy]` section.
         imitation: the `[imitation]` section.
         train: the `[train]` section.
+        sampler: the `[sampler]` section; a policy is refused whose weights the engine could not be given.
         seeds: seeds of weights, demonstrations and their order.
         agents: makes the agent for the policy's tokenizer.
         source: where demonstrations come from, with the tasks that they are drawn from.
@@ -48,6 +50,7 @@ class WarmStart:
     policy: PolicySection
     imitation: ImitationSection
     train: TrainSection
+    sampler: SamplerSection
     seeds: Seeds
     agents: MakeAgent
     source: DemonstrationSource
@@ -80,9 +83,12 @@ class WarmStart:
         folder = find_model(self.policy.model)
         require_whole(folder.path)
         tokenizer = load_tokenizer(folder.path)
+        if self.imitation.episodes:
+            check_engine_model(folder.path, self.sampler)
         agent = self.agents(tokenizer)  # an unsuitable chat template is reported before anything is played
         model = load_trainable(self.policy, folder)
         check_context(self.prompts, agent, tokenizer, model.config)
+        check_engine_weights(model, folder.path, self.sampler)
         return self.make_learner(model, tokenizer)
 
     def _build(self, demonstrations: Demonstrations) -> Learner:

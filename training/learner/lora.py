@@ -5,6 +5,7 @@ The frozen weights are shared by policy and reference. The adapter is held in fl
 Source: Hu et al. 2021, arXiv 2106.09685, as peft computes it; without dropout.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal
@@ -80,7 +81,11 @@ def add_adapter(model: CausalLM, options: LoraOptions, *, base: str = "", revisi
             if target.rpartition(".")[2] not in matrices:
                 raise ConfigError(f"policy.lora.targets: the model has no matrix {target!r}{suggest(target, matrices)}")
     config = peft.LoraConfig(
-        r=options.rank, lora_alpha=options.alpha, target_modules=options.targets, task_type="CAUSAL_LM"
+        r=options.rank,
+        lora_alpha=options.alpha,
+        target_modules=options.targets,
+        exclude_modules=_beside_the_text(model),
+        task_type="CAUSAL_LM",
     )
     with quiet_peft():
         adapted = peft.get_peft_model(model, config).eval()
@@ -90,6 +95,20 @@ def add_adapter(model: CausalLM, options: LoraOptions, *, base: str = "", revisi
         raise ConfigError(f"policy.lora.targets: {error}") from error
     config.base_model_name_or_path, config.revision = base or None, revision or None
     return adapted
+
+
+def _beside_the_text(model: CausalLM) -> str | None:
+    """Return an expression for the names of modules that no text passes through, such as an image encoder's."""
+    decoder = model.get_decoder() if hasattr(model, "get_decoder") else None
+    name = next((name for name, module in model.named_modules() if name and module is decoder), "")
+    beside = [
+        other
+        for other, module in model.named_modules()
+        if isinstance(module, torch.nn.Linear)
+        and module is not model.get_output_embeddings()
+        and not other.startswith(f"{name}.")
+    ]
+    return rf"(?!{re.escape(name)}\.).*" if name and beside else None
 
 
 class FrozenAdapter:

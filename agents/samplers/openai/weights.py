@@ -17,11 +17,10 @@ from uuid import uuid4
 
 from turnwise.agents.errors import EngineFailed, SamplerError
 from turnwise.agents.json_types import JsonObject
-from turnwise.agents.models.lora_folders import save_adapter
 from turnwise.agents.models.weights import Weights, WeightSource
 from turnwise.agents.samplers.openai.client import OpenAIClient
 from turnwise.agents.samplers.openai.options import OpenAIOptions
-from turnwise.agents.samplers.weight_files import new_folder, write_tensors
+from turnwise.agents.samplers.weight_files import new_folder, write_adapter, write_tensors
 
 __all__ = ["ServedWeights"]
 
@@ -61,7 +60,7 @@ class ServedWeights:
         elif isinstance(source, Path):
             await self._load_folder(source.resolve(), version)
         elif self._options.adapters and weights.has_adapter:
-            await self._load_written(source, version, self._load_adapter, save_adapter, {})
+            await self._load_written(source, version, self._load_adapter, write_adapter, {})
         else:
             tensors = source.values() if isinstance(source, Mapping) else source.parameters()
             shapes = {str(number): tuple(tensor.shape) for number, tensor in enumerate(tensors)}

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from turnwise.agents.errors import SamplerError
+from turnwise.agents.models.checkpoint_layout import in_module_layout
 from turnwise.agents.models.lora_folders import merge
 from turnwise.agents.models.weights import WeightSource, has_adapter, named_tensors, require_plain_adapter
 
@@ -53,7 +54,8 @@ def fill_model(model: Any, weights: WeightSource) -> None:
     """
     own = model.state_dict()
     if not has_adapter(weights):
-        weights = dict(named_tensors(weights))
+        tensors = dict(named_tensors(weights))
+        weights = tensors if isinstance(weights, torch.nn.Module) else in_module_layout(model, tensors)
     _check(own, {name: tuple(tensor.shape) for name, tensor in _tensors(weights)})
     with torch.no_grad():
         for name, tensor in _tensors(weights):

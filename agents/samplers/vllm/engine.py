@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import weakref
@@ -27,15 +28,37 @@ from turnwise.agents.json_types import JsonObject
 from turnwise.agents.samplers.background import BackgroundLoop
 from turnwise.registry import suggest
 
-__all__ = ["VLLMEngine"]
+__all__ = ["VLLMEngine", "check_model"]
 
 _ERROR = re.compile(r"\b((?:[\w.]+(?:Error|Exception)|terminate called[^:]*): .*)")
-_ECHO = re.compile("EngineDeadError|root cause|Worker failed with error|cancelled")
+_ECHO = re.compile("EngineDeadError|root cause|Worker failed with error|cancelled|validation error")
 """Errors that only report another one."""
+_INVALID = re.compile(r"Value error, (.*?) \[type=")
+"""What is wrong with a configuration, as pydantic writes it."""
 
 
 _INSTRUCTIONS = ("ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA")
 """Limits of vector instructions that a run with one thread sets; they stop vLLM in bfloat16 on a CPU with AMX."""
+
+
+_CHECK = "import sys, vllm; vllm.AsyncEngineArgs(model=sys.argv[1]).create_model_config()"
+
+
+def check_model(folder: Path) -> None:
+    """Refuse a model that vLLM does not know, or whose code it cannot import; a process of its own tries, for seconds.
+
+    Args:
+        folder: of the model.
+
+    Raises:
+        SamplerError: it has vLLM's reason.
+    """
+    command = [sys.executable, "-c", _CHECK, str(folder.resolve())]
+    outcome = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if outcome.returncode:
+        invalid = _INVALID.search(" ".join(outcome.stderr.split()))
+        reason = _last_error(outcome.stderr) or (invalid[1] if invalid else outcome.stderr[-500:])
+        raise SamplerError(f"vLLM cannot compute with the model in {folder}: {reason}")
 
 
 class VLLMEngine:
@@ -217,7 +240,12 @@ class VLLMEngine:
             return ""
         text = self._log.read_bytes()
         new, self._read = text[self._read :].decode("utf-8", "replace"), len(text)
-        return next((error[:500] for error in reversed(_ERROR.findall(new)) if not _ECHO.search(error)), "")
+        return _last_error(new)
+
+
+def _last_error(text: str) -> str:
+    """Return the last error in what was logged that reports no other one; empty if there is none."""
+    return next((error[:500] for error in reversed(_ERROR.findall(text)) if not _ECHO.search(error)), "")
 
 
 def _close(held: list[Any], loop: BackgroundLoop, scratch: Path) -> None:
@@ -299,5 +327,5 @@ def _logging(log: Path) -> dict[str, object]:
 def _describe(error: BaseException) -> str:
     """Return an exception in one line; of a failed validation, what is wrong."""
     text = " ".join(str(error).split())
-    wrong = re.search(r"Value error, (.*?) \[type=", text)
+    wrong = _INVALID.search(text)
     return wrong[1] if wrong else f"{type(error).__name__}: {text}"[:500]

