@@ -27,8 +27,6 @@ BASELINES = ("expert", "random")
 AGENT_PREFIX, SAMPLER_PREFIX = "agent.", "sampler."
 MODEL_ENGINES = {"transformers": "transformers:MODEL", "vllm": "vllm:MODEL", "openai": "openai:MODEL@URL"}
 """Samplers that run a model, and how it is named."""
-INSTRUCTED = {"template": "react", "parser": "think-action", "max_tokens": 512}
-"""The agent of a model that was not trained here: its prompt says what is expected, and it has tokens to think."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +97,7 @@ def load_player(
     options: Options | None = None,
     *,
     env_id: str | None = None,
+    env_kwargs: Mapping[str, object] | None = None,
     seed: int = 0,
     model: ModelOptions | None = None,
     defaults: Mapping[str, object] | None = None,
@@ -110,11 +109,11 @@ def load_player(
         name: a sampler as `ENGINE:MODEL@URL` (`expert`, `random`, `transformers:PATH`, `openai:MODEL@URL`), or
             "module:attribute" of a function that makes one from its settings; else a demonstrator's name or a path.
         options: fields of the agent that replace those of the run.
-        env_id: the environment, for its demonstrators.
+        env_id: the environment, for its demonstrators, and for what it says about prompts.
+        env_kwargs: its arguments.
         seed: seed of the random player.
         model: how to run a model.
-        defaults: fields of the agent that those of the run replace; None: `INSTRUCTED` for models, unless `options`
-            have a template or a parser.
+        defaults: fields of the agent that those of the run replace; None: those that the environment names.
         sampler: the sampler of an earlier player of this name, which is used again instead of loading the model.
 
     Raises:
@@ -132,8 +131,7 @@ def load_player(
     experts = {} if env_id is None else demonstrators(env_id)
     engine, path, url = parse_sampler(name)
     if defaults is None:
-        instructed = engine in MODEL_ENGINES and not {"template", "parser"} & options.keys()
-        defaults = INSTRUCTED if instructed else {}
+        defaults = _defaults(engine, env_id, env_kwargs)
     if name in experts:
         _refuse_model_options(name, model)
         agent = Agent.from_options(**dict(defaults, **options))
@@ -159,7 +157,18 @@ def load_player(
         model_options=model,
         seed=seed,
         sampler=sampler,
+        env_id=env_id or "",
+        env_kwargs=env_kwargs,
     )
+
+
+def _defaults(engine: str, env_id: str | None, env_kwargs: Mapping[str, object] | None) -> Mapping[str, object]:
+    """Return the options of an agent that the environment names for this player."""
+    from turnwise.agents.instructions import INSTRUCTED, instructions, player_options
+
+    if engine in MODEL_ENGINES:
+        return INSTRUCTED if env_id is None else instructions(env_id, env_kwargs)
+    return {} if env_id is None else player_options(env_id, env_kwargs)
 
 
 def _refuse_model_options(name: str, model: ModelOptions | None) -> None:
@@ -240,6 +249,9 @@ class Advisor:
         self.player.sampler.close()
 
 
-def load_advisor(name: str, options: Options | None = None, *, model: ModelOptions | None = None) -> Advisor:
-    """Return the advisor that a name means, as `load_player` does."""
-    return Advisor(load_player(name, options, model=model))
+def load_advisor(
+    name: str, options: Options | None = None, *, env: EnvChoice | None = None, model: ModelOptions | None = None
+) -> Advisor:
+    """Return the advisor that a name means in an environment, as `load_player` does."""
+    env_id, env_kwargs = (None, None) if env is None else (env.env_id, env.kwargs)
+    return Advisor(load_player(name, options, env_id=env_id, env_kwargs=env_kwargs, model=model))
