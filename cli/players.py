@@ -121,7 +121,7 @@ def load_player(
         TrainingError: the path holds no checkpoint, or one that cannot be read.
         AgentError: an option that agents do not have, or a sampler that cannot be made.
     """
-    from turnwise.agents.agent import Agent
+    from turnwise.agents.instructions import agent_from, merged
     from turnwise.agents.samplers import MODEL_FREE, SAMPLERS, DemonstratorSampler, parse_sampler
     from turnwise.envs import demonstrators
     from turnwise.training.loaded_agent import LoadedAgent, load_with_engine
@@ -134,7 +134,7 @@ def load_player(
         defaults = _defaults(engine, env_id, env_kwargs)
     if name in experts:
         _refuse_model_options(name, model)
-        agent = Agent.from_options(**dict(defaults, **options))
+        agent = agent_from(merged(defaults, {**options, "chat": False}))
         return LoadedAgent(name, agent, DemonstratorSampler(experts[name], parser=agent.parser))
     if engine in MODEL_FREE and (path or url):
         raise UserError(f"{engine} is not a model: {name} has no meaning, say {engine}")

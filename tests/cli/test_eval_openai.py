@@ -90,7 +90,7 @@ def test_a_model_is_told_what_is_expected_unless_a_template_or_parser_is_given(
     turnwise(*words, *PLAIN, "agent.max_turns=1")
     last = server.sent("/chat/completions")[-1]
     assert "<action>" not in str(last["messages"])
-    assert last["max_completion_tokens" if "max_completion_tokens" in last else "max_tokens"] == 32
+    assert last["max_completion_tokens" if "max_completion_tokens" in last else "max_tokens"] == 512
 
 
 def test_a_token_engine_is_evaluated(
@@ -98,7 +98,13 @@ def test_a_token_engine_is_evaluated(
 ) -> None:
     server, url = served
     save_policy(*model, tmp_path / "model")
-    how = ["sampler.tokens=true", f"sampler.tokenizer={tmp_path / 'model'}", "agent.max_turns=2", *PLAIN]
+    how = [
+        "sampler.tokens=true",
+        f"sampler.tokenizer={tmp_path / 'model'}",
+        "agent.max_turns=2",
+        "agent.max_tokens=32",
+        *PLAIN,
+    ]
     kept = tmp_path / "episodes.jsonl"
     said = turnwise("eval", f"openai:tiny@{url}", ENV, "--episodes", 3, "--trajectories", kept, *how)
     assert said.code == 0, said.err
