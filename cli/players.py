@@ -45,10 +45,21 @@ def split_words(env_id: str | None, words: Sequence[str] | None) -> tuple[str | 
 
 
 def take_options(options: Options, prefix: str) -> tuple[Options, Options]:
-    """Split options into those without a prefix, and those with it, such as `agent.temperature=0.5` with "agent."."""
+    """Split options into those without a prefix, and those with it, such as `agent.temperature=0.5` with "agent.".
+
+    A further point leads into a table: `agent.chat.tools=true` is `agent.chat={tools=true}`.
+
+    Raises:
+        ConfigError: an option is a value, and another one lies in it.
+    """
+    from turnwise.training.config.renamed import put
+
     others = {key: value for key, value in options.items() if not key.startswith(prefix)}
-    own = {key.removeprefix(prefix): value for key, value in options.items() if key.startswith(prefix)}
-    return others, own
+    tables: Options = {}
+    for key, value in options.items():
+        if key.startswith(prefix):
+            put(tables, key.split("."), value, f"{key} cannot be set: {{value}} is a value, not a table", replace=False)
+    return others, tables.get(prefix.removesuffix("."), {})
 
 
 def choose_env(env_id: str | None, options: Options, policy: str | None) -> EnvChoice:

@@ -100,10 +100,9 @@ def think_action(text: str) -> Parsed:
         return Parsed(None, "there was no </think>")
     answer, end = answer.strip(), _last_end(text)
     if not answer.startswith("<action>"):
-        between = (
-            f"there was text between {end} and <action>" if "<action>" in answer else f"no <action> followed {end}"
-        )
-        return Parsed(None, between if answer else f"nothing followed {end}")
+        if "<action>" in answer:
+            return Parsed(None, f"there was text between {end} and <action>")
+        return Parsed(None, f"{'no <action>' if answer else 'nothing'} followed {end}")
     inside, closed, after = answer[len("<action>") :].partition("</action>")
     if "<action>" in inside or after.lstrip().startswith("<action>"):
         return Parsed(None, "there was more than one <action>")

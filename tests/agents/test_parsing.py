@@ -78,9 +78,7 @@ TRUE_IF: dict[str, Callable[[str], bool]] = {
     "no <action> followed </think>": lambda text: text.count("</think>") == 1 and "<action>" not in _tail(text),
     "no <action> followed the last </think>": lambda text: text.count("</think>") > 1 and "<action>" not in _tail(text),
     "there was text between </think> and <action>": lambda text: bool(re.match(r"(?s).+<action>", _tail(text))),
-    "there was text between the last </think> and <action>": lambda text: bool(
-        re.match(r"(?s).+<action>", _tail(text))
-    ),
+    "there was text between the last </think> and <action>": lambda text: "<action>" in _tail(text)[1:],
     "there was more than one <action>": lambda text: bool(re.match(r"(?s)<action>.*<action>", _tail(text))),
     "there was no </action>": lambda text: "</action>" not in _tail(text),
     "text followed </action>": lambda text: bool(re.search(r"</action>\s*\S", _tail(text))),
