@@ -19,7 +19,16 @@ from turnwise.agents.prompts.chat_template import TOOLS, chat_fields
 from turnwise.agents.prompts.native_tools import chat_with_tools
 from turnwise.envs import agent_defaults
 
-__all__ = ["INSTRUCTED", "WITHOUT_CHAT", "agent_for", "agent_from", "instructions", "merged", "player_options"]
+__all__ = [
+    "INSTRUCTED",
+    "WITHOUT_CHAT",
+    "agent_for",
+    "agent_from",
+    "instructions",
+    "merged",
+    "player_options",
+    "wants_tools",
+]
 
 WITHOUT_CHAT: Final = "without_chat_template"
 """The key of options that count for a model without a chat template."""
@@ -132,7 +141,7 @@ def agent_from(
     fields, chat = _plain(options), options.get("chat", True)
     templated = chat is not False and bool(getattr(tokenizer, "chat_template", None))
     if tokenizer is not None and not templated:
-        if isinstance(chat, Mapping) and chat.get(TOOLS) is True:
+        if wants_tools(options):
             raise PromptError(
                 f"{env_id or 'the environment'} leaves the description of its tools to a chat template, and this model "
                 "has none; leave out native=true, so that the first observation describes them"
@@ -141,6 +150,12 @@ def agent_from(
     if env_id:
         chat = chat_with_tools(chat, env_id, kwargs or {})
     return Agent.from_options(**fields, **chat_fields(chat, tokenizer))
+
+
+def wants_tools(options: JsonObject) -> bool:
+    """Return whether a chat template, or a server, should describe the environment's tools."""
+    chat = options.get("chat")
+    return isinstance(chat, Mapping) and chat.get(TOOLS) is True
 
 
 def _plain(options: JsonObject) -> JsonObject:

@@ -100,6 +100,10 @@ class AgentSection(Section):
         "With policy.model, and neither template nor parser, the program takes prompt, template, parser and max_tokens "
         "from the environment.",
     )
+    example: bool = Field(
+        default=False,
+        description="Show the template's worked turn in the system message, for models without a chat template.",
+    )
     parser: str = Field(
         default="bare", description="How an action is read from an answer; see `turnwise list parsers`."
     )
