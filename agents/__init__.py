@@ -18,7 +18,6 @@ from turnwise.agents.errors import (
     StoreError,
 )
 from turnwise.agents.files.trajectory_files import TornLine, TrajectoryWriter, read_trajectories
-from turnwise.agents.instructions import agent_for
 from turnwise.agents.prompts.dialogue import Dialogue, Prompt
 from turnwise.agents.prompts.parsing import PARSERS, Parsed, Parser
 from turnwise.agents.prompts.prompt import PROMPTS, Conversation, Exchange, PromptBuilder, View, Window
@@ -90,7 +89,6 @@ __all__ = [
     "Turn",
     "View",
     "Window",
-    "agent_for",
     "arollout",
     "grouped",
     "parse_sampler",

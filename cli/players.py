@@ -142,7 +142,7 @@ def load_player(
     experts = {} if env_id is None else demonstrators(env_id)
     engine, path, url = parse_sampler(name)
     if defaults is None:
-        defaults = _defaults(engine, env_id, env_kwargs)
+        defaults = _defaults(env_id, env_kwargs, reads=name not in experts and engine not in MODEL_FREE)
     if name in experts:
         _refuse_model_options(name, model)
         agent = agent_from(merged(defaults, {**options, "chat": False}))
@@ -173,13 +173,13 @@ def load_player(
     )
 
 
-def _defaults(engine: str, env_id: str | None, env_kwargs: Mapping[str, object] | None) -> Mapping[str, object]:
-    """Return the options of an agent that the environment names for this player."""
+def _defaults(env_id: str | None, env_kwargs: Mapping[str, object] | None, *, reads: bool) -> Mapping[str, object]:
+    """Return the options of an agent that the environment names for a player that reads prompts, or does not."""
     from turnwise.agents.instructions import INSTRUCTED, instructions, player_options
 
-    if engine in MODEL_ENGINES:
-        return INSTRUCTED if env_id is None else instructions(env_id, env_kwargs)
-    return {} if env_id is None else player_options(env_id, env_kwargs)
+    if env_id is None:
+        return INSTRUCTED if reads else {}
+    return instructions(env_id, env_kwargs) if reads else player_options(env_id, env_kwargs)
 
 
 def _refuse_model_options(name: str, model: ModelOptions | None) -> None:

@@ -32,9 +32,9 @@ def load_run(path: Path, words: Sequence[str], output: Path | None) -> Run:
         UserError: there is no such file.
         TrainingError: a key or a value is wrong.
     """
-    from turnwise.training.config.instructions import with_instructions
     from turnwise.training.config.run import Run
     from turnwise.training.run_folder.paths import RUN_FILE
+    from turnwise.training.run_instructions import with_instructions
 
     overrides = list(words)
     if path.is_dir():

@@ -25,10 +25,9 @@ from turnwise.agents import (
     PromptError,
     Sampler,
     View,
-    agent_for,
     rollout,
 )
-from turnwise.agents.instructions import INSTRUCTED, WITHOUT_CHAT, instructions, merged, player_options
+from turnwise.agents.instructions import INSTRUCTED, WITHOUT_CHAT, agent_for, instructions, merged, player_options
 from turnwise.agents.prompts.parsing import PARSERS
 from turnwise.envs import EnvError, agent_defaults, env_ids, make, register
 from turnwise.envs.toolenv import ToolEnv

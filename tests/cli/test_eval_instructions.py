@@ -13,16 +13,17 @@ pytest.importorskip("transformers")
 
 from toys.chat_tokenizers import made
 
-from turnwise.agents import REACT, agent_for
+from turnwise.agents import REACT
 from turnwise.agents.files.trajectory_files import read_trajectories
+from turnwise.agents.instructions import agent_for
 from turnwise.cli.options import parse_options
 from turnwise.cli.players import AGENT_PREFIX, EnvChoice, load_advisor, load_player, take_options
 from turnwise.envs import register
 from turnwise.envs.toolenv import ToolEnv
-from turnwise.training.config.instructions import with_instructions
 from turnwise.training.config.run import Run
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.policy import build_policy, save_policy
+from turnwise.training.run_instructions import with_instructions
 
 TOOLS, SEARCH = "toys/Bells-v0", "turnwise/Search-v0"
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 from toys import corridor
 
-from turnwise.agents import Agent, Scripted, Trajectory, agent_for, rollout
+from turnwise.agents import Agent, Scripted, Trajectory, rollout
+from turnwise.agents.instructions import agent_for
 from turnwise.evaluation.unread_answers import UnreadAnswers
 
 LOOK = "<think>?</think><action>look</action>"

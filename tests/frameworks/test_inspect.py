@@ -16,9 +16,9 @@ import inspect_ai
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
 import turnwise.envs
-from turnwise.agents import agent_for
 from turnwise.agents.agent import Agent
 from turnwise.agents.frameworks.inspect import environment_task
+from turnwise.agents.instructions import agent_for
 
 HOUSEHOLD = partial(turnwise.envs.make, "turnwise/Household-v0", level="tiny")
 TASKS = ["train/tiny/000001", "train/tiny/000002"]
