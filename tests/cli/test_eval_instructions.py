@@ -115,7 +115,7 @@ def test_an_option_in_a_table() -> None:
     words = [
         "native=True",
         "agent.chat.tools=true",
-        "agent.chat.date=2026-01-31",
+        "agent.chat.date=x",
         "agent.prompt={name='window'}",
         "a.b=1",
     ]

@@ -100,6 +100,7 @@ RUNS = tuple(
         ("objective.kl.coefficient=0.1", "objective.kl.target=0.1", "objective.name=gspo", "evaluation.every=1"),
         ("objective.entropy.coefficient=0.1", "objective.entropy.target=0.1", "objective.aggregation=token-sum-norm"),
         ("cluster.address=local", "env.workers=1", "train.staleness=1", "sampler.engine=vllm"),
+        ("agent.template=react",),
     )
 )
 
