@@ -90,6 +90,7 @@ class Agent:
         *,
         prompt: str | Mapping[str, object] = "conversation",
         template: str | Mapping[str, object] | Template = PLAIN,
+        example: bool = False,
         **options: object,
     ) -> Agent:
         """Return an agent from plain values, such as those of a configuration file.
@@ -97,12 +98,13 @@ class Agent:
         Args:
             prompt: name of a prompt builder, or a table of its name and options, ``{"name": "window", "history": 2}``.
             template: name of a template, a table of its strings, or a `Template`.
+            example: whether the system message ends with the template's worked turn.
             options: the other fields of `Agent`.
 
         Raises:
             AgentError: an unknown name or option, or a value out of range.
         """
-        names = ["prompt", "template", *_OPTIONS]
+        names = ["prompt", "template", "example", *_OPTIONS]
         for key in options:
             if key not in names:
                 raise AgentError(f"an agent has no option {key!r}{suggest(key, names)}")
@@ -113,7 +115,10 @@ class Agent:
         values = cast(dict[str, Any], options)
         if not isinstance(values.get("stop", ()), str):  # a string is refused with the other values
             values["stop"] = tuple(values.get("stop", ()))
-        return cls(prompt=_builder(prompt, _template(template)), **values)
+        if not isinstance(example, bool):
+            raise AgentError(f"example must be true or false, got {example!r}")
+        style = _template(template)
+        return cls(prompt=_builder(prompt, style.with_example() if example else style), **values)
 
     def parse(self, text: str) -> Parsed:
         """Return the action in an answer, or why there is none; a stop string that ended it belongs to no action."""
@@ -134,13 +139,18 @@ class Agent:
         whole = f"<think>{reasoning}</think>{text}"
         return whole if self._parser.reads_reasoning(text, whole) else text
 
+    @property
+    def expected(self) -> str:
+        """Description of the form of an answer."""
+        return self._parser.expected
+
     def format(self, action: str) -> str:
         """Return an answer that the agent parses as the action."""
         return self._parser.write(action)
 
     def correction(self, why: str) -> str:
         """Return the reply to an answer that could not be parsed; it becomes the next observation."""
-        return self.prompt.template.correction.format(why=why, expected=self._parser.expected)
+        return self.prompt.template.correction.format(why=why, expected=self.expected)
 
 
 _OPTIONS = [entry.name for entry in Agent.__dataclass_fields__.values() if entry.init and entry.name != "prompt"]

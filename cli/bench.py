@@ -25,6 +25,7 @@ from turnwise.registry import Untrusted
 from turnwise.report.number_text import duration
 
 if TYPE_CHECKING:
+    from turnwise.agents.trajectory import Trajectory
     from turnwise.evaluation.benchmark import BenchmarkFolder
     from turnwise.evaluation.benchmark_card import Card, CardPanel
     from turnwise.evaluation.results import EvaluationResult
@@ -71,7 +72,7 @@ def bench(
 
     Every finished episode is stored. The same command continues a benchmark that was stopped.
     """
-    from turnwise.agents.agent import Agent
+    from turnwise.agents.instructions import agent_from
     from turnwise.evaluation.benchmark_card import Card
     from turnwise.evaluation.shipped_suites import baseline_cards, load_suite
     from turnwise.training.loaded_agent import ModelOptions
@@ -80,7 +81,7 @@ def bench(
     others, sampler = take_options(others, SAMPLER_PREFIX)
     for key in others:
         raise UserError(f"expected agent.KEY=VALUE or sampler.KEY=VALUE, got {key}; environments are set in the suite")
-    Agent.from_options(**agent)  # fails on a wrong option before anything is played
+    agent_from({**agent, "chat": False})  # fails on a wrong option before anything is played
     chosen = load_suite(suite).only(panels or [])
     scale = [*baseline_cards(), *(Card.load(path) for path in against or ())]
     folder = output or Path("bench") / f"{_slug(who)}-{chosen.name}"
@@ -165,17 +166,20 @@ class Benchmark:
 
         Raises:
             Unplayable: there is no rule-based player, or the chat template of the model does not fit the prompt.
+            Unavailable: this machine lacks what the environment needs.
             UserError: there is no such player.
             AgentError: there is no such engine, or it cannot be used.
         """
         from turnwise.agents.errors import PromptError
         from turnwise.cli.players import load_player
         from turnwise.evaluation.shipped_suites import BASELINES, RULE
+        from turnwise.evaluation.suite import panel_options
 
         if self.who == RULE and not spec.rule:
             raise Unplayable("the environment has no rule-based player")
         if self.who in _demonstrators(*self.suite.panels) and self.who not in (own := _demonstrators(spec)):
             raise Unplayable(f"the environment has no player {self.who!r}; expected {', '.join([*own, *BASELINES])}")
+        defaults = panel_options(spec)
         before, self._player = self._player, None
         model = before.sampler if before is not None and before.sampler.tokenizer is not None else None
         if before is not None and model is None:
@@ -185,9 +189,10 @@ class Benchmark:
                 spec.rule if self.who == RULE else self.who,
                 {"max_turns": spec.agent.get("max_turns", 50), **self.agent},
                 env_id=spec.env,
+                env_kwargs=spec.kwargs,
                 seed=spec.seed,
                 model=self.model,
-                defaults=spec.agent,
+                defaults=defaults,
                 sampler=model,
             )
         except PromptError as error:
@@ -205,6 +210,7 @@ class Benchmark:
         """
         from turnwise.agents.errors import AgentError, EvaluationError, SamplerError, StoreError
         from turnwise.evaluation.benchmark import BenchmarkFolder, agent_settings, play_panel
+        from turnwise.evaluation.unread_answers import UnreadAnswers
 
         if self._folder is None:
             checkpoint = None if player.folder is None else str(player.folder)
@@ -217,21 +223,30 @@ class Benchmark:
             self._folder = BenchmarkFolder(self.output, identity)
         stored = self._folder.episodes(pinned, agent_settings(self._folder.dated(pinned, player.agent)))
         total, won = len(pinned.panel.tasks), sum(row.won for row in stored.rows)
+        unread = UnreadAnswers()
         with EpisodeCounter(total, f"{label}: ", (total - len(stored.missing), won)) as counter:
+
+            def finished(trajectory: Trajectory) -> None:
+                counter(trajectory)
+                unread(trajectory)
+
             try:
-                return play_panel(
+                result = play_panel(
                     self._folder,
                     pinned,
                     player.agent,
                     player.sampler,
                     name=player.name,
                     concurrency=self.concurrency,
-                    on_finish=counter,
+                    on_finish=finished,
                 )
             except (SamplerError, EvaluationError, StoreError):
                 raise
             except AgentError as error:
                 raise Unplayable(str(error)) from error
+        for line in unread.lines(player.agent):
+            warn(line)
+        return result
 
     def _continue(self) -> str:
         return f"finished episodes are stored in {self.output}; to continue: {command()}"

@@ -24,7 +24,11 @@ def play_expert(make: MakeEnv, task: str, seed: int) -> tuple[bool, list[str]]:
     from turnwise.agents.rollouts.rollout import rollout
     from turnwise.cli.players import load_player
 
-    player = load_player("expert", seed=seed)
+    env = make()
+    spec = env.spec
+    env.close()
+    env_id, env_kwargs = (None, None) if spec is None else (spec.id, spec.kwargs)
+    player = load_player("expert", env_id=env_id, env_kwargs=env_kwargs, seed=seed)
     (group,) = rollout(player.agent, player.sampler, [task], make=make, size=1, seed=seed)
     (trajectory,) = group.trajectories
     return trajectory.won, [turn.action or "" for turn in trajectory.turns]

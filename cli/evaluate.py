@@ -121,6 +121,7 @@ def play_panel(
     deadline: float | None = None,
     workers: int = 0,
     keep: Path | None = None,
+    watch: Callable[[Trajectory], None] = lambda trajectory: None,
 ) -> EvaluationResult:
     """Return the result of a player on a panel; the terminal shows how many episodes are finished.
 
@@ -131,6 +132,7 @@ def play_panel(
         deadline: time limit of an environment step in seconds, with environments on threads; None for no limit.
         workers: processes in which the environments live; 0 for this one.
         keep: file for the trajectories, or None.
+        watch: called with every trajectory as it finishes.
     """
     from contextlib import ExitStack
 
@@ -149,6 +151,7 @@ def play_panel(
         def finished(trajectory: Trajectory) -> None:
             nonlocal writer
             counter(trajectory)
+            watch(trajectory)
             if keep is not None:
                 if writer is None:  # an existing file is replaced only now that there is something to write
                     writer = stack.enter_context(TrajectoryWriter(keep))
@@ -308,6 +311,7 @@ def evaluate(
 ) -> None:
     """Play a fixed panel of tasks, and print the success rate with its interval."""
     from turnwise.cli.players import AGENT_PREFIX, SAMPLER_PREFIX, choose_env, load_player, split_words, take_options
+    from turnwise.evaluation.unread_answers import UnreadAnswers
     from turnwise.training.loaded_agent import ModelOptions
 
     env_id, words = split_words(env_id, options)
@@ -321,13 +325,18 @@ def evaluate(
     model = ModelOptions(device, threads, dtype, batch_size, sampler_options)
     if not err().is_terminal:  # a large model takes minutes to load
         say(f"loading {who} for {len(fixed.tasks)} tasks of {fixed.env}", "dim")
-    player = load_player(who, agent_options, env_id=fixed.env, seed=seed, model=model)
+    player = load_player(who, agent_options, env_id=fixed.env, env_kwargs=fixed.kwargs, seed=seed, model=model)
     limit = player.deadline if deadline is None else deadline
     processes = player.workers if workers is None else workers
-    result = _play(player, fixed, files, concurrency=concurrency, deadline=limit or None, workers=processes)
+    unread = UnreadAnswers()
+    result = _play(
+        player, fixed, files, concurrency=concurrency, deadline=limit or None, workers=processes, watch=unread
+    )
     if output is not None:  # before printing, so that `| head` does not prevent it
         result.save(output)
     print_result(result)
+    for line in unread.lines(player.agent):
+        warn(f"  {line}")
     if len(fixed.tasks) != episodes:
         say(f"  ({len(fixed.tasks)} tasks: {'the panel of the file' if panel else 'all there are'})", "dim")
     for kind, file in files.named().items():
@@ -389,6 +398,7 @@ def _play(
     concurrency: int,
     deadline: float | None,
     workers: int,
+    watch: Callable[[Trajectory], None],
 ) -> EvaluationResult:
     """Return the result of a player, which is closed; an interruption says what is kept.
 
@@ -399,7 +409,13 @@ def _play(
 
     try:
         result = play_panel(
-            player, panel, concurrency=concurrency, deadline=deadline, workers=workers, keep=files.trajectories
+            player,
+            panel,
+            concurrency=concurrency,
+            deadline=deadline,
+            workers=workers,
+            keep=files.trajectories,
+            watch=watch,
         )
     except (KeyboardInterrupt, EngineFailed) as error:
         finished = sum(len(group.trajectories) for group in getattr(error, "groups", None) or ())

@@ -323,7 +323,9 @@ def play(
         require_writable(save)
     chosen = choose_env(env_id, env_options, policy)
     env = make(chosen.env_id, **chosen.kwargs)
-    advisor = load_advisor(policy, agent_options, model=ModelOptions(options=sampler_options)) if policy else None
+    advisor = None
+    if policy:
+        advisor = load_advisor(policy, agent_options, env=chosen, model=ModelOptions(options=sampler_options))
     try:
         console = PlayConsole(PlaySession(env, task, seed), advisor, hints=hint, save=save)
         console.open()

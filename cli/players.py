@@ -27,8 +27,6 @@ BASELINES = ("expert", "random")
 AGENT_PREFIX, SAMPLER_PREFIX = "agent.", "sampler."
 MODEL_ENGINES = {"transformers": "transformers:MODEL", "vllm": "vllm:MODEL", "openai": "openai:MODEL@URL"}
 """Samplers that run a model, and how it is named."""
-INSTRUCTED = {"template": "react", "parser": "think-action", "max_tokens": 512}
-"""The agent of a model that was not trained here: its prompt says what is expected, and it has tokens to think."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +45,21 @@ def split_words(env_id: str | None, words: Sequence[str] | None) -> tuple[str | 
 
 
 def take_options(options: Options, prefix: str) -> tuple[Options, Options]:
-    """Split options into those without a prefix, and those with it, such as `agent.temperature=0.5` with "agent."."""
+    """Split options into those without a prefix, and those with it, such as `agent.temperature=0.5` with "agent.".
+
+    A further point leads into a table: `agent.chat.tools=true` is `agent.chat={tools=true}`.
+
+    Raises:
+        ConfigError: an option is a value, and another one lies in it.
+    """
+    from turnwise.training.config.renamed import put
+
     others = {key: value for key, value in options.items() if not key.startswith(prefix)}
-    own = {key.removeprefix(prefix): value for key, value in options.items() if key.startswith(prefix)}
-    return others, own
+    tables: Options = {}
+    for key, value in options.items():
+        if key.startswith(prefix):
+            put(tables, key.split("."), value, f"{key} cannot be set: {{value}} is a value, not a table", replace=False)
+    return others, tables.get(prefix.removesuffix("."), {})
 
 
 def choose_env(env_id: str | None, options: Options, policy: str | None) -> EnvChoice:
@@ -99,6 +108,7 @@ def load_player(
     options: Options | None = None,
     *,
     env_id: str | None = None,
+    env_kwargs: Mapping[str, object] | None = None,
     seed: int = 0,
     model: ModelOptions | None = None,
     defaults: Mapping[str, object] | None = None,
@@ -110,11 +120,11 @@ def load_player(
         name: a sampler as `ENGINE:MODEL@URL` (`expert`, `random`, `transformers:PATH`, `openai:MODEL@URL`), or
             "module:attribute" of a function that makes one from its settings; else a demonstrator's name or a path.
         options: fields of the agent that replace those of the run.
-        env_id: the environment, for its demonstrators.
+        env_id: the environment, for its demonstrators, and for what it says about prompts.
+        env_kwargs: its arguments.
         seed: seed of the random player.
         model: how to run a model.
-        defaults: fields of the agent that those of the run replace; None: `INSTRUCTED` for models, unless `options`
-            have a template or a parser.
+        defaults: fields of the agent that those of the run replace; None: those that the environment names.
         sampler: the sampler of an earlier player of this name, which is used again instead of loading the model.
 
     Raises:
@@ -122,7 +132,7 @@ def load_player(
         TrainingError: the path holds no checkpoint, or one that cannot be read.
         AgentError: an option that agents do not have, or a sampler that cannot be made.
     """
-    from turnwise.agents.agent import Agent
+    from turnwise.agents.instructions import agent_from, merged
     from turnwise.agents.samplers import MODEL_FREE, SAMPLERS, DemonstratorSampler, parse_sampler
     from turnwise.envs import demonstrators
     from turnwise.training.loaded_agent import LoadedAgent, load_with_engine
@@ -132,11 +142,10 @@ def load_player(
     experts = {} if env_id is None else demonstrators(env_id)
     engine, path, url = parse_sampler(name)
     if defaults is None:
-        instructed = engine in MODEL_ENGINES and not {"template", "parser"} & options.keys()
-        defaults = INSTRUCTED if instructed else {}
+        defaults = _defaults(env_id, env_kwargs, reads=name not in experts and engine not in MODEL_FREE)
     if name in experts:
         _refuse_model_options(name, model)
-        agent = Agent.from_options(**dict(defaults, **options))
+        agent = agent_from(merged(defaults, {**options, "chat": False}))
         return LoadedAgent(name, agent, DemonstratorSampler(experts[name], parser=agent.parser))
     if engine in MODEL_FREE and (path or url):
         raise UserError(f"{engine} is not a model: {name} has no meaning, say {engine}")
@@ -159,7 +168,18 @@ def load_player(
         model_options=model,
         seed=seed,
         sampler=sampler,
+        env_id=env_id or "",
+        env_kwargs=env_kwargs,
     )
+
+
+def _defaults(env_id: str | None, env_kwargs: Mapping[str, object] | None, *, reads: bool) -> Mapping[str, object]:
+    """Return the options of an agent that the environment names for a player that reads prompts, or does not."""
+    from turnwise.agents.instructions import INSTRUCTED, instructions, player_options
+
+    if env_id is None:
+        return INSTRUCTED if reads else {}
+    return instructions(env_id, env_kwargs) if reads else player_options(env_id, env_kwargs)
 
 
 def _refuse_model_options(name: str, model: ModelOptions | None) -> None:
@@ -240,6 +260,9 @@ class Advisor:
         self.player.sampler.close()
 
 
-def load_advisor(name: str, options: Options | None = None, *, model: ModelOptions | None = None) -> Advisor:
-    """Return the advisor that a name means, as `load_player` does."""
-    return Advisor(load_player(name, options, model=model))
+def load_advisor(
+    name: str, options: Options | None = None, *, env: EnvChoice | None = None, model: ModelOptions | None = None
+) -> Advisor:
+    """Return the advisor that a name means in an environment, as `load_player` does."""
+    env_id, env_kwargs = (None, None) if env is None else (env.env_id, env.kwargs)
+    return Advisor(load_player(name, options, env_id=env_id, env_kwargs=env_kwargs, model=model))

@@ -26,12 +26,15 @@ if TYPE_CHECKING:
 def load_run(path: Path, words: Sequence[str], output: Path | None) -> Run:
     """Return the run of a TOML file or of an existing run folder, with `key=value` overrides.
 
+    A pretrained model is prompted as its environment says, unless the file does.
+
     Raises:
         UserError: there is no such file.
         TrainingError: a key or a value is wrong.
     """
     from turnwise.training.config.run import Run
     from turnwise.training.run_folder.paths import RUN_FILE
+    from turnwise.training.run_instructions import with_instructions
 
     overrides = list(words)
     if path.is_dir():
@@ -43,7 +46,7 @@ def load_run(path: Path, words: Sequence[str], output: Path | None) -> Run:
     trust_names()  # a run's file is the user's own program, as a script is
     if output is not None:
         overrides.append(f"output={_quoted(str(output))}")
-    return Run.load(path, overrides)
+    return with_instructions(Run.load(path, overrides))
 
 
 def _existing(folder: Path, overrides: Sequence[str], output: Path) -> Run:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from turnwise.envs.agent_defaults import agent_defaults
 from turnwise.envs.branch import branch, load, save
 from turnwise.envs.deadline import Deadline
 from turnwise.envs.errors import (
@@ -64,6 +65,7 @@ __all__ = [
     "UnknownEnv",
     "UnknownOption",
     "UnknownTask",
+    "agent_defaults",
     "branch",
     "check_env",
     "demonstrators",

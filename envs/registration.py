@@ -31,6 +31,7 @@ from turnwise.registry import entry_points, import_registered, import_typed, req
 
 __all__ = [
     "GROUP",
+    "creator_of",
     "demonstrators",
     "env_ids",
     "find",
@@ -304,7 +305,7 @@ def demonstrators(id: str) -> dict[str, Callable[[], Demonstrator]]:
         UnknownEnv: no environment has this id.
         EnvError: the environment's module cannot be imported.
     """
-    return dict(getattr(_creator(find(id)), "demonstrators", {}))
+    return dict(getattr(creator_of(find(id)), "demonstrators", {}))
 
 
 def _check_kwargs(spec: EnvSpec, kwargs: Mapping[str, object]) -> None:
@@ -318,7 +319,7 @@ def _check_kwargs(spec: EnvSpec, kwargs: Mapping[str, object]) -> None:
             raise UnknownOption(f"{spec.id} has no argument {name!r}{suggest(name, names)}")
 
 
-def _creator(spec: EnvSpec) -> Any:
+def creator_of(spec: EnvSpec) -> Any:
     """Return the class or function that makes an environment."""
     creator = spec.entry_point
     if not isinstance(creator, str):
@@ -333,7 +334,7 @@ def _creator(spec: EnvSpec) -> Any:
 def _parameters(spec: EnvSpec) -> list[str] | None:
     """Return the keyword arguments of an environment's constructor; None if it takes any, or they are unknown."""
     try:
-        parameters = inspect.signature(_creator(spec)).parameters.values()
+        parameters = inspect.signature(creator_of(spec)).parameters.values()
     except (TypeError, ValueError):
         return None
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):

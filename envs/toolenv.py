@@ -21,9 +21,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
+from turnwise.envs.agent_defaults import AGENT
 from turnwise.envs.errors import EnvError, NotReset, UnknownOption, UnknownTask
 from turnwise.envs.info import Info
 from turnwise.envs.text import TextEnv
+from turnwise.envs.tool_agent import tool_agent
 from turnwise.tools.functions import Call, CallFormat, Tool, Toolbox, ToolError, ToolResult, call_format
 from turnwise.tools.functions.render import Unserialisable, data_to_json
 
@@ -99,6 +101,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         self._begin, self._tools, self._check, self._say, self._state = start, tools, check, say, state
         self._form, self._native = _form(form), native
         self._finish, self._seconds, self._budget = finish, seconds, budget
+        self.metadata = self.metadata | {AGENT: tool_agent(self._form, native)}
         self._planned = plan
         if plan is not None:
             self.plan = self._plan

@@ -25,12 +25,37 @@ if TYPE_CHECKING:
 
     from turnwise.tools.browser import PageView, Tab
 
-__all__ = ["BUDGET", "FREE", "BrowserEnv", "BrowserWindow", "check_deadline", "translate_errors"]
+__all__ = ["BUDGET", "FREE", "BrowserEnv", "BrowserWindow", "browser_agent", "check_deadline", "translate_errors"]
 
 BUDGET: Final = 8000
 """Approximate maximum length of a page in an observation, in characters."""
 FREE: Final = ("press[...]",)
 """Forms of actions that every page accepts and that cannot be listed; writable elements add type[e3, ...]."""
+
+
+_GRAMMAR: Final = (
+    "Actions: click[e3], type[e3, text], select[e3, option], press[Enter], wait[]. You get one page at a time and "
+    "answer with one action at a time.\n\n"
+)
+
+
+def browser_agent(task: str) -> dict[str, object]:
+    """Return how a model is asked for actions in a browser.
+
+    Args:
+        task: sentences about the task, the last of which says that elements have names.
+    """
+    return {
+        "prompt": {"name": "window", "history": 4},  # pages are long
+        "template": {
+            "base": "react",
+            "system": f"{task} {_GRAMMAR}",
+            "example": "This is what one turn looks like:\n\nTask: press the button Send\n[e1] button 'Cancel'\n[e2] "
+            "button 'Send'{ask}<think>The button Send is e2.</think><action>click[e2]</action>\n\n"
+            "Now another task begins.\n\n",
+        },
+        "parser": "think-action",
+    }
 
 
 def check_deadline(deadline: object) -> float:

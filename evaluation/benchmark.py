@@ -245,7 +245,7 @@ def agent_settings(agent: Agent) -> dict[str, object]:
     return {
         "prompt": type(agent.prompt).__name__.lower(),
         "history": getattr(agent.prompt, "history", None),
-        "template": {name: getattr(template, name) for name in type(template).__slots__},
+        "template": {name: getattr(template, name) for name in type(template).__slots__ if name != "example"},
         "parser": agent.parser,
         "chat_template": chat is not None,
         **({} if chat is None or not reads_clock(agent.chat) else {DATE: str(chat.date)}),

@@ -29,14 +29,16 @@ from typing import Any
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError, EvaluationError
 from turnwise.agents.files.json_files import validated
+from turnwise.agents.instructions import instructions, merged
+from turnwise.agents.json_types import JsonObject
 from turnwise.envs import make as make_env
-from turnwise.envs.errors import UnknownEnv, UnknownOption
+from turnwise.envs.errors import EnvError, UnknownEnv, UnknownOption
 from turnwise.envs.registration import find
 from turnwise.evaluation.panels import Environment, Panel, draw_tasks, panel_json
 from turnwise.registry import Untrusted, suggest
 from turnwise.tools.bounded_input import InputError, read_toml
 
-__all__ = ["PinnedPanel", "Suite", "SuitePanel", "Unavailable", "digest", "pin"]
+__all__ = ["PinnedPanel", "Suite", "SuitePanel", "Unavailable", "digest", "panel_options", "pin"]
 
 
 class Unavailable(Exception):
@@ -191,6 +193,19 @@ class PinnedPanel:
     def make(self) -> Environment:
         """Return a new environment."""
         return make_env(self.panel.env, **self.kwargs)
+
+
+def panel_options(spec: SuitePanel) -> JsonObject:
+    """Return the options of an agent on a panel: those that the environment names, replaced by those of the suite.
+
+    Raises:
+        Unavailable: this machine lacks what the environment needs.
+        AgentError: the environment names options that agents do not have.
+    """
+    try:
+        return merged(instructions(spec.env, {**spec.kwargs, **_paths(spec)}), spec.agent)
+    except EnvError as error:
+        raise Unavailable(" ".join(str(error).split())) from error
 
 
 def digest(panel: Panel) -> str:

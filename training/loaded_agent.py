@@ -143,6 +143,8 @@ def load_with_engine(
     model_options: ModelOptions | None = None,
     seed: int = 0,
     sampler: Sampler | None = None,
+    env_id: str = "",
+    env_kwargs: Mapping[str, Any] | None = None,
 ) -> LoadedAgent:
     """Return an agent whose sampler is made by an engine; a checkpoint keeps the agent of its run.
 
@@ -150,20 +152,20 @@ def load_with_engine(
         engine: name of a sampler.
         model: a folder, a Hugging Face id, or the model's name on a server.
         url: base URL of a server.
-        defaults: fields of the agent that those of the run replace.
+        defaults: fields of the agent that those of the run replace (see `turnwise.agents.instructions`).
         options: fields of the agent that replace those of the run.
         model_options: how the model is run.
         seed: seed of samplers without a model.
         sampler: a sampler of this model, which is used again instead of loading the model.
+        env_id: the environment whose tools a chat template describes, if there is no run.
+        env_kwargs: its arguments.
 
     Raises:
         TrainingError: the checkpoint or its run cannot be read.
         AgentError: an option that agents do not have, or a sampler that cannot be made.
         UnknownName: there is no such type of weights.
     """
-    from turnwise.agents.agent import Agent
-    from turnwise.agents.prompts.chat_template import chat_fields
-    from turnwise.agents.prompts.native_tools import chat_with_tools
+    from turnwise.agents.instructions import agent_from, merged, wants_tools
     from turnwise.agents.samplers import make_sampler
     from turnwise.training.run_folder.paths import find_checkpoint, run_of
 
@@ -171,20 +173,20 @@ def load_with_engine(
     path = Path(model).expanduser()
     folder = find_checkpoint(path) if model and not url and path.exists() else None
     run = run_of(folder) if folder is not None else None
-    fields: dict[str, Any] = dict(defaults or {})
-    if run is not None:
-        fields |= {**run.agent.model_dump(), "temperature": run.evaluation.temperature}
-    fields |= options or {}
-    chat = fields.pop("chat", True)
-    parser = Agent.from_options(**fields).parser  # fails on a wrong option before a model is loaded
+    if run is None:
+        fields = merged(defaults or {}, options or {})
+    else:
+        env_id, env_kwargs = run.env.id, run.evaluation_kwargs()
+        fields = {**run.agent.model_dump(), "temperature": run.evaluation.temperature, **(options or {})}
+    parser = agent_from({**fields, "chat": False}).parser  # fails on a wrong option before a model is loaded
     settings = replace(_settings(engine, str(folder or model), url, choice, run), seed=seed, parser=parser)
+    if engine == "openai" and run is None and wants_tools(fields):  # of a server, instead of a chat template
+        settings = replace(settings, options={"tools": True, **settings.options})
     if sampler is None:
         if engine == "transformers":
             settings = _with_module(settings, choice.threads or (run.threads if run else 0))
         sampler = make_sampler(engine, settings)
-    if run is not None:
-        chat = chat_with_tools(chat, run.env.id, run.evaluation_kwargs())
-    agent = Agent.from_options(**fields, **chat_fields(chat, sampler.tokenizer))
+    agent = agent_from(fields, sampler.tokenizer, env_id, env_kwargs)
     name = run.name if run else folder.name if folder else model or engine
     return LoadedAgent(name, agent, sampler, folder, run)
 

@@ -98,14 +98,13 @@ def think_action(text: str) -> Parsed:
     _, closed, answer = text.rpartition("</think>")
     if not closed:
         return Parsed(None, "there was no </think>")
-    answer = answer.strip()
+    answer, end = answer.strip(), _last_end(text)
     if not answer.startswith("<action>"):
-        between = (
-            "there was text between </think> and <action>" if "<action>" in answer else "no <action> followed </think>"
-        )
-        return Parsed(None, between if answer else "nothing followed </think>")
+        if "<action>" in answer:
+            return Parsed(None, f"there was text between {end} and <action>")
+        return Parsed(None, f"{'no <action>' if answer else 'nothing'} followed {end}")
     inside, closed, after = answer[len("<action>") :].partition("</action>")
-    if "<action>" in inside or "<action>" in after:
+    if "<action>" in inside or after.lstrip().startswith("<action>"):
         return Parsed(None, "there was more than one <action>")
     if not closed:
         return Parsed(None, "there was no </action>")
@@ -126,7 +125,7 @@ def whole(text: str) -> Parsed:
     action = action.strip()
     if action.startswith("<think>"):
         return Parsed(None, "no </think> followed the last <think>" if closed else "there was no </think>")
-    return _lines(action, "nothing followed </think>" if closed else "the answer was empty")
+    return _lines(action, f"nothing followed {_last_end(text)}" if closed else "the answer was empty")
 
 
 def with_thoughts(text: str) -> Parsed:
@@ -168,6 +167,11 @@ def _closes(mark: str, before: str) -> bool:
     return mark in ("```", '"') and before.count(mark) % 2 == 1
 
 
+def _last_end(text: str) -> str:
+    """Return how a reason names the end of the reasoning."""
+    return "</think>" if text.count("</think>") == 1 else "the last </think>"
+
+
 def _lines(action: str, nothing: str) -> Parsed:
     if not action:
         return Parsed(None, nothing)
@@ -187,7 +191,9 @@ def _action(text: str, name: str) -> Parsed:
     if "\n" in action or "\r" in action:
         return Parsed(None, f"{name} had more than one line")
     if not action.isprintable():
-        return Parsed(None, f"{name} had characters that cannot be printed")
+        spaces = all(character.isprintable() or character.isspace() for character in action)
+        kind = "white space other than spaces" if spaces else "characters that cannot be printed"
+        return Parsed(None, f"{name} had {kind}")
     return Parsed(action, None)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from turnwise.agents.errors import PromptError, look_up
 from turnwise.agents.models.trusted_text import PromptText
@@ -20,19 +20,20 @@ __all__ = ["PLAIN", "REACT", "TEMPLATES", "Template"]
 class Template:
     """Format strings of a prompt, in the order opening, (observation, action)..., observation, question.
 
-    ===========  ===============================================  ============================
-    string       text                                             fields
-    ===========  ===============================================  ============================
-    system       the system message                               none
-    opening      the first observation                            start
-    saw          a later observation                              observation
-    did          an action of an earlier turn (windows only)      action
-    gap          a note that turns are left out (windows only)    skipped
-    ask          the question at the end                          admissible, turn
-    listing      the possible actions; "" leaves them out         actions
-    separator    what separates two admissible actions            none
-    correction   the reply to an answer without an action         why, expected
-    ===========  ===============================================  ============================
+    ===========  ================================================  ============================
+    string       text                                              fields
+    ===========  ================================================  ============================
+    system       the system message                                none
+    opening      the first observation                             start
+    saw          a later observation                               observation
+    did          an action of an earlier turn (windows only)       action
+    gap          a note that turns are left out (windows only)     skipped
+    ask          the question at the end                           admissible, turn
+    listing      the possible actions; "" leaves them out          actions
+    separator    what separates two admissible actions             none
+    correction   the reply to an answer without an action          why, expected
+    example      a worked turn, shown where an agent has examples  ask
+    ===========  ================================================  ============================
     """
 
     system: str = ""
@@ -44,6 +45,7 @@ class Template:
     listing: str = ""
     separator: str = ", "
     correction: str = "Nothing was done: {why}. Expected: {expected}."
+    example: str = ""
 
     def __post_init__(self) -> None:
         """Check every field of every string now instead of in the middle of an episode."""
@@ -66,6 +68,11 @@ class Template:
             if not isinstance(value, str):
                 raise PromptError(f"template.{key} must be a string, got {value!r}")
         return cls(**{name: str(values.get(name, getattr(base, name))) for name in names})
+
+    def with_example(self) -> Template:
+        """Return the template with its worked turn at the end of the system message."""
+        ask = self.ask.format(admissible="", turn=0)
+        return replace(self, system=self.system + self.example.format(ask=ask), example="")
 
     @property
     def lists(self) -> bool:
@@ -96,6 +103,7 @@ _FIELDS: dict[str, set[str]] = {
     "ask": {"admissible", "turn"},
     "listing": {"actions"},
     "correction": {"why", "expected"},
+    "example": {"ask"},
 }
 _NUMBERS = {"skipped", "turn"}
 
@@ -139,6 +147,9 @@ REACT = TEMPLATES.register(
         ask="\n\n{admissible}Reason about the next step between <think> and </think>, then give exactly one action "
         "between <action> and </action>.\n",
         listing="Possible actions: {actions}\n",
+        example="This is what one turn looks like:\n\nYou are in the hall. You see a desk 1 and a shelf 1.\nYour task "
+        "is to: find the lamp.{ask}<think>Lamps stand on desks, so I look there first.</think>"
+        "<action>go to desk 1</action>\n\nNow another task begins.\n\n",
     ),
 )
 """Reasoning and one tagged action, with the admissible actions listed, for instruction-tuned models."""

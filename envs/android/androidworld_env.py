@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from turnwise.envs.android.actions import Action, BadAction, parse
 from turnwise.envs.android.elements import ScreenElement, leaves
 from turnwise.envs.android.failures import DeviceFailures
+from turnwise.envs.android.phone_agent import PHONE_AGENT
 from turnwise.envs.android.screen_text import FORMATS, admissible, scrolls
 from turnwise.envs.android.values import Info, JsonObject, Observation, Options
 from turnwise.envs.errors import EnvError, EnvironmentDied, UnknownOption, UnknownTask
@@ -93,7 +94,7 @@ class AndroidWorldEnv(TextEnv):
         UnknownOption: an argument is missing or invalid.
     """
 
-    metadata: Info = {"render_modes": ["ansi", "rgb_array"]}  # noqa: RUF012 (Gymnasium's attribute)
+    metadata: Info = {"render_modes": ["ansi", "rgb_array"], "agent": PHONE_AGENT}  # noqa: RUF012 (Gymnasium's attribute)
     EXAMPLE_ACTION = "tap 540 1200"
 
     def __init__(

@@ -14,6 +14,7 @@ import numpy as np
 
 from turnwise.envs.android.actions import Action, BadAction, parse, perform
 from turnwise.envs.android.failures import DeviceFailures
+from turnwise.envs.android.phone_agent import PHONE_AGENT
 from turnwise.envs.android.screen_text import FORMATS, ScreenView, view_of
 from turnwise.envs.android.stock.source import StockTasks
 from turnwise.envs.android.task_source import DeviceTask, SimulatedTasks, TaskSource
@@ -63,7 +64,7 @@ class AndroidEnv(SavableEnv):
         EnvError: an argument is invalid, or no task fits.
     """
 
-    metadata: Info = {"render_modes": ["ansi", "rgb_array"]}  # noqa: RUF012 (Gymnasium's attribute)
+    metadata: Info = {"render_modes": ["ansi", "rgb_array"], "agent": PHONE_AGENT}  # noqa: RUF012 (Gymnasium's attribute)
     SNAPSHOT_FORMAT = ("Android", 1)
     EXAMPLE_ACTION = "tap 3"
 

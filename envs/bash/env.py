@@ -33,6 +33,19 @@ REWARDS: Final = ("whole", "partial", "gain")
 LOOK: Final = "ls -lR"
 """First command of the expert."""
 _HELP: Final = f"You are in a shell, in the folder {ROOT}. Actions: a command, submit, submit ANSWER."
+_AGENT: Final = {
+    "prompt": "conversation",
+    "template": {
+        "base": "react",
+        "system": "You carry out an instruction about the files of a folder. An action is one shell command, or "
+        "submit, or submit ANSWER, which ends the episode. You get the output of one command at a time and answer with "
+        "one action at a time.\n\n",
+        "example": "This is what one turn looks like:\n\nHow many lines does notes.txt have? Submit the number."
+        "{ask}<think>wc counts lines.</think><action>wc -l notes.txt</action>\n\nNow another task begins.\n\n",
+    },
+    "parser": "think-action",
+}
+"""How a model is asked."""
 _DEFAULT_COUNT: Final = 1000
 _DRAWN_FROM: Final = 10**6  # random tasks have numbers below this
 
@@ -63,6 +76,7 @@ class BashEnv(SavableEnv):
         EnvError: an argument is invalid.
     """
 
+    metadata = {"render_modes": ["ansi"], "agent": _AGENT}  # noqa: RUF012 (Gymnasium's attribute)
     SNAPSHOT_FORMAT = ("Bash", 1)
     EXAMPLE_ACTION = "ls"
 

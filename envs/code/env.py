@@ -30,6 +30,24 @@ from turnwise.tools.sandbox import BACKENDS, BoxFull, Limits, SandboxError, star
 __all__ = ["REWARDS", "CodeEnv"]
 
 REWARDS: Final = ("share", "all")
+_AGENT: Final = {
+    "prompt": "conversation",
+    "template": {
+        "system": "You write and repair small programs. You answer with one action at a time: show PATH; run; test; "
+        "submit, which ends the episode; replace LINE: TEXT for one line of the program; or write PATH, followed by "
+        "all lines of the file. Give the action alone, without quotes or explanations; you may reason before it "
+        "between <think> and </think>.\n\n",
+        "saw": "{observation}",
+        "ask": "\n\nYour action:",
+        "example": "This is what one turn looks like:\n\nRepair total: it returns the sum of a list.\nsolution.py:\n"
+        "1 def total(numbers):\n2     return len(numbers)\nTests:\ntotal([1, 2]) == 3{ask} replace 2: return "
+        "sum(numbers)\n\nNow another task begins.\n\n",
+    },
+    "parser": "whole",
+    "max_tokens": 1024,
+    "without_chat_template": {"stop": ["\n\nYour action:", "\n\n\n\n"], "example": True},
+}
+"""How a model is asked."""
 _COMPARED: Final = 60  # characters of a path that is compared with others
 _HELP: Final = "Actions: show PATH, run, write PATH, edit PATH, replace LINE: TEXT, test, submit."
 
@@ -66,6 +84,7 @@ class CodeEnv(SavableEnv):
         EnvError: the tasks cannot be read, or an argument is invalid.
     """
 
+    metadata = {"render_modes": ["ansi"], "agent": _AGENT}  # noqa: RUF012 (Gymnasium's attribute)
     SNAPSHOT_FORMAT = ("Code", 1)
     EXAMPLE_ACTION = "test"
 

@@ -20,7 +20,7 @@ from turnwise.envs.errors import EnvError, UnknownOption, UnknownTask
 from turnwise.envs.info import Info
 from turnwise.envs.miniwob.catalogue import html_folder, task_name, task_names
 from turnwise.envs.validation import choice
-from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, check_deadline
+from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, browser_agent, check_deadline
 
 if TYPE_CHECKING:
     from turnwise.tools.browser import Tab
@@ -35,6 +35,7 @@ _TICK: Final = 0.5
 _READY: Final = 20
 _DEFAULT_COUNT: Final = 1000
 _DRAWN_FROM: Final = 10**6
+_AGENT: Final = browser_agent("You follow an instruction on a small web page, whose elements have names such as e3.")
 _ID: Final = re.compile(r"(?P<split>\w+)/(?P<name>[\w-]+)/(?P<number>\d{6})")
 
 _START: Final = """
@@ -77,6 +78,8 @@ class MiniWoBEnv(BrowserEnv):
     Raises:
         EnvError: the pages are not installed, or an argument is invalid.
     """
+
+    metadata = BrowserEnv.metadata | {"agent": _AGENT}  # Gymnasium's attribute
 
     def __init__(
         self,

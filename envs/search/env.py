@@ -45,7 +45,26 @@ LONGEST_QUERY: Final = 1000
 _ON_FAILURE: Final = ("tell", "raise")
 _TAGS: Final = ("first", "single")
 _THOUGHT: Final = {"search": "<think>I have to look this up.</think> ", "answer": "<think>I know it.</think> "}
+_EXAMPLES: Final = {
+    "tags": "<think>I have to find out who wrote The Red Lamp.</think>\n<search> author of The Red Lamp </search>",
+    "brackets": "search[author of The Red Lamp]",
+}
 _NO_QUESTION: Final = Question("", "", ())
+
+
+def _agent(form: str = "tags", **_: object) -> dict[str, object]:
+    """Return how a model is asked: the first observation says all of it, and the environment reads the thoughts."""
+    example = (
+        "This is what one turn looks like:\n\nQuestion: In which town was the author of The Red Lamp born?\n"
+        f"{_EXAMPLES.get(form, '')}\n\nNow another question follows.\n\n"
+    )
+    stop = ["</search>", "</answer>"] if form == "tags" else ["\n"]
+    return {
+        "prompt": "conversation",
+        "template": {"saw": "{observation}", "ask": "", "example": example},
+        "parser": "with-thoughts",
+        "without_chat_template": {"stop": stop, "example": True},
+    }
 
 
 class SearchEnv(SavableEnv):
@@ -78,6 +97,7 @@ class SearchEnv(SavableEnv):
         EnvError: a file is missing or invalid, or an argument is invalid.
     """
 
+    metadata = {"render_modes": ["ansi"], "agent": _agent}  # noqa: RUF012 (Gymnasium's attribute)
     SNAPSHOT_FORMAT = ("Search", 1)
     EXAMPLE_ACTION = "<search> red lamp </search>"
     demonstrators: ClassVar[Mapping[str, Callable[[], Demonstrator]]] = {"reader": ReaderDemonstrator}

@@ -27,7 +27,7 @@ from turnwise.envs.shop.goal_sources import GoalSource
 from turnwise.envs.shop.session import Page, Shop, parse
 from turnwise.envs.shop.sources import SOURCES, GeneratedProducts, ProductFiles
 from turnwise.envs.shop.tagger import Tagger
-from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, check_deadline
+from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, browser_agent, check_deadline
 
 if TYPE_CHECKING:
     from turnwise.envs.shop.site.session_store import SessionStore
@@ -37,6 +37,10 @@ __all__ = ["WebShopBrowserEnv", "from_keys", "in_browser"]
 
 _VIEWPORT: Final = (1000, 700)
 _SEARCH: Final = "Back to Search"
+_AGENT: Final = browser_agent(
+    "You buy in a web shop what an instruction asks for, with the options that it names; buying ends the episode. The "
+    "elements of a page have names such as e3."
+)
 _TEXT_ONLY: Final = {
     "observation": "its observation is the page",
     "num_prev_obs": "its observation is the page",
@@ -64,6 +68,8 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
     Raises:
         EnvError: a file is missing or broken, or an argument is invalid.
     """
+
+    metadata = BrowserEnv.metadata | {"agent": _AGENT}
 
     def __init__(
         self,

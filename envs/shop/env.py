@@ -33,6 +33,21 @@ __all__ = ["LINKS", "OBSERVATIONS", "PAYOFFS", "WebShopEnv", "from_keys"]
 OBSERVATIONS: Final = ("text", "text_rich", "html", "url")
 LINKS: Final = ("ids", "numbers")
 PAYOFFS: Final = ("score", "sparse")
+_AGENT: Final = {
+    "prompt": {"name": "window", "history": 4},  # pages are long
+    "template": {
+        "base": "react",
+        "system": "You buy in a web shop what an instruction asks for, with the options that it names. On the first "
+        "page you search with search[words]; on the others you click on one thing of the page with click[text], for "
+        "example click[b01] or click[buy now], which ends the episode. You get one page at a time and answer with one "
+        "action at a time.\n\n",
+        "example": "This is what one turn looks like:\n\nWebShop [SEP] Instruction: [SEP] Find me a blue mug, and "
+        "price lower than 20.00 dollars [SEP] Search{ask}<think>I search for the thing and leave out the price.</think>"
+        "<action>search[blue mug]</action>\n\nNow another task begins.\n\n",
+    },
+    "parser": "think-action",
+}
+"""How a model is asked."""
 _SPARSE_REWARD: Final = 10.0  # of a full score with payoff="sparse", as in verl-agent
 
 
@@ -65,6 +80,7 @@ class WebShopEnv(SavableEnv):
         EnvError: a file is missing or broken, or an argument is invalid.
     """
 
+    metadata = {"render_modes": ["ansi"], "agent": _AGENT}  # noqa: RUF012 (Gymnasium's attribute)
     SNAPSHOT_FORMAT = ("WebShop", 1)
     RESET_OPTIONS = ("task", "goal", "prices", "session")
     EXAMPLE_ACTION = "click[buy now]"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,7 +43,12 @@ REFUSED = [
     ("think-action", "<think>x</think>I <action>look</action>", "text between </think> and <action>"),
     ("think-action", "<think>x</think><action>look", "no </action>"),
     ("think-action", "<think>x</think><action>look</action><action>go</action>", "more than one <action>"),
-    ("think-action", "<think>x</think><action>look</action> or <action>go", "more than one <action>"),
+    ("think-action", "<think>x</think><action>look</action>\n<action>go", "more than one <action>"),
+    ("think-action", "<think>x</think><action>look</action> or <action>go", "text followed </action>"),
+    ("think-action", "</think><action>look</action>Put it between <action> and </action>", "text followed </action>"),
+    ("think-action", "<think>x</think><action>look</action></think>", "nothing followed the last </think>"),
+    ("think-action", "</think><action>a</action></think>b", "no <action> followed the last </think>"),
+    ("think-action", "</think><action>a\tb</action>", "the action had white space other than spaces"),
     ("think-action", "<think>x</think><action>look</action> done", "text followed </action>"),
     ("think-action", "<think>x</think><action>look</action></action>", "text followed </action>"),
     ("think-action", "<think>x</think><action><action>look</action>", "more than one <action>"),
@@ -59,6 +67,35 @@ REFUSED = [
     ("with-thoughts", "a\n" * MAX_MULTILINE_CHARS, "longer than"),
 ]
 PIECES = st.sampled_from(["<think>", "</think>", "<action>", "</action>", "look", "\n", " ", "\x00", "\udcff", "é"])
+TAILS = ["look", "a\tb", "\xa0", "x" * 200, "<search>"]
+_tail = lambda text: text.rpartition("</think>")[2].strip()  # noqa: E731
+_inside = lambda text: _tail(text).partition("<action>")[2].partition("</action>")[0].strip()  # noqa: E731
+TRUE_IF: dict[str, Callable[[str], bool]] = {
+    "there was no </think>": lambda text: "</think>" not in text,
+    "no </think> followed the last <think>": lambda text: "</think>" not in text[text.rindex("<think>") :],
+    "nothing followed </think>": lambda text: text.count("</think>") == 1 and not _tail(text),
+    "nothing followed the last </think>": lambda text: text.count("</think>") > 1 and not _tail(text),
+    "no <action> followed </think>": lambda text: text.count("</think>") == 1 and "<action>" not in _tail(text),
+    "no <action> followed the last </think>": lambda text: text.count("</think>") > 1 and "<action>" not in _tail(text),
+    "there was text between </think> and <action>": lambda text: bool(re.match(r"(?s).+<action>", _tail(text))),
+    "there was text between the last </think> and <action>": lambda text: "<action>" in _tail(text)[1:],
+    "there was more than one <action>": lambda text: bool(re.match(r"(?s)<action>.*<action>", _tail(text))),
+    "there was no </action>": lambda text: "</action>" not in _tail(text),
+    "text followed </action>": lambda text: bool(re.search(r"</action>\s*\S", _tail(text))),
+    "the answer was empty": lambda text: not text.strip(),
+    "the action was empty": lambda text: not _inside(text),
+    "the answer was longer than 400 characters": lambda text: len(text) > 400,
+    "the action was longer than 400 characters": lambda text: len(_inside(text)) > 400,
+    "the answer had more than one line": lambda text: len(text.strip().splitlines()) > 1,
+    "the action had more than one line": lambda text: len(_inside(text).splitlines()) > 1,
+    "the answer had white space other than spaces": lambda text: bool(re.search(r"[^\S ]", text.strip())),
+    "the action had white space other than spaces": lambda text: bool(re.search(r"[^\S ]", _inside(text))),
+    "the answer had characters that cannot be printed": lambda text: not text.strip().isprintable(),
+    "the action had characters that cannot be printed": lambda text: not _inside(text).isprintable(),
+}
+"""Every reason of every parser for texts up to 20,000 characters, and when it is true."""
+
+
 by_parser = pytest.mark.parametrize("name", PARSERS.names())
 
 
@@ -88,6 +125,26 @@ def test_any_text_is_an_action_or_a_reason(name: str, text: str) -> None:
     else:
         assert parsed.action.isprintable()
         assert 0 < len(parsed.action) <= MAX_ACTION_CHARS
+
+
+@by_parser
+@given(text=st.lists(PIECES | st.sampled_from(TAILS)).map("".join))
+def test_a_reason_is_true(name: str, text: str) -> None:
+    why = PARSERS.get(name).read(text).why
+    assert why is None or TRUE_IF[why](text), why
+
+
+def test_every_reason_has_a_text() -> None:
+    """The table above has no reason that no parser gives."""
+    texts = [text for _, text, _ in REFUSED] + ["</think><action>\x00</action>", "</think></think>x<action>a</action>"]
+    texts += [
+        "a\tb",
+        "</think>" * 2,
+        "</think>" + "<action>" + "x" * 401 + "</action>",
+        "</think><action>a\nb</action>",
+    ]
+    reasons = {PARSERS.get(name).read(text).why for name in PARSERS.names() for text in texts}
+    assert TRUE_IF.keys() <= reasons
 
 
 @by_parser

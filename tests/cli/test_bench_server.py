@@ -21,8 +21,9 @@ pytestmark = pytest.mark.waits
 
 KEY = "sk-this-is-secret-4711"
 REFUSAL = {"message": {"role": "assistant", "content": None, "refusal": "I cannot help."}, "finish_reason": "stop"}
-FIRST = ["take key", "go east", "unlock door", "go east"]
-SECOND = ["go east", "take key", "unlock door", "go east"]
+SAID = "<think>So.</think><action>{}</action>"  # as a suite is asked whose panels say nothing about it
+FIRST = list(map(SAID.format, ["take key", "go east", "unlock door", "go east"]))
+SECOND = list(map(SAID.format, ["go east", "take key", "unlock door", "go east"]))
 
 
 @pytest.fixture

@@ -197,7 +197,15 @@ def test_a_person_plays_on_when_the_agent_cannot_be_asked(turnwise):
 
 def test_a_server_can_be_asked_while_a_person_plays(turnwise, server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
-    words = ("play", ENV, "lengths=[3]", "--policy", f"openai:tiny@{server}", "agent.template=plain")
+    words = (
+        "play",
+        ENV,
+        "lengths=[3]",
+        "--policy",
+        f"openai:tiny@{server}",
+        "agent.template=plain",
+        "agent.max_tokens=32",
+    )
     said = turnwise(*words, stdin=":ask\n:quit\n")
     assert said.code == 0
     assert "agent: " in said.out

@@ -19,6 +19,8 @@ from toys.openai_server import Fault, ToyServer, error
 
 from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.agents.samplers.openai import failures as openai_failures
+from turnwise.envs import register
+from turnwise.envs.toolenv import ToolEnv
 from turnwise.training.learner.policy import build_policy, save_policy
 
 WIN = ["go east", "take key", "unlock door", "go east"]  # of open-3-2, which the panel draws
@@ -90,7 +92,37 @@ def test_a_model_is_told_what_is_expected_unless_a_template_or_parser_is_given(
     turnwise(*words, *PLAIN, "agent.max_turns=1")
     last = server.sent("/chat/completions")[-1]
     assert "<action>" not in str(last["messages"])
-    assert last["max_completion_tokens" if "max_completion_tokens" in last else "max_tokens"] == 32
+    assert last["max_completion_tokens" if "max_completion_tokens" in last else "max_tokens"] == 512
+
+
+def test_an_environment_of_native_tools_is_played_with_those_of_the_server(
+    turnwise: Call, served: tuple[ToyServer, str]
+) -> None:
+    server, url = served
+    register("toys/Sums-v0", sums)
+    words = ("eval", f"openai:tiny@{url}", "toys/Sums-v0", "native=true", "form=hermes", "agent.max_turns=1")
+    assert turnwise(*words).code == 0
+    (request,) = server.sent("/chat/completions")
+    assert [tool["function"]["name"] for tool in request["tools"]] == ["add", "answer"]
+    assert [message["content"] for message in request["messages"]] == ["What is 1 + 1?"]
+    assert turnwise(*words, "sampler.tools=false").code == 0
+    assert "tools" not in server.sent("/chat/completions")[-1]
+
+
+def add(a: int, b: int) -> int:
+    """Return a sum."""
+    return a + b
+
+
+def sums(form: str = "tags", native: bool = False) -> ToolEnv[str, None]:
+    return ToolEnv(
+        "What is 1 + 1?",
+        start=lambda task: None,
+        tools=[add],
+        check=lambda world, answer: answer == "2",
+        form=form,
+        native=native,
+    )
 
 
 def test_a_token_engine_is_evaluated(
@@ -98,7 +130,13 @@ def test_a_token_engine_is_evaluated(
 ) -> None:
     server, url = served
     save_policy(*model, tmp_path / "model")
-    how = ["sampler.tokens=true", f"sampler.tokenizer={tmp_path / 'model'}", "agent.max_turns=2", *PLAIN]
+    how = [
+        "sampler.tokens=true",
+        f"sampler.tokenizer={tmp_path / 'model'}",
+        "agent.max_turns=2",
+        "agent.max_tokens=32",
+        *PLAIN,
+    ]
     kept = tmp_path / "episodes.jsonl"
     said = turnwise("eval", f"openai:tiny@{url}", ENV, "--episodes", 3, "--trajectories", kept, *how)
     assert said.code == 0, said.err

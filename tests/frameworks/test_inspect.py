@@ -18,6 +18,7 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model
 import turnwise.envs
 from turnwise.agents.agent import Agent
 from turnwise.agents.frameworks.inspect import environment_task
+from turnwise.agents.instructions import agent_for
 
 HOUSEHOLD = partial(turnwise.envs.make, "turnwise/Household-v0", level="tiny")
 TASKS = ["train/tiny/000001", "train/tiny/000002"]
@@ -46,15 +47,16 @@ def play(task: Any, answer: Any, folder: Path, **options: Any) -> Any:
 
 
 def test_the_documented_task_is_played_and_scored(tmp_path: Path):
-    plans = dict(map(plan_of, TASKS))
+    plans, instructed = dict(map(plan_of, TASKS)), agent_for("turnwise/Household-v0")
     asked: list[Any] = []
 
     def answer(messages: Any, tools: Any, choice: Any, config: Any) -> ModelOutput:
         asked.append((messages, config))
-        start = next(start for start in plans if start in messages[0].text)
+        assert messages[0].text == instructed.prompt.template.system.strip()
+        start = next(start for start in plans if start in messages[1].text)
         turn = sum(message.role == "assistant" for message in messages)
         lost = start == next(iter(plans))  # the first episode is lost
-        return say("look" if lost else plans[start][turn])
+        return say(instructed.format("look" if lost else plans[start][turn]))
 
     household = documented.run("inspect_ai")["household"]
     log = play(household(), answer, tmp_path)
@@ -63,13 +65,14 @@ def test_the_documented_task_is_played_and_scored(tmp_path: Path):
     assert (lost.scores["success"].value, won.scores["success"].value) == (0.0, 1.0)
     assert won.metadata["turns"] == len(plans[plan_of(TASKS[1])[0]])
     assert (lost.metadata["turns"], lost.metadata["stop"]) == (20, "turns")
-    assert [message.text for message in won.messages if message.role == "assistant"] == plan_of(TASKS[1])[1]
+    answers = [message.text for message in won.messages if message.role == "assistant"]
+    assert answers == list(map(instructed.format, plan_of(TASKS[1])[1]))
     metrics = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
     assert metrics["accuracy"] == 0.5
     assert won.metadata["prompt_tokens"] == 7 * won.metadata["turns"]
     assert won.metadata["response_tokens"] == 2 * won.metadata["turns"]
     assert metrics["stderr"] > 0
-    assert all(config.max_tokens == Agent().max_tokens for _, config in asked)
+    assert all(config.max_tokens == instructed.max_tokens for _, config in asked)
 
 
 def test_epochs_are_further_episodes_of_the_same_task(tmp_path: Path):

@@ -91,11 +91,17 @@ RUNS = tuple(
     make_run(*overrides)
     for overrides in (
         (),
-        ("policy.model=somewhere", "trajectory_format=''", 'imitation.demonstrator="played.jsonl"'),
+        (
+            "policy.model=somewhere",
+            "trajectory_format=''",
+            'imitation.demonstrator="played.jsonl"',
+            "agent.template=react",
+        ),
         ("objective.kl.coefficient=0.1", "objective.kl.target=0.1", "objective.name=gspo", "evaluation.every=1"),
         ("objective.entropy.coefficient=0.1", "objective.entropy.target=0.1", "objective.aggregation=token-sum-norm"),
         ("cluster.address=local", "env.workers=1", "train.staleness=1", "sampler.engine=vllm"),
         ("policy.device=cuda", "sampler.engine=vllm"),
+        ("agent.template=react",),
     )
 )
 

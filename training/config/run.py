@@ -5,6 +5,7 @@ error that suggests the nearest one. A key that is set and has no effect in the 
 `turnwise.training.preflight.effects` declares when each key matters.
 """
 
+import re
 import tomllib
 import warnings
 from collections.abc import Iterator, Sequence
@@ -171,9 +172,13 @@ def _override(table: Table, override: str) -> dict[str, str]:
 def parse_value(text: str) -> object:
     """Return the value of a `key=value` word on the command line: a TOML value, or the text itself.
 
-    >>> parse_value("1e-3"), parse_value("[1, 2]"), parse_value("tiny")
-    (0.001, [1, 2], 'tiny')
+    `True` and `False` are read as `true` and `false`, also in lists and tables.
+
+    >>> parse_value("1e-3"), parse_value("[1, 2]"), parse_value("tiny"), parse_value("{tools = True}")
+    (0.001, [1, 2], 'tiny', {'tools': True})
     """
+    if text[:1] in ("[", "{"):
+        text = _BOOLEAN.sub(lambda match: match[1] or match[2].lower(), text)
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     if "\n" in text or (
@@ -216,6 +221,9 @@ def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
+
+_BOOLEAN = re.compile(r"""("[^"]*"|'[^']*')|\b(True|False)\b""")
+"""A quoted string, or a truth value as Python writes it."""
 
 _RENAMED = {"tensorboard": 'loggers = ["tensorboard"]'}
 """Old keys, and how to say the same now."""

@@ -73,7 +73,13 @@ class AgentSection(Section):
     )
     template: Choice = Field(
         default="plain",
-        description='The prompt template: a name, or a table of its strings such as {base = "react", ask = "..."}.',
+        description='The prompt template: a name, or a table of its strings such as {base = "react", ask = "..."}. '
+        "With policy.model, and neither template nor parser, the program takes prompt, template, parser and max_tokens "
+        "from the environment.",
+    )
+    example: bool = Field(
+        default=False,
+        description="Show the template's worked turn in the system message, for models without a chat template.",
     )
     parser: str = Field(
         default="bare", description="How an action is read from an answer; see `turnwise list parsers`."

@@ -21,6 +21,12 @@ def _new_policy(run: Run) -> bool:
     return not run.policy.model
 
 
+def _has_example(run: Run) -> bool:
+    from turnwise.agents.agent import Agent
+
+    return bool(Agent.from_options(template=run.agent.template).prompt.template.example)
+
+
 def _can_err(run: Run) -> bool:
     from turnwise.envs import demonstrators
 
@@ -61,6 +67,7 @@ NEEDS: dict[str, tuple[Condition, str]] = {
         f"policy.new.{key}": (_new_policy, "the model of policy.model has its own size")
         for key in ("vocab", "hidden", "layers", "heads")
     },
+    "agent.example": (_has_example, "agent.template has no worked turn"),
     "imitation.env": (_plays, "the demonstrations come from a file"),
     "imitation.demonstrator.noise": (_can_err, "the demonstrations come from a file or a model"),
     "imitation.demonstrator.typos": (_can_err, "the demonstrations come from a file or a model"),

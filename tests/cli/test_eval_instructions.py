@@ -1,0 +1,169 @@
+"""`turnwise eval` of models: what they are asked in an environment, and what the user of the command sees of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toys.commands import ENV, Call, one_sentence
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from toys.chat_tokenizers import made
+
+from turnwise.agents import REACT
+from turnwise.agents.files.trajectory_files import read_trajectories
+from turnwise.agents.instructions import agent_for
+from turnwise.cli.options import parse_options
+from turnwise.cli.players import AGENT_PREFIX, EnvChoice, load_advisor, load_player, take_options
+from turnwise.envs import register
+from turnwise.envs.toolenv import ToolEnv
+from turnwise.training.config.run import Run
+from turnwise.training.errors import ConfigError
+from turnwise.training.learner.policy import build_policy, save_policy
+from turnwise.training.run_instructions import with_instructions
+
+TOOLS, SEARCH = "toys/Bells-v0", "turnwise/Search-v0"
+
+
+def ring(bell: str) -> str:
+    """Ring a bell."""
+    return f"{bell} rings"
+
+
+def bells(form: str = "tags", native: bool = False) -> ToolEnv[str, None]:
+    return ToolEnv(
+        "Ring the bell.",
+        start=lambda task: None,
+        tools=[ring],
+        check=lambda world, answer: False,
+        form=form,
+        native=native,
+    )
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A base model, and one with the chat template of Qwen."""
+    register(TOOLS, bells)
+    module, plain = build_policy(["Ring the bell.", "You see a door."], vocab=300, hidden=16, layers=1, heads=1)
+    paths = {name: tmp_path_factory.mktemp("models") / name for name in ("base", "chat")}
+    save_policy(module, plain, paths["base"])
+    chat: Any = made(plain, "qwen25")
+    module.resize_token_embeddings(len(chat))  # type: ignore[operator]
+    save_policy(module, chat, paths["chat"])
+    return paths
+
+
+def system_of(folder: Path, env_id: str, **options: object) -> str:
+    with load_player(f"transformers:{folder}", dict(options), env_id=env_id, env_kwargs={}) as player:
+        return player.agent.prompt.template.system
+
+
+def test_a_base_model_sees_a_worked_turn_unless_it_is_switched_off(folders: dict[str, Path]) -> None:
+    assert system_of(folders["base"], ENV).startswith(REACT.system)
+    assert "<think>Lamps stand on desks" in system_of(folders["base"], ENV)
+    assert system_of(folders["base"], ENV, example=False) == system_of(folders["chat"], ENV) == REACT.system
+    assert "<think>Lamps stand on desks" in system_of(folders["chat"], ENV, chat=False)
+    assert "<search> author of" in system_of(folders["base"], SEARCH)
+    assert system_of(folders["chat"], SEARCH) == ""
+    assert "This is what one turn looks like" in system_of(folders["chat"], SEARCH, example=True)
+    with pytest.raises(Exception, match="example must be true or false, got 'no'"):
+        system_of(folders["base"], ENV, example="no")
+
+
+def test_answers_of_a_base_model_end_where_their_form_ends(folders: dict[str, Path]) -> None:
+    with load_player(f"transformers:{folders['base']}", env_id=SEARCH, env_kwargs={}) as player:
+        assert player.agent.stop == ("</search>", "</answer>")
+    with load_player(f"transformers:{folders['base']}", {"stop": []}, env_id=SEARCH, env_kwargs={}) as player:
+        assert player.agent.stop == ()
+    with load_player(f"transformers:{folders['chat']}", env_id=SEARCH, env_kwargs={}) as player:
+        assert player.agent.stop == ()
+
+
+def test_the_advisor_of_a_game_is_asked_as_in_an_evaluation(folders: dict[str, Path]) -> None:
+    advisor = load_advisor(f"transformers:{folders['chat']}", env=EnvChoice(SEARCH, {}))
+    try:
+        assert advisor.player.agent.prompt.template == agent_for(SEARCH).prompt.template
+        assert advisor.player.agent.parser == "with-thoughts"
+    finally:
+        advisor.close()
+
+
+@pytest.mark.parametrize("words", [("native=true",), ("native=True", "agent.chat={tools=True}"),
+                                   ("native=true", "agent.chat.tools=true")])  # fmt: skip
+def test_tools_are_described_by_the_chat_template(
+    turnwise: Call, folders: dict[str, Path], tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    from turnwise.agents.models.model_folder import load_tokenizer
+
+    kept = tmp_path / "episodes.jsonl"
+    common = ("form=hermes", "agent.max_turns=1", "agent.max_tokens=8", "--trajectories", kept, "--episodes", 1)
+    said = turnwise("eval", f"transformers:{folders['chat']}", TOOLS, *words, *common)
+    assert said.code == 0, said.err
+    (episode,) = read_trajectories(kept)
+    prompt = str(load_tokenizer(folders["chat"]).decode(list(episode.turns[0].prompt)))
+    assert '"name": "ring"' in prompt
+    assert "<tool_call>" in prompt
+    said = turnwise("eval", f"transformers:{folders['base']}", TOOLS, *words, *common)
+    one_sentence(said, f"{TOOLS} leaves the description of its tools to a chat template", "leave out native=true")
+
+
+def test_an_option_in_a_table() -> None:
+    words = [
+        "native=True",
+        "agent.chat.tools=true",
+        "agent.chat.date=x",
+        "agent.prompt={name='window'}",
+        "a.b=1",
+    ]
+    others, agent = take_options(parse_options(words), AGENT_PREFIX)
+    assert others == {"native": True, "a.b": 1}
+    assert {name: value for name, value in agent.items() if name != "chat"} == {"prompt": {"name": "window"}}
+    assert agent["chat"] == {"tools": True, "date": "x"}
+    with pytest.raises(ConfigError, match=r"agent.chat.tools cannot be set: agent.chat is a value, not a table"):
+        take_options(parse_options(["agent.chat=true", "agent.chat.tools=true"]), AGENT_PREFIX)
+
+
+def test_answers_without_effect_are_shown(turnwise: Call, folders: dict[str, Path]) -> None:
+    said = turnwise("eval", f"transformers:{folders['chat']}", ENV, "--episodes", 2, "agent.max_turns=2",
+                    "agent.max_tokens=4", "agent.temperature=0")  # fmt: skip
+    assert said.code == 0
+    assert "unparsable 100.0 % of turns" in said.out
+    assert "of 4 answers, 4 had no action; for example turn 0 of" in said.err
+    assert "prompt: 'You act in a text environment" in said.err
+    assert "answer, cut at 4 tokens: '" in said.err
+    assert "reply: 'Nothing was done: there was no </think>." in said.err
+    said = turnwise("eval", "expert", ENV, "--episodes", 2)
+    assert "for example turn" not in said.err
+
+
+def test_an_expert_writes_actions_of_several_lines(turnwise: Call) -> None:
+    pytest.importorskip("turnwise.tools.sandbox")
+    with load_player("expert", env_id="turnwise/Code-v0", env_kwargs={}) as player:
+        assert player.agent.parse("write a.py\nx = 1").action == "write a.py\nx = 1"
+    with load_player("random", {"parser": "bare"}, env_id="turnwise/Code-v0", env_kwargs={}) as player:
+        assert player.agent.parser == "bare"
+
+
+RUN = {"env": {"id": SEARCH}, "policy": {"model": "some/model"}}
+
+
+def test_a_run_of_a_pretrained_model_is_prompted_as_its_environment_says(tmp_path: Path) -> None:
+    run = with_instructions(Run.parse(RUN))
+    asked = agent_for(SEARCH)
+    assert (run.agent.parser, run.agent.max_tokens, run.agent.prompt) == ("with-thoughts", 512, "conversation")
+    assert run.agent.template["ask"] == asked.prompt.template.ask
+    assert run.agent.stop == []
+    assert with_instructions(Run.parse({**RUN, "agent": {"max_tokens": 9}})).agent.max_tokens == 9
+    for kept in (
+        {**RUN, "agent": {"parser": "bare"}},
+        {**RUN, "agent": {"template": "plain"}},
+        {"env": {"id": SEARCH}},
+    ):
+        assert with_instructions(Run.parse(kept)) == Run.parse(kept)
+    (tmp_path / "run.toml").write_text(Run.parse({}).to_toml(), encoding="utf-8")
+    checkpoint = {**RUN, "policy": {"model": str(tmp_path / "checkpoints/000001")}}
+    assert with_instructions(Run.parse(checkpoint)) == Run.parse(checkpoint)

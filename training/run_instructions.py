@@ -1,0 +1,31 @@
+"""The agent of a run of a pretrained model whose file says nothing about prompts: as the environment names it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from turnwise.agents.instructions import instructions
+from turnwise.training.config.run import Run
+from turnwise.training.run_folder.paths import run_of
+
+__all__ = ["with_instructions"]
+
+_KEYS = ("prompt", "template", "parser", "max_tokens", "chat")
+
+
+def with_instructions(run: Run) -> Run:
+    """Return the run with the prompts, the parser and the longest answer that its environment names.
+
+    A run keeps its agent if the file sets template or parser, if its model is new, and if the model is a checkpoint of
+    another run, which was trained with prompts of its own.
+
+    Raises:
+        AgentError: the environment names options that agents do not have.
+        EnvError: there is no such environment, or it cannot be imported or made.
+    """
+    agent, model = run.agent, run.policy.model
+    if not model or {"template", "parser"} & agent.model_fields_set or run_of(Path(model).expanduser()) is not None:
+        return run
+    options = instructions(run.env.id, run.env.kwargs)
+    update = {name: options[name] for name in _KEYS if name in options and name not in agent.model_fields_set}
+    return run.model_copy(update={"agent": agent.model_copy(update=update)})
