@@ -253,7 +253,9 @@ def make_plan(run: Run, config: ModelConfig, gpus: int, device: Gpu, episodes: E
             update=update_seconds(run, parameters, learners, device, episodes),
             sync=_sync_bytes(run, parameters, trained, learners, shared=not engines) / device.transfer,
             learner_bytes=sum(learner_parts(memory, learners, gathered).values()),
-            engine_bytes=_engine_bytes(run, config, base, engines or gpus, episodes),
+            engine_bytes=float(layout.engine.total)
+            if layout is not None and not engines
+            else _engine_bytes(run, config, base, engines or gpus, episodes),
             overlap=bool(engines) and run.train.asynchronous,
             layout=None if engines else layout,
         )
@@ -333,7 +335,7 @@ def _host_bytes(run: Run, parameters: int, gpus: int) -> float:
 
 
 def _engine_bytes(run: Run, config: ModelConfig, parameters: int, gpus: int, episodes: EpisodeLengths) -> float:
-    """Return the bytes of an engine on each of its GPUs, which nobody shares; an engine has at least one sequence."""
+    """Return the bytes of an engine on each of its GPUs, which no learner shares."""
     each, dtype = gpus_of_engine(run.sampler.options), _engine_dtype(run)
     at_most = at_once(run) / (gpus // each)
     cached = run.sampler.kv_cache_gib * 2**30 or at_most * episodes.length * cache_bytes(config, dtype=dtype) / each

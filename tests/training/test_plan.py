@@ -111,7 +111,9 @@ def test_the_cache_of_vllm_has_its_size_on_each_gpu_of_an_engine():
     layers = 2 * 2048 * (6 * 32 + 3 * 96)  # bytes, tokens, hidden sizes, widths
     assert one == 2 * plans[1].parameters + 2**29 + layers + 32 * 64 * 300 + 2**30
     assert one - two == plans[1].parameters + layers / 2
-    assert plans[1].splits[0].layout is not None
+    layout = plans[1].splits[0].layout
+    assert layout is not None
+    assert plans[1].splits[0].engine_bytes == layout.engine.total
     assert plans[1].splits[1].layout is None
     assert make_plan(make_run(), CONFIG, 2, DEVICE, EPISODES).splits[0].layout is None
 
