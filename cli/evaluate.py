@@ -17,6 +17,7 @@ from turnwise.cli.console import err, out, say, warn
 from turnwise.cli.errors import UserError
 from turnwise.cli.model_options import BatchSize, Device, Dtype, Threads
 from turnwise.cli.options import Trust, parse_options
+from turnwise.cli.run_effort import PLACES
 from turnwise.report.number_text import count, duration, memory, percent
 
 INTERVAL = 10.0
@@ -227,7 +228,8 @@ def effort(result: EvaluationResult) -> Iterator[str]:
         rates = f"{count(prompts / result.seconds)} prompt and {count(answers / result.seconds)} sampled tokens"
         words.append(f"speed: {rates} per second")
     if result.memory:
-        words.append("memory: " + ", ".join(f"{device} {memory(size)}" for device, size in result.memory.items()))
+        sizes = {PLACES.get(place, place): size for place, size in result.memory.items()}
+        words.append("memory: " + ", ".join(f"{place} {memory(size)}" for place, size in sizes.items()))
     if words:
         yield "; ".join(words)
 

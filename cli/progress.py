@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnwise.cli.console import out
-from turnwise.report.number_text import count, duration, memory, percent
+from turnwise.report.number_text import count, duration, memory, percent, short_duration
 from turnwise.report.plots import Curve, terminal_plot
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ SHOWN: tuple[tuple[str, str, Format], ...] = (
     ("rollout_tokens_per_second", "rollout tok/s", count),
     ("prompt_tokens_per_second", "prompt tok/s", count),
     ("update_tokens_per_second", "training tok/s", count),
+    ("mfu", "MFU", percent),
+    ("load_seconds", "loading weights", short_duration),
     ("process_memory", "memory", memory),
     ("device_memory", "device memory", memory),
     ("loss", "loss", _decimals(4)),
@@ -82,6 +84,13 @@ def numbers(event: Event) -> list[tuple[str, str]]:
     return values
 
 
+def parameters(event: Event) -> str:
+    """Return the size of a model and, where it differs, of the part that is trained: of an adapter."""
+    size, trained = event["parameters"], event.get("trained")
+    text = f"{count(size)} parameters"
+    return text if trained in (None, size) else f"{text}, {count(trained)} of them trained"
+
+
 def line(event: Event, total: int) -> str:
     """Return an event as one line, empty if it has nothing to show.
 
@@ -101,10 +110,10 @@ def line(event: Event, total: int) -> str:
         parts = [
             f"{event['demonstrations']} demonstrations, {event['won']} won",
             f"{count(event['tokens'])} tokens",
-            f"a model of {count(event['parameters'])} parameters and {event['vocabulary']} tokens",
+            f"a model of {parameters(event)} and {event['vocabulary']} tokens",
         ]
     if phase == "model":
-        parts = [f"{count(event['parameters'])} parameters, {count(event['trained'])} of them trained"]
+        parts = [parameters(event)]
     if "low" in event:
         parts.insert(1, f"[{percent(event['low'])}, {percent(event['high'])}] n={event['n']}")
     if event.get("seconds_left") is not None:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turnwise.cli.command_line import command, resume_command
-from turnwise.cli.console import discard_output, say, warn
+from turnwise.cli.console import discard_output, out, say, warn
 from turnwise.cli.errors import INTERRUPTED, UserError
 from turnwise.cli.options import Trust
 from turnwise.cli.progress import Event, Progress, start_line
 from turnwise.cli.ranks import begun_here, note_begin, started_with_others, train_with_others
+from turnwise.cli.run_effort import effort_table
 from turnwise.registry import trust_names
 
 if TYPE_CHECKING:
@@ -122,12 +123,15 @@ def _recording_command(folder: Path, on_event: Callable[[Event], None]) -> Calla
 
 def print_outcome(outcome: TrainingResult) -> None:
     """Print where the results are and what can be done with them, or how to continue."""
+    from turnwise.training.run_folder.metrics import METRICS, read_events
+
     folder = outcome.folder
     if not outcome.finished:
         when = "in the warm start" if outcome.checkpoint is None else f"after {outcome.step} iterations"
         say(f"stopped {when}; to continue: {resume_command(folder)}", "bold yellow")
         return
     say(f"finished {outcome.step} iteration{'' if outcome.step == 1 else 's'}: {folder}", "bold green")
+    out().print(effort_table(read_events(folder / METRICS)))
     if any((folder / "trajectories").glob("*.jsonl*")):
         say(f"  look at it:    turnwise show {folder}")
     say(f"  play with it:  turnwise play --policy {folder}")

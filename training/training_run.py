@@ -12,7 +12,6 @@ from turnwise.agents.models.model_folder import ModelFolder
 from turnwise.training.config.run import Run
 from turnwise.training.config.template_date import with_date
 from turnwise.training.errors import ConfigError, EngineMismatch, VocabularyMismatch
-from turnwise.training.learner.learner import Learner
 from turnwise.training.parts import RunParts, find_policy, prepare
 from turnwise.training.run_folder.events import OnEvent, Reporter
 from turnwise.training.run_folder.folder import begin, check_resumable
@@ -83,7 +82,7 @@ def train(
             if restored is None:
                 _announce(parts, report, policy)
                 learner = parts.warm_start(report).learner()
-                report.event("model", 0, **_sizes(learner))
+                report.event("model", 0, **learner.sizes)
             else:
                 learner = restore_learner(restored, parts.learner_factory(report), parts.reference)
             loop = stack.enter_context(parts.loop(learner, report, recovery))
@@ -117,9 +116,3 @@ def _announce(parts: RunParts, report: Reporter, policy: ModelFolder | None) -> 
     )
     for text in parts.remarks():
         report.note(text)
-
-
-def _sizes(learner: Learner) -> dict[str, int]:
-    """Return how many parameters the policy has, and how many of them are trained."""
-    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in learner.model.parameters()]
-    return {"parameters": sum(size for size, _ in sizes), "trained": sum(size for size, trained in sizes if trained)}

@@ -134,6 +134,8 @@ def test_the_size_of_the_model_is_written(finished):
     (event,) = (event for event in lines(folder) if event["phase"] == "model")
     size = sum(tensor.numel() for tensor in weights(folder, 5).values())
     assert (event["parameters"], event["trained"]) == (size, size)
+    (told,) = (event for event in lines(folder) if event["phase"] == "imitation" and "demonstrations" in event)
+    assert (told["parameters"], told["trained"]) == (size, size)
 
 
 def test_evaluations_are_of_one_panel(finished):

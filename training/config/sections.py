@@ -395,6 +395,11 @@ class TrainSection(Section):
     packing: bool = Field(
         default=False, description="Compute the sequences of a micro-batch as one row, without padding."
     )
+    peak_tflops: float = Field(
+        default=0.0,
+        ge=0,
+        description="Peak of the device in teraFLOP/s, against which mfu is measured; 0: that of a known GPU.",
+    )
 
     @property
     def asynchronous(self) -> bool:

@@ -105,7 +105,7 @@ class WarmStart:
             tokens=batch.size,
             longest=int(batch.lengths.max()),
             vocabulary=len(learner.tokenizer),
-            parameters=sum(p.numel() for p in learner.model.parameters()),
+            **learner.sizes,
             seconds=time.perf_counter() - started,
         )
         stats = learner.on_all_ranks(

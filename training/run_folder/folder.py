@@ -33,6 +33,7 @@ MAY_CHANGE = (
     "checkpoints.keep",
     "checkpoints.keep_trajectories",
     "train.micro_tokens",
+    "train.peak_tflops",
     "env.workers",
     "evaluation.every",
     "sampler.engine",
