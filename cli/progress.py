@@ -101,6 +101,8 @@ def line(event: Event, total: int) -> str:
     phase, at = str(event.get("phase", "")), event.get("iteration")
     if phase in NOTES:
         return f"{phase}: {event.get('text', '')}"
+    if phase == "begin":
+        return f"  {event['text']} ..."
     if phase == "tick":
         return "  ".join([f"  {event['what']} {event['done']}/{event['total']}", *map(" ".join, numbers(event))])
     if phase == "imitation" and "step" in event:
@@ -162,6 +164,7 @@ class Progress:
         self.console = console or out()
         self.history: list[Event] = []
         self.tick: Event = {}
+        self.step = ""
         self._begun = self._printed = self._work_begun = time.monotonic()
         self._live: Live | None = None
 
@@ -185,11 +188,15 @@ class Progress:
         if self.start:
             self.console.print(self.start, style="dim", soft_wrap=True)
             self.start = ""
-        if event.get("phase") == "tick":
+        if event.get("phase") == "begin":
+            self.step, self.tick = str(event["text"]), {}
+        elif event.get("phase") == "tick":
+            self.step = ""
             if event["what"] != self.tick.get("what") or event["done"] < self.tick["done"]:
                 self._work_begun = time.monotonic()
             self.tick = event
         else:
+            self.step = ""
             self.history.append(dict(event))
             if event.get("phase") in ("train", "evaluation"):
                 self.tick = {}
@@ -245,6 +252,8 @@ class Progress:
         parts += [Text(line(event, self.total), style="yellow") for event in notes[-3:]]
         if self.tick and self.tick["done"] < self.tick["total"]:
             parts.append(Text(line(self.tick, self.total) + self._tick_left(self.tick), style="cyan"))
+        if self.step:
+            parts.append(Text(f"  {self.step} ...", style="cyan"))
         return Group(*parts)
 
 

@@ -168,7 +168,7 @@ class RunParts:
             oldest=self.run.train.oldest,
         )
 
-    def engine(self, learner: Learner, agent: Agent) -> RunEngine:
+    def engine(self, learner: Learner, agent: Agent, report: Reporter) -> RunEngine:
         """Return the engine that samples from a learner's policy."""
         run = self.run
         settings = SamplerSettings(
@@ -197,7 +197,7 @@ class RunParts:
             limit, seed = run.sampler.gap_limit, self.seeds.of("probe")
             return EngineProbe(prompts, limit=limit, seed=seed) if prompts else None
 
-        return RunEngine(learner, make_sampler, make_probe, micro_tokens=run.train.micro_tokens)
+        return RunEngine(learner, make_sampler, make_probe, micro_tokens=run.train.micro_tokens, begin=report.begin)
 
     def rollouts(self, agent: Agent, engine: RunEngine, report: Reporter) -> Rollouts:
         """Return what plays the groups of the iterations."""
@@ -249,7 +249,7 @@ class RunParts:
         """Return the training loop of a learner."""
         run = self.run
         agent = self.agent(learner.tokenizer)
-        engine = self.engine(learner, agent)
+        engine = self.engine(learner, agent, report)
         temperature = run.agent.temperature
         scores = TokenScores(
             learner=learner,

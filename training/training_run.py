@@ -46,7 +46,7 @@ def train(
     Events are dicts with a "phase": "setup", "imitation" (one with "step" about every 2 % of the warm start), "train",
     "evaluation", "note" and "warning" (with "text"), "done". They are written to metrics.jsonl. A "tick" (what, done,
     total) is for progress bars and is not written: "demonstrations", "imitation", "rollout", "evaluation", and
-    "checkpoint" and "resumed", whose done is the iteration.
+    "checkpoint" and "resumed", whose done is the iteration. Neither is a "begin", whose "text" says what begins.
 
     Args:
         run: the configuration.

@@ -67,6 +67,7 @@ class WarmStart:
             assert learner is not None, "prepare() requires a policy or demonstrations"
             return learner
         started = time.perf_counter()
+        self.report.begin(f"collecting {self.imitation.episodes} demonstrations by {self.imitation.demonstrator}")
         tasks = TaskSampler(self.source.environments.tasks, self.seeds.of("demonstrated"))
         chosen = tasks.next(self.imitation.episodes)
         demonstrations = self.source.demonstrate(chosen, self.report.counting("demonstrations", len(chosen)))
@@ -79,6 +80,7 @@ class WarmStart:
     def _load(self) -> Learner:
         folder = find_model(self.policy.model)
         require_whole(folder.path)
+        self.report.begin(f"loading the model {folder.name}")
         tokenizer = load_tokenizer(folder.path)
         agent = self.agents(tokenizer)  # an unsuitable chat template is reported before anything is played
         model = load_trainable(self.policy, folder)
@@ -86,6 +88,7 @@ class WarmStart:
         return self.make_learner(model, tokenizer)
 
     def _build(self, demonstrations: Demonstrations) -> Learner:
+        self.report.begin("training a tokenizer on the demonstrations, and building the model")
         sizes, seed = self.policy.new.model_dump(), self.seeds.of("weights")
         model, tokenizer = build_policy(demonstrations.texts, **sizes, context=self.policy.context, seed=seed)
         check_context(self.prompts, self.agents(tokenizer), tokenizer, model.config)
@@ -93,6 +96,7 @@ class WarmStart:
 
     def _imitate(self, learner: Learner, demonstrations: Demonstrations, started: float) -> None:
         context, trajectories = self.policy.context, demonstrations.trajectories
+        self.report.begin(f"tokenizing {len(trajectories)} demonstrations")
         groups, advantages = demonstrations.tokenized(self.agents(learner.tokenizer), learner.tokenizer, context)
         observations = self.imitation.observation_weight
         batch = demonstration_batch(groups, advantages, context=context, observations=observations)
