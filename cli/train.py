@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turnwise.cli.command_line import command, resume_command
-from turnwise.cli.console import discard_output, out, say, warn
+from turnwise.cli.console import discard_output, say, warn
 from turnwise.cli.errors import INTERRUPTED, UserError
 from turnwise.cli.options import Trust
 from turnwise.cli.progress import Event, Progress, start_line
 from turnwise.cli.ranks import begun_here, note_begin, started_with_others, train_with_others
-from turnwise.cli.run_effort import effort_table
 from turnwise.registry import trust_names
+from turnwise.report.run_effort import effort_rows
 
 if TYPE_CHECKING:
     from turnwise.training.config.run import Run
@@ -131,7 +131,8 @@ def print_outcome(outcome: TrainingResult) -> None:
         say(f"stopped {when}; to continue: {resume_command(folder)}", "bold yellow")
         return
     say(f"finished {outcome.step} iteration{'' if outcome.step == 1 else 's'}: {folder}", "bold green")
-    out().print(effort_table(read_events(folder / METRICS)))
+    for label, text in effort_rows(read_events(folder / METRICS)):
+        say(f"  {label}: {text}", "dim")
     if any((folder / "trajectories").glob("*.jsonl*")):
         say(f"  look at it:    turnwise show {folder}")
     say(f"  play with it:  turnwise play --policy {folder}")

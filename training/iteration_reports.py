@@ -80,7 +80,7 @@ class IterationReports:
             **group_metrics(steps, advantages),
             **renamed,
             **self._engine.metrics,
-            **{f"{place}_memory": size for place, size in memory_use().items()},
+            **{f"{owner}_memory": size for owner, size in memory_use().items()},
             "sequence_tokens": batch.size,
             "seconds": self._seconds[-1],
             "left": left,

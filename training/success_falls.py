@@ -25,7 +25,7 @@ CERTAIN = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class SuccessWindow:
     """Some iterations in a row.
 
     Attributes:
@@ -39,7 +39,7 @@ class Window:
     size: int
 
     @classmethod
-    def of(cls, success: Sequence[float], errors: Sequence[float]) -> "Window":
+    def of(cls, success: Sequence[float], errors: Sequence[float]) -> "SuccessWindow":
         """Return the window of some iterations.
 
         Args:
@@ -54,8 +54,8 @@ class Window:
 class Fall:
     """A fall of success from the best mean of `BEFORE` iterations to that of the newest ones."""
 
-    best: Window
-    newest: Window
+    best: SuccessWindow
+    newest: SuccessWindow
 
     @property
     def difference(self) -> float:
@@ -83,7 +83,7 @@ class SuccessFalls:
     def __init__(self) -> None:
         self._success: list[float] = []
         self._errors: list[float] = []
-        self._best: dict[int, Window] = {}  # by the number of newest iterations that it is compared with
+        self._best: dict[int, SuccessWindow] = {}  # by the number of newest iterations that it is compared with
         self._squares = self._variances = 0.0
         self._count = 0
 
@@ -114,10 +114,10 @@ class SuccessFalls:
         first, last = -BEFORE - newest, -newest
         if len(self._success) < BEFORE + newest:
             return None
-        before = Window.of(self._success[first:last], self._errors[first:last])
+        before = SuccessWindow.of(self._success[first:last], self._errors[first:last])
         if newest not in self._best or before.mean > self._best[newest].mean:
             self._best[newest] = before
-        return Fall(self._best[newest], Window.of(self._success[last:], self._errors[last:]))
+        return Fall(self._best[newest], SuccessWindow.of(self._success[last:], self._errors[last:]))
 
     def state(self) -> State:
         """Return what a checkpoint keeps."""
@@ -134,5 +134,5 @@ class SuccessFalls:
             return
         self._success, self._errors = list(state["success"]), list(state["errors"])
         best = state["best"].items()
-        self._best = {int(newest): Window(mean, variance, BEFORE) for newest, (mean, variance) in best}
+        self._best = {int(newest): SuccessWindow(mean, variance, BEFORE) for newest, (mean, variance) in best}
         self._squares, self._variances, self._count = state["sums"]

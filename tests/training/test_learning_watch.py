@@ -12,7 +12,7 @@ from test_training_loop import lines, make_run
 from turnwise.envs import register
 from turnwise.training import train
 from turnwise.training.learning_watch import LearningWatch
-from turnwise.training.success_falls import Fall, SuccessFalls, Window
+from turnwise.training.success_falls import Fall, SuccessFalls, SuccessWindow
 
 
 class Recorded:
@@ -135,7 +135,7 @@ def test_a_policy_that_learns_is_never_said_to_fall():
 
 @pytest.mark.parametrize(("best", "recent"), [(0.5, 0.5), (0.0, 0.0), (0.1, 1.0)])
 def test_what_is_not_lower_has_not_fallen(best, recent):
-    assert not Fall(Window.of([best] * 8, [0.0] * 8), Window.of([recent] * 3, [0.0] * 3)).certain(0.0)
+    assert not Fall(SuccessWindow.of([best] * 8, [0.0] * 8), SuccessWindow.of([recent] * 3, [0.0] * 3)).certain(0.0)
 
 
 def test_of_the_recorded_runs_those_that_collapsed_are_warned_about_and_no_others():

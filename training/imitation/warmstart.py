@@ -80,9 +80,9 @@ class WarmStart:
     def _load(self) -> Learner:
         folder = find_model(self.policy.model)
         require_whole(folder.path)
-        self.report.begin(f"loading the model {folder.name}")
         tokenizer = load_tokenizer(folder.path)
         agent = self.agents(tokenizer)  # an unsuitable chat template is reported before anything is played
+        self.report.begin(f"loading the model {folder.name}")
         model = load_trainable(self.policy, folder)
         check_context(self.prompts, agent, tokenizer, model.config)
         return self.make_learner(model, tokenizer)

@@ -167,8 +167,8 @@ def success_error(groups: Sequence[Group]) -> float:
     counts, won = np.array([pair for pair in pairs if pair[0]], dtype=np.float64).reshape(-1, 2).T
     if len(counts) < 2:
         return 0.0
-    rest = won - counts * won.sum() / counts.sum()
-    return float(np.sqrt(len(counts) / (len(counts) - 1) * (rest**2).sum()) / counts.sum())
+    residuals = won - counts * won.sum() / counts.sum()
+    return float(np.sqrt(len(counts) / (len(counts) - 1) * (residuals**2).sum()) / counts.sum())
 
 
 def sampled_entropy(groups: Sequence[Group]) -> float:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from turnwise.report.number_text import count, duration, memory, percent, short_duration
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from turnwise.training.run_folder.metrics import Event
 
-Event = Mapping[str, Any]
-
-PLACES = {"process": "this process", "device": "its GPU", "device_used": "the GPU, all processes"}
-"""What the keys of `memory_use` are, for people."""
+OWNERS = {"process": "process", "device": "GPU", "device_used": "GPU, all processes"}
+"""Whose memory the keys of `memory_use` tell, for people."""
 
 
 def effort_rows(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
@@ -44,19 +42,14 @@ def effort_rows(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
     shares = [(name, _utilisation(trained, key)) for key, name in (("mfu", "MFU"), ("hfu", "with repeated passes"))]
     if any(share for _, share in shares):
         yield "updates", ", ".join(f"{name} {percent(share)}" for name, share in shares)
-    peaks = {name: max(event.get(f"{place}_memory") or 0 for event in trained) for place, name in PLACES.items()}
+    peaks = {owner: max(event.get(f"{owner}_memory") or 0 for event in trained) for owner in OWNERS}
     if any(peaks.values()):
-        yield "memory", ", ".join(f"{name} {memory(size)}" for name, size in peaks.items() if size)
+        yield "memory", memory_text({owner: size for owner, size in peaks.items() if size})
 
 
-def effort_table(events: Sequence[Event]) -> Table:
-    """Return the table of what a run cost."""
-    from rich.table import Table
-
-    table = Table.grid(padding=(0, 2))
-    for label, text in effort_rows(events):
-        table.add_row(f"  {label}", text, style="dim")
-    return table
+def memory_text(sizes: Mapping[str, float]) -> str:
+    """Return bytes by the keys of `memory_use` in one line."""
+    return ", ".join(f"{OWNERS.get(owner, owner)} {memory(size)}" for owner, size in sizes.items())
 
 
 def _total(events: Sequence[Event], key: str) -> float:
@@ -69,6 +62,6 @@ def _speed(amount: float, seconds: float) -> str:
 
 def _utilisation(events: Sequence[Event], key: str) -> float:
     """Return the mean share of the device's peak, weighted by the time of the updates."""
-    known = [event for event in events if event.get(key) is not None]
-    total = _total(known, "update_seconds")
-    return sum(event[key] * event["update_seconds"] for event in known) / total if total else 0.0
+    measured = [event for event in events if event.get(key) is not None]
+    total = _total(measured, "update_seconds")
+    return sum(event[key] * event["update_seconds"] for event in measured) / total if total else 0.0

@@ -1,7 +1,7 @@
 """What a run cost, from its events."""
 
 from turnwise.cli.progress import line
-from turnwise.cli.run_effort import effort_rows
+from turnwise.report.run_effort import effort_rows
 
 GIB = 2**30
 
@@ -31,7 +31,7 @@ def test_totals_and_speeds_are_those_of_all_iterations() -> None:
         "tokens": "1200 sampled (60/s), 6000 of prompts (300/s), 8000 in updates (400/s)",
         "time": "rollouts 20 s, updates 20 s, loading weights 0.5 s",
         "updates": "MFU 35.0 %, with repeated passes 30.0 %",  # (5 x 0.2 + 15 x 0.4) / 20
-        "memory": "this process 2.0 GiB, its GPU 7.0 GiB, the GPU, all processes 70.0 GiB",
+        "memory": "process 2.0 GiB, GPU 7.0 GiB, GPU, all processes 70.0 GiB",
     }
 
 
