@@ -138,11 +138,16 @@ def print_card(card: Card, scale: Sequence[Card]) -> None:
         say()
         _print_table(effort_rows(card))
         say("  Shares are of turns; tokens, seconds and cost are of a task.", "dim")
-    for panel in card.panels:
-        for line in effort(panel.result) if panel.result is not None else ():
-            say(f"  {panel.name}: {line}", "dim")
+    for panel, text in _efforts(card):
+        say(f"  {panel}: {text}", "dim")
     for note in notes(card):
         say(f"  {note}", "dim")
+
+
+def _efforts(card: Card) -> list[tuple[str, str]]:
+    """Return what is known of speed and memory, as (panel, text)."""
+    played = [(panel.name, panel.result) for panel in card.panels if panel.result is not None]
+    return [(name, text) for name, result in played for text in effort(result)]
 
 
 def _print_table(rows: Rows) -> None:
@@ -201,6 +206,7 @@ def markdown(card: Card, scale: Sequence[Card], picture: str = "") -> str:
     if card.played:
         parts += ["## Success", _markdown_table(success_rows(card, scale)), _scale_sentence(card, scale)]
         parts += ["## Turns, tokens and time", _markdown_table(effort_rows(card)), _EFFORT]
+        parts += ["\n".join(f"- {panel}: {line}" for panel, line in _efforts(card))]
     if lines := notes(card):
         parts += ["## Not in the table", "\n".join(f"- {line}" for line in lines)]
     if any(panel.result for panel in card.panels):

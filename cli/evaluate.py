@@ -17,7 +17,8 @@ from turnwise.cli.console import err, out, say, warn
 from turnwise.cli.errors import UserError
 from turnwise.cli.model_options import BatchSize, Device, Dtype, Threads
 from turnwise.cli.options import Trust, parse_options
-from turnwise.report.number_text import count, duration, memory, percent
+from turnwise.report.number_text import count, duration, percent
+from turnwise.report.run_effort import memory_text
 
 INTERVAL = 10.0
 """Seconds between two lines about finished episodes without a terminal."""
@@ -230,7 +231,7 @@ def effort(result: EvaluationResult) -> Iterator[str]:
         rates = f"{count(prompts / result.seconds)} prompt and {count(answers / result.seconds)} sampled tokens"
         words.append(f"speed: {rates} per second")
     if result.memory:
-        words.append("memory: " + ", ".join(f"{device} {memory(size)}" for device, size in result.memory.items()))
+        words.append(f"memory: {memory_text(result.memory)}")
     if words:
         yield "; ".join(words)
 

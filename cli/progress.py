@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnwise.cli.console import out
-from turnwise.report.number_text import count, duration, memory, percent
+from turnwise.report.number_text import count, duration, memory, percent, short_duration
 from turnwise.report.plots import Curve, terminal_plot
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ SHOWN: tuple[tuple[str, str, Format], ...] = (
     ("rollout_tokens_per_second", "rollout tok/s", count),
     ("prompt_tokens_per_second", "prompt tok/s", count),
     ("update_tokens_per_second", "training tok/s", count),
+    ("mfu", "MFU", percent),
+    ("load_seconds", "loading weights", short_duration),
     ("process_memory", "memory", memory),
     ("device_memory", "device memory", memory),
     ("loss", "loss", _decimals(4)),
@@ -82,6 +84,13 @@ def numbers(event: Event) -> list[tuple[str, str]]:
     return values
 
 
+def parameters(event: Event) -> str:
+    """Return the size of a model and, where it differs, of the part that is trained: of an adapter."""
+    size, trained = event["parameters"], event.get("trained")
+    text = f"{count(size)} parameters"
+    return text if trained in (None, size) else f"{text}, {count(trained)} of them trained"
+
+
 def line(event: Event, total: int) -> str:
     """Return an event as one line, empty if it has nothing to show.
 
@@ -92,6 +101,8 @@ def line(event: Event, total: int) -> str:
     phase, at = str(event.get("phase", "")), event.get("iteration")
     if phase in NOTES:
         return f"{phase}: {event.get('text', '')}"
+    if phase == "begin":
+        return f"  {event['text']} ..."
     if phase == "tick":
         return "  ".join([f"  {event['what']} {event['done']}/{event['total']}", *map(" ".join, numbers(event))])
     if phase == "imitation" and "step" in event:
@@ -101,10 +112,10 @@ def line(event: Event, total: int) -> str:
         parts = [
             f"{event['demonstrations']} demonstrations, {event['won']} won",
             f"{count(event['tokens'])} tokens",
-            f"a model of {count(event['parameters'])} parameters and {event['vocabulary']} tokens",
+            f"a model of {parameters(event)} and {event['vocabulary']} tokens",
         ]
     if phase == "model":
-        parts = [f"{count(event['parameters'])} parameters, {count(event['trained'])} of them trained"]
+        parts = [parameters(event)]
     if "low" in event:
         parts.insert(1, f"[{percent(event['low'])}, {percent(event['high'])}] n={event['n']}")
     if event.get("seconds_left") is not None:
@@ -153,6 +164,7 @@ class Progress:
         self.console = console or out()
         self.history: list[Event] = []
         self.tick: Event = {}
+        self.step = ""
         self._begun = self._printed = self._work_begun = time.monotonic()
         self._live: Live | None = None
 
@@ -176,11 +188,15 @@ class Progress:
         if self.start:
             self.console.print(self.start, style="dim", soft_wrap=True)
             self.start = ""
-        if event.get("phase") == "tick":
+        if event.get("phase") == "begin":
+            self.step, self.tick = str(event["text"]), {}
+        elif event.get("phase") == "tick":
+            self.step = ""
             if event["what"] != self.tick.get("what") or event["done"] < self.tick["done"]:
                 self._work_begun = time.monotonic()
             self.tick = event
         else:
+            self.step = ""
             self.history.append(dict(event))
             if event.get("phase") in ("train", "evaluation"):
                 self.tick = {}
@@ -236,6 +252,8 @@ class Progress:
         parts += [Text(line(event, self.total), style="yellow") for event in notes[-3:]]
         if self.tick and self.tick["done"] < self.tick["total"]:
             parts.append(Text(line(self.tick, self.total) + self._tick_left(self.tick), style="cyan"))
+        if self.step:
+            parts.append(Text(f"  {self.step} ...", style="cyan"))
         return Group(*parts)
 
 

@@ -16,6 +16,7 @@ from turnwise.cli.options import Trust
 from turnwise.cli.progress import Event, Progress, start_line
 from turnwise.cli.ranks import begun_here, note_begin, started_with_others, train_with_others
 from turnwise.registry import trust_names
+from turnwise.report.run_effort import effort_rows
 
 if TYPE_CHECKING:
     from turnwise.training.config.run import Run
@@ -125,12 +126,16 @@ def _recording_command(folder: Path, on_event: Callable[[Event], None]) -> Calla
 
 def print_outcome(outcome: TrainingResult) -> None:
     """Print where the results are and what can be done with them, or how to continue."""
+    from turnwise.training.run_folder.metrics import METRICS, read_events
+
     folder = outcome.folder
     if not outcome.finished:
         when = "in the warm start" if outcome.checkpoint is None else f"after {outcome.step} iterations"
         say(f"stopped {when}; to continue: {resume_command(folder)}", "bold yellow")
         return
     say(f"finished {outcome.step} iteration{'' if outcome.step == 1 else 's'}: {folder}", "bold green")
+    for label, text in effort_rows(read_events(folder / METRICS)):
+        say(f"  {label}: {text}", "dim")
     if any((folder / "trajectories").glob("*.jsonl*")):
         say(f"  look at it:    turnwise show {folder}")
     say(f"  play with it:  turnwise play --policy {folder}")

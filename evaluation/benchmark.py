@@ -32,6 +32,7 @@ from turnwise.evaluation.evaluation import evaluate
 from turnwise.evaluation.panels import Panel
 from turnwise.evaluation.results import EpisodeRow, EvaluationResult
 from turnwise.evaluation.suite import PinnedPanel
+from turnwise.processes.memory_use import memory_use
 
 __all__ = ["BenchmarkFolder", "PanelEpisodes", "agent_settings", "play_panel"]
 
@@ -228,7 +229,7 @@ def play_panel(
         finally:
             clock.record()
     return EvaluationResult(
-        pinned.panel, stored.rows, name, folder.seconds(spec.name), {**settings, "concurrency": most}
+        pinned.panel, stored.rows, name, folder.seconds(spec.name), {**settings, "concurrency": most}, memory_use()
     )
 
 

@@ -108,6 +108,7 @@ def _panel_content(panel: CardPanel) -> dict[str, object]:
             "digest": panel.digest,
             "seconds": result.seconds,
             "settings": dict(result.settings),
+            "memory": dict(result.memory),
             "summary": asdict(result.summary()),
             "panel": panel_json(result.panel),
             "columns": _columns(result),
@@ -135,6 +136,7 @@ def _panel_of(entry: Mapping[str, Any], complaint: str) -> CardPanel:
         columns = {"task": entry["panel"]["tasks"], **entry["columns"]}
         rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
         content = {name: entry[name] for name in ("panel", "seconds", "settings")}
+        content["memory"] = entry.get("memory", {})  # cards of earlier versions do not say
         result = validated(EvaluationResult, {**content, "rows": rows}, complaint)
     return CardPanel(entry["name"], entry["env"], entry["status"], entry["reason"], result)
 

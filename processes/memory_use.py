@@ -1,6 +1,6 @@
-"""Peak memory of this process so far, in main memory and on its GPU.
+"""Peak memory of this process so far, in main memory and on its GPU, and what its GPU holds for all processes.
 
-Not included: child processes, such as workers for environments, and engines that are servers or processes of their own.
+Not included: the main memory of other processes, such as workers for environments, and of engines that have their own.
 """
 
 from __future__ import annotations
@@ -9,7 +9,13 @@ import sys
 
 
 def memory_use() -> dict[str, int]:
-    """Return the peaks since the process began, in bytes: "process", and "device" where it computes on a GPU."""
+    """Return the memory in use, in bytes, the largest number of several GPUs.
+
+    Returns:
+        process: the peak of this process in main memory since it began.
+        device, device_used: where it computes on a GPU, its peak there, and what is in use there now by all processes,
+            such as an engine beside it.
+    """
     peaks = {}
     if sys.platform != "win32":
         import resource
@@ -20,4 +26,9 @@ def memory_use() -> dict[str, int]:
     if torch is not None and torch.cuda.is_initialized():
         devices = range(torch.cuda.device_count())
         peaks["device"] = max(int(torch.cuda.max_memory_allocated(device)) for device in devices)
+        peaks["device_used"] = max(_used(*torch.cuda.mem_get_info(device)) for device in devices)
     return peaks
+
+
+def _used(free: int, total: int) -> int:
+    return total - free

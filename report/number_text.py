@@ -18,6 +18,11 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
+def short_duration(seconds: float) -> str:
+    """Return a time in seconds, of which short ones matter as well: `0.04 s`, `2.5 s`, `3 min 05 s`."""
+    return duration(seconds) if seconds >= 10 else f"{seconds:.2g} s"
+
+
 def memory(size: float) -> str:
     """Return bytes in readable form: `350 MiB`, `12.3 GiB`."""
     return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"

@@ -15,6 +15,9 @@ from turnwise.training.rollouts import Played
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.metrics import credit_metrics, group_metrics, play_metrics, sampled_entropy
 
+OF_UPDATE = frozenset({"tokens", "seconds", "flops", "hardware_flops"})
+"""Statistics of an update that carry its name in the event of an iteration."""
+
 
 class IterationReports:
     """Reports the iterations of a run.
@@ -69,7 +72,7 @@ class IterationReports:
         self._began = end
         left, recent = self._steps - step, self._seconds[-10:]
         stats = {**stats, **_speeds(played.report, stats), **played.metrics, **played.age_metrics(batch)}
-        renamed = {f"update_{key}" if key in {"tokens", "seconds"} else key: value for key, value in stats.items()}
+        renamed = {f"update_{key}" if key in OF_UPDATE else key: value for key, value in stats.items()}
         values = {
             **play_metrics(played.groups),
             "sampled_entropy": sampled_entropy(played.groups),

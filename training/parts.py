@@ -170,7 +170,7 @@ class RunParts:
             oldest=self.run.train.oldest,
         )
 
-    def engine(self, learner: Learner, agent: Agent) -> RunEngine:
+    def engine(self, learner: Learner, agent: Agent, report: Reporter) -> RunEngine:
         """Return the engine that samples from a learner's policy."""
         run, card = self.run, self.card
         settings = SamplerSettings(
@@ -201,7 +201,12 @@ class RunParts:
             return EngineProbe(prompts, limit=limit, seed=seed) if prompts else None
 
         return RunEngine(
-            learner, make_sampler, make_probe, micro_tokens=run.train.micro_batch.tokens, shares_card=card is not None
+            learner,
+            make_sampler,
+            make_probe,
+            micro_tokens=run.train.micro_batch.tokens,
+            shares_card=card is not None,
+            begin=report.begin,
         )
 
     def rollouts(self, agent: Agent, engine: RunEngine, report: Reporter) -> Rollouts:
@@ -254,7 +259,7 @@ class RunParts:
         """Return the training loop of a learner."""
         run = self.run
         agent = self.agent(learner.tokenizer)
-        engine = self.engine(learner, agent)
+        engine = self.engine(learner, agent, report)
         temperature = run.agent.temperature
         scores = TokenScores(
             learner=learner,

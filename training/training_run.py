@@ -13,7 +13,6 @@ from turnwise.agents.models.model_folder import ModelFolder
 from turnwise.training.config.run import Run
 from turnwise.training.config.template_date import with_date
 from turnwise.training.errors import ConfigError, EngineMismatch, VocabularyMismatch
-from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.policy import find_policy
 from turnwise.training.parts import RunParts, prepare
 from turnwise.training.preflight.shared_card import lay_out_card
@@ -50,7 +49,7 @@ def train(
     Events are dicts with a "phase": "setup", "imitation" (one with "step" about every 2 % of the warm start), "train",
     "evaluation", "note" and "warning" (with "text"), "done". They are written to metrics.jsonl. A "tick" (what, done,
     total) is for progress bars and is not written: "demonstrations", "imitation", "rollout", "evaluation", and
-    "checkpoint" and "resumed", whose done is the iteration.
+    "checkpoint" and "resumed", whose done is the iteration. Neither is a "begin", whose "text" says what begins.
 
     Args:
         run: the configuration.
@@ -87,7 +86,7 @@ def train(
             if restored is None:
                 _announce(parts, report, policy)
                 learner = parts.warm_start(report).learner()
-                report.event("model", 0, **_sizes(learner))
+                report.event("model", 0, **learner.sizes)
             else:
                 learner = restore_learner(restored, parts.learner_factory(report), parts.reference)
             loop = stack.enter_context(parts.loop(learner, report, recovery))
@@ -121,9 +120,3 @@ def _announce(parts: RunParts, report: Reporter, policy: ModelFolder | None) -> 
     )
     for text in parts.remarks():
         report.note(text)
-
-
-def _sizes(learner: Learner) -> dict[str, int]:
-    """Return how many parameters the policy has, and how many of them are trained."""
-    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in learner.model.parameters()]
-    return {"parameters": sum(size for size, _ in sizes), "trained": sum(size for size, trained in sizes if trained)}

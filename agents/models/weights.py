@@ -82,7 +82,8 @@ def is_module(weights: WeightSource) -> TypeGuard[torch.nn.Module]:
 
 def has_adapter(module: object) -> bool:
     """Return whether a module is wrapped by peft, with a LoRA adapter around frozen weights."""
-    return bool(getattr(module, "peft_config", None))
+    # transformers 4 leaves the configuration on a model whose adapter was merged, which peft no longer wraps
+    return bool(getattr(module, "peft_config", None)) and hasattr(module, "get_base_model")
 
 
 _BEYOND = {

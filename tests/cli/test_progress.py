@@ -85,6 +85,7 @@ def test_the_events_of_a_real_run_have_the_keys_that_are_shown() -> None:
     known = {*play_metrics([]), *credit_metrics(nothing), *group_metrics(Steps.empty(), nothing)}
     known |= {"entropy", "clip_fraction", "loss", "skipped", "rollout_tokens_per_second", "update_tokens_per_second"}
     known |= {"prompt_tokens_per_second", *(f"{place}_memory" for place in ("process", "device"))}
+    known |= {"mfu", "load_seconds"}  # tested with the learner and the engine
     known |= {"age", "stale", "learner_idle", "engine_idle"}  # of asynchronous rollouts, tested there
     assert {key for key, _, _ in SHOWN} <= known
 

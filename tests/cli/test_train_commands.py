@@ -261,6 +261,59 @@ def test_ctrl_c_ends_a_run_in_good_order(run_file: Path, tmp_path: Path, how: si
     assert any((folder / "checkpoints").glob("[0-9]*"))
 
 
+@pytest.mark.waits
+@pytest.mark.parametrize(
+    ("sign", "words"),
+    [
+        ("demonstrations 1/", ["imitation.episodes=50000"]),
+        ("tokenizing", ["imitation.episodes=2000", "imitation.epochs=100000"]),
+        ("imitation 1/", ["imitation.epochs=100000"]),
+    ],
+)
+def test_sigterm_ends_the_warm_start_of_a_model_in_every_step_and_says_what_is_kept(
+    run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sign: str, words: list[str]
+) -> None:
+    """None of these steps would end by itself within the patience of the test."""
+    pytest.importorskip("torch")
+    from toys.corridor import Corridor
+
+    from turnwise.training.learner.policy import build_policy, save_policy
+
+    folder, model = tmp_path / "run", tmp_path / "model"
+    save_policy(*build_policy([Corridor().reset()[0]], vocab=300, hidden=48, layers=1, heads=2, context=400), model)
+    code = (
+        "import sys; from toys.corridor import register; from turnwise.cli import progress; progress.INTERVAL = 0.0\n"
+        "from turnwise.cli.main import main\nregister(); main()"
+    )
+    text = run_file.read_text(encoding="utf-8")
+    file = tmp_path / "pretrained.toml"
+    file.write_text(text.replace("new = { vocab = 300, hidden = 48, layers = 1, heads = 2 }", f'model = "{model}"'))
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "train", str(file), *words, "--output", str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), "OMP_NUM_THREADS": "1"},
+    )
+    told = []
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            told.append(line.strip())
+            if sign in line:
+                break
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=250)
+    finally:
+        process.kill()
+    assert process.returncode == 130, (told, err)
+    assert "Traceback" not in err
+    assert "interrupted; the warm start was not finished, and --resume starts it again" in " ".join(out.split())
+    assert f"stopped in the warm start; to continue: turnwise train {folder} --resume" in " ".join(out.split())
+    steps = [f"loading the model {model} ...", "collecting", "tokenizing"]
+    assert [step for step in steps if any(line.startswith(step) for line in told)] == steps[: 2 + ("demo" not in sign)]
+
+
 def test_show_prints_every_turn_with_its_credit(turnwise: Call, trained: Path) -> None:
     file = next((trained / "trajectories").glob("000001*"))
     said = turnwise("show", file, "--limit", 1)

@@ -92,7 +92,7 @@ def test_everything_is_written(finished):
     assert Checkpoints(folder / "checkpoints").steps() == [2, 4, 5]
     assert json.loads((folder / "meta.json").read_text())["packages"]["torch"] == torch.__version__
     assert Run.load(folder / "run.toml") == make_run(folder)
-    assert lines(folder) == [json.loads(json.dumps(e)) for e in events if e["phase"] != "tick"]
+    assert lines(folder) == [json.loads(json.dumps(e)) for e in events if e["phase"] not in ("tick", "begin")]
     for step in range(1, 6):
         assert len(list(read_trajectories(folder / f"trajectories/{step:06d}.jsonl"))) == 6
 
@@ -134,6 +134,8 @@ def test_the_size_of_the_model_is_written(finished):
     (event,) = (event for event in lines(folder) if event["phase"] == "model")
     size = sum(tensor.numel() for tensor in weights(folder, 5).values())
     assert (event["parameters"], event["trained"]) == (size, size)
+    (told,) = (event for event in lines(folder) if event["phase"] == "imitation" and "demonstrations" in event)
+    assert (told["parameters"], told["trained"]) == (size, size)
 
 
 def test_evaluations_are_of_one_panel(finished):

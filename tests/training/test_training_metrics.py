@@ -19,6 +19,7 @@ from turnwise.training.run_folder.metrics import (
     read_events,
     repeated_turns,
     sampled_entropy,
+    success_error,
 )
 
 
@@ -41,6 +42,7 @@ def test_play_by_hand():
         "errors": 1,
         "outgrown": 0,
         "success": 0.5,
+        "success_error": 0.0,  # of one group, since the other one failed
         "reward": 0.5,
         "turns": 3.0,
         "tokens": 8,
@@ -52,6 +54,18 @@ def test_play_by_hand():
     told = [value for one in (won, lost) for turn in one.turns for value in turn.logprobs]  # not of the failed episode
     assert sampled_entropy([Group("t", (won, lost)), Group("u", (failed,))]) == pytest.approx(-np.mean(told))
     assert sampled_entropy([]) == 0.0
+
+
+def test_the_error_of_success_is_that_of_groups():
+    won, lost = trajectory([turn([1], [2])], won=True), trajectory([turn([1], [2])])
+    failed = trajectory([turn([1], [2])], stop="error")
+    alike = [Group("t", (won, won)), Group("u", (lost, lost))]
+    assert success_error(alike) == pytest.approx(0.5)  # p = 1/2; (2 - 1, 0 - 1); sqrt(2 x 2) / 4
+    assert success_error([Group("t", (won, lost)), Group("u", (lost, won))]) == 0.0
+    uneven = [Group("t", (won, won, lost)), Group("u", (lost, failed)), Group("v", (failed,))]
+    # p = 2/4; 2 - 3 p = 1/2 and 0 - 1 p = -1/2; sqrt(2 / 1 x 1/2) / 4
+    assert success_error(uneven) == pytest.approx(0.25)
+    assert success_error([Group("t", (won, lost))]) == success_error([]) == 0.0
 
 
 def of(values, *more, **named):

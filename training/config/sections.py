@@ -270,6 +270,11 @@ class TrainSection(Section):
         default_factory=MicroBatchSection,
         description="What is computed at a time in updates: its tokens, or a table.",
     )
+    peak_tflops: float = Field(
+        default=0.0,
+        ge=0,
+        description="Peak of the device in teraFLOP/s, against which mfu is measured; 0: that of a known GPU.",
+    )
 
     @property
     def asynchronous(self) -> bool:

@@ -49,6 +49,7 @@ class RunEngine:
         make_probe: makes the probe of an engine with weights of its own; it may return None for no probe.
         micro_tokens: tokens per micro-batch in which the learner scores the probe.
         shares_card: whether the engine computes on the learner's GPU.
+        begin: told what begins when the sampler is opened and used for the first time, which may take minutes.
     """
 
     def __init__(
@@ -59,9 +60,10 @@ class RunEngine:
         *,
         micro_tokens: int,
         shares_card: bool = False,
+        begin: Callable[[str], None] = lambda step: None,
     ) -> None:
         self._learner, self._micro_tokens = learner, micro_tokens
-        self._make_sampler, self._make_probe = make_sampler, make_probe
+        self._make_sampler, self._make_probe, self._begin = make_sampler, make_probe, begin
         self._shares_card = shares_card
         self._sampler: Sampler | None = None
         self._probe: EngineProbe | None = None
@@ -79,9 +81,11 @@ class RunEngine:
         """The sampler; it is opened when it is first used, so that the warm start is saved even if that fails."""
         if self._sampler is None:
             self.make_room()
+            self._begin("starting the engine")
             self._sampler = self._make_sampler(self._learner)
             self.shared = shares_module(self._sampler, self._learner.weights())
             if not self.shared:
+                self._begin("loading the weights into the engine, and comparing both")
                 self._probe = self._make_probe()
         return self._sampler
 

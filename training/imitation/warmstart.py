@@ -70,6 +70,7 @@ class WarmStart:
             assert learner is not None, "prepare() requires a policy or demonstrations"
             return learner
         started = time.perf_counter()
+        self.report.begin(f"collecting {self.imitation.episodes} demonstrations by {self.imitation.demonstrator}")
         tasks = TaskSampler(self.source.environments.tasks, self.seeds.of("demonstrated"))
         chosen = tasks.next(self.imitation.episodes)
         demonstrations = self.source.demonstrate(chosen, self.report.counting("demonstrations", len(chosen)))
@@ -86,12 +87,14 @@ class WarmStart:
         if self.imitation.episodes:
             check_engine_model(folder.path, self.sampler)
         agent = self.agents(tokenizer)  # an unsuitable chat template is reported before anything is played
+        self.report.begin(f"loading the model {folder.name}")
         model = load_trainable(self.policy, folder)
         check_context(self.prompts, agent, tokenizer, model.config)
         check_engine_weights(model, folder.path, self.sampler)
         return self.make_learner(model, tokenizer)
 
     def _build(self, demonstrations: Demonstrations) -> Learner:
+        self.report.begin("training a tokenizer on the demonstrations, and building the model")
         sizes, seed = self.policy.new.model_dump(), self.seeds.of("weights")
         model, tokenizer = build_policy(demonstrations.texts, **sizes, context=self.policy.context, seed=seed)
         check_context(self.prompts, self.agents(tokenizer), tokenizer, model.config)
@@ -99,6 +102,7 @@ class WarmStart:
 
     def _imitate(self, learner: Learner, demonstrations: Demonstrations, started: float) -> None:
         context, trajectories = self.policy.context, demonstrations.trajectories
+        self.report.begin(f"tokenizing {len(trajectories)} demonstrations")
         groups, advantages = demonstrations.tokenized(self.agents(learner.tokenizer), learner.tokenizer, context)
         observations = self.imitation.observation_weight
         batch = demonstration_batch(groups, advantages, context=context, observations=observations)
@@ -111,7 +115,7 @@ class WarmStart:
             tokens=batch.size,
             longest=int(batch.lengths.max()),
             vocabulary=len(learner.tokenizer),
-            parameters=sum(p.numel() for p in learner.model.parameters()),
+            **learner.sizes,
             seconds=time.perf_counter() - started,
         )
         stats = learner.on_all_ranks(

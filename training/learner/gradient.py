@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from turnwise.training.batch.batch import Batch
+from turnwise.training.learner.flops import Work, training_flops
 from turnwise.training.learner.logprobs import TokenScorer
 from turnwise.training.objectives.run_objective import Objective
 from turnwise.training.objectives.tokens import Tokens
@@ -166,7 +167,7 @@ class MiniBatch:
             chosen.sum().backward()  # type: ignore[no-untyped-call]
             return 0.0
         loss, tokens, stats = self._backward(rows, index, chosen, spread)
-        self.meter.add(rows, tokens, stats)
+        self._count(rows, tokens, stats)
         return loss
 
     def _in_two_passes(self) -> float:
@@ -183,7 +184,7 @@ class MiniBatch:
         rows = self.part.rows(index)
         loss, tokens, stats = self._backward(rows, index, chosen, spread)
         if self.scorer.ranks is None or self.scorer.ranks.leads:  # every rank computed the loss of all tokens
-            self.meter.add(rows, tokens, stats)
+            self._count(rows, tokens, stats)
         derivatives = [torch.zeros_like(tensor) if tensor.grad is None else tensor.grad for tensor in (chosen, spread)]
         sizes = [len(pair[0]) for pair in pairs]
         split = [torch.split(derivative[before : before + sum(sizes)], sizes) for derivative in derivatives]
@@ -211,7 +212,14 @@ class MiniBatch:
         return before, np.concatenate([index for index, _ in shares]), gathered
 
     def _score(self, index: NDArray[np.int64], *, entropy: bool = False) -> tuple[Tensor, Tensor]:
-        return self.scorer(self.part.rows(index), temperature=self.plan.temperature, entropy=entropy)
+        rows, gradient = self.part.rows(index), torch.is_grad_enabled()
+        self.meter.hardware_flops += self.scorer.cost.flops(rows.lengths, int(rows.mask.sum()), gradient=gradient)
+        return self.scorer(rows, temperature=self.plan.temperature, entropy=entropy)
+
+    def _count(self, rows: Batch, tokens: Tokens, stats: Mapping[str, Tensor]) -> None:
+        shape = self.scorer.cost.shape
+        self.meter.add(rows, tokens, stats)
+        self.meter.flops += training_flops(shape, Work.of(shape, rows.lengths, int(rows.mask.sum())))
 
     def _backward(
         self, rows: Batch, index: NDArray[np.int64], chosen: Tensor, spread: Tensor
@@ -277,6 +285,7 @@ class UpdateMeter:
         self.loss: list[float] = []
         self.norms: list[float] = []
         self.without_signal = self.skipped = self.computed = 0
+        self.flops = self.hardware_flops = 0
         self.gap = self.gap_max = 0.0
         self.gap_tokens = 0
 
@@ -305,6 +314,8 @@ class UpdateMeter:
         self.gap_max = max(self.gap_max, other.gap_max)
         self.gap_tokens += other.gap_tokens
         self.computed += other.computed
+        self.flops += other.flops
+        self.hardware_flops += other.hardware_flops
 
     def become(self, other: "UpdateMeter") -> None:
         """Take over the sums of another meter."""
@@ -322,6 +333,8 @@ class UpdateMeter:
             "skipped": self.skipped,
             "without_signal": self.without_signal,
             "tokens": self.computed,
+            "flops": self.flops,
+            "hardware_flops": self.hardware_flops,
         }
         if self.gap_tokens or not self.computed:
             result |= {"gap": self.gap / max(1, self.gap_tokens), "gap_max": self.gap_max}

@@ -59,6 +59,7 @@ class Learner:
         ranks: over which weights, optimizer and rows are divided. Each rank has a learner and calls the same methods
             with the same arguments; `DistributedLearner` sees to that. Except on rank 0, the model is a skeleton.
         note: called with a sentence when memory has run out and a step is computed again.
+        peak: FLOP/s of the device, or of each rank's; 0: not known.
     """
 
     def __init__(
@@ -75,12 +76,14 @@ class Learner:
         packing: bool = False,
         ranks: "Ranks | None" = None,
         note: Callable[[str], None] | None = None,
+        peak: float = 0.0,
     ) -> None:
         self.tokenizer = tokenizer
         self.device = device
         self.memory = DeviceMemory(device)
         self._parked: ParkedOptimizer | None = None
         self.ranks = ranks
+        self._peak = peak * (1 if ranks is None else ranks.size)
         self.limit = MicroBatchLimit(note)
         self._make_scorer = partial(TokenScorer, bfloat16=bfloat16, packing=packing, limit=self.limit, ranks=ranks)
         self._scorer = self._make_scorer(
@@ -100,6 +103,12 @@ class Learner:
     def has_adapter(self) -> bool:
         """Whether an adapter is trained, around frozen weights."""
         return has_adapter(self.model)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many parameters the policy has, and how many of them are trained: with LoRA, those of the adapter."""
+        sizes = [(parameter.numel(), parameter.requires_grad) for parameter in self.model.parameters()]
+        return {"parameters": sum(n for n, _ in sizes), "trained": sum(n for n, trained in sizes if trained)}
 
     @property
     def has_reference(self) -> bool:
@@ -168,7 +177,8 @@ class Learner:
             computed_share (these tokens, of all in the mask), gap (mean |sampled - recomputed| log-probability before
             the first step, nats, of tokens that these weights sampled) and gap_max where there are such tokens,
             updates, skipped (mini-batches that were not finite), without_signal (mini-batches without an advantage),
-            tokens (computed, without padding), seconds, lr.
+            tokens (computed, without padding), seconds, lr, flops (model FLOPs), hardware_flops, and mfu and hfu where
+            the device's peak is known (see `utilisation`).
 
         Raises:
             ValueError: the objective needs a reference that the batch lacks.
@@ -205,7 +215,20 @@ class Learner:
             meter = own
         rate = float(self.optimizer.param_groups[0]["lr"])
         share = meter.sums.get("tokens", 0.0) / max(1, int(batch.mask.sum()))
-        return meter.stats() | {"computed_share": share, "seconds": time.perf_counter() - started, "lr": rate}
+        stats = meter.stats() | {"computed_share": share, "seconds": time.perf_counter() - started, "lr": rate}
+        return stats | self.utilisation(stats)
+
+    def utilisation(self, stats: Mapping[str, float]) -> dict[str, float]:
+        """Return which share of the device's peak some computation reached; nothing where the peak is not known.
+
+        Args:
+            stats: flops, hardware_flops and seconds; with several ranks, the sums over all of them.
+
+        Returns:
+            mfu = flops / (seconds x peak), and hfu, the same with hardware_flops.
+        """
+        most = self._peak * stats["seconds"]
+        return {"mfu": stats["flops"] / most, "hfu": stats["hardware_flops"] / most} if most else {}
 
     def on_all_ranks(
         self, function: Callable[..., T], *args: Any, here: Mapping[str, object] | None = None, **kwargs: Any

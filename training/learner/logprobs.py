@@ -16,6 +16,7 @@ from turnwise.training.batch.batch import Batch, deal, micro_batches
 from turnwise.training.batch.model_inputs import packed, padded, require_packable
 from turnwise.training.batch.scores import Scores
 from turnwise.training.errors import ConfigError
+from turnwise.training.learner.flops import ModelShape, PassCost
 from turnwise.training.learner.out_of_memory import MicroBatchLimit, OutOfMemoryOnRank, out_of_memory
 from turnwise.training.learner.recomputation import layers_of, recomputing
 from turnwise.training.learner.untyped import CausalLM
@@ -57,6 +58,9 @@ class TokenScorer:
         limit: of micro-batches, shared with all that computes on the same device; None: one of its own.
         ranks: with which the weights and the rows are divided: each of them calls the same methods with the same
             arguments, and computes its share; None for one process.
+
+    Attributes:
+        cost: counts the FLOPs of a pass.
     """
 
     def __init__(
@@ -86,6 +90,7 @@ class TokenScorer:
             self._projects = self._inside(_head_is_a_projection, self._inner)
             if packing:
                 self._inside(require_packable, self._inner)
+        self.cost = PassCost(ModelShape.of(self._inner), packing, recompute_activations, not self._projects)
 
     @property
     def device(self) -> torch.device:

@@ -14,6 +14,7 @@ from turnwise.training.errors import ConfigError
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.lora import LoraOptions, add_adapter
 from turnwise.training.learner.memory import MemoryNeeds, require_memory
+from turnwise.training.learner.peak_flops import peak_of_device
 from turnwise.training.learner.policy import check_sizes
 from turnwise.training.learner.threads import SMALL_MODEL, use_threads
 from turnwise.training.learner.untyped import CausalLM
@@ -66,6 +67,7 @@ class LearnerFactory:
             "bfloat16": self.policy.dtype == "bfloat16",
             "recompute_activations": self.policy.recompute_activations,
             "packing": self.train.micro_batch.packing,
+            "peak": peak_of_device(self.device, self.policy.dtype, self.train.peak_tflops),
         }
         if self.leader is None:
             learner = Learner(model, tokenizer, device=self.device, note=self.note, **options)

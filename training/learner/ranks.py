@@ -29,6 +29,8 @@ from turnwise.training.versions import describe
 
 T = TypeVar("T")
 
+NEEDED = "2.13"
+"""The lowest version of torch with which several ranks are tested; one process needs that of the package."""
 TIMEOUT = timedelta(minutes=10)
 """How long a rank waits for another in the middle of a computation."""
 
@@ -106,7 +108,10 @@ def join(*, timeout: timedelta = TIMEOUT) -> Ranks:
 
     Raises:
         RankLost: the ranks do not find each other.
+        TrainingError: this version of torch is too old.
     """
+    if not hasattr(dist, "all_gather_single"):  # it came after all else that a divided model needs
+        raise TrainingError(f"several ranks need torch {NEEDED} or newer, got {torch.__version__}")
     try:
         store, rank, size = next(rendezvous("env://", timeout=timeout))
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"

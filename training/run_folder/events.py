@@ -10,7 +10,8 @@ OnEvent = Callable[[Event], None]
 
 
 class Reporter:
-    """Writes events to the metrics and passes them to a listener; progress ticks go to the listener alone.
+    """Writes events to the metrics and passes them to a listener; what begins and progress ticks go to the
+    listener alone.
 
     Args:
         metrics: writes the events.
@@ -49,9 +50,15 @@ class Reporter:
         if self._listener is not None:
             self._listener({"phase": "tick", "what": activity, "done": done, "total": total, **more})
 
+    def begin(self, step: str) -> None:
+        """Tell the listener what begins now, such as "loading the model"; nothing is heard until its end."""
+        if self._listener is not None:
+            self._listener({"phase": "begin", "text": escaped(step)})
+
     def counting(self, activity: str, total: int) -> Callable[[Trajectory], None]:
         """Return a callback that counts finished episodes out of `total`."""
         done = 0
+        self.tick(activity, done, total)
 
         def finished(_: Trajectory) -> None:
             nonlocal done

@@ -32,6 +32,7 @@ MAY_CHANGE = (
     "checkpoints.keep",
     "checkpoints.keep_trajectories",
     "train.micro_batch.tokens",
+    "train.peak_tflops",
     "env.workers.count",
     "evaluation.every",
     "sampler.engine",

@@ -133,7 +133,8 @@ def play_metrics(groups: Sequence[Group]) -> dict[str, float]:
 
     Returns:
         episodes, errors (episodes that ended as "error"), tokens (sampled, in all episodes). Without the errors:
-        outgrown (episodes that outgrew the context), success, reward and turns (means), and as shares of turns:
+        outgrown (episodes that outgrew the context), success, reward and turns (means), success_error (see its
+        function), and as shares of turns:
         unparsable, inadmissible, loops (turns that repeat an earlier state and action of their trajectory).
     """
     everyone = [trajectory for group in groups for trajectory in group.trajectories]
@@ -145,6 +146,7 @@ def play_metrics(groups: Sequence[Group]) -> dict[str, float]:
         "errors": len(everyone) - len(done),
         "outgrown": sum(trajectory.stop == "tokens" for trajectory in done),
         "success": sum(trajectory.won for trajectory in done) / count,
+        "success_error": success_error(groups),
         "reward": sum(trajectory.reward for trajectory in done) / count,
         "turns": turns / count,
         "tokens": sum(len(turn.response) for trajectory in everyone for turn in trajectory.turns),
@@ -152,6 +154,21 @@ def play_metrics(groups: Sequence[Group]) -> dict[str, float]:
         "inadmissible": sum(trajectory.inadmissible for trajectory in done) * of_turns,
         "loops": sum(map(repeated_turns, done)) * of_turns,
     }
+
+
+def success_error(groups: Sequence[Group]) -> float:
+    """Return the standard error of the mean success, with groups as the units that were drawn; 0 with less than two.
+
+    The episodes of a group play one task and are alike, so they say less than as many of different tasks: with n_g
+    episodes and w_g won ones in each of G groups, and p = sum w / sum n (a ratio estimate; Cochran 1977),
+    se^2 = G / (G - 1) x sum (w_g - p n_g)^2 / (sum n_g)^2.
+    """
+    pairs = [(len(group.finished), sum(trajectory.won for trajectory in group.finished)) for group in groups]
+    counts, won = np.array([pair for pair in pairs if pair[0]], dtype=np.float64).reshape(-1, 2).T
+    if len(counts) < 2:
+        return 0.0
+    residuals = won - counts * won.sum() / counts.sum()
+    return float(np.sqrt(len(counts) / (len(counts) - 1) * (residuals**2).sum()) / counts.sum())
 
 
 def sampled_entropy(groups: Sequence[Group]) -> float:

@@ -139,7 +139,7 @@ class Recovery:
     @contextmanager
     def update(self, loop: Recoverable) -> Iterator[None]:
         """Enclose an update, from the first change of the weights to the next boundary; Ctrl-C waits for its end."""
-        with uninterrupted():
+        with uninterrupted("the update"):
             self._boundary = None
             yield
             self._mark(loop)

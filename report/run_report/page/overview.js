@@ -19,7 +19,7 @@ const CURVES = [
   ["advantage", "Mean advantage", "over turns; below zero, what all turns have in common is pushed down", false],
   ["no_variance_groups", "Groups without a difference", "share of groups whose episodes all earned the same", true],
 ];
-const HIDDEN = new Set(["iteration", "left", "seconds_left", "episodes", "errors", "success"]);
+const HIDDEN = new Set(["iteration", "left", "seconds_left", "episodes", "errors", "success", "success_error"]);
 
 /** @param {Store} store */
 function overview(store) {
@@ -153,7 +153,9 @@ function resources(store, trained) {
   const parts = [];
   if (model) parts.push(`Parameters: ${count(model.parameters)}, ${count(model.trained)} of them trained`);
   if (seconds && sampled) parts.push(`rollouts: ${count(Math.round(sampled / seconds))} sampled tokens per second, ${count(Math.round(prompts / seconds))} of prompts`);
-  for (const [key, name] of [["process_memory", "memory of the process"], ["device_memory", "of its GPU"]])
+  const known = trained.filter((e) => typeof e.mfu === "number"), time = known.reduce((sum, e) => sum + e.update_seconds, 0);
+  if (time) parts.push(`updates: ${percent(known.reduce((sum, e) => sum + e.mfu * e.update_seconds, 0) / time)} of the device's peak (MFU)`);
+  for (const [key, name] of [["process_memory", "memory of the process"], ["device_memory", "of its GPU"], ["device_used_memory", "of the GPU, all processes"]])
     if (most(key)) parts.push(`${name}: ${most(key).toFixed(1)} GiB`);
   return parts.join("; ");
 }
