@@ -395,6 +395,11 @@ class TrainSection(Section):
     packing: bool = Field(
         default=False, description="Compute the sequences of a micro-batch as one row, without padding."
     )
+    share_prefixes: Literal["auto"] | bool = Field(
+        default="auto",
+        description="Compute what sequences of a micro-batch begin with in common once. "
+        '"auto": for models of 20 million parameters and more.',
+    )
 
     @property
     def asynchronous(self) -> bool:

@@ -90,7 +90,7 @@ def accumulate(
             backward(whole)
         return whole.meter
 
-    meter.become(scorer.within_memory(compute, _with_gradient(part, objective).lengths, plan.micro_tokens))
+    meter.become(scorer.within_memory(compute, _with_gradient(part, objective), plan.micro_tokens))
     parameters = [p for p in scorer.model.parameters() if p.grad is not None]
     return clip_gradient(parameters, plan.grad_clip)
 
@@ -123,7 +123,7 @@ class MiniBatch:
     ) -> None:
         self.scorer, self.objective, self.plan, self.meter = scorer, objective, plan, meter
         self.part, self.weights = part, weights
-        cuts = scorer.micro_batches(part.lengths, plan.micro_tokens)
+        cuts = scorer.micro_batches(part, plan.micro_tokens)
         # One process leaves out what has no token. Ranks must not: each takes part in every exchange of weights, so all
         # of them compute the same number of micro-batches, some of which are empty.
         self.cuts = [index for index in map(self._with_tokens, cuts) if len(index) or scorer.ranks is not None]
@@ -136,7 +136,7 @@ class MiniBatch:
     def share(self, rows: NDArray[np.int64]) -> "MiniBatch":
         """Return the same mini-batch, of which only some rows will be computed."""
         other = copy.copy(self)
-        cuts = self.scorer.micro_batches(self.part.lengths[rows], self.plan.micro_tokens)
+        cuts = self.scorer.micro_batches(self.part.rows(rows), self.plan.micro_tokens)
         other.cuts = [index for index in (self._with_tokens(rows[cut]) for cut in cuts) if len(index)]
         return other
 

@@ -54,6 +54,7 @@ class Learner:
             are, in float32.
         checkpointing: recompute the activations of each layer in the backward pass.
         packing: compute the rows of a micro-batch as one sequence without padding.
+        share_prefixes: compute what rows of a micro-batch begin with in common once, if the model can.
         ranks: over which weights, optimizer and rows are divided. Each rank has a learner and calls the same methods
             with the same arguments; `DistributedLearner` sees to that. Except on rank 0, the model is a skeleton.
         note: called with a sentence when memory has run out and a step is computed again.
@@ -71,6 +72,7 @@ class Learner:
         bfloat16: bool = False,
         checkpointing: bool = False,
         packing: bool = False,
+        share_prefixes: bool = False,
         ranks: "Ranks | None" = None,
         note: Callable[[str], None] | None = None,
     ) -> None:
@@ -78,8 +80,17 @@ class Learner:
         self.device = device
         self.ranks = ranks
         self.limit = MicroBatchLimit(note)
-        self._make_scorer = partial(TokenScorer, bfloat16=bfloat16, packing=packing, limit=self.limit, ranks=ranks)
+        self._make_scorer = partial(
+            TokenScorer,
+            bfloat16=bfloat16,
+            packing=packing,
+            share_prefixes=share_prefixes,
+            limit=self.limit,
+            ranks=ranks,
+        )
         self._scorer = self._make_scorer(model if ranks else model.to(device), checkpointing=checkpointing)
+        if self._scorer.unshared and note is not None:
+            note(self._scorer.unshared)
         self.model = self._scorer.model
         self.optimizer_name = optimizer
         self.optimizer = make_optimizer(self.model, lr=lr, weight_decay=weight_decay, name=optimizer)

@@ -54,7 +54,8 @@ class LearnerFactory:
             NotEnoughMemory: the device cannot hold what training needs.
         """
         use_threads(self.threads, model)
-        if sum(weights.numel() for weights in model.parameters()) >= SMALL_MODEL:
+        large = sum(weights.numel() for weights in model.parameters()) >= SMALL_MODEL
+        if large:
             scarcity = require_memory(model.config, self.needs, self.device)
             if scarcity:
                 self.note(scarcity)
@@ -65,6 +66,8 @@ class LearnerFactory:
             "bfloat16": self.policy.dtype == "bfloat16",
             "checkpointing": self.policy.recompute_activations,
             "packing": self.train.packing,
+            # small models gain least, and their runs are recorded to the last digit
+            "share_prefixes": large if self.train.share_prefixes == "auto" else self.train.share_prefixes,
         }
         if self.leader is None:
             return Learner(model, tokenizer, device=self.device, note=self.note, **options)
@@ -97,6 +100,7 @@ def memory_needs(
         optimizer=train.optimizer.name,
         checkpointing=policy.recompute_activations,
         packing=train.packing,
+        sharing=bool(train.share_prefixes),
         attention=policy.attention,
         reference=reference,
         ranks=ranks,

@@ -1,0 +1,185 @@
+"""Attention in a forest of prefixes, as an attention function of transformers: a token sees itself and its ancestors.
+
+A branch attends to the keys of its path in one call of the model's own function ("sdpa" or "eager"), so that nothing is
+computed between tokens that do not see each other. Which ancestors a layer sees (all, or those in a window) is the
+model's own mask at the depths of the tokens. With "flex_attention" all branches are one call, and a block mask leaves
+out what is not seen.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations import flex_attention, sdpa_attention
+from transformers.masking_utils import sdpa_mask
+
+from turnwise.training.batch.prefix_forest import PrefixForest
+from turnwise.training.learner.untyped import CausalLM
+
+NAME: Final = "turnwise_prefixes"
+"""Name of the attention function in transformers."""
+
+
+@dataclass(slots=True)
+class ForestPass:
+    """One pass of a model over a forest.
+
+    Attributes:
+        forest: of its tokens.
+        function: name of the model's own attention function.
+        calls: attention layers that were computed.
+    """
+
+    forest: PrefixForest
+    function: str
+    calls: int = 0
+    _plain: dict[int, bool] = field(default_factory=dict)
+
+    def sees_all(self, mask: Tensor) -> bool:
+        """Whether a mask [1, 1, L, L] over depths shows every ancestor."""
+        key = mask.data_ptr()
+        if key not in self._plain:
+            self._plain[key] = torch.equal(mask[0, 0], torch.ones_like(mask[0, 0]).tril())
+        return self._plain[key]
+
+
+# transformers calls an attention function with tensors and the layer's module alone: the forest comes by this way, also
+# to layers that are computed again in the backward pass, on a thread of torch.
+_PASS: ContextVar[ForestPass] = ContextVar("forest pass")
+
+
+@contextmanager
+def attending(model: CausalLM, running: ForestPass) -> Iterator[None]:
+    """Let a model attend in a forest, and restore its own attention function afterwards."""
+    text = model.config.get_text_config()
+    before, token = text._attn_implementation, _PASS.set(running)
+    text._attn_implementation = NAME
+    try:
+        yield
+    finally:
+        text._attn_implementation = before
+        _PASS.reset(token)
+
+
+def own_function(model: CausalLM) -> str:
+    """Return the name of a model's own attention function."""
+    return str(model.config.get_text_config()._attn_implementation)
+
+
+def forest_mask(
+    batch_size: int,
+    q_length: int,
+    kv_length: int,
+    *args: Any,
+    mask_function: Callable[..., Any],
+    device: torch.device,
+    use_vmap: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Return what one kind of layers sees, from the model's own rule: a bool mask [1, 1, L, L] of depths, or of blocks.
+
+    A row of a forest has the positions of its depths, so what the rule says of two positions holds for all paths.
+    """
+    running = _PASS.get()
+    forest = running.forest
+    if running.function == "flex_attention":
+        return _block_mask(forest, mask_function, device)
+    longest = forest.longest
+    return sdpa_mask(
+        1,
+        longest,
+        longest,
+        mask_function=mask_function,
+        allow_is_causal_skip=False,
+        use_vmap=use_vmap,
+        device=device,
+    )
+
+
+def _block_mask(forest: PrefixForest, rule: Callable[..., Any], device: torch.device) -> Any:
+    depth, end = (torch.from_numpy(array).to(device) for array in (forest.depth, forest.end))
+
+    def seen(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        visible: Tensor = (key <= query) & (query < end[key]) & rule(batch, head, depth[query], depth[key])
+        return visible
+
+    size, compiled = len(forest), device.type == "cuda"
+    return flex_attention.create_block_mask(
+        seen, B=1, H=None, Q_LEN=size, KV_LEN=size, device=device, _compile=compiled
+    )
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def prefix_attention(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **kwargs: Any
+) -> tuple[Tensor, None]:
+    """Return the attention [1, N, heads, size] of the tokens of the running pass's forest.
+
+    Raises:
+        NotImplementedError: the model does not say by a mask what a layer sees, or adds a bias to the scores.
+    """
+    running = _PASS.get()
+    running.calls += 1
+    if kwargs.get("position_bias") is not None:
+        raise NotImplementedError("attention with position_bias")
+    if running.function == "flex_attention":
+        if not isinstance(attention_mask, flex_attention.BlockMask):
+            raise NotImplementedError("attention with a mask of its own")
+        out, _ = flex_attention.flex_attention_forward(module, query, key, value, attention_mask, **kwargs)
+        return out, None
+    longest = running.forest.longest
+    if getattr(attention_mask, "shape", None) != (1, 1, longest, longest):
+        raise NotImplementedError("attention with a mask of its own")
+    return _by_branch(running, module, query, key, value, attention_mask, kwargs), None
+
+
+def _by_branch(
+    running: ForestPass, module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, options: dict[str, Any]
+) -> Tensor:
+    forest, eager = running.forest, running.function == "eager"
+    attend = _eager(module) if eager else sdpa_attention.sdpa_attention_forward
+    plain = not eager and running.sees_all(mask)
+    # Pieces are split once, and not sliced for each branch: the gradient of a slice is as large as the whole.
+    keys, values = (torch.split(tensor, list(forest.pieces), dim=2) for tensor in (key, value))
+    queries = torch.split(query, [branch.size for branch in forest.branches], dim=2)
+    results = []
+    for branch, asked in zip(forest.branches, queries, strict=True):
+        start, stop = branch.depth, branch.depth + branch.size
+        # Without a mask the function is causal, which is fastest, but it counts from the first key: that is right at a
+        # root. A single token sees all keys.
+        seen = None if plain and (not start or branch.size == 1) else mask[:, :, start:stop, :stop]
+        if eager:
+            seen = _additive(seen, query.dtype)
+        out, _ = attend(module, asked, _joined(keys, branch.path), _joined(values, branch.path), seen, **options)
+        results.append(out)
+    return results[0] if len(results) == 1 else torch.cat(results, dim=1)
+
+
+def _joined(pieces: tuple[Tensor, ...], path: tuple[int, ...]) -> Tensor:
+    return pieces[path[0]] if len(path) == 1 else torch.cat([pieces[number] for number in path], dim=2)
+
+
+def _eager(module: Any) -> Callable[..., tuple[Tensor, Any]]:
+    """Return the attention that the module's own file writes out, with caps and sinks of its own."""
+    function: Callable[..., tuple[Tensor, Any]] | None = getattr(
+        sys.modules[type(module).__module__], "eager_attention_forward", None
+    )
+    if function is None:
+        raise NotImplementedError("attention of its own")
+    return function
+
+
+def _additive(seen: Tensor | None, dtype: torch.dtype) -> Tensor:
+    assert seen is not None
+    hidden = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=seen.device)
+    return torch.where(seen, torch.zeros_like(hidden), hidden)
+
+
+AttentionInterface.register(NAME, prefix_attention)
+AttentionMaskInterface.register(NAME, forest_mask)
