@@ -1,7 +1,7 @@
 """Shared prefixes computed once: an update with `train.share_prefixes` beside one without, alternately in one process.
 
-Groups of episodes begin with the same prompt, of which the first fraction is shared, and go on with tokens of their own;
-half of these carry loss. Both learners begin with the same weights and do one optimizer step; a ratio is the time
+Groups of episodes begin with the same prompt, of which a fraction is shared, and go on with tokens of their own; a
+half of these carries loss. Both learners begin with the same weights and do one optimizer step; a ratio is the time
 without sharing divided by the time with it. `packed` is the same with `train.packing`. `--clock cpu` counts processor
 time. The losses and the norms of the gradients are printed: they are equal.
 

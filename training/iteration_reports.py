@@ -69,7 +69,9 @@ class IterationReports:
         self._began = end
         left, recent = self._steps - step, self._seconds[-10:]
         stats = {**stats, **_speeds(played.report, stats), **played.metrics, **played.age_metrics(batch)}
-        renamed = {f"update_{key}" if key in {"tokens", "seconds"} else key: value for key, value in stats.items()}
+        renamed = {
+            f"update_{key}" if key in {"tokens", "seconds", "shared"} else key: value for key, value in stats.items()
+        }
         values = {
             **play_metrics(played.groups),
             "sampled_entropy": sampled_entropy(played.groups),

@@ -116,7 +116,7 @@ def prefix_order(tokens: Integers, lengths: Integers) -> Integers:
 def common_prefixes(tokens: Integers, lengths: Integers) -> Integers:
     """Return how many tokens each row shares with the row before it, int64 [B]; 0 for the first."""
     shared = np.zeros(len(lengths), dtype=np.int64)
-    if len(lengths) > 1:
+    if len(lengths) > 1 and tokens.shape[1]:
         differ = tokens[1:] != tokens[:-1]
         first = np.where(differ.any(axis=1), differ.argmax(axis=1), tokens.shape[1])
         shared[1:] = np.minimum(first, np.minimum(lengths[1:], lengths[:-1]))

@@ -145,6 +145,8 @@ class MiniBatch:
 
     def accumulate(self) -> None:
         """Run backward over all micro-batches."""
+        if self.scorer.cutting.shared:
+            self.meter.distinct += sum(self.scorer.cutting.tokens(self.part, cut) for cut in self.cuts)
         several = len(self.cuts) > 1 or self.scorer.ranks is not None
         # A single micro-batch holds every sequence whole, so the loss needs no second pass. The losses of several add
         # up, since the weight of each token already has the denominator of the whole mini-batch.
@@ -275,6 +277,7 @@ class UpdateMeter:
         self.loss: list[float] = []
         self.norms: list[float] = []
         self.without_signal = self.skipped = self.computed = 0
+        self.distinct = 0  # tokens in trees, where prefixes are shared
         self.gap = self.gap_max = 0.0
         self.gap_tokens = 0
 
@@ -303,6 +306,7 @@ class UpdateMeter:
         self.gap_max = max(self.gap_max, other.gap_max)
         self.gap_tokens += other.gap_tokens
         self.computed += other.computed
+        self.distinct += other.distinct
 
     def become(self, other: "UpdateMeter") -> None:
         """Take over the sums of another meter."""
@@ -321,6 +325,8 @@ class UpdateMeter:
             "without_signal": self.without_signal,
             "tokens": self.computed,
         }
+        if self.distinct:
+            result["shared"] = 1.0 - self.distinct / max(1, self.computed)
         if self.gap_tokens or not self.computed:
             result |= {"gap": self.gap / max(1, self.gap_tokens), "gap_max": self.gap_max}
         return result

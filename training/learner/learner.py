@@ -163,7 +163,8 @@ class Learner:
             computed_share (these tokens, of all in the mask), gap (mean |sampled - recomputed| log-probability before
             the first step, nats, of tokens that these weights sampled) and gap_max where there are such tokens,
             updates, skipped (mini-batches that were not finite), without_signal (mini-batches without an advantage),
-            tokens (computed, without padding), seconds, lr.
+            tokens (computed, without padding), shared (where prefixes are shared: the part of these tokens that was
+            computed for another row, or is not needed), seconds, lr.
 
         Raises:
             ValueError: the objective needs a reference that the batch lacks.
