@@ -40,6 +40,7 @@ class ForestPass:
     function: str
     calls: int = 0
     _plain: dict[int, bool] = field(default_factory=dict)
+    _additive: dict[tuple[int, torch.dtype], Tensor] = field(default_factory=dict)
 
     def sees_all(self, mask: Tensor) -> bool:
         """Whether a mask [1, 1, L, L] over depths shows every ancestor."""
@@ -47,6 +48,20 @@ class ForestPass:
         if key not in self._plain:
             self._plain[key] = torch.equal(mask[0, 0], torch.ones_like(mask[0, 0]).tril())
         return self._plain[key]
+
+    def additive(self, mask: Tensor, like: Tensor) -> Tensor:
+        """Return a mask as numbers to add to scores: 0 where it is true, else the lowest number.
+
+        A kernel would make one of its own for each branch of each layer and keep it for the backward pass; of this one
+        all of them keep views.
+        """
+        device = like.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else like.dtype
+        key = mask.data_ptr(), dtype
+        if key not in self._additive:
+            hidden = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=mask.device)
+            self._additive[key] = torch.where(mask, torch.zeros_like(hidden), hidden)
+        return self._additive[key]
 
 
 # transformers calls an attention function with tensors and the layer's module alone: the forest comes by this way, also
@@ -144,7 +159,7 @@ def _by_branch(
 ) -> Tensor:
     forest, eager = running.forest, running.function == "eager"
     attend = _eager(module) if eager else sdpa_attention.sdpa_attention_forward
-    plain = not eager and running.sees_all(mask)
+    plain, added = not eager and running.sees_all(mask), running.additive(mask, query)
     # Pieces are split once, and not sliced for each branch: the gradient of a slice is as large as the whole.
     keys, values = (torch.split(tensor, list(forest.pieces), dim=2) for tensor in (key, value))
     queries = torch.split(query, [branch.size for branch in forest.branches], dim=2)
@@ -153,9 +168,7 @@ def _by_branch(
         start, stop = branch.depth, branch.depth + branch.size
         # Without a mask the function is causal, which is fastest, but it counts from the first key: that is right at a
         # root. A single token sees all keys.
-        seen = None if plain and (not start or branch.size == 1) else mask[:, :, start:stop, :stop]
-        if eager:
-            seen = _additive(seen, query.dtype)
+        seen = None if plain and (not start or branch.size == 1) else added[:, :, start:stop, :stop]
         out, _ = attend(module, asked, _joined(keys, branch.path), _joined(values, branch.path), seen, **options)
         results.append(out)
     return results[0] if len(results) == 1 else torch.cat(results, dim=1)
@@ -173,12 +186,6 @@ def _eager(module: Any) -> Callable[..., tuple[Tensor, Any]]:
     if function is None:
         raise NotImplementedError("attention of its own")
     return function
-
-
-def _additive(seen: Tensor | None, dtype: torch.dtype) -> Tensor:
-    assert seen is not None
-    hidden = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=seen.device)
-    return torch.where(seen, torch.zeros_like(hidden), hidden)
 
 
 AttentionInterface.register(NAME, prefix_attention)
