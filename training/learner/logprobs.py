@@ -31,28 +31,20 @@ WIDEST: Final = 1e4
 """Largest logit of the ramp that shows what a model does after its output layer."""
 
 
-def _sampled_rows(tokens: NDArray[np.int64]) -> Batch:
-    """Return rows without padding, all of it sampled but the first token."""
-    mask = np.ones(tokens.shape, dtype=bool)
-    mask[:, 0] = False
-    rows, nothing = np.arange(len(tokens)), np.zeros(tokens.shape)
-    number = np.where(mask, rows[:, None], -1)
-    return Batch(tokens, np.full(len(tokens), tokens.shape[1]), mask, nothing, nothing, rows, number, number)
-
-
 HALF: Final = (torch.bfloat16, torch.float16)
 """Types in which log-probabilities have two or three digits."""
 
-
-_PLACEHOLDER: Final = _sampled_rows(np.zeros((1, 2), dtype=np.int64))
+_PLACEHOLDER: Final = Batch(
+    tokens=np.zeros((1, 2), dtype=np.int64),
+    lengths=np.array([2]),
+    mask=np.array([[False, True]]),
+    old=np.zeros((1, 2)),
+    advantages=np.zeros((1, 2)),
+    trajectory=np.zeros(1, dtype=np.int64),
+    turn=np.array([[-1, 0]]),
+    version=np.array([[-1, 0]]),
+)
 """What a rank computes that has no rows left."""
-
-
-def forked_rows(words: int) -> Batch:
-    """Return five rows of a vocabulary that part after one, four, five and six tokens."""
-    rows = np.array([[1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 6, 8], [1, 2, 3, 4, 5, 9, 7], [1, 2, 3, 4, 9, 6, 7],
-                     [1, 5, 3, 4, 5, 6, 7]], dtype=np.int64)  # fmt: skip
-    return _sampled_rows(rows % words)
 
 
 class TokenScorer:
@@ -236,25 +228,22 @@ class TokenScorer:
 
     def _share_if_possible(self) -> str:
         """Share prefixes if a few rows then have the log-probabilities of single ones; return why not, or nothing."""
+        from turnwise.training.learner.prefix_attention import difference, forked_rows
+
         rows = forked_rows(int(self._inner.get_input_embeddings().weight.shape[0]))
-        single = [self._compute(rows.rows(np.array([row])), 1.0, False)[0] for row in range(len(rows))]
-        alone = torch.stack(single).double()
+        alone = torch.stack([self._compute(rows.rows(np.array([row])), 1.0, False)[0] for row in range(len(rows))])
         before, self.cutting = self.cutting, Cutting(shared=True)
         try:
-            together = self._compute(rows, 1.0, False)[0].view(alone.shape).double()
+            together = self._compute(rows, 1.0, False)[0].view(alone.shape)
         except Exception as error:  # a model may raise anything for arguments that it does not take
             reason = f"it takes no mask ({type(error).__name__}: {error})"
         else:
-            # An untrained model hardly reacts to its context: an error counts against that reaction.
-            reaction = float((alone[1:, -1] - alone[:-1, -1]).abs().max())
-            bound = 0.1 if self._bfloat16 or single[0].dtype in HALF else min(1e-3, 0.01 * reaction) + 1e-6
             layers = int(self._inner.config.get_text_config().num_hidden_layers)
+            reason = difference(alone, together, coarse=self._bfloat16 or alone.dtype in HALF)
             if self._attended != layers:
                 reason = f"{layers - self._attended} of its {layers} layers have no attention, or one of their own"
-            elif not float((alone - together).abs().max()) <= bound:
-                reason = "its tokens see more than their own row"
-            else:
-                return ""
+        if not reason:
+            return ""
         self.cutting = before
         return f"train.share_prefixes has no effect: {type(self._inner).__name__} computes no trees, since {reason}"
 

@@ -13,12 +13,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations import flex_attention, sdpa_attention
 from transformers.masking_utils import sdpa_mask
 
+from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.prefix_forest import PrefixForest
 from turnwise.training.learner.untyped import CausalLM
 
@@ -186,6 +188,32 @@ def _eager(module: Any) -> Callable[..., tuple[Tensor, Any]]:
     if function is None:
         raise NotImplementedError("attention of its own")
     return function
+
+
+def forked_rows(words: int) -> Batch:
+    """Return rows that part after one, four and five tokens, and end alike; their ids are below `words`."""
+    ids = [[1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 9, 7], [1, 2, 3, 4, 9, 6, 7], [1, 5, 3, 4, 5, 6, 7]]
+    tokens = np.array(ids, dtype=np.int64) % words
+    mask, rows, nothing = np.ones(tokens.shape, dtype=bool), np.arange(len(tokens)), np.zeros(tokens.shape)
+    mask[:, 0] = False
+    number = np.where(mask, rows[:, None], -1)
+    return Batch(tokens, np.full(len(tokens), tokens.shape[1]), mask, nothing, nothing, rows, number, number)
+
+
+def difference(alone: Tensor, together: Tensor, *, coarse: bool) -> str:
+    """Return what is wrong with log-probabilities that rows have together, or nothing.
+
+    Args:
+        alone: float [B, L], nats, of rows that end with the same token.
+        together: float [B, L], of the same rows as a forest.
+        coarse: whether they are computed with two or three digits.
+    """
+    alone, together = alone.double(), together.double()
+    # An untrained model hardly reacts to its context, so an error counts against that reaction.
+    reaction = float((alone[1:, -1] - alone[:-1, -1]).abs().max())
+    bound = 0.1 if coarse else min(1e-3, 0.01 * reaction) + 1e-5
+    agree = float((alone - together).abs().max()) <= bound
+    return "" if agree else "its tokens see more than their own row"
 
 
 AttentionInterface.register(NAME, prefix_attention)
