@@ -221,7 +221,7 @@ def make_plan(run: Run, config: ModelConfig, gpus: int, device: Gpu, episodes: E
         optimizer=run.train.optimizer.name,
         checkpointing=section.recompute_activations,
         packing=run.train.packing,
-        sharing=bool(run.train.share_prefixes),
+        sharing=run.train.may_share_prefixes(section.attention),
         attention=section.attention,
         reference=bool(run.objective.kl.coefficient),
     )

@@ -73,7 +73,7 @@ def batch_of(seed=0, *, merge=True, drop=0.2, **sizes):
 def outcome(model, batch, objective=None, *, micro_tokens=40, temperature=0.8, **options):
     """Loss, gradient and scores of one mini-batch."""
     scorer = TokenScorer(model, **options)
-    assert scorer.cutting.shared == options.get("share_prefixes", False), scorer.unshared
+    assert scorer.cutting.shared == bool(options.get("share_prefixes")), scorer.unshared
     model.zero_grad(set_to_none=True)
     plan, meter = UpdatePlan(micro_tokens=micro_tokens, grad_clip=1e9, temperature=temperature), UpdateMeter()
     accumulate(scorer, batch, objective or Objective(entropy=0.1), plan, meter)
@@ -296,12 +296,11 @@ def test_one_call_for_all_branches_with_flex_attention(monkeypatch):
     batch = batch_of()
     for model, bound in ((tiny_llama(), 1e-10), (model_of(gemma), 1e-5)):
         wanted = outcome(model, batch)
-        model.config._attn_implementation = "flex_attention"
         monkeypatch.setattr(flex_attention, "compile_friendly_flex_attention", dense)
-        assert_same(outcome(model, batch, share_prefixes=True), wanted, bound)
+        assert_same(outcome(model, batch, share_prefixes="flex"), wanted, bound)
         monkeypatch.setattr(flex_attention, "compile_friendly_flex_attention", plain)
         with torch.no_grad():
-            scores = TokenScorer(model, share_prefixes=True).score(batch, temperature=0.8)
+            scores = TokenScorer(model, share_prefixes="flex").score(batch, temperature=0.8)
         assert_same([scores.logprobs, scores.entropy], wanted[2:], 1e-5)
         size = len(shared(batch, CPU).arguments["input_ids"][0])
         assert shapes[-2:] == [(1, 1, size, size)] * 2  # of two layers
@@ -402,13 +401,13 @@ def test_only_large_models_share_by_default(monkeypatch):
     monkeypatch.setattr(make_learner, "Learner", lambda *args, **options: made.append(options["share_prefixes"]))
     monkeypatch.setattr(make_learner, "require_memory", lambda *args: None)
 
-    def make(**section):
+    def make(attention="", **section):
         run = Run()
         needs = make_learner.memory_needs(
             run.policy, run.train, engine_dtype="float32", here=True, reference=False, ranks=1
         )
         factory = make_learner.LearnerFactory(
-            policy=PolicySection(),
+            policy=PolicySection(attention=attention),
             train=TrainSection(**section),
             needs=needs,
             device="cpu",
@@ -423,4 +422,8 @@ def test_only_large_models_share_by_default(monkeypatch):
     assert make(share_prefixes=True) is True
     monkeypatch.setattr(make_learner, "SMALL_MODEL", 10)
     assert make() is True
+    assert make("flash_attention_2") is False
+    assert make("flash_attention_2", share_prefixes=True) is True
     assert make(share_prefixes=False) is False
+    with pytest.raises(ConfigError, match=r'"flex" needs policy\.device = "cuda"'):
+        make(share_prefixes="flex")

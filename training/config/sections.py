@@ -395,16 +395,26 @@ class TrainSection(Section):
     packing: bool = Field(
         default=False, description="Compute the sequences of a micro-batch as one row, without padding."
     )
-    share_prefixes: Literal["auto"] | bool = Field(
+    share_prefixes: Literal["auto", "flex"] | bool = Field(
         default="auto",
         description="Compute what sequences of a micro-batch begin with in common once. "
-        '"auto": for models of 20 million parameters and more.',
+        '"auto": for models of 20 million parameters and more, unless their attention is FlashAttention. '
+        '"flex": with the kernels of flex attention (CUDA).',
     )
 
     @property
     def asynchronous(self) -> bool:
         """Whether episodes may be played with several versions of the weights."""
         return bool(self.staleness or self.spare_groups)
+
+    def may_share_prefixes(self, attention: str) -> bool:
+        """Whether a large model shares prefixes.
+
+        Args:
+            attention: policy.attention. What shares prefixes is not FlashAttention, which nobody who chose it should
+                lose without asking.
+        """
+        return not attention.startswith("flash") if self.share_prefixes == "auto" else bool(self.share_prefixes)
 
     @property
     def oldest(self) -> int:

@@ -54,7 +54,8 @@ class Learner:
             are, in float32.
         checkpointing: recompute the activations of each layer in the backward pass.
         packing: compute the rows of a micro-batch as one sequence without padding.
-        share_prefixes: compute what rows of a micro-batch begin with in common once, if the model can.
+        share_prefixes: compute what rows of a micro-batch begin with in common once, if the model can; "flex": with the
+            kernels of flex attention.
         ranks: over which weights, optimizer and rows are divided. Each rank has a learner and calls the same methods
             with the same arguments; `DistributedLearner` sees to that. Except on rank 0, the model is a skeleton.
         note: called with a sentence when memory has run out and a step is computed again.
@@ -72,7 +73,7 @@ class Learner:
         bfloat16: bool = False,
         checkpointing: bool = False,
         packing: bool = False,
-        share_prefixes: bool = False,
+        share_prefixes: bool | str = False,
         ranks: "Ranks | None" = None,
         note: Callable[[str], None] | None = None,
     ) -> None:

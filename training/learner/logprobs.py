@@ -59,7 +59,7 @@ class TokenScorer:
         checkpointing: recompute the activations of each layer in the backward pass.
         packing: compute the rows of a micro-batch as one sequence without padding.
         share_prefixes: compute what rows of a micro-batch begin with in common once, if the model can; `unshared` says
-            why it cannot.
+            why it cannot. "flex": with the kernels of flex attention.
         limit: of micro-batches, shared with whatever computes on the same device; None: one of its own.
         ranks: with which the weights and the rows are divided: each of them calls the same methods with the same
             arguments, and computes its share; None for one process.
@@ -72,7 +72,7 @@ class TokenScorer:
         bfloat16: bool = False,
         checkpointing: bool = False,
         packing: bool = False,
-        share_prefixes: bool = False,
+        share_prefixes: bool | str = False,
         limit: MicroBatchLimit | None = None,
         ranks: "Ranks | None" = None,
     ) -> None:
@@ -89,6 +89,7 @@ class TokenScorer:
         self._longest = rotary_limit(self._inner.config)
         self._bfloat16 = bfloat16
         self._layers = layers_of(self.model) if checkpointing else []
+        self._flex = share_prefixes == "flex"
         self._attended = 0  # layers of the last pass that attended in a forest
         with torch.no_grad(), self._precision():
             self._projects = self._inside(_head_is_a_projection, self._inner)
@@ -217,7 +218,8 @@ class TokenScorer:
         if inputs.forest is not None:
             from turnwise.training.learner.prefix_attention import ForestPass, attending, own_function
 
-            running = ForestPass(inputs.forest, own_function(self._inner))
+            own = "flex_attention" if self._flex else own_function(self._inner)
+            running = ForestPass(inputs.forest, own)
             attend = partial(attending, self._inner, running)
         with ExitStack() as stack:
             if self._layers and torch.is_grad_enabled():

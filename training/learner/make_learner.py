@@ -52,6 +52,7 @@ class LearnerFactory:
 
         Raises:
             NotEnoughMemory: the device cannot hold what training needs.
+            ConfigError: the device has no flex attention.
         """
         use_threads(self.threads, model)
         large = sum(weights.numel() for weights in model.parameters()) >= SMALL_MODEL
@@ -67,13 +68,19 @@ class LearnerFactory:
             "checkpointing": self.policy.recompute_activations,
             "packing": self.train.packing,
             # small models gain least, and their runs are recorded to the last digit
-            "share_prefixes": large if self.train.share_prefixes == "auto" else self.train.share_prefixes,
+            "share_prefixes": self._shares_prefixes(large=large),
         }
         if self.leader is None:
             return Learner(model, tokenizer, device=self.device, note=self.note, **options)
         from turnwise.training.learner.distributed_learner import DistributedLearner
 
         return DistributedLearner(model, tokenizer, leader=self.leader, note=self.note, **options)
+
+    def _shares_prefixes(self, *, large: bool) -> bool | str:
+        choice = self.train.share_prefixes
+        if choice == "flex" and not self.device.startswith("cuda"):
+            raise ConfigError('train.share_prefixes = "flex" needs policy.device = "cuda"; true computes on any device')
+        return large and self.train.may_share_prefixes(self.policy.attention) if choice == "auto" else choice
 
 
 def memory_needs(
@@ -100,7 +107,7 @@ def memory_needs(
         optimizer=train.optimizer.name,
         checkpointing=policy.recompute_activations,
         packing=train.packing,
-        sharing=bool(train.share_prefixes),
+        sharing=train.may_share_prefixes(policy.attention),
         attention=policy.attention,
         reference=reference,
         ranks=ranks,

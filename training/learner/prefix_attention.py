@@ -34,7 +34,7 @@ class ForestPass:
 
     Attributes:
         forest: of its tokens.
-        function: name of the model's own attention function.
+        function: name of the attention function of a branch, by default the model's own; "flex_attention": of all.
         calls: attention layers that were computed.
     """
 
