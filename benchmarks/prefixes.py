@@ -6,7 +6,8 @@ without sharing divided by the time with it. `packed` is the same with `train.pa
 time. The losses and the norms of the gradients are printed: they are equal.
 
     python benchmarks/prefixes.py [--shares 0 0.35 0.8] [--length 512] [--groups 4] [--group 8] [--rounds 3]
-                                  [--hidden 512] [--layers 7] [--threads 1] [--clock cpu] [--packed] [--json PATH]
+                                  [--hidden 512] [--layers 7] [--threads 1] [--clock cpu] [--packed] [--memory]
+                                  [--json PATH]
 
 Goal: 2.7 times as fast where 80 % of a prompt is shared, and 1.2 times at 35 % (what verl reports, on GPUs).
 """
@@ -28,6 +29,7 @@ from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.prefix_forest import distinct_tokens
 from turnwise.training.learner.gradient import UpdatePlan
 from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.logprobs import TokenScorer
 from turnwise.training.objectives import Objective
 
 VOCABULARY: Final = 8192
@@ -105,6 +107,29 @@ def measure(share: float, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def kept_bytes(share: float, options: argparse.Namespace) -> dict[str, float]:
+    """Return what a forward pass over one batch keeps for the backward pass, in bytes."""
+    batch, model = batch_of(share, options), model_of(options)
+    weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    kept: dict[str, float] = {}
+    for name, how in (("unshared", {"packing": options.packed}), ("shared", {"share_prefixes": True})):
+        scorer, tensors = TokenScorer(model, **how), []
+        with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensors.append(tensor) or tensor, lambda one: one):  # noqa: B023
+            scorer(batch)
+        storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors}
+        kept[name] = float(sum(size for address, size in storages.items() if address not in weights))
+    return kept
+
+
+def show_memory(options: argparse.Namespace) -> None:
+    table = Table("shared", "unshared, MiB", "shared, MiB", "ratio", title="kept for the backward pass")
+    for share in options.shares:
+        kept = kept_bytes(share, options)
+        sizes = [f"{kept[name] / 2**20:.0f}" for name in ("unshared", "shared")]
+        table.add_row(f"{share:.0%}", *sizes, f"{kept['unshared'] / kept['shared']:.2f}")
+    Console().print(table)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shares", type=float, nargs="+", default=[0.0, 0.35, 0.8])
@@ -114,9 +139,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     parser.add_argument("--packed", action="store_true", help="compare with train.packing instead of padding")
+    parser.add_argument("--memory", action="store_true", help="what a forward pass keeps, instead of times")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
+    if options.memory:
+        show_memory(options)
+        return
     table = Table("shared", "tokens", "distinct", "unshared", "shared", "ratio", "loss", "norm of the gradient")
     rows = []
     for share in options.shares:

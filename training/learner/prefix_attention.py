@@ -11,14 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import cache
+from typing import Final
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.integrations import flex_attention, sdpa_attention
-from transformers.masking_utils import sdpa_mask
 
 from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.prefix_forest import PrefixForest
@@ -26,6 +24,12 @@ from turnwise.training.learner.untyped import CausalLM
 
 NAME: Final = "turnwise_prefixes"
 """Name of the attention function in transformers."""
+
+Rule = Callable[..., Tensor]
+"""Whether a token sees another: of batch, head, and their positions."""
+
+Attention = Callable[..., tuple[Tensor, object]]
+"""An attention function of transformers."""
 
 
 @dataclass(slots=True)
@@ -74,6 +78,7 @@ _PASS: ContextVar[ForestPass] = ContextVar("forest pass")
 @contextmanager
 def attending(model: CausalLM, running: ForestPass) -> Iterator[None]:
     """Let a model attend in a forest, and restore its own attention function afterwards."""
+    _register()
     text = model.config.get_text_config()
     before, token = text._attn_implementation, _PASS.set(running)
     text._attn_implementation = NAME
@@ -90,36 +95,26 @@ def own_function(model: CausalLM) -> str:
 
 
 def forest_mask(
-    batch_size: int,
-    q_length: int,
-    kv_length: int,
-    *args: Any,
-    mask_function: Callable[..., Any],
-    device: torch.device,
-    use_vmap: bool = False,
-    **kwargs: Any,
-) -> Any:
+    *sizes: object, mask_function: Rule, device: torch.device, use_vmap: bool = False, **others: object
+) -> object:
     """Return what one kind of layers sees, from the model's own rule: a bool mask [1, 1, L, L] of depths, or of blocks.
 
     A row of a forest has the positions of its depths, so what the rule says of two positions holds for all paths.
     """
+    from transformers.masking_utils import sdpa_mask
+
     running = _PASS.get()
-    forest = running.forest
     if running.function == "flex_attention":
-        return _block_mask(forest, mask_function, device)
-    longest = forest.longest
-    return sdpa_mask(
-        1,
-        longest,
-        longest,
-        mask_function=mask_function,
-        allow_is_causal_skip=False,
-        use_vmap=use_vmap,
-        device=device,
-    )
+        return _block_mask(running.forest, mask_function, device)
+    longest = running.forest.longest
+    options = {"mask_function": mask_function, "use_vmap": use_vmap, "device": device}
+    mask: Tensor = sdpa_mask(1, longest, longest, allow_is_causal_skip=False, **options)
+    return mask
 
 
-def _block_mask(forest: PrefixForest, rule: Callable[..., Any], device: torch.device) -> Any:
+def _block_mask(forest: PrefixForest, rule: Rule, device: torch.device) -> object:
+    from transformers.integrations import flex_attention
+
     depth, end = (torch.from_numpy(array).to(device) for array in (forest.depth, forest.end))
 
     def seen(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
@@ -134,7 +129,7 @@ def _block_mask(forest: PrefixForest, rule: Callable[..., Any], device: torch.de
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def prefix_attention(
-    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **kwargs: Any
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: object, **options: object
 ) -> tuple[Tensor, None]:
     """Return the attention [1, N, heads, size] of the tokens of the running pass's forest.
 
@@ -143,24 +138,38 @@ def prefix_attention(
     """
     running = _PASS.get()
     running.calls += 1
-    if kwargs.get("position_bias") is not None:
+    if options.get("position_bias") is not None:
         raise NotImplementedError("attention with position_bias")
     if running.function == "flex_attention":
-        if not isinstance(attention_mask, flex_attention.BlockMask):
-            raise NotImplementedError("attention with a mask of its own")
-        out, _ = flex_attention.flex_attention_forward(module, query, key, value, attention_mask, **kwargs)
-        return out, None
+        return _in_one_call(module, query, key, value, attention_mask, options), None
     longest = running.forest.longest
-    if getattr(attention_mask, "shape", None) != (1, 1, longest, longest):
+    if not isinstance(attention_mask, Tensor) or attention_mask.shape != (1, 1, longest, longest):
         raise NotImplementedError("attention with a mask of its own")
-    return _by_branch(running, module, query, key, value, attention_mask, kwargs), None
+    return _by_branch(running, module, query, key, value, attention_mask, options), None
+
+
+def _in_one_call(
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: object, options: dict[str, object]
+) -> Tensor:
+    from transformers.integrations import flex_attention
+
+    if not isinstance(mask, flex_attention.BlockMask):
+        raise NotImplementedError("attention with a mask of its own")
+    out: Tensor = flex_attention.flex_attention_forward(module, query, key, value, mask, **options)[0]
+    return out
 
 
 def _by_branch(
-    running: ForestPass, module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, options: dict[str, Any]
+    running: ForestPass,
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor,
+    options: dict[str, object],
 ) -> Tensor:
     forest, eager = running.forest, running.function == "eager"
-    attend = _eager(module) if eager else sdpa_attention.sdpa_attention_forward
+    attend = _eager(module) if eager else _fused()
     plain, added = not eager and running.sees_all(mask), running.additive(mask, query)
     # Pieces are split once, and not sliced for each branch: the gradient of a slice is as large as the whole.
     keys, values = (torch.split(tensor, list(forest.pieces), dim=2) for tensor in (key, value))
@@ -180,13 +189,18 @@ def _joined(pieces: tuple[Tensor, ...], path: tuple[int, ...]) -> Tensor:
     return pieces[path[0]] if len(path) == 1 else torch.cat([pieces[number] for number in path], dim=2)
 
 
-def _eager(module: Any) -> Callable[..., tuple[Tensor, Any]]:
+def _eager(module: torch.nn.Module) -> Attention:
     """Return the attention that the module's own file writes out, with caps and sinks of its own."""
-    function: Callable[..., tuple[Tensor, Any]] | None = getattr(
-        sys.modules[type(module).__module__], "eager_attention_forward", None
-    )
+    function: Attention | None = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
     if function is None:
         raise NotImplementedError("attention of its own")
+    return function
+
+
+def _fused() -> Attention:
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    function: Attention = sdpa_attention_forward
     return function
 
 
@@ -216,5 +230,9 @@ def difference(alone: Tensor, together: Tensor, *, coarse: bool) -> str:
     return "" if agree else "its tokens see more than their own row"
 
 
-AttentionInterface.register(NAME, prefix_attention)
-AttentionMaskInterface.register(NAME, forest_mask)
+@cache
+def _register() -> None:
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    AttentionInterface.register(NAME, prefix_attention)
+    AttentionMaskInterface.register(NAME, forest_mask)
