@@ -82,6 +82,7 @@ HEAVY: dict[str, set[str]] = {
     "transformers": {
         "training/learner/policy.py",
         "training/learner/memory.py",
+        "training/learner/prefix_attention.py",
         "training/learner/recomputation.py",
         "agents/models/model_folder.py",
         "agents/models/checkpoint_layout.py",

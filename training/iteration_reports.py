@@ -15,7 +15,7 @@ from turnwise.training.rollouts import Played
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.metrics import credit_metrics, group_metrics, play_metrics, sampled_entropy
 
-OF_UPDATE = frozenset({"tokens", "seconds", "flops", "hardware_flops"})
+OF_UPDATE = frozenset({"tokens", "seconds", "shared", "flops", "hardware_flops"})
 """Statistics of an update that carry its name in the event of an iteration."""
 
 

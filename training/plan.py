@@ -231,6 +231,7 @@ def make_plan(run: Run, config: ModelConfig, gpus: int, device: Gpu, episodes: E
         optimizer=run.train.optimizer.name,
         recompute_activations=section.recompute_activations,
         packing=run.train.micro_batch.packing,
+        sharing=run.train.micro_batch.may_share_prefixes(section.attention),
         attention=section.attention,
         reference=bool(run.objective.kl.coefficient),
     )

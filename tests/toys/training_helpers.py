@@ -94,6 +94,24 @@ def play(rng, groups=2, size=3, most=4):
     ]
 
 
+def forked(rng, groups=2, size=4, turns=3, words=2):
+    """Groups of conversations that begin with the same prompt, and part where their few words happen to differ."""
+    played = []
+    for number in range(groups):
+        prompt = tuple(int(token) for token in rng.integers(0, VOCAB, rng.integers(1, 8)))
+        episodes = []
+        for k in range(size):
+            sequence, made = prompt, []
+            for _ in range(int(rng.integers(1, turns + 1))):
+                response, more = (tuple(int(i) for i in rng.integers(0, words, rng.integers(1, 4))) for _ in range(2))
+                logprobs = tuple(float(x) for x in -rng.uniform(2.0, 4.0, len(response)))
+                made.append(turn(sequence, response, logprobs=logprobs))
+                sequence = sequence + response + more
+            episodes.append(trajectory(made, name=f"task{number}#{k}@0", task=f"task{number}"))
+        played.append(Group(f"task{number}", tuple(episodes)))
+    return played
+
+
 def random_advantages(rng, groups, drop=0.0):
     steps = steps_of(groups)
     keep = rng.random(len(steps)) >= drop

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from toys.ranks import on_ranks
-from toys.training_helpers import plain_descent, play, random_advantages, same, tiny_llama, weights
+from toys.training_helpers import forked, plain_descent, play, random_advantages, same, tiny_llama, weights
 
 from turnwise.agents.models.lora_folders import adapter_tensors
 from turnwise.training.batch.batch import deal, pack
@@ -32,6 +32,13 @@ CASES = {
     "whole mini-batch with entropy": {"objective": {"name": "kl_cov", "entropy": 0.01}},
     "recomputed layers": {"options": {"recompute_activations": True}},
     "packed rows": {"options": {"packing": True}},
+    "shared prefixes": {"options": {"share_prefixes": True}, "forked": True},
+    "shared prefixes of whole sequences": {
+        "options": {"share_prefixes": True, "recompute_activations": True},
+        "forked": True,
+        "merge": False,
+        "objective": {"name": "gspo", "entropy": 0.01},
+    },
     "adapter": {"lora": True, "objective": {"kl": 0.1}},
     "adapter with recomputed layers": {"lora": True, "options": {"recompute_activations": True}},
     "few rows": {"groups": 1, "size": 2, "most": 1, "objective": {"name": "gspo"}},
@@ -55,6 +62,8 @@ def model_of(case):
 def batch_of(case):
     rng = np.random.default_rng(5)
     groups = play(rng, groups=case.get("groups", 3), size=case.get("size", 3), most=case.get("most", 4))
+    if case.get("forked"):
+        groups = forked(rng, groups=3)
     batch = pack(groups, random_advantages(rng, groups), merge=case.get("merge", True))
     if case.get("broken"):
         batch = replace(batch, old=np.where(batch.trajectory[:, None] == 0, np.nan, batch.old))
@@ -157,15 +166,17 @@ def found(request):
 @pytest.mark.parametrize("name", CASES)
 def test_several_ranks_compute_what_one_process_does(found, name):
     arrays, stats, trained, gradient = found["cases"][name]
-    wanted = outcome(Learner, CASES[name])
+    case = CASES[name]
+    options = {key: value for key, value in case.get("options", {}).items() if key != "share_prefixes"}
+    wanted = outcome(Learner, {**case, "options": options})  # whose rows are computed apart
     exact = "kind" not in CASES[name]
     same(gradient, wanted[3], 1e-9 if exact else 1e-6)
     if exact:  # where a gradient is nearly zero, AdamW makes a whole step of its rounding error
         same(trained, wanted[2], 1e-6)
     same(arrays, wanted[0], 1e-9 if exact else 1e-5)
     for one, other in zip(stats, wanted[1], strict=True):
-        assert one.keys() == other.keys()
-        for key in one.keys() - {"seconds"}:
+        assert one.keys() - {"shared"} == other.keys()
+        for key in other.keys() - {"seconds"}:
             assert one[key] == pytest.approx(other[key], rel=1e-6 if exact else 1e-4, abs=1e-6, nan_ok=True), key
 
 

@@ -169,7 +169,9 @@ def test_an_update_counts_its_flops_and_knows_its_share_of_the_peak(options, pas
         version=np.where(mask, 0, -1),
     )
     learner = Learner(tiny(tie_word_embeddings=True), None, **options)
-    stats = learner.update(batch, Objective.from_section(ObjectiveSection()), UpdatePlan(optimizer_steps=2, micro_tokens=12))
+    stats = learner.update(
+        batch, Objective.from_section(ObjectiveSection()), UpdatePlan(optimizer_steps=2, micro_tokens=12)
+    )
     shape = ModelShape.of(tiny(tie_word_embeddings=True))
     work = Work.of(shape, batch.lengths, rows)
     layers = forward_flops(shape, Work(work.tokens, 0, work.pairs))

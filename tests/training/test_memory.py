@@ -94,6 +94,10 @@ def test_each_option_saves_what_it_promises():
     assert estimate(CONFIG, replace(NEEDS, dtype="bfloat16")).activations < plain.activations
     assert estimate(CONFIG, replace(NEEDS, attention="eager")).activations > plain.activations
     assert plain.activations < estimate(CONFIG, replace(NEEDS, packing=True)).activations < 1.3 * plain.activations
+    tree = estimate(
+        CONFIG, replace(NEEDS, sharing=True)
+    ).activations  # of as many tokens, and one mask of a row's length
+    assert plain.activations < tree < estimate(CONFIG, replace(NEEDS, packing=True)).activations
 
 
 def test_logits_are_at_most_one_chunk():

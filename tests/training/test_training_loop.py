@@ -129,6 +129,24 @@ def test_metrics_are_those_of_the_stored_trajectories(finished):
         assert event["updates"] + event["without_signal"] + event["skipped"] == 2
 
 
+def test_prefixes_are_shared_in_a_run(finished, tmp_path):
+    run = make_run(
+        tmp_path / "run", "train.iterations=1", "evaluation.episodes=0", "train.micro_batch.share_prefixes=true"
+    )
+    train(run)
+    ours, theirs = lines(run.folder), lines(finished[0])
+    steps = [
+        [event["loss"] for event in events if event["phase"] == "imitation" and "step" in event]
+        for events in (ours, theirs)
+    ]
+    assert len(steps[0]) > 10
+    assert steps[0] == pytest.approx(steps[1], rel=1e-3)
+    (event,) = [event for event in ours if event["phase"] == "train"]
+    assert 0.1 < event["update_shared"] < 0.9
+    assert event["updates"] == 2
+    assert not any("update_shared" in event for event in theirs)
+
+
 def test_the_size_of_the_model_is_written(finished):
     folder, _ = finished
     (event,) = (event for event in lines(folder) if event["phase"] == "model")

@@ -57,6 +57,12 @@ class Batch:
         """Number of tokens without padding."""
         return int(self.lengths.sum())
 
+    @property
+    def needed(self) -> NDArray[np.int64]:
+        """Number of tokens of each row that a model must see: all before the last one in the mask; int64 [B]."""
+        columns = self.mask.shape[1]
+        return np.where(self.mask.any(axis=1), columns - 1 - np.argmax(self.mask[:, ::-1], axis=1), 0)
+
     def rows(self, index: NDArray[np.int64]) -> "Batch":
         """Return the batch of some rows, cut to the longest of them."""
         width = int(self.lengths[index].max()) if len(index) else 0

@@ -1,17 +1,20 @@
-"""The tokens of a micro-batch as a model receives them: as padded rows, or packed into one sequence without padding.
+"""The tokens of a micro-batch as a model receives them: as padded rows, packed into one sequence, or as a forest.
 
 In a packed sequence the positions restart at every row, and no token attends to another row: transformers derives the
-mask from the positions (eager, sdpa), and FlashAttention computes each row by itself.
+mask from the positions (eager, sdpa), and FlashAttention computes each row by itself. In a forest, rows that begin
+alike share the tokens of their common prefix (`turnwise.training.learner.prefix_attention` has the attention).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from turnwise.training.batch.batch import Batch
+from turnwise.training.batch.prefix_forest import PrefixForest
 from turnwise.training.errors import ConfigError
 
 
@@ -21,13 +24,18 @@ class ModelInputs:
 
     Attributes:
         arguments: of the model's forward.
-        before: index into the outputs [rows, positions, ...]: the positions before the tokens.
-        targets: int64 [M], the tokens in the mask, in row-major order.
+        before: index into the outputs [rows, positions, ...]: the positions before E tokens.
+        targets: int64 [E], these tokens: those in the mask, in row-major order, or the distinct pairs of them and of
+            what is before.
+        pairs: int64 [M], number of each masked token's pair; None where they are the tokens themselves.
+        forest: that the tokens lie in; None for rows.
     """
 
     arguments: dict[str, Tensor]
     before: tuple[Tensor, Tensor]
     targets: Tensor
+    pairs: Tensor | None = None
+    forest: PrefixForest | None = None
 
 
 def padded(batch: Batch, device: torch.device) -> ModelInputs:
@@ -39,15 +47,37 @@ def padded(batch: Batch, device: torch.device) -> ModelInputs:
 
 def packed(batch: Batch, device: torch.device) -> ModelInputs:
     """Return the rows of a batch one after another, as one sequence."""
-    within = np.arange(batch.tokens.shape[1]) < batch.lengths[:, None]
-    starts = np.cumsum(batch.lengths) - batch.lengths
-    rows, columns = np.nonzero(batch.mask & within)
-    tokens, positions, index = (
-        torch.from_numpy(array).to(device)
-        for array in (batch.tokens[within], np.nonzero(within)[1], starts[rows] + columns)
+    forest = PrefixForest.of(batch.tokens, batch.lengths, share=False)
+    rows, columns = np.nonzero(batch.mask & (forest.at >= 0))
+    before, targets = forest.at[rows, columns - 1], batch.tokens[rows, columns]
+    return _of_forest(forest, before, targets, device)
+
+
+def shared(batch: Batch, device: torch.device) -> ModelInputs:
+    """Return the distinct prefixes of a batch that its masked tokens come after, and each distinct pair once."""
+    needed = batch.needed
+    if not needed.any():
+        needed = np.minimum(batch.lengths, 1)  # a model receives one token at least
+    forest = PrefixForest.of(batch.tokens, needed)
+    rows, columns = np.nonzero(batch.mask)
+    # The last token of a shared prefix has a successor in every row: a loss belongs to an edge of the forest, of which
+    # rows that sampled the same token have one.
+    edges = np.stack([forest.at[rows, columns - 1], batch.tokens[rows, columns]], axis=1)
+    distinct, pairs = np.unique(edges, axis=0, return_inverse=True)
+    inputs = _of_forest(forest, distinct[:, 0], distinct[:, 1], device)
+    inputs.arguments["attention_mask"] = torch.ones_like(inputs.arguments["input_ids"])  # one "row": see `_seen`
+    return replace(inputs, pairs=torch.from_numpy(pairs.reshape(-1)).to(device), forest=forest)
+
+
+def _of_forest(
+    forest: PrefixForest, before: NDArray[np.int64], targets: NDArray[np.int64], device: torch.device
+) -> ModelInputs:
+    tokens, positions, index, chosen = (
+        torch.from_numpy(array).to(device) for array in (forest.tokens, forest.depth, before, targets)
     )
-    arguments = {"input_ids": tokens[None], "position_ids": positions[None]}
-    return ModelInputs(arguments, (torch.zeros_like(index), index - 1), tokens[index])
+    return ModelInputs(
+        {"input_ids": tokens[None], "position_ids": positions[None]}, (torch.zeros_like(index), index), chosen
+    )
 
 
 def require_packable(model: Any) -> None:

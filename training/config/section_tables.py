@@ -215,3 +215,18 @@ class MicroBatchSection(AbbreviatedSection):
 
     tokens: int = Field(default=4096, ge=1, description="Tokens per micro-batch, padding included.")
     packing: bool = Field(default=False, description="Compute the sequences as one row, without padding.")
+    share_prefixes: Literal["auto", "flex"] | bool = Field(
+        default="auto",
+        description="Compute what the sequences begin with in common once. "
+        '"auto": for models of 20 million parameters and more, unless their attention is FlashAttention. '
+        '"flex": with the kernels of flex attention (CUDA).',
+    )
+
+    def may_share_prefixes(self, attention: str) -> bool:
+        """Whether a large model shares prefixes.
+
+        Args:
+            attention: policy.attention. FlashAttention cannot share prefixes, and who chose it should not lose it
+                without asking.
+        """
+        return not attention.startswith("flash") if self.share_prefixes == "auto" else bool(self.share_prefixes)

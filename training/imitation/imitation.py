@@ -168,7 +168,7 @@ def _step(
 ) -> float:
     """Do one optimizer step unless it is not finite; return the mean loss per answer token."""
     answer_tokens = max(1, int((batch.mask & (batch.turn >= 0)).sum()))
-    total = learner.scorer.within_memory(partial(_accumulate, learner, batch), batch.lengths, micro_tokens)
+    total = learner.scorer.within_memory(partial(_accumulate, learner, batch), batch, micro_tokens)
     trained = [p for p in learner.model.parameters() if p.requires_grad]
     norm = clip_gradient(trained, grad_clip)
     finite = math.isfinite(total) and math.isfinite(norm)
@@ -182,7 +182,7 @@ def _accumulate(learner: Learner, batch: Batch, micro_tokens: int) -> float:
     """Compute the gradient of one optimizer step; return the loss, summed over the tokens of answers."""
     learner.model.zero_grad(set_to_none=True)
     scale, total = 1.0 / float(batch.advantages.sum() or 1.0), 0.0
-    for index in learner.scorer.micro_batches(batch.lengths, micro_tokens):
+    for index in learner.scorer.micro_batches(batch, micro_tokens):
         rows = batch.rows(index)
         if learner.scorer.ranks is None and not rows.mask.any():
             continue

@@ -93,7 +93,7 @@ def accumulate(
             backward(whole)
         return whole.meter
 
-    meter.become(scorer.within_memory(compute, _with_gradient(part, objective).lengths, plan.micro_tokens))
+    meter.become(scorer.within_memory(compute, _with_gradient(part, objective), plan.micro_tokens))
     parameters = [p for p in scorer.model.parameters() if p.grad is not None]
     return clip_gradient(parameters, plan.grad_clip)
 
@@ -126,7 +126,7 @@ class MiniBatch:
     ) -> None:
         self.scorer, self.objective, self.plan, self.meter = scorer, objective, plan, meter
         self.part, self.weights = part, weights
-        cuts = scorer.micro_batches(part.lengths, plan.micro_tokens)
+        cuts = scorer.micro_batches(part, plan.micro_tokens)
         # One process leaves out what has no token. Ranks must not: each takes part in every exchange of weights, so all
         # of them compute the same number of micro-batches, some of which are empty.
         self.cuts = [index for index in map(self._with_tokens, cuts) if len(index) or scorer.ranks is not None]
@@ -139,7 +139,7 @@ class MiniBatch:
     def share(self, rows: NDArray[np.int64]) -> "MiniBatch":
         """Return the same mini-batch, of which only some rows will be computed."""
         other = copy.copy(self)
-        cuts = self.scorer.micro_batches(self.part.lengths[rows], self.plan.micro_tokens)
+        cuts = self.scorer.micro_batches(self.part.rows(rows), self.plan.micro_tokens)
         other.cuts = [index for index in (self._with_tokens(rows[cut]) for cut in cuts) if len(index)]
         return other
 
@@ -148,6 +148,8 @@ class MiniBatch:
 
     def accumulate(self) -> None:
         """Run backward over all micro-batches."""
+        if self.scorer.cutting.shared:
+            self.meter.distinct += sum(self.scorer.cutting.tokens(self.part, cut) for cut in self.cuts)
         several = len(self.cuts) > 1 or self.scorer.ranks is not None
         # A single micro-batch holds every sequence whole, so the loss needs no second pass. The losses of several add
         # up, since the weight of each token already has the denominator of the whole mini-batch.
@@ -286,6 +288,7 @@ class UpdateMeter:
         self.norms: list[float] = []
         self.without_signal = self.skipped = self.computed = 0
         self.flops = self.hardware_flops = 0
+        self.distinct = 0  # tokens in trees, where prefixes are shared
         self.gap = self.gap_max = 0.0
         self.gap_tokens = 0
 
@@ -316,6 +319,7 @@ class UpdateMeter:
         self.computed += other.computed
         self.flops += other.flops
         self.hardware_flops += other.hardware_flops
+        self.distinct += other.distinct
 
     def become(self, other: "UpdateMeter") -> None:
         """Take over the sums of another meter."""
@@ -336,6 +340,8 @@ class UpdateMeter:
             "flops": self.flops,
             "hardware_flops": self.hardware_flops,
         }
+        if self.distinct:
+            result["shared"] = 1.0 - self.distinct / max(1, self.computed)
         if self.gap_tokens or not self.computed:
             result |= {"gap": self.gap / max(1, self.gap_tokens), "gap_max": self.gap_max}
         return result

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from turnwise.processes.child_process import ProcessDied, result_of
 from turnwise.processes.forks import Fork, ForkPipe
-from turnwise.training.batch.batch import Batch, deal
+from turnwise.training.batch.batch import Batch
 from turnwise.training.errors import TrainingError
 from turnwise.training.learner.gradient import MiniBatch, UpdateMeter, UpdatePlan, mini_batch
 from turnwise.training.learner.logprobs import TokenScorer
@@ -91,7 +91,7 @@ class UpdateForks:
             whole.meter.include(meter)
 
     def _rows(self, whole: MiniBatch, share: int) -> NDArray[Any]:
-        return deal(whole.part.lengths, self._processes)[share]
+        return self._scorer.cutting.deal(whole.part, self._processes)[share]
 
     def _serve(self, share: int, pipe: ForkPipe) -> None:
         """Compute one step after another, in a fork, until it is killed."""

@@ -56,6 +56,8 @@ class Learner:
             are, in float32.
         recompute_activations: recompute the activations of each layer in the backward pass.
         packing: compute the rows of a micro-batch as one sequence without padding.
+        share_prefixes: compute what rows of a micro-batch begin with in common once, if the model can; "flex": with the
+            kernels of flex attention.
         ranks: over which weights, optimizer and rows are divided. Each rank has a learner and calls the same methods
             with the same arguments; `DistributedLearner` sees to that. Except on rank 0, the model is a skeleton.
         note: called with a sentence when memory has run out and a step is computed again.
@@ -74,6 +76,7 @@ class Learner:
         bfloat16: bool = False,
         recompute_activations: bool = False,
         packing: bool = False,
+        share_prefixes: bool | str = False,
         ranks: "Ranks | None" = None,
         note: Callable[[str], None] | None = None,
         peak: float = 0.0,
@@ -85,10 +88,19 @@ class Learner:
         self.ranks = ranks
         self._peak = peak * (1 if ranks is None else ranks.size)
         self.limit = MicroBatchLimit(note)
-        self._make_scorer = partial(TokenScorer, bfloat16=bfloat16, packing=packing, limit=self.limit, ranks=ranks)
+        self._make_scorer = partial(
+            TokenScorer,
+            bfloat16=bfloat16,
+            packing=packing,
+            share_prefixes=share_prefixes,
+            limit=self.limit,
+            ranks=ranks,
+        )
         self._scorer = self._make_scorer(
             model if ranks else model.to(device), recompute_activations=recompute_activations
         )
+        if self._scorer.unshared and note is not None:
+            note(self._scorer.unshared)
         self.model = self._scorer.model
         self.optimizer_name = optimizer
         self.optimizer = make_optimizer(self.model, lr=lr, weight_decay=weight_decay, name=optimizer)
@@ -177,8 +189,9 @@ class Learner:
             computed_share (these tokens, of all in the mask), gap (mean |sampled - recomputed| log-probability before
             the first step, nats, of tokens that these weights sampled) and gap_max where there are such tokens,
             updates, skipped (mini-batches that were not finite), without_signal (mini-batches without an advantage),
-            tokens (computed, without padding), seconds, lr, flops (model FLOPs), hardware_flops, and mfu and hfu where
-            the device's peak is known (see `utilisation`).
+            tokens (computed, without padding), shared (where prefixes are shared: the part of these tokens that was
+            computed for another row, or is not needed), seconds, lr, flops (model FLOPs), hardware_flops, and mfu and
+            hfu where the device's peak is known (see `utilisation`).
 
         Raises:
             ValueError: the objective needs a reference that the batch lacks.

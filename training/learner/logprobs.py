@@ -1,7 +1,7 @@
 """Log-probabilities and entropies of a batch's tokens under a model, computed only where a token is in the mask."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from turnwise.agents.models.rotary import rotary_limit
-from turnwise.training.batch.batch import Batch, deal, micro_batches
-from turnwise.training.batch.model_inputs import packed, padded, require_packable
+from turnwise.training.batch.batch import Batch
+from turnwise.training.batch.cutting import Cutting
+from turnwise.training.batch.model_inputs import ModelInputs, packed, padded, require_packable, shared
 from turnwise.training.batch.scores import Scores
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.flops import ModelShape, PassCost
@@ -30,6 +31,9 @@ T = TypeVar("T")
 WIDEST: Final = 1e4
 """Largest logit of the ramp that shows what a model does after its output layer."""
 
+
+HALF: Final = (torch.bfloat16, torch.float16)
+"""Types in which log-probabilities have two or three digits."""
 
 _PLACEHOLDER: Final = Batch(
     tokens=np.zeros((1, 2), dtype=np.int64),
@@ -55,6 +59,8 @@ class TokenScorer:
         bfloat16: compute in bfloat16 where autocast does, for weights of any type.
         recompute_activations: recompute the activations of each layer in the backward pass.
         packing: compute the rows of a micro-batch as one sequence without padding.
+        share_prefixes: compute what rows of a micro-batch begin with in common once, if the model can; `unshared` says
+            why it cannot. "flex": with the kernels of flex attention.
         limit: of micro-batches, shared with all that computes on the same device; None: one of its own.
         ranks: with which the weights and the rows are divided: each of them calls the same methods with the same
             arguments, and computes its share; None for one process.
@@ -70,6 +76,7 @@ class TokenScorer:
         bfloat16: bool = False,
         recompute_activations: bool = False,
         packing: bool = False,
+        share_prefixes: bool | str = False,
         limit: MicroBatchLimit | None = None,
         ranks: "Ranks | None" = None,
     ) -> None:
@@ -80,16 +87,19 @@ class TokenScorer:
 
             self._inside = shard(model, ranks, bfloat16=bfloat16)
             self.model = self._inside.model
-        self.packing = packing
+        self.cutting = Cutting(packed=packing)
         self.limit = MicroBatchLimit() if limit is None else limit
         self._inner = inner_model(self.model)
         self._longest = rotary_limit(self._inner.config)
         self._bfloat16 = bfloat16
         self._layers = layers_of(self.model) if recompute_activations else []
+        self._flex = share_prefixes == "flex"
+        self._attended = 0  # layers of the last pass that attended in a forest
         with torch.no_grad(), self._precision():
             self._projects = self._inside(_head_is_a_projection, self._inner)
             if packing:
                 self._inside(require_packable, self._inner)
+            self.unshared = self._inside(self._share_if_possible) if share_prefixes else ""
         self.cost = PassCost(ModelShape.of(self._inner), packing, recompute_activations, not self._projects)
 
     @property
@@ -111,39 +121,39 @@ class TokenScorer:
         if limit is not None and lengths.max(initial=0) > limit.tokens:
             raise ConfigError(f"a row has {lengths.max()} tokens, but {limit.sentence()}; use shorter rows")
 
-    def micro_batches(self, lengths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:
-        """Return this rank's micro-batches of at most `budget` tokens, which include padding unless rows are packed.
+    @property
+    def _processes(self) -> int:
+        return 1 if self.ranks is None else self.ranks.size
+
+    def micro_batches(self, batch: Batch, budget: int) -> list[NDArray[np.int64]]:
+        """Return this rank's micro-batches of at most `budget` tokens, counted as `cutting` does.
 
         Every rank has the same number of them, since the ranks compute each together; some are empty.
         """
-        shares = self._shares(lengths, budget)
-        own, most = shares[0 if self.ranks is None else self.ranks.rank], max(map(len, shares))
+        cuts = self.cutting.cuts(batch, budget, self._processes)
+        own, most = cuts[0 if self.ranks is None else self.ranks.rank], max(map(len, cuts))
         return own + [np.empty(0, dtype=np.int64)] * (most - len(own))
 
-    def _shares(self, lengths: NDArray[np.int64], budget: int) -> list[list[NDArray[np.int64]]]:
-        """Return the micro-batches of every rank."""
-        dealt = deal(lengths, 1 if self.ranks is None else self.ranks.size)
-        return [[rows[cut] for cut in micro_batches(lengths[rows], budget, packed=self.packing)] for rows in dealt]
-
-    def within_memory(self, compute: Callable[[int], T], lengths: NDArray[np.int64], budget: int) -> T:
+    def within_memory(self, compute: Callable[[int], T], batch: Batch, budget: int) -> T:
         """Return `compute(budget)`; where memory runs out, compute it again with half the budget.
 
         Several ranks begin again together, wherever memory ran out on one of them.
 
         Args:
             compute: receives the tokens per micro-batch; it starts from the beginning each time.
-            lengths: int64 [B], tokens of the rows that it computes.
+            batch: the rows that it computes.
             budget: tokens per micro-batch.
 
         Raises:
             NotEnoughMemory: memory runs out even with one row per micro-batch.
         """
 
-        def cut(tokens: int) -> list[NDArray[np.int64]]:
-            return list(chain.from_iterable(self._shares(lengths, tokens)))
+        def sizes(tokens: int) -> list[tuple[int, int]]:
+            cuts = chain.from_iterable(self.cutting.cuts(batch, tokens, self._processes))
+            return [(len(rows), self.cutting.tokens(batch, rows)) for rows in cuts]
 
         together = compute if self.ranks is None else partial(self._with_others, self.ranks, compute)
-        return self.limit.within(together, cut, lengths, budget)
+        return self.limit.within(together, sizes, int(batch.lengths.max(initial=0)), budget)
 
     def _with_others(self, ranks: "Ranks", compute: Callable[[int], T], budget: int) -> T:
         """Return `compute(budget)`, or raise `OutOfMemoryOnRank` on every rank if memory runs out on one."""
@@ -186,9 +196,16 @@ class TokenScorer:
 
     def _compute(self, batch: Batch, temperature: float, entropy: bool) -> tuple[Tensor, Tensor]:
         self.check_lengths(batch.lengths)
-        recompute = self._layers and torch.is_grad_enabled()
-        with self._precision(), recomputing(self._layers) if recompute else nullcontext():
-            inputs = packed(batch, self.device) if self.packing else padded(batch, self.device)
+        inputs = self._inputs(batch)
+        chosen, spread = self._of_edges(inputs, temperature, entropy)
+        return (chosen, spread) if inputs.pairs is None else (chosen[inputs.pairs], spread[inputs.pairs])
+
+    def _inputs(self, batch: Batch) -> ModelInputs:
+        layout = shared if self.cutting.shared else packed if self.cutting.packed else padded
+        return layout(batch, self.device)
+
+    def _of_edges(self, inputs: ModelInputs, temperature: float, entropy: bool) -> tuple[Tensor, Tensor]:
+        with self._precision(), self._attention(inputs):
             if self._projects:
                 hidden = self._inner.base_model(**inputs.arguments, use_cache=False).last_hidden_state
                 head = self._inner.get_output_embeddings()
@@ -197,6 +214,46 @@ class TokenScorer:
                 )
             logits: Tensor = self._inner(**inputs.arguments, use_cache=False).logits
             return logprobs_of(logits[inputs.before], inputs.targets, temperature=temperature, entropy=entropy)
+
+    @contextmanager
+    def _attention(self, inputs: ModelInputs) -> Iterator[None]:
+        """Recompute layers if it is asked for, and let the model attend in a forest if it gets one."""
+        attend: Callable[[], AbstractContextManager[None]] = nullcontext
+        running = None
+        if inputs.forest is not None:
+            from turnwise.training.learner.prefix_attention import ForestPass, attending, own_function
+
+            own = "flex_attention" if self._flex else own_function(self._inner)
+            running = ForestPass(inputs.forest, own)
+            attend = partial(attending, self._inner, running)
+        with ExitStack() as stack:
+            if self._layers and torch.is_grad_enabled():
+                stack.enter_context(recomputing(self._layers, attend))
+            stack.enter_context(attend())
+            yield
+        self._attended = 0 if running is None else running.calls
+
+    def _share_if_possible(self) -> str:
+        """Share prefixes if a few rows then have the log-probabilities of single ones; return why not, or nothing."""
+        from turnwise.training.learner.prefix_attention import difference, forked_rows
+
+        rows = forked_rows(int(self._inner.get_input_embeddings().weight.shape[0]))
+        alone = torch.stack([self._compute(rows.rows(np.array([row])), 1.0, False)[0] for row in range(len(rows))])
+        before, self.cutting = self.cutting, Cutting(shared=True)
+        try:
+            together = self._compute(rows, 1.0, False)[0].view(alone.shape)
+        except Exception as error:  # a model may raise anything for arguments that it does not take
+            reason = f"it takes no mask ({type(error).__name__}: {error})"
+        else:
+            layers = int(self._inner.config.get_text_config().num_hidden_layers)
+            reason = difference(alone, together, coarse=self._bfloat16 or alone.dtype in HALF)
+            if self._attended != layers:
+                reason = f"{layers - self._attended} of its {layers} layers have no attention, or one of their own"
+        if not reason:
+            return ""
+        self.cutting = before
+        name = type(self._inner).__name__
+        return f"train.micro_batch.share_prefixes has no effect: {name} computes no trees, since {reason}"
 
     @torch.no_grad()
     def score(self, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384) -> Scores:
@@ -210,7 +267,7 @@ class TokenScorer:
 
         def compute(budget: int) -> Scores:
             result = Scores(np.zeros(batch.mask.shape), np.zeros(batch.mask.shape))
-            for index in self.micro_batches(batch.lengths, budget):
+            for index in self.micro_batches(batch, budget):
                 rows = batch.rows(index)
                 columns = self(rows, temperature=temperature)
                 for array, column in zip((result.logprobs, result.entropy), columns, strict=True):
@@ -221,7 +278,7 @@ class TokenScorer:
                 *(self.total(torch.from_numpy(values)).numpy() for values in (result.logprobs, result.entropy))
             )
 
-        return self.within_memory(compute, batch.lengths, micro_tokens)
+        return self.within_memory(compute, batch, micro_tokens)
 
     def total(self, tensor: Tensor) -> Tensor:
         """Return the sum of a tensor over the ranks."""

@@ -54,9 +54,11 @@ class LearnerFactory:
 
         Raises:
             NotEnoughMemory: the device cannot hold what training needs.
+            ConfigError: the device has no flex attention.
         """
         use_threads(self.threads, model)
-        if sum(weights.numel() for weights in model.parameters()) >= SMALL_MODEL:
+        large = sum(weights.numel() for weights in model.parameters()) >= SMALL_MODEL
+        if large:
             scarcity = require_memory(model.config, self.needs, self.device)
             if scarcity:
                 self.note(scarcity)
@@ -68,6 +70,8 @@ class LearnerFactory:
             "recompute_activations": self.policy.recompute_activations,
             "packing": self.train.micro_batch.packing,
             "peak": peak_of_device(self.device, self.policy.dtype, self.train.peak_tflops),
+            # small models gain least, and their runs are recorded to the last digit
+            "share_prefixes": self._shares_prefixes(large=large),
         }
         if self.leader is None:
             learner = Learner(model, tokenizer, device=self.device, note=self.note, **options)
@@ -77,6 +81,16 @@ class LearnerFactory:
         from turnwise.training.learner.distributed_learner import DistributedLearner
 
         return DistributedLearner(model, tokenizer, leader=self.leader, note=self.note, **options)
+
+    def _shares_prefixes(self, *, large: bool) -> bool | str:
+        choice = self.train.micro_batch.share_prefixes
+        if choice == "flex" and not self.device.startswith("cuda"):
+            raise ConfigError(
+                'train.micro_batch.share_prefixes = "flex" needs policy.device = "cuda"; true computes on any device'
+            )
+        return (
+            large and self.train.micro_batch.may_share_prefixes(self.policy.attention) if choice == "auto" else choice
+        )
 
 
 def check_policy(section: PolicySection) -> None:
@@ -116,6 +130,7 @@ def memory_needs(
         optimizer=train.optimizer.name,
         recompute_activations=policy.recompute_activations,
         packing=train.micro_batch.packing,
+        sharing=train.micro_batch.may_share_prefixes(policy.attention),
         attention=policy.attention,
         reference=reference,
         ranks=ranks,

@@ -39,6 +39,7 @@ class MemoryNeeds:
         optimizer: train.optimizer.
         recompute_activations: policy.recompute_activations.
         packing: train.micro_batch.packing.
+        sharing: train.micro_batch.share_prefixes: `tokens` are distinct ones.
         attention: policy.attention.
         reference: whether a second copy of all weights is kept.
         engine: dtype of the copy of all weights that the engine in this process samples from; empty: it samples from
@@ -55,6 +56,7 @@ class MemoryNeeds:
     optimizer: str = "adamw"
     recompute_activations: bool = False
     packing: bool = False
+    sharing: bool = False
     attention: str = ""
     reference: bool = False
     engine: str = ""
@@ -72,7 +74,7 @@ class MemoryNeeds:
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and tokens per row of the largest micro-batch."""
-        if self.packing:
+        if self.packing or self.sharing:
             return 1, max(self.tokens, self.length)
         return max(1, self.tokens // self.length), self.length
 
@@ -291,9 +293,15 @@ def _kept_activations(model: CausalLM, needs: MemoryNeeds) -> tuple[int, int]:
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), half:
         tokens = torch.ones(needs.shape, dtype=torch.int64)
         hidden = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state
-    rows, length = needs.shape
-    mask = rows * length**2 if needs.packing and needs.attention != "flash_attention_2" else 0
-    return sum(sizes.values()) + mask, hidden.shape[-1] * hidden.element_size()
+    return sum(sizes.values()) + _mask_bytes(needs), hidden.shape[-1] * hidden.element_size()
+
+
+def _mask_bytes(needs: MemoryNeeds) -> int:
+    """Return the bytes of the mask: of all tokens where rows are packed, of the depths of the longest row in a tree."""
+    if needs.sharing:
+        return needs.length**2
+    packed = needs.packing and needs.attention != "flash_attention_2"
+    return int(needs.shape[1] ** 2) if packed else 0
 
 
 def _logits(model: CausalLM, config: ModelConfig, needs: MemoryNeeds) -> int:

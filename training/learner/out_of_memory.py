@@ -8,9 +8,7 @@ them raise `OutOfMemoryOnRank` there. So no rank waits for one that is not comin
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from turnwise.agents.device_memory import DeviceMemory
 from turnwise.training.errors import NotEnoughMemory
@@ -47,16 +45,16 @@ class MicroBatchLimit:
     def within(
         self,
         compute: Callable[[int], T],
-        cut: Callable[[int], Sequence[NDArray[np.int64]]],
-        lengths: NDArray[np.int64],
+        sizes: Callable[[int], Sequence[tuple[int, int]]],
+        longest: int,
         budget: int,
     ) -> T:
         """Return `compute(budget)`, computed again with half the budget as often as memory runs out.
 
         Args:
             compute: receives the tokens per micro-batch; it must start from the beginning each time.
-            cut: returns the micro-batches (row numbers) for a number of tokens, those of all ranks.
-            lengths: int64 [B], tokens of the rows.
+            sizes: returns rows and computed tokens of each micro-batch for a number of tokens, those of all ranks.
+            longest: tokens of the longest row.
             budget: tokens per micro-batch.
 
         Raises:
@@ -71,18 +69,17 @@ class MicroBatchLimit:
                     raise
                 where = f" on rank {error.rank}" if isinstance(error, OutOfMemoryOnRank) else ""
             # outside of the handler, since the exception holds the arrays of the failed computation
-            self._halve(size, cut(size), lengths, where)
+            self._halve(size, sizes(size), longest, where)
 
-    def _halve(self, size: int, cuts: Sequence[NDArray[np.int64]], lengths: NDArray[np.int64], where: str) -> None:
+    def _halve(self, size: int, cuts: Sequence[tuple[int, int]], longest: int, where: str) -> None:
         if torch.cuda.is_available():
             DeviceMemory("cuda").release()
-        longest = int(lengths.max(initial=0))
-        if all(len(rows) <= 1 for rows in cuts):
+        if all(rows <= 1 for rows, _ in cuts):
             raise NotEnoughMemory(
                 f"memory ran out{where} with a single sequence of {longest:,} tokens per micro-batch; set "
                 "policy.recompute_activations = true or policy.lora, or shorten the episodes"
             )
-        largest = min(size, max(len(rows) * int(lengths[rows].max()) for rows in cuts))
+        largest = min(size, max(tokens for _, tokens in cuts))
         self.tokens = max(1, largest // 2)
         if self._note is not None:
             self._note(

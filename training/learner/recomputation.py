@@ -6,7 +6,7 @@ shares the model keeps its cache.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -36,11 +36,18 @@ def layers_of(model: CausalLM) -> list[CausalLM]:
 
 
 @contextmanager
-def recomputing(layers: list[CausalLM]) -> Iterator[None]:
-    """Compute the given layers so that the backward pass recomputes them; no dropout is active."""
+def recomputing(
+    layers: list[CausalLM], attend: Callable[[], AbstractContextManager[None]] = nullcontext
+) -> Iterator[None]:
+    """Compute the given layers so that the backward pass recomputes them; no dropout is active.
+
+    Args:
+        layers: from `layers_of`.
+        attend: returns the context in which a layer computes, also in the backward pass.
+    """
     for layer in layers:
         layer.training = layer.gradient_checkpointing = True
-        layer._gradient_checkpointing_func = partial(_recompute, layer)
+        layer._gradient_checkpointing_func = partial(_recompute, layer, attend)
     try:
         yield
     finally:
@@ -49,11 +56,14 @@ def recomputing(layers: list[CausalLM]) -> Iterator[None]:
             del layer.gradient_checkpointing, layer._gradient_checkpointing_func
 
 
-def _recompute(layer: CausalLM, function: Callable[..., Any], *args: object) -> object:
+def _recompute(
+    layer: CausalLM, attend: Callable[[], AbstractContextManager[None]], function: Callable[..., Any], *args: object
+) -> object:
     def forward(*args: object) -> object:
         before, layer.training = layer.training, False
         try:
-            return function(*args)
+            with attend():
+                return function(*args)
         finally:
             layer.training = before
 

@@ -1,0 +1,54 @@
+"""How the rows of a batch are divided among processes, and cut into micro-batches, by the tokens that are computed."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnwise.training.batch.batch import Batch, deal, micro_batches
+from turnwise.training.batch.prefix_forest import deal_prefixes, distinct_tokens, prefix_micro_batches
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Cutting:
+    """One way to lay out rows.
+
+    Attributes:
+        packed: without padding.
+        shared: as a forest, with common prefixes once, and without the tokens that no masked token comes after.
+    """
+
+    packed: bool = False
+    shared: bool = False
+
+    def tokens(self, batch: Batch, rows: Rows) -> int:
+        """Return the tokens that some rows are computed with: the distinct ones, or all with their padding."""
+        if self.shared:
+            return distinct_tokens(batch.tokens[rows], batch.needed[rows])
+        return len(rows) * int(batch.lengths[rows].max(initial=0))
+
+    def deal(self, batch: Batch, processes: int) -> list[Rows]:
+        """Return the rows of each process, with about as many tokens as for every other."""
+        if self.shared:
+            return deal_prefixes(batch.tokens, batch.needed, processes)
+        return deal(batch.lengths, processes)
+
+    def cuts(self, batch: Batch, budget: int, processes: int = 1) -> list[list[Rows]]:
+        """Return the micro-batches of each process.
+
+        Args:
+            batch: the rows.
+            budget: maximum number of tokens per micro-batch, padding included where there is any; a longer row is a
+                micro-batch of its own.
+            processes: that divide the rows.
+        """
+        dealt = self.deal(batch, processes)
+        if self.shared:
+            needed = batch.needed
+            return [
+                [rows[cut] for cut in prefix_micro_batches(batch.tokens[rows], needed[rows], budget)] for rows in dealt
+            ]
+        lengths = batch.lengths
+        return [[rows[cut] for cut in micro_batches(lengths[rows], budget, packed=self.packed)] for rows in dealt]
