@@ -191,9 +191,7 @@ def _action(text: str, name: str) -> Parsed:
     if "\n" in action or "\r" in action:
         return Parsed(None, f"{name} had more than one line")
     if not action.isprintable():
-        spaces = all(character.isprintable() or character.isspace() for character in action)
-        kind = "white space other than spaces" if spaces else "characters that cannot be printed"
-        return Parsed(None, f"{name} had {kind}")
+        return Parsed(None, f"{name} had characters that cannot be printed")
     return Parsed(action, None)
 
 

@@ -48,7 +48,6 @@ REFUSED = [
     ("think-action", "</think><action>look</action>Put it between <action> and </action>", "text followed </action>"),
     ("think-action", "<think>x</think><action>look</action></think>", "nothing followed the last </think>"),
     ("think-action", "</think><action>a</action></think>b", "no <action> followed the last </think>"),
-    ("think-action", "</think><action>a\tb</action>", "the action had white space other than spaces"),
     ("think-action", "<think>x</think><action>look</action> done", "text followed </action>"),
     ("think-action", "<think>x</think><action>look</action></action>", "text followed </action>"),
     ("think-action", "<think>x</think><action><action>look</action>", "more than one <action>"),
@@ -88,8 +87,6 @@ TRUE_IF: dict[str, Callable[[str], bool]] = {
     "the action was longer than 400 characters": lambda text: len(_inside(text)) > 400,
     "the answer had more than one line": lambda text: len(text.strip().splitlines()) > 1,
     "the action had more than one line": lambda text: len(_inside(text).splitlines()) > 1,
-    "the answer had white space other than spaces": lambda text: bool(re.search(r"[^\S ]", text.strip())),
-    "the action had white space other than spaces": lambda text: bool(re.search(r"[^\S ]", _inside(text))),
     "the answer had characters that cannot be printed": lambda text: not text.strip().isprintable(),
     "the action had characters that cannot be printed": lambda text: not _inside(text).isprintable(),
 }
