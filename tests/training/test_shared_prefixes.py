@@ -380,7 +380,7 @@ def test_processes_share_the_work(processes):
     for options, plan in (({}, {}), ({"share_prefixes": True}, {"processes": processes})):
         learner = Learner(tiny_llama(), None, lr=1e-2, **options)
         learner.optimizer = torch.optim.SGD(learner.model.parameters(), lr=1.0)
-        learner.update(batch, Objective(), UpdatePlan(updates=2, micro_tokens=40, **plan))
+        learner.update(batch, Objective(), UpdatePlan(optimizer_steps=2, micro_tokens=40, **plan))
         weights.append(torch.cat([parameter.detach().flatten() for parameter in learner.model.parameters()]))
     torch.testing.assert_close(*weights, rtol=0, atol=1e-9)
 
@@ -417,7 +417,7 @@ def test_only_large_models_share_by_default(monkeypatch):
         )
         factory = make_learner.LearnerFactory(
             policy=PolicySection(attention=attention),
-            train=TrainSection(**section),
+            train=TrainSection(micro_batch=section),
             needs=needs,
             device="cpu",
             threads=1,
