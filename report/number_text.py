@@ -19,8 +19,8 @@ def duration(seconds: float) -> str:
 
 
 def short_duration(seconds: float) -> str:
-    """Return a time in seconds, of which short ones matter as well: `0.04 s`, `2.5 s`, `3 min 05 s`."""
-    return duration(seconds) if seconds >= 10 else f"{seconds:.2g} s"
+    """Return a time in seconds, of which short ones matter as well: `0.04 s`, `2.50 s`, `3 min 05 s`."""
+    return duration(seconds) if seconds >= 10 else f"{seconds:.2f} s"
 
 
 def memory(size: float) -> str:

@@ -29,7 +29,7 @@ def test_totals_and_speeds_are_those_of_all_iterations() -> None:
     assert dict(effort_rows([model, iteration(1), last, {"phase": "note", "text": "x"}])) == {
         "parameters": "139.4M, 4.9M of them trained",
         "tokens": "1200 sampled (60/s), 6000 of prompts (300/s), 8000 in updates (400/s)",
-        "time": "rollouts 20 s, updates 20 s, loading weights 0.5 s",
+        "time": "rollouts 20 s, updates 20 s, loading weights 0.50 s",
         "updates": "MFU 35.0 %, with repeated passes 30.0 %",  # (5 x 0.2 + 15 x 0.4) / 20
         "memory": "process 2.0 GiB, GPU 7.0 GiB, GPU, all processes 70.0 GiB",
     }

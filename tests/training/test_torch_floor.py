@@ -11,10 +11,13 @@ import importlib
 import re
 import tomllib
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from turnwise.agents.errors import ModelError
+from turnwise.agents.models.lora_folders import import_peft
 from turnwise.training.errors import TrainingError
 
 ROOT = Path(__file__).parents[2]
@@ -86,6 +89,16 @@ def test_an_old_version_refuses_several_ranks_with_a_sentence(monkeypatch: pytes
     monkeypatch.setattr(ranks.torch, "__version__", "2.6.0")
     with pytest.raises(TrainingError, match=r"several ranks need torch 2\.13 or newer, got 2\.6\.0"):
         ranks.join()
+
+
+@pytest.mark.parametrize(("version", "refused"), [("0.19.0", True), ("0.21.2", True), ("0.18.1", False)])
+def test_a_peft_that_needs_a_newer_torch_says_so(monkeypatch: pytest.MonkeyPatch, version: str, refused: bool) -> None:
+    peft, torch = pytest.importorskip("peft"), pytest.importorskip("torch")
+    monkeypatch.setattr(peft, "__version__", version)
+    monkeypatch.delattr(torch, "float8_e8m0fnu", raising=False)
+    sentence = pytest.raises(ModelError, match=f"peft {version} needs torch 2.7 or newer.*'peft<0.19'")
+    with sentence if refused else nullcontext():
+        import_peft()
 
 
 if __name__ == "__main__":
