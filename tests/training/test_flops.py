@@ -108,8 +108,8 @@ def test_torch_counts_the_same_with_an_adapter_but_for_what_nothing_before_it_ne
 
 def test_an_update_of_all_weights_takes_three_forward_passes_and_recomputing_them_a_fourth_of_the_layers():
     shape = ModelShape.of(tiny())
-    lengths = np.array([5, 3])
-    work = Work.of(shape, np.array([5, 5]), 6)
+    lengths = np.array([5, 5])
+    work = Work.of(shape, lengths, 6)
     plain, again = PassCost(shape), PassCost(shape, recomputed=True)
     forward = forward_flops(shape, work)
     assert plain.flops(lengths, 6, gradient=False) == forward
@@ -117,8 +117,9 @@ def test_an_update_of_all_weights_takes_three_forward_passes_and_recomputing_the
     layers = forward_flops(shape, Work(10, 0, work.pairs))
     assert again.flops(lengths, 6, gradient=True) == 3 * forward + layers
     assert again.flops(lengths, 6, gradient=False) == forward
-    unpadded = forward_flops(shape, Work.of(shape, lengths, 6))
-    assert PassCost(shape, packed=True).flops(lengths, 6, gradient=False) == unpadded < forward
+    begun = np.array([0, 3])  # of the second sequence, tokens 4 and 5 are computed, and attend to 4 and 5 tokens
+    beside = forward_flops(shape, Work(7, 6, LAYERS * (15 + 4 + 5)))
+    assert plain.flops(lengths, 6, gradient=False, begun=begun) == beside < forward
     everywhere = PassCost(shape, all_logits=True).flops(lengths, 6, gradient=False)
     assert everywhere == forward + 2 * 4 * shape.head.size
 

@@ -403,6 +403,9 @@ def test_fewer_tokens_are_computed_and_micro_batches_halved_where_memory_runs_ou
     assert f"memory ran out with micro-batches of {sizes[0]} tokens" in notes[0]
     assert max(sizes[-2:]) <= 40
     assert 0.3 < stats["shared"] < 1 - distinct / batch.size + 0.1
+    alone = Learner(tiny_llama(), None).update(batch, Objective(), UpdatePlan(micro_tokens=10_000))
+    assert stats["flops"] == alone["flops"]
+    assert stats["hardware_flops"] < 0.8 * alone["hardware_flops"]
 
 
 def test_only_large_models_share_by_default(monkeypatch):

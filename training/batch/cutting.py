@@ -6,7 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.training.batch.batch import Batch, deal, micro_batches
-from turnwise.training.batch.prefix_forest import deal_prefixes, distinct_tokens, prefix_micro_batches
+from turnwise.training.batch.prefix_forest import (
+    common_prefixes,
+    deal_prefixes,
+    distinct_tokens,
+    prefix_micro_batches,
+    prefix_order,
+)
 
 Rows = NDArray[np.int64]
 
@@ -28,6 +34,15 @@ class Cutting:
         if self.shared:
             return distinct_tokens(batch.tokens[rows], batch.needed[rows])
         return len(rows) * int(batch.lengths[rows].max(initial=0))
+
+    def spans(self, batch: Batch) -> tuple[Rows, Rows]:
+        """Return where the computed tokens of each row begin and end, int64 [B] each; rows come in any order."""
+        if self.shared:
+            order = prefix_order(batch.tokens, batch.needed)
+            ends = batch.needed[order]
+            return common_prefixes(batch.tokens[order], ends), ends
+        ends = batch.lengths if self.packed else np.full_like(batch.lengths, batch.lengths.max(initial=0))
+        return np.zeros_like(ends), ends
 
     def deal(self, batch: Batch, processes: int) -> list[Rows]:
         """Return the rows of each process, with about as many tokens as for every other."""

@@ -8,7 +8,7 @@ states of recurrent layers, and pairs of tokens that a mask hides, which some ke
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -108,16 +108,20 @@ class Work:
     pairs: int = 0
 
     @classmethod
-    def of(cls, shape: ModelShape, lengths: NDArray[np.int64], scored: int) -> "Work":
+    def of(
+        cls, shape: ModelShape, lengths: NDArray[np.int64], scored: int, begun: NDArray[np.int64] | None = None
+    ) -> "Work":
         """Return the work on causal sequences: T (T + 1) / 2 pairs of one with T tokens; see `attended_pairs`.
 
         Args:
             shape: of the model.
             lengths: int64 [B], tokens of each sequence.
             scored: number of tokens whose logits are computed.
+            begun: int64 [B], tokens of each sequence that are computed for another one; None: none.
         """
-        pairs = {window: attended_pairs(lengths, window) for window in set(shape.windows)}
-        return cls(int(lengths.sum()), scored, sum(pairs[window] for window in shape.windows))
+        begun = np.zeros_like(lengths) if begun is None else begun
+        pairs = {w: attended_pairs(lengths, w) - attended_pairs(begun, w) for w in set(shape.windows)}
+        return cls(int((lengths - begun).sum()), scored, sum(pairs[window] for window in shape.windows))
 
 
 def attended_pairs(lengths: NDArray[np.int64], window: int = 0) -> int:
@@ -162,26 +166,28 @@ class PassCost:
 
     Attributes:
         shape: of the model.
-        packed: whether sequences are computed without padding.
         recomputed: whether the backward pass computes the layers again.
         all_logits: whether logits are computed for all tokens, not for the scored ones alone.
     """
 
     shape: ModelShape
-    packed: bool = False
     recomputed: bool = False
     all_logits: bool = False
 
-    def flops(self, lengths: NDArray[np.int64], scored: int, *, gradient: bool) -> int:
+    def flops(
+        self, lengths: NDArray[np.int64], scored: int, *, gradient: bool, begun: NDArray[np.int64] | None = None
+    ) -> int:
         """Return the operations.
 
         Args:
-            lengths: int64 [B], tokens of each sequence.
+            lengths: int64 [B], tokens of each sequence as it is computed, padding included.
             scored: number of tokens that are scored.
             gradient: whether a backward pass follows.
+            begun: int64 [B], tokens of each sequence that are computed for another one; None: none.
         """
-        computed = lengths if self.packed else np.full_like(lengths, lengths.max(initial=0))
-        work = Work.of(self.shape, computed, int(computed.sum()) if self.all_logits else scored)
+        work = Work.of(self.shape, lengths, scored, begun)
+        if self.all_logits:
+            work = replace(work, scored=work.tokens)
         total = forward_flops(self.shape, work)
         return total + backward_flops(self.shape, work) + self._again(work) if gradient else total
 

@@ -215,7 +215,10 @@ class MiniBatch:
 
     def _score(self, index: NDArray[np.int64], *, entropy: bool = False) -> tuple[Tensor, Tensor]:
         rows, gradient = self.part.rows(index), torch.is_grad_enabled()
-        self.meter.hardware_flops += self.scorer.cost.flops(rows.lengths, int(rows.mask.sum()), gradient=gradient)
+        begun, lengths = self.scorer.cutting.spans(rows)
+        self.meter.hardware_flops += self.scorer.cost.flops(
+            lengths, int(rows.mask.sum()), gradient=gradient, begun=begun
+        )
         return self.scorer(rows, temperature=self.plan.temperature, entropy=entropy)
 
     def _count(self, rows: Batch, tokens: Tokens, stats: Mapping[str, Tensor]) -> None:

@@ -100,7 +100,7 @@ class TokenScorer:
             if packing:
                 self._inside(require_packable, self._inner)
             self.unshared = self._inside(self._share_if_possible) if share_prefixes else ""
-        self.cost = PassCost(ModelShape.of(self._inner), packing, recompute_activations, not self._projects)
+        self.cost = PassCost(ModelShape.of(self._inner), recompute_activations, not self._projects)
 
     @property
     def device(self) -> torch.device:
