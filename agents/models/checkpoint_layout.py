@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.models.model_folder import empty_model, quiet, transformers_library
+from turnwise.agents.models.model_folder import causal_class, quiet, transformers_library
 from turnwise.agents.models.weights import WeightSource, base_model, is_module, named_tensors
 
 if TYPE_CHECKING:
@@ -177,7 +177,8 @@ def ignored_names(folder: Path) -> tuple[str, ...]:
     Raises:
         ModelError: transformers knows no causal language model with the configuration in the folder.
     """
-    return (r"inv_freq$", *(getattr(empty_model(folder), "_keys_to_ignore_on_load_unexpected", None) or ()))
+    # no model is made: in its workers, vLLM changes the classes of transformers that it computes with
+    return (r"inv_freq$", *(getattr(causal_class(folder), "_keys_to_ignore_on_load_unexpected", None) or ()))
 
 
 def lasting_addresses(weights: WeightSource) -> frozenset[int]:

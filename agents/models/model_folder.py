@@ -140,6 +140,22 @@ def empty_model(folder: str | Path) -> Any:
         raise ModelError(f"{folder} is not a causal language model that transformers knows: {error}") from error
 
 
+def causal_class(folder: str | Path) -> type:
+    """Return the class of transformers that computes with the model of a local Hugging Face folder.
+
+    Raises:
+        ModelError: transformers knows no causal language model with this configuration, or it is not installed.
+    """
+    transformers = transformers_library()
+    try:
+        with quiet(transformers):
+            config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        kind: type = transformers.MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+    except Exception as error:  # of transformers
+        raise ModelError(f"{folder} is not a causal language model that transformers knows: {error}") from error
+    return kind
+
+
 def load_tokenizer(folder: str | Path) -> Any:
     """Return the tokenizer of a local Hugging Face folder; without a padding token it pads with its end token.
 

@@ -182,6 +182,7 @@ FAMILIES = {
             lambda: transformers.SmolLM3Config(
                 **sizes(hidden_size=64, head_dim=None, no_rope_layers=[1, 0], tie_word_embeddings=True)
             ),
+            adapter=False,
         ),
         Family("Granite", "ibm-granite/granite-3.3-8b-instruct", _granite),
         Family(

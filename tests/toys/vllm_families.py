@@ -86,12 +86,12 @@ def gaps(family: Family, folder: Path) -> Iterator[tuple[str, float]]:
     """Yield differences: of the model that the engine started with, of new weights, and of adapters."""
     model, new = load_model(folder), load_model(folder)
     change_all(new)
+    adapted = with_adapter(folder)  # before vLLM changes classes of transformers
     engine = start(family, folder)
     yield "start", gap(engine, model)
     load(engine, new, folder)
     yield "new weights", gap(engine, new)
     yield "old weights", gap(engine, model)
-    adapted = with_adapter(folder)
     load(engine, adapted, folder)
     yield "merged adapter", gap(engine, adapted)
     if family.adapter:
