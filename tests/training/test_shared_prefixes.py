@@ -1,6 +1,7 @@
 """Prefixes that rows share are computed once, with the loss and the gradient of rows that are computed apart."""
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -410,7 +411,7 @@ def test_fewer_tokens_are_computed_and_micro_batches_halved_where_memory_runs_ou
 
 def test_only_large_models_share_by_default(monkeypatch):
     made = []
-    monkeypatch.setattr(make_learner, "Learner", lambda *args, **options: made.append(options["share_prefixes"]))
+    monkeypatch.setattr(make_learner, "Learner", lambda *_, **options: made.append(options["share_prefixes"]) or Mock())
     monkeypatch.setattr(make_learner, "require_memory", lambda *args: None)
 
     def make(attention="", **section):

@@ -61,7 +61,6 @@ class Learner:
         ranks: over which weights, optimizer and rows are divided. Each rank has a learner and calls the same methods
             with the same arguments; `DistributedLearner` sees to that. Except on rank 0, the model is a skeleton.
         note: called with a sentence when memory has run out and a step is computed again.
-        peak: FLOP/s of the device, or of each rank's; 0: not known.
     """
 
     def __init__(
@@ -79,14 +78,12 @@ class Learner:
         share_prefixes: bool | str = False,
         ranks: "Ranks | None" = None,
         note: Callable[[str], None] | None = None,
-        peak: float = 0.0,
     ) -> None:
         self.tokenizer = tokenizer
         self.device = device
         self.memory = DeviceMemory(device)
         self._parked: ParkedOptimizer | None = None
         self.ranks = ranks
-        self._peak = peak * (1 if ranks is None else ranks.size)
         self.limit = MicroBatchLimit(note)
         self._make_scorer = partial(
             TokenScorer,
@@ -105,6 +102,8 @@ class Learner:
         self.optimizer_name = optimizer
         self.optimizer = make_optimizer(self.model, lr=lr, weight_decay=weight_decay, name=optimizer)
         self._reference: TokenScorer | FrozenAdapter | None = None
+        self.peak = 0.0
+        """FLOP/s that the device of one rank can reach, against which mfu is measured; 0: not known."""
 
     @property
     def scorer(self) -> TokenScorer:
@@ -240,7 +239,7 @@ class Learner:
         Returns:
             mfu = flops / (seconds x peak), and hfu, the same with hardware_flops.
         """
-        most = self._peak * stats["seconds"]
+        most = self.peak * (1 if self.ranks is None else self.ranks.size) * stats["seconds"]
         return {"mfu": stats["flops"] / most, "hfu": stats["hardware_flops"] / most} if most else {}
 
     def on_all_ranks(

@@ -69,18 +69,19 @@ class LearnerFactory:
             "bfloat16": self.policy.dtype == "bfloat16",
             "recompute_activations": self.policy.recompute_activations,
             "packing": self.train.micro_batch.packing,
-            "peak": peak_of_device(self.device, self.policy.dtype, self.train.peak_tflops),
             # small models gain least, and their runs are recorded to the last digit
             "share_prefixes": self._shares_prefixes(large=large),
         }
         if self.leader is None:
             learner = Learner(model, tokenizer, device=self.device, note=self.note, **options)
-            if self.train.optimizer.offload:
-                learner.offload_optimizer()
-            return learner
-        from turnwise.training.learner.distributed_learner import DistributedLearner
+        else:
+            from turnwise.training.learner.distributed_learner import DistributedLearner
 
-        return DistributedLearner(model, tokenizer, leader=self.leader, note=self.note, **options)
+            learner = DistributedLearner(model, tokenizer, leader=self.leader, note=self.note, **options)
+        learner.peak = peak_of_device(self.device, self.policy.dtype, self.train.peak_tflops)
+        if self.train.optimizer.offload:
+            learner.offload_optimizer()
+        return learner
 
     def _shares_prefixes(self, *, large: bool) -> bool | str:
         choice = self.train.micro_batch.share_prefixes
