@@ -128,7 +128,12 @@ def in_module_layout(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor
     try:
         with quiet(transformers):
             loaded, report = type(base_model(module)).from_pretrained(
-                None, config=module.config, state_dict=dict(tensors), dtype=module.dtype, output_loading_info=True
+                None,
+                config=module.config,
+                state_dict=dict(tensors),
+                dtype=module.dtype,
+                output_loading_info=True,
+                trust_remote_code=False,
             )
     except Exception as error:  # of torch, where shapes differ, and of transformers
         raise SamplerError(f"the new weights do not fit the sampler's model: {error}") from error

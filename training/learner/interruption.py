@@ -25,7 +25,9 @@ def uninterrupted(work: str = "") -> Iterator[None]:
         if pressed > 1:
             raise KeyboardInterrupt
         if work:  # not by print(), which the signal may have cut in two
-            os.write(2, f"{work} is finished first; a second interruption gives it up\n".encode())
+            os.write(
+                2, f"{work} is finished first; a second interruption gives it up\n".encode("utf-8", "backslashreplace")
+            )
 
     before = signal.getsignal(signal.SIGINT)
     endings = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
