@@ -22,7 +22,7 @@ from turnwise.agents.cluster.sampler import ClusterSampler  # noqa: E402
 from turnwise.agents.errors import SamplerError  # noqa: E402
 from turnwise.agents.models.model_folder import load_model  # noqa: E402
 from turnwise.agents.samplers.routing import EngineState  # noqa: E402
-from turnwise.training import Run, parts, train  # noqa: E402
+from turnwise.training import Run, train  # noqa: E402
 from turnwise.training.config.cluster import cluster_settings, engine_devices  # noqa: E402
 from turnwise.training.engine import engine  # noqa: E402
 from turnwise.training.errors import ConfigError  # noqa: E402
@@ -131,7 +131,7 @@ def test_environment_workers_on_the_cluster_may_be_killed(tmp_path, monkeypatch,
                 kills.append(actor)
                 over.wait(1.0)
 
-    monkeypatch.setattr(parts, "EnvActors", Recorded)
+    monkeypatch.setattr("turnwise.training.environments.EnvActors", Recorded)
     killer = threading.Thread(target=kill_workers)
     killer.start()
     words = [*CLUSTER, "env.workers=2", "env.deadline=60", "train.replacements=50", f"train.staleness={staleness}"]

@@ -176,7 +176,7 @@ def test_several_ranks_compute_what_one_process_does(found, name):
     same(arrays, wanted[0], 1e-9 if exact else 1e-5)
     for one, other in zip(stats, wanted[1], strict=True):
         assert one.keys() - {"shared"} == other.keys()
-        for key in other.keys() - {"seconds"}:
+        for key in other.keys() - {"seconds", "hardware_flops"}:  # ranks pad apart
             assert one[key] == pytest.approx(other[key], rel=1e-6 if exact else 1e-4, abs=1e-6, nan_ok=True), key
 
 

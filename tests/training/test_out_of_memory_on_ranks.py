@@ -45,13 +45,13 @@ CASES = {name: {"places": places} for name, places in PLACES.items()} | {
 def crowd(learner, places, most=MOST):
     """Let memory run out in a place of some ranks, in the computation of more than `most` tokens."""
     place, model = places.get(learner.ranks.rank), learner.model
-    learner.sizes, learner.failures = [], 0
+    learner.rows_seen, learner.failures = [], 0
 
     def measure(module, args, kwargs):
-        learner.sizes.append(kwargs["input_ids"].numel())
+        learner.rows_seen.append(kwargs["input_ids"].numel())
 
     def run_out(*_):
-        if learner.sizes[-1] > most:
+        if learner.rows_seen[-1] > most:
             learner.failures += 1
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
 
@@ -72,7 +72,7 @@ def crowd(learner, places, most=MOST):
 
 def counts(learner):
     """What happened on each rank: failures, the last micro-batch, the limit."""
-    return learner.ranks.gather((learner.failures, learner.sizes[-1], learner.limit.tokens))
+    return learner.ranks.gather((learner.failures, learner.rows_seen[-1], learner.limit.tokens))
 
 
 def learner_of(make, case, note=None):

@@ -360,6 +360,17 @@ def test_longrope_is_still_limited():
         scorer(batch)
 
 
+@pytest.mark.parametrize("kind", [{}, {"packed": True}, {"shared": True}])
+def test_the_tokens_that_are_computed_are_those_between_the_spans(kind):
+    batch, cutting = batch_of(groups=2), Cutting(**kind)
+    begun, ends = cutting.spans(batch)
+    assert int((ends - begun).sum()) == (
+        batch.size if "packed" in kind else cutting.tokens(batch, np.arange(len(batch)))
+    )
+    nothing = cutting.spans(batch.rows(np.zeros(0, dtype=np.int64)))  # a rank without rows
+    assert [len(column) for column in nothing] == [0, 0]
+
+
 # -- in a run --
 
 

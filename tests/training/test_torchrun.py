@@ -88,7 +88,7 @@ def same_run(folder, wanted, steps):
     for event, other in zip(events, others, strict=True):
         assert event.keys() == other.keys()
         for key, value in event.items():
-            if not re.search("second|left|load|idle|memory", key):
+            if not re.search("second|left|load|idle|memory|hardware", key):
                 wanted_value = pytest.approx(other[key], rel=1e-4, abs=1e-5) if isinstance(value, float) else other[key]
                 assert value == wanted_value, key
     for name, weights in final(wanted, steps).items():

@@ -61,6 +61,8 @@ class Batch:
     def needed(self) -> NDArray[np.int64]:
         """Number of tokens of each row that a model must see: all before the last one in the mask; int64 [B]."""
         columns = self.mask.shape[1]
+        if not columns:  # nothing that argmax could search
+            return np.zeros(len(self), dtype=np.int64)
         return np.where(self.mask.any(axis=1), columns - 1 - np.argmax(self.mask[:, ::-1], axis=1), 0)
 
     def rows(self, index: NDArray[np.int64]) -> "Batch":
