@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ pytest.importorskip("torch")
 from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.training import Run, train
 from turnwise.training.audit import audit
+from turnwise.training.preflight.effects import effective_toml
 
 TABLE = {
     "threads": 1,
@@ -36,6 +40,29 @@ def test_two_iterations_sample_from_the_learners_weights(tmp_path: Path) -> None
         assert 0 <= line["gap_max"] < 1e-3  # before the first optimizer step, against what the engine reported
         assert 0 <= line["probe_gap"] < 1e-4  # after the load
         assert line["load_seconds"] > 0
+        assert line["grad_norm"] > 0
+
+
+@pytest.mark.vllm
+def test_two_ranks_train_by_turns_with_an_engine_of_two_copies(tmp_path: Path) -> None:
+    """As on a machine with two GPUs, both of which learner and engine use."""
+    words = [f'output="{tmp_path / "run"}"', "sampler.options.data_parallel_size=2"]
+    (tmp_path / "run.toml").write_text(effective_toml(Run.parse(TABLE, words)), encoding="utf-8")
+    command = ["-P", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    result = subprocess.run(
+        [sys.executable, *command, "-m", "turnwise.cli.main", "train", str(tmp_path / "run.toml")],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    trained = [line for line in lines if line["phase"] == "train"]
+    assert len(trained) == 2
+    for line in trained:
+        assert 0 <= line["gap_max"] < 1e-3
+        assert 0 <= line["probe_gap"] < 1e-4
         assert line["grad_norm"] > 0
 
 
