@@ -2,9 +2,11 @@
 
 import json
 import os
+import socket
 import struct
 import time
 from collections.abc import Iterator
+from threading import Timer
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +16,7 @@ from toys.sandboxes import ALL, LIMITS, box_of
 from turnwise.tools.sandbox import Box, BoxLost, Limits, PythonSession, SessionResult
 from turnwise.tools.sandbox.channel import Channel
 from turnwise.tools.sandbox.limits import STOPS, Stop
+from turnwise.tools.sandbox.pipes import ProgramPipes
 
 pytestmark = pytest.mark.waits
 
@@ -179,6 +182,16 @@ def test_a_flood_of_output_ends_the_run(stream: int, box: Box) -> None:
     assert box.run(many, timeout=0.6).stop in ("output", "timeout")
     assert time.monotonic() - begin < 60
     assert box.run("print(1)").stdout == "1\n"
+
+
+def test_a_program_that_a_limit_ends_at_the_deadline_gets_time_to_die() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        pipes = ProgramPipes(ours, [-1, -1, -1], b"", 1000)
+        pipes.kill("output")  # and before the next look at the clock, the deadline has passed
+        Timer(0.1, lambda: theirs.send(b'{"code": 137, "survived": false}')).start()
+        assert pipes.run(time.monotonic() - 1)["code"] == 137
+        assert (pipes.stop, theirs.recv(16)) == ("output", b"kill")
 
 
 def test_a_pipe_that_others_go_on_writing_is_not_read_forever() -> None:

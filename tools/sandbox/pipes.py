@@ -56,12 +56,13 @@ class ProgramPipes:
         """
         while True:
             current_time = time.monotonic()
-            if current_time >= deadline:
-                if self.stop is not None:
-                    raise BoxLost("a program in the box could not be killed")
+            if self.stop is None and current_time >= deadline:
                 self.kill("timeout")
+            # Another limit may have ended it just before the deadline, so the time to die is given first.
             if self.stop is not None and not self.killed:
                 self.killed, deadline = True, current_time + KILL_GRACE
+            elif self.killed and current_time >= deadline:
+                raise BoxLost("a program in the box could not be killed")
             for fd, _ in self.poll.poll(max(0.0, deadline - current_time) * 1000 + 1):
                 if fd == self.status.fileno():
                     reply = parse_reply(self.status.recv(4096), [])[0]
