@@ -141,6 +141,11 @@ def test_the_table_of_effects_names_keys_only():
     assert set(NEEDS) <= set(keys())
 
 
+def test_a_message_names_a_table_by_its_short_value():
+    run = Run.parse({}, ["imitation.demonstrator={name='searcher', noise=0.2}", "train.staleness=2"])
+    assert f"{run.imitation.demonstrator}, {run.train.staleness}, {run.env.workers}" == "searcher, 2, 0"
+
+
 def test_a_run_has_few_keys():
     assert len(list(keys(tables=True))) <= 85
 

@@ -36,6 +36,10 @@ class AbbreviatedSection(Section):
         plain = isinstance(value, str | int | float | list) and not isinstance(value, bool)
         return {cls.abbreviated: value} if plain else value
 
+    def __str__(self) -> str:
+        """Return the value that abbreviates the table, as messages name it."""
+        return str(getattr(self, self.abbreviated))
+
 
 class LoggersSection(AbbreviatedSection):
     """Where metrics are sent, beside metrics.jsonl."""
