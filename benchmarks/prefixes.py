@@ -91,10 +91,10 @@ def measure(share: float, options: argparse.Namespace) -> dict[str, Any]:
     for turn in range(options.rounds + 1):
         for name, learner in learners.items():
             start = clock()
-            found = learner.update(batch, Objective(), UpdatePlan(micro_tokens=options.micro_tokens))
+            outcome = learner.update(batch, Objective(), UpdatePlan(micro_tokens=options.micro_tokens))
             if turn:  # the first one warms up
                 times[name].append(clock() - start)
-            stats.setdefault(name, found)
+            stats.setdefault(name, outcome)
     seconds = {name: statistics.median(values) for name, values in times.items()}
     return {
         "share": share,
@@ -103,7 +103,7 @@ def measure(share: float, options: argparse.Namespace) -> dict[str, Any]:
         "seconds": seconds,
         "ratio": seconds["unshared"] / seconds["shared"],
         "ratios": [a / b for a, b in zip(times["unshared"], times["shared"], strict=True)],
-        **{key: {name: found[key] for name, found in stats.items()} for key in ("loss", "grad_norm", "gap")},
+        **{key: {name: outcome[key] for name, outcome in stats.items()} for key in ("loss", "grad_norm", "gap")},
     }
 
 
@@ -111,22 +111,22 @@ def kept_bytes(share: float, options: argparse.Namespace) -> dict[str, float]:
     """Return what a forward pass over one batch keeps for the backward pass, in bytes."""
     batch, model = batch_of(share, options), model_of(options)
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
-    kept: dict[str, float] = {}
+    held: dict[str, float] = {}
     for name, how in (("unshared", {"packing": options.packed}), ("shared", {"share_prefixes": True})):
         scorer, tensors = TokenScorer(model, **how), []
         with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensors.append(tensor) or tensor, lambda one: one):  # noqa: B023
             scorer(batch)
         storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors}
-        kept[name] = float(sum(size for address, size in storages.items() if address not in weights))
-    return kept
+        held[name] = float(sum(size for address, size in storages.items() if address not in weights))
+    return held
 
 
 def show_memory(options: argparse.Namespace) -> None:
     table = Table("shared", "unshared, MiB", "shared, MiB", "ratio", title="kept for the backward pass")
     for share in options.shares:
-        kept = kept_bytes(share, options)
-        sizes = [f"{kept[name] / 2**20:.0f}" for name in ("unshared", "shared")]
-        table.add_row(f"{share:.0%}", *sizes, f"{kept['unshared'] / kept['shared']:.2f}")
+        held = kept_bytes(share, options)
+        sizes = [f"{held[name] / 2**20:.0f}" for name in ("unshared", "shared")]
+        table.add_row(f"{share:.0%}", *sizes, f"{held['unshared'] / held['shared']:.2f}")
     Console().print(table)
 
 

@@ -220,13 +220,13 @@ def import_registered(module: str) -> ModuleType:
 
 def entry_points(group: str) -> tuple[metadata.EntryPoint, ...]:
     """Return what installed packages offer in a group; packages are read again when one comes or goes."""
-    return _entry_points(group, tuple((place, _changed(place)) for place in sys.path))
+    return _entry_points(group, tuple((folder, _changed(folder)) for folder in sys.path))
 
 
-def _changed(place: str) -> int:
+def _changed(folder: str) -> int:
     """Return when a package was last installed in a folder or removed, in nanoseconds; 0 if there is no such folder."""
     try:
-        return os.stat(place or os.curdir).st_mtime_ns
+        return os.stat(folder or os.curdir).st_mtime_ns
     except OSError:
         return 0
 

@@ -1,7 +1,7 @@
 """The memory of a GPU that vLLM's engine takes, and whether it starts with what is free.
 
-vLLM 0.32 starts only if ceil(total * gpu_memory_utilization) bytes are free, whatever the size of the KV cache is, and
-the default utilization is 0.92. It looks once its process has loaded CUDA, so what that takes is no longer free. Beside
+vLLM 0.32 starts only if ceil(total * gpu_memory_utilization) bytes are free, however large the KV cache is; the
+default utilization is 0.92. It looks once its process has loaded CUDA, so what that takes is no longer free. Beside
 a learner on the same GPU the utilization has to be what the engine needs, which `EngineMemory` adds up.
 
 Weights and KV cache are exact, and the room for adapters is that of a model whose embedding and output layer may have
