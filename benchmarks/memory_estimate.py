@@ -2,9 +2,11 @@
 
 Each way makes one update on random tokens in a process of its own. Measured is the resident memory at its peak minus
 what the process had before the model was loaded; libraries do not count. The C library is told to return memory at once
-(`HEAP`): by default it keeps freed blocks, and the resident memory on a CPU may be twice what is in use.
+(`HEAP`): by default it keeps freed blocks, and the resident memory on a CPU may be twice what is in use. With
+`--device cuda` it is the largest amount that torch had allocated on the GPU.
 
-    python benchmarks/memory_estimate.py [FOLDER] [--tokens 2048] [--length 512] [--ways NAME ...] [--json PATH]
+    python benchmarks/memory_estimate.py [FOLDER] [--tokens 2048] [--length 512] [--ways NAME ...] [--device cpu]
+                                         [--json PATH]
 
 FOLDER is a Hugging Face model folder; default: a new model of 29 million parameters. Goal: an estimate of 0.8 to 1.25
 of the peak.
@@ -90,19 +92,24 @@ def measure(way: str, options: argparse.Namespace) -> dict[str, float]:
     before = resident()
     chosen = WAYS[way]
     bfloat16, lora = chosen.get("dtype") == "bfloat16", chosen.get("lora", {})
-    model = load_model(options.folder, dtype="bfloat16" if bfloat16 and lora else "float32")
+    dtype = "bfloat16" if bfloat16 and lora else "float32"
+    model = load_model(options.folder, dtype=dtype, device=options.device)
     if lora:
         model = add_adapter(model, LoraOptions.of(lora), base=str(options.folder), revision="")
     learner = Learner(
         model,
         None,
+        device=options.device,
         bfloat16=bfloat16,
         recompute_activations=chosen.get("recompute_activations", False),
         packing=chosen.get("packing", False),
     )
     batch = random_batch(options.tokens, options.length, int(model.get_input_embeddings().weight.shape[0]))
     learner.update(batch, Objective(), UpdatePlan(micro_tokens=options.tokens))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+    if options.device == "cpu":
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+    else:
+        peak = torch.cuda.max_memory_allocated()
     needs = MemoryNeeds(tokens=options.tokens, length=options.length, **chosen)
     return {"estimate": float(estimate(model.config, needs).total), "peak": float(peak)}
 
@@ -114,6 +121,7 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=512, help="of a sequence")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -127,6 +135,7 @@ def main() -> None:
             options.folder = Path(made)
             new_model(options.folder)
         sizes = ["--tokens", str(options.tokens), "--length", str(options.length), "--threads", str(options.threads)]
+        sizes += ["--device", options.device]
         for way in options.ways:
             words = [sys.executable, "-P", __file__, str(options.folder), *sizes, "--way", way]
             done = subprocess.run(

@@ -26,6 +26,7 @@ from turnwise.training.objectives import Objective
 
 torch.set_num_threads(1)
 VIEW = View("", "", None, 0)
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -39,7 +40,7 @@ def folder(family, tmp_path_factory):
 
 
 def sampler_of(model):
-    return TransformersSampler(model, tokenizer(), context=CONTEXT, kv_cache_gib=0.01)
+    return TransformersSampler(model, tokenizer(), device=model.device, context=CONTEXT, kv_cache_gib=0.01)
 
 
 def requests():
@@ -60,7 +61,8 @@ def gap(sampler, model):
     worst = 0.0
     for asked, answer in zip(requests(), answers(sampler), strict=True):
         with torch.no_grad():
-            logits = model(input_ids=torch.tensor([[*asked.prompt, *answer.tokens]]), use_cache=False).logits[0]
+            ids = torch.tensor([[*asked.prompt, *answer.tokens]], device=model.device)
+            logits = model(input_ids=ids, use_cache=False).logits[0]
         table = torch.log_softmax(logits.double(), -1)[len(asked.prompt) - 1 : -1]
         own = table[range(len(answer.tokens)), answer.tokens].tolist()
         worst = max(worst, *(abs(a - b) for a, b in zip(own, answer.logprobs, strict=True)))
@@ -141,6 +143,40 @@ def test_an_update_moves_the_policy_and_what_leaves_the_learner_is_what_was_trai
     if lora:
         save_policy(model, tokenizer(), tmp_path / "adapter")
         torch.testing.assert_close(logits_of(load_model(tmp_path / "adapter")), logits_of(model), atol=1e-4, rtol=1e-4)
+
+
+@on_gpu
+@pytest.mark.parametrize(("dtype", "bound"), [("float32", 1e-3), ("bfloat16", 0.5)])
+def test_a_gpu_samples_as_a_forward_pass_computes(family, folder, dtype, bound):
+    model = load_model(folder, dtype=dtype, device="cuda")
+    sampler = sampler_of(model)
+    assert (sampler.uncached_reason is None) == family.cache, sampler.uncached_reason
+    assert gap(sampler, model) < bound
+
+
+@on_gpu
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("lora", [False, True])
+def test_an_update_on_a_gpu_is_that_of_the_cpu(folder, lora, dtype):
+    """Losses and gradients of both devices agree, as far as the type allows, and the step goes the same way."""
+    batch, results = batch_of(sampler_of(load_model(folder))), []
+    for device in ("cpu", "cuda"):
+        model = load_model(folder)
+        if lora:
+            torch.manual_seed(0)
+            model = add_adapter(model, LoraOptions(rank=2), base=str(folder))
+        learner = Learner(model, tokenizer(), lr=2e-3, device=device, bfloat16=dtype == "bfloat16")
+        before = learner.score(batch).logprobs
+        stats = learner.update(batch, Objective(), UpdatePlan())
+        assert (stats["updates"], stats["skipped"]) == (1, 0)
+        results.append((stats["loss"], stats["grad_norm"], learner.score(batch).logprobs - before))
+    (loss, norm, moved), (loss_there, norm_there, moved_there) = results
+    exact = dtype == "float32"
+    assert loss_there == pytest.approx(loss, rel=1e-3 if exact else 0.2, abs=1e-4 if exact else 0.05)
+    assert norm_there == pytest.approx(norm, rel=1e-3 if exact else 0.3)
+    assert (batch.advantages * moved_there).sum() > 0.01
+    if exact:
+        assert np.abs(moved - moved_there)[batch.mask].max() < 0.02 * np.abs(moved[batch.mask]).max()
 
 
 def test_the_documentation_has_the_table_of_families():

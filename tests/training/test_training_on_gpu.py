@@ -7,12 +7,17 @@ import numpy as np
 import pytest
 import torch
 import toys.corridor
-from toys.training_helpers import VOCAB, tiny_llama
+from toys.training_helpers import VOCAB, forked, random_advantages, tiny_llama
 
+from turnwise.agents.device_memory import DeviceMemory
 from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import Request
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler
 from turnwise.training import Run, train
+from turnwise.training.batch.batch import pack
+from turnwise.training.learner.gradient import UpdatePlan
+from turnwise.training.learner.learner import Learner
+from turnwise.training.objectives import Objective
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 
@@ -98,3 +103,94 @@ def test_a_run_imitates_as_on_the_cpu_and_goes_on_after_its_end(tmp_path):
     np.testing.assert_allclose(losses[1], losses[0], rtol=0.02)
     again = train(make_run(tmp_path / "there", "cuda", 4), resume=True)
     assert (again.finished, again.step) == (True, 4)
+
+
+# -- the learner --
+
+
+def batch_of(seed=0, **sizes):
+    rng = np.random.default_rng(seed)
+    groups = forked(rng, **sizes)
+    return pack(groups, random_advantages(rng, groups, 0.2))
+
+
+def after_updates(batch, *, micro_tokens=64, count=3, **options):
+    """The parameters after some updates on the GPU, and the statistics of the last one."""
+    learner = Learner(tiny_llama(), None, device="cuda", lr=1e-2, **options)
+    for _ in range(count):
+        stats = learner.update(batch, Objective(), UpdatePlan(micro_tokens=micro_tokens))
+    return torch.cat([weight.detach().flatten().cpu() for weight in learner.model.parameters()]), stats
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"packing": True},
+        {"recompute_activations": True},
+        {"share_prefixes": True},
+        {"share_prefixes": "flex"},
+        {"share_prefixes": True, "recompute_activations": True},
+    ],
+)
+def test_ways_to_compute_an_update_give_the_same_weights(options):
+    batch = batch_of()
+    plain, _ = after_updates(batch)
+    other, stats = after_updates(batch, **options)
+    assert stats["updates"] == 1
+    torch.testing.assert_close(other, plain, atol=2e-4, rtol=2e-3)
+
+
+def test_an_update_whose_memory_runs_out_is_computed_again_with_smaller_micro_batches():
+    batch, notes, sizes = batch_of(), [], []
+    plain, _ = after_updates(batch, count=1)
+    held = torch.cuda.memory_allocated()
+    learner = Learner(tiny_llama(), None, device="cuda", lr=1e-2, note=notes.append)
+
+    def take(module, args, kwargs):
+        """Want more memory than the GPU has where a pass has many tokens."""
+        sizes.append(kwargs["input_ids"].numel())
+        if sizes[-1] > 40:
+            torch.empty(1 << 40, device="cuda")
+
+    learner.model.model.register_forward_pre_hook(take, with_kwargs=True)
+    stats = learner.update(batch, Objective(), UpdatePlan(micro_tokens=4096))
+    assert "memory ran out" in notes[0]
+    assert max(sizes) > 40 >= sizes[-1]
+    assert stats["updates"] == 1
+    weights = torch.cat([weight.detach().flatten().cpu() for weight in learner.model.parameters()])
+    torch.testing.assert_close(weights, plain, atol=2e-4, rtol=2e-3)
+    assert torch.cuda.memory_allocated() < held + 2**26
+
+
+def test_a_parked_optimizer_leaves_the_gpu_and_changes_no_bit():
+    batch = batch_of()
+    learners = [Learner(tiny_llama(), None, device="cuda", lr=1e-2) for _ in range(2)]
+    learners[1].offload_optimizer()
+    for _ in range(3):
+        for learner in learners:
+            learner.update(batch, Objective(), UpdatePlan(micro_tokens=64))
+        before = torch.cuda.memory_allocated()
+        learners[1].make_room()
+        states = [value for state in learners[1].optimizer.state.values() for value in state.values()]
+        assert not any(value.is_cuda for value in states if value.ndim)
+        assert torch.cuda.memory_allocated() < before
+    for mine, other in zip(*(learner.model.parameters() for learner in learners), strict=True):
+        assert torch.equal(mine, other)
+
+
+def test_what_the_learner_keeps_for_later_can_be_given_back():
+    memory = DeviceMemory("cuda")
+    tensor = torch.empty(1 << 28, dtype=torch.uint8, device="cuda")
+    free, total = memory.free_and_total()
+    del tensor
+    assert memory.free_and_total()[0] < free + 2**20
+    memory.release()
+    assert memory.free_and_total()[0] >= free + (1 << 28) - 2**22
+    assert total == memory.total()
+
+
+def test_the_metrics_of_a_run_have_memory_and_utilisation(tmp_path):
+    assert train(make_run(tmp_path / "run", "cuda", 1)).finished
+    (step,) = [line for line in lines(tmp_path / "run") if line["phase"] == "train"]
+    assert step["device_memory"] > 0
+    assert 0 < step["mfu"] <= step["hfu"] < 1
