@@ -195,14 +195,7 @@ def main() -> None:
         if not options.no_eval:
             limits = [f"agent.max_tokens={options.tokens}", f"agent.max_turns={options.turns}"]
             where = ["--device", options.device, "--dtype", "bfloat16"] if engine == "transformers" else []
-            task = [
-                "turnwise/Household-v0",
-                "level=tiny",
-                "split=held_out",
-                *where,
-                "--episodes",
-                str(options.episodes),
-            ]
+            task = ["turnwise/Household-v0", "level=tiny", "split=held_out", "--episodes", str(options.episodes)]
             results.append(step(f"eval, {engine}", ["eval", f"{engine}:{model}", *task, *where, *limits], options))
         file, run = home / f"{engine}.toml", home / f"run-{engine}{'-full' if options.full else ''}"
         file.write_text(settings(engine, options, model), encoding="utf-8")
