@@ -43,7 +43,7 @@ $(STAMP) $(DEMO_STAMP) $(VLLM_STAMP) $(FRAMEWORKS_STAMP): export PYTHONWARNINGS 
 SAY = @echo "installing $(1) into $(2) ($(3))"
 export PYTHON
 
-.PHONY: demo environments test test-all test-waits test-slow test-vllm test-frameworks check check-page docs install links
+.PHONY: demo environments test test-all test-waits test-slow test-vllm test-gpu test-frameworks check check-page docs install links
 .PHONY: bench clean
 
 install: $(STAMP) links
@@ -80,6 +80,10 @@ test-phone: install
 test-slow: install
 	$(BIN)/python -m pytest -q -n $(WORKERS) $(PATIENT) -m slow
 
+# On a machine with a GPU, with a torch that uses it: make test-gpu GPU=1.
+test-gpu: install
+	TURNWISE_GPU=1 $(BIN)/python -m pytest -q -n $(WORKERS) $(PATIENT) -m gpu
+
 test-all:
 	$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target test test-waits
 	$(MAKE) --no-print-directory test-slow
@@ -88,7 +92,7 @@ test-all:
 
 # vLLM pins torch and transformers, so it has an environment of its own. torchvision and its like do not fit this torch.
 test-vllm: $(VLLM_STAMP)
-	$(VLLM_VENV)/bin/python -m pytest -q $(PATIENT) -m vllm $(VLLM_TESTS)
+	$(if $(GPU),TURNWISE_GPU=1 )$(VLLM_VENV)/bin/python -m pytest -q $(PATIENT) -m vllm $(VLLM_TESTS)
 
 $(VLLM_STAMP): pyproject.toml constraints.txt
 	$(call SAY,vLLM,$(VLLM_VENV),hundreds of megabytes)

@@ -36,6 +36,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 if Path("/proc/cpuinfo").is_file() and "avx2" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace"):
     for variable, value in AVX2.items():
         os.environ.setdefault(variable, value)
+# Tests compute on the CPU, on a machine with a GPU too: torch's gradients in forks work only where it sees no GPU.
+ON_GPU = os.environ.get("TURNWISE_GPU") == "1"
+if not ON_GPU:
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
 # The runner of the tests would build all commands of the program anew for each line of a command.
 typer.testing._get_command = cache(typer.testing._get_command)
 # As the program does; the modules of all tests are a million objects, which the collector would visit in every test.
@@ -80,6 +84,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.waits)
         if without_vllm and item.get_closest_marker("vllm") is not None:
             item.add_marker(pytest.mark.skip(reason="vLLM is not installed here: make test-vllm"))
+        if not ON_GPU and item.get_closest_marker("gpu") is not None:
+            item.add_marker(pytest.mark.skip(reason="needs a GPU: make test-gpu"))
 
 
 @pytest.fixture(scope="session")

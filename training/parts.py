@@ -34,7 +34,7 @@ from turnwise.training.iteration_reports import IterationReports
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.make_learner import LearnerFactory, check_policy, memory_needs
 from turnwise.training.learner.policy import device_of
-from turnwise.training.learner.threads import use_threads
+from turnwise.training.learner.threads import hide_gpus, use_threads
 from turnwise.training.learner.update_plans import UpdatePlans
 from turnwise.training.loop import TrainingLoop
 from turnwise.training.objectives.run_objective import Objective
@@ -305,6 +305,8 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
     check_policy(run.policy)
     look_up(SAMPLERS, run.sampler.engine)
     check_rules(run)
+    if run.processes > 1:
+        hide_gpus()
     check_sampler(run.sampler, run.cluster, device)
     seeds, count, episodes = Seeds(run.seed), run.train.distinct_tasks or None, run.evaluation.episodes
     environments = Environments(

@@ -26,7 +26,6 @@ from turnwise.training.objectives import Objective
 
 torch.set_num_threads(1)
 VIEW = View("", "", None, 0)
-on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -145,7 +144,7 @@ def test_an_update_moves_the_policy_and_what_leaves_the_learner_is_what_was_trai
         torch.testing.assert_close(logits_of(load_model(tmp_path / "adapter")), logits_of(model), atol=1e-4, rtol=1e-4)
 
 
-@on_gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize(("dtype", "bound"), [("float32", 1e-3), ("bfloat16", 0.5)])
 def test_a_gpu_samples_as_a_forward_pass_computes(family, folder, dtype, bound):
     model = load_model(folder, dtype=dtype, device="cuda")
@@ -154,7 +153,7 @@ def test_a_gpu_samples_as_a_forward_pass_computes(family, folder, dtype, bound):
     assert gap(sampler, model) < bound
 
 
-@on_gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("lora", [False, True])
 def test_an_update_on_a_gpu_is_that_of_the_cpu(folder, lora, dtype):

@@ -52,7 +52,14 @@ def counted(model, rows, length, *, gradient=True):
         loss = model(input_ids=tokens, use_cache=False).logits.sum()
         if gradient:
             loss.backward()
-    return counter.get_total_flops()
+    return counted_without_rotation(counter)
+
+
+def counted_without_rotation(counter):
+    """What was counted, without the angles of the positions, which some versions of transformers multiply out."""
+    modules = counter.get_flop_counts()
+    angles = [sum(counts.values()) for name, counts in modules.items() if name.endswith("rotary_emb")]
+    return counter.get_total_flops() - sum(angles)
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -134,7 +141,7 @@ def test_torch_counts_the_same_with_layers_that_are_computed_again():
     layers = Work(square.tokens, 0, square.pairs)
     # torch stops a layer's second pass where nothing more is needed: before its last product
     last = LAYERS * 2 * INNER * HIDDEN * rows * length
-    assert counter.get_total_flops() == training_flops(shape, square) + forward_flops(shape, layers) - last
+    assert counted_without_rotation(counter) == training_flops(shape, square) + forward_flops(shape, layers) - last
 
 
 def test_experts_count_as_often_as_a_token_is_given_to_them():

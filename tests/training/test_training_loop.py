@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 
@@ -90,7 +91,7 @@ def test_everything_is_written(finished):
     names = {path.name for path in folder.iterdir()}
     assert names >= {"run.toml", "meta.json", "metrics.jsonl", "panel.json", "before.json", "after.json"}
     assert Checkpoints(folder / "checkpoints").steps() == [2, 4, 5]
-    assert json.loads((folder / "meta.json").read_text())["packages"]["torch"] == torch.__version__
+    assert json.loads((folder / "meta.json").read_text())["packages"]["torch"] == version("torch")
     assert Run.load(folder / "run.toml") == make_run(folder)
     assert lines(folder) == [json.loads(json.dumps(e)) for e in events if e["phase"] not in ("tick", "begin")]
     for step in range(1, 6):

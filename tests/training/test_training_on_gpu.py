@@ -19,7 +19,7 @@ from turnwise.training.learner.gradient import UpdatePlan
 from turnwise.training.learner.learner import Learner
 from turnwise.training.objectives import Objective
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+pytestmark = pytest.mark.gpu
 
 
 class Numbers:

@@ -1,4 +1,4 @@
-"""CPU threads and vector instructions of torch.
+"""CPU threads and vector instructions of torch, and what keeps its gradients working in forks.
 
 With one thread and the same vector instructions, training gives the same digits on x86 processors of one maker: the
 libraries multiply matrices differently on those of another.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 from typing import Any, Final
+
+from turnwise.training.errors import ConfigError
 
 SMALL_MODEL: Final = 20_000_000
 """Parameters below which one thread is fastest, and memory needs no estimate."""
@@ -33,6 +35,25 @@ def use_threads(count: int, model: Any = None) -> None:
         import torch
 
         torch.set_num_threads(count)
+
+
+def hide_gpus() -> None:
+    """Let torch see no GPU in this process, so that forks of it can compute gradients.
+
+    Its first backward pass starts a thread for each GPU that it sees, even for a model on the CPU, and a fork, which
+    lacks these threads, refuses to compute gradients from then on.
+
+    Raises:
+        ConfigError: this process has looked for GPUs already, and found some.
+    """
+    import torch
+
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    if torch.cuda.is_available():
+        raise ConfigError(
+            "processes > 1 forks this process, which has seen a GPU already, so torch cannot compute gradients in the "
+            'forks: start Python with CUDA_VISIBLE_DEVICES="", set processes = 1, or train on the GPU'
+        )
 
 
 def _limit_instructions() -> None:
