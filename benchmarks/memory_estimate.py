@@ -1,6 +1,6 @@
 """The estimate of `turnwise model info` beside the measured peak memory of an update, for several ways to train.
 
-Each way makes one update on random tokens in a process of its own. Measured is the resident memory at its peak minus
+Each way makes two updates on random tokens in a process of its own. Measured is the resident memory at its peak minus
 what the process had before the model was loaded; libraries do not count. The C library is told to return memory at once
 (`HEAP`): by default it keeps freed blocks, and the resident memory on a CPU may be twice what is in use. With
 `--device cuda` it is the largest amount that torch had allocated on the GPU.
@@ -105,7 +105,8 @@ def measure(way: str, options: argparse.Namespace) -> dict[str, float]:
         packing=chosen.get("packing", False),
     )
     batch = random_batch(options.tokens, options.length, int(model.get_input_embeddings().weight.shape[0]))
-    learner.update(batch, Objective(), UpdatePlan(micro_tokens=options.tokens))
+    for _ in range(2):  # the optimizer has its states from the first one on
+        learner.update(batch, Objective(), UpdatePlan(micro_tokens=options.tokens))
     if options.device == "cpu":
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
     else:

@@ -17,6 +17,7 @@ from turnwise.training import Run, train
 from turnwise.training.batch.batch import pack
 from turnwise.training.learner.gradient import UpdatePlan
 from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.optimizers import make_optimizer
 from turnwise.training.objectives import Objective
 
 pytestmark = pytest.mark.gpu
@@ -176,6 +177,17 @@ def test_a_parked_optimizer_leaves_the_gpu_and_changes_no_bit():
         assert torch.cuda.memory_allocated() < before
     for mine, other in zip(*(learner.model.parameters() for learner in learners), strict=True):
         assert torch.equal(mine, other)
+
+
+def test_a_step_of_the_optimizer_needs_no_copy_of_the_weights():
+    model = torch.nn.Linear(4096, 4096, device="cuda")
+    optimizer = make_optimizer(model, lr=1e-3)
+    for _ in range(2):
+        model(torch.ones(1, 4096, device="cuda")).sum().backward()
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        optimizer.step()
+    assert torch.cuda.max_memory_allocated() < before + 2**20
 
 
 def test_what_the_learner_keeps_for_later_can_be_given_back():

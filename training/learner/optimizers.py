@@ -10,7 +10,8 @@ from turnwise.training.errors import ConfigError
 from turnwise.training.learner.untyped import CausalLM
 
 OPTIMIZERS = ("adamw", "adamw_fused", "adamw_8bit")
-"""AdamW of torch, its fused kernel (fewer memory accesses), and that of bitsandbytes with 8-bit moments (CUDA only)."""
+"""AdamW of torch, on a GPU with its fused kernel; that kernel on a CPU too; AdamW of bitsandbytes with 8-bit moments
+(CUDA only). Without the fused kernel a step holds another array as large as all trained weights."""
 
 
 def make_optimizer(
@@ -37,10 +38,9 @@ def make_optimizer(
     vectors = [p for p in model.parameters() if p.requires_grad and p.ndim < 2]
     pairs = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
     groups = [group for group in pairs if group["params"]]
-    if name == "adamw":
-        return torch.optim.AdamW(groups, lr=lr, betas=betas)
-    if name == "adamw_fused":
-        return torch.optim.AdamW(groups, lr=lr, betas=betas, fused=True)
+    if name in ("adamw", "adamw_fused"):
+        fused = name == "adamw_fused" or all(parameter.is_cuda for parameter in matrices + vectors)
+        return torch.optim.AdamW(groups, lr=lr, betas=betas, fused=fused or None)
     if name == "adamw_8bit":
         made: torch.optim.Optimizer = _eight_bit(matrices + vectors)(groups, lr=lr, betas=betas)
         return made
