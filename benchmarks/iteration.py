@@ -6,7 +6,10 @@ turnwise plays them with `rollout`, assigns credit with GiGPO, merges the turns 
 step, as TRL does. Times are the median of the repetitions; ratios are TRL's time divided by turnwise's. `--clock cpu
 --threads 1` compares processor time, which other load changes least.
 
-    python benchmarks/iteration.py [--episodes 32] [--repeat 3] [--dtype float32] [--threads 1] [--json PATH]
+    python benchmarks/iteration.py [--episodes 32] [--repeat 3] [--dtype float32] [--threads 1] [--device cpu]
+                                   [--model NAME] [--json PATH]
+
+`--model` takes the sizes of a published model (real_shapes.py) instead of 26 million parameters.
 
 Needs trl (tested with 1.16). Goal: an iteration at least 3 times as fast.
 """
@@ -22,12 +25,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import torch
+from real_shapes import SHAPES, new_model
 from rich.console import Console
 from rich.table import Table
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -58,6 +63,8 @@ VOCABULARY = 8192  # most of it is never seen, so that the end token is rarely s
 
 def clock() -> float:
     """Return seconds of the wall clock, or of the processor with --clock cpu."""
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
     return CLOCKS[_clock]()
 
 
@@ -91,7 +98,22 @@ def any_text(text: str) -> Parsed:
     return Parsed(text, None)
 
 
-def make_model(tokenizer: Any, dtype: torch.dtype) -> Any:
+@dataclass(frozen=True)
+class Setting:
+    """What both train: how many episodes at a time, and which model in which type on which device."""
+
+    episodes: int
+    dtype: torch.dtype
+    device: str = "cpu"
+    model: str = ""
+
+
+def make_model(tokenizer: Any, setting: Setting) -> Any:
+    if setting.model:
+        model = new_model(setting.model, device=setting.device, dtype=setting.dtype)
+        for config in (model.config, model.generation_config):
+            config.eos_token_id, config.pad_token_id = tokenizer.eos_token_id, tokenizer.pad_token_id
+        return model
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=VOCABULARY,
@@ -106,22 +128,28 @@ def make_model(tokenizer: Any, dtype: torch.dtype) -> Any:
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    return LlamaForCausalLM(config).to(dtype)
+    return LlamaForCausalLM(config).to(setting.device, setting.dtype)
 
 
 class Ours:
     """An iteration of turnwise."""
 
-    def __init__(self, tokenizer: Any, episodes: int, dtype: torch.dtype) -> None:
-        self.learner = Learner(make_model(tokenizer, dtype), tokenizer, lr=1e-5)
+    def __init__(self, tokenizer: Any, setting: Setting) -> None:
+        self.learner = Learner(make_model(tokenizer, setting), tokenizer, device=setting.device, lr=1e-5)
         self.sampler = TransformersSampler.from_settings(
-            SamplerSettings(module=self.learner.weights(), tokenizer=tokenizer, context=1024, concurrency=episodes)
+            SamplerSettings(
+                module=self.learner.weights(),
+                tokenizer=tokenizer,
+                context=1024,
+                concurrency=setting.episodes,
+                device=setting.device,
+            )
         )
         self.agent = Agent(parser=f"{__name__}:any_text", max_turns=TURNS, max_tokens=TOKENS)
         self.pool = EnvPool(Rooms)
         self.objective = Objective.from_section(ObjectiveSection())
         self.rule = get_credit_rule("gigpo")
-        self.episodes, self.step = episodes, 0
+        self.episodes, self.step = setting.episodes, 0
 
     def __call__(self) -> dict[str, float]:
         start = clock()
@@ -150,7 +178,7 @@ class Ours:
 class TRL:
     """An iteration of GRPOTrainer, with the time of its rollout taken inside `rollout_func`."""
 
-    def __init__(self, tokenizer: Any, episodes: int, dtype: torch.dtype, folder: str, steps: int) -> None:
+    def __init__(self, tokenizer: Any, setting: Setting, folder: str, steps: int) -> None:
         from datasets import Dataset
         from transformers import TrainerCallback
         from trl import GRPOConfig, GRPOTrainer
@@ -177,14 +205,14 @@ class TRL:
 
         config = GRPOConfig(
             output_dir=folder,
-            per_device_train_batch_size=episodes,
+            per_device_train_batch_size=setting.episodes,
             num_generations=GROUP,
             max_completion_length=TOKENS,
             max_steps=steps,
             learning_rate=1e-5,
             beta=0.0,
             bf16=False,
-            use_cpu=True,
+            use_cpu=setting.device == "cpu",
             report_to=[],
             save_strategy="no",
             logging_strategy="no",
@@ -195,10 +223,10 @@ class TRL:
             mask_truncated_completions=False,
         )
         self.trainer = GRPOTrainer(
-            model=make_model(tokenizer, dtype),
+            model=make_model(tokenizer, setting),
             args=config,
             processing_class=tokenizer,
-            train_dataset=Dataset.from_dict({"prompt": [str(number) for number in range(steps * episodes)]}),
+            train_dataset=Dataset.from_dict({"prompt": [str(number) for number in range(steps * setting.episodes)]}),
             reward_funcs=lambda completions, **extra: [float(x) for x in extra["env_reward"]],
             rollout_func=self.play,
             callbacks=[Clock()],
@@ -234,14 +262,14 @@ class TRL:
         return list(self.tokenizer.encode(text + "\n>" if first else "\n" + text + "\n>"))
 
 
-def measure(episodes: int, repeat: int, dtype: torch.dtype) -> dict[str, list[dict[str, float]]]:
+def measure(setting: Setting, repeat: int) -> dict[str, list[dict[str, float]]]:
     """Return the times of both, in turn: the trainer of TRL is advanced by a thread of its own."""
     texts = [" ".join(WORDS * 4), "\n>\n>\n"]  # twice each, so that every word becomes one token
     tokenizer = build_tokenizer(texts, vocab=512, context=1024)
-    ours = Ours(tokenizer, episodes, dtype)
+    ours = Ours(tokenizer, setting)
     found: dict[str, list[dict[str, float]]] = {"turnwise": [], "TRL": []}
     with tempfile.TemporaryDirectory() as folder:
-        trl = TRL(tokenizer, episodes, dtype, folder, repeat + 1)
+        trl = TRL(tokenizer, setting, folder, repeat + 1)
 
         def interleave() -> None:
             found["turnwise"].append(ours())
@@ -270,6 +298,8 @@ def main() -> None:
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--threads", type=int, help="of torch; default: its own choice")
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--model", choices=SHAPES, default="")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     global _clock
@@ -281,7 +311,8 @@ def main() -> None:
         import trl
     except ImportError:
         sys.exit("this benchmark needs trl: pip install trl datasets")
-    found = measure(options.episodes, options.repeat, getattr(torch, options.dtype))
+    setting = Setting(options.episodes, getattr(torch, options.dtype), options.device, options.model)
+    found = measure(setting, options.repeat)
     medians = {
         name: {key: statistics.median(one[key] for one in times) for key in times[0]} for name, times in found.items()
     }
