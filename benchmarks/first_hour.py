@@ -1,9 +1,9 @@
 """The commands of docs/models.md ("The first hour"), with a model of that size and random weights, where nothing can be
 downloaded: do they start, how long does each part of an iteration take, and how much of the GPU is in use?
 
-Every step is a process of its own with a time limit; a step that fails shows the end of what it printed, and the others
-go on. Memory is what nvidia-smi says of the whole GPU, asked five times a second, so that it contains the engine's
-processes. The credit is drawn at random (`real_shapes.py:noise`), since a model with random weights wins nothing.
+Every step is a process of its own with a time limit; if one fails, the others go on. Memory is what nvidia-smi says of
+the whole GPU, asked five times a second, so that it contains the engine's processes. The credit is drawn at random
+(`real_shapes.py:noise`), since a model with random weights wins nothing.
 
     python benchmarks/first_hour.py [--model qwen2.5-1.5b] [--device cuda] [--engines transformers vllm] [--full]
                                     [--episodes 64] [--turns 8] [--tokens 64] [--iterations 2] [--limit 120]
@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -124,27 +125,18 @@ def step(name: str, words: list[str], options: argparse.Namespace) -> dict[str, 
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONUNBUFFERED": "1"}
     code = "from turnwise.cli.main import main; main()"
     started = time.perf_counter()
-    with GpuMemory() as memory, tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, *words],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            env=environment,
-        )
+    with GpuMemory() as memory:
+        process = subprocess.Popen([sys.executable, "-c", code, *words], stdin=subprocess.DEVNULL, env=environment)
         try:
             status: int | str = process.wait(options.limit)
         except subprocess.TimeoutExpired:
-            process.terminate()
+            process.send_signal(signal.SIGINT)
             status = "too long"
             try:
                 process.wait(15)
             except subprocess.TimeoutExpired:
                 process.kill()
-        seconds = time.perf_counter() - started
-        output.seek(0)
-        text = output.read()
-    print(text[-2500:] if status == 0 else text[-7000:], flush=True)
+    seconds = time.perf_counter() - started
     return {"step": name, "status": status, "seconds": round(seconds, 1), "gpu_mib": memory.peak}
 
 

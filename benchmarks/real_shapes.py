@@ -80,7 +80,7 @@ SHAPES: dict[str, tuple[type, dict[str, Any]]] = {
     "tiny": (
         transformers.Qwen2Config,
         {
-            "vocab_size": 600,
+            "vocab_size": 16384,
             "hidden_size": 64,
             "intermediate_size": 128,
             "num_hidden_layers": 2,
@@ -92,10 +92,7 @@ SHAPES: dict[str, tuple[type, dict[str, Any]]] = {
     ),
 }
 """Configurations by name, as the published config.json files have them; "tiny" is for trials."""
-TEXTS = [
-    "you are in the kitchen. open the fridge 1, take the apple and go to the table 2.",
-    "<think></think><action></action>",
-]
+PAGES = Path(__file__).resolve().parents[1] / "docs"
 CHAT = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -117,8 +114,14 @@ def new_model(name: str, *, device: str = "cpu", dtype: torch.dtype = torch.bflo
 
 
 def write_model(name: str, folder: Path, *, device: str = "cpu", dtype: torch.dtype = torch.bfloat16) -> None:
-    """Write such a model as a Hugging Face folder, with a small tokenizer and a chat template."""
-    tokenizer = build_tokenizer(TEXTS * 3, vocab=500, context=SHAPES[name][1]["max_position_embeddings"])
+    """Write such a model as a Hugging Face folder, with a tokenizer of this project's pages and a chat template.
+
+    A prompt of the household has about as many tokens as with a published tokenizer: 175, and 169 with SmolLM2's.
+    """
+    sizes = SHAPES[name][1]
+    pages = [path.read_text(encoding="utf-8") for path in sorted(PAGES.glob("*.md"))]
+    words = min(16384, sizes["vocab_size"] - 100)
+    tokenizer = build_tokenizer(pages, vocab=words, context=sizes["max_position_embeddings"])
     tokenizer.chat_template = CHAT
     model = new_model(name, device=device, dtype=dtype)
     for config in (model.config, model.generation_config):
