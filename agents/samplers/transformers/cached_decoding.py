@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from turnwise.agents.samplers.transformers.cache_pages import CachedSequence, PageTable
+from turnwise.agents.samplers.transformers.cache_pages import PageTable
 from turnwise.agents.samplers.transformers.decoding import Decoder
 from turnwise.agents.samplers.transformers.kvcache import DenseAccess, NewTokens, PagedCache
 from turnwise.agents.samplers.transformers.paged_attention import NAME, PagedAccess, attention_of, make_access
@@ -18,8 +18,8 @@ from turnwise.agents.samplers.transformers.pass_planning import PREFILL_TOKENS, 
 class CachedDecoder(Decoder):
     """Keeps the keys and values of episodes between turns, in pages of which there is a fixed number.
 
-    If all pages are taken, the paused episode that was used least recently loses its own. A new episode copies the
-    longest prefix of its prompt that any other holds.
+    If all pages are taken, the paused episode that was used least recently loses its own. A new episode takes over the
+    longest prefix of its prompt that any other holds: it shares the full pages, and copies the last.
     """
 
     def __init__(
@@ -32,6 +32,7 @@ class CachedDecoder(Decoder):
         context: int,
         attention: str = "",
         compile: bool = False,
+        share: bool = True,
     ) -> None:
         """Keep the model; memory is allocated as it is needed.
 
@@ -44,15 +45,14 @@ class CachedDecoder(Decoder):
             attention: the attention function; pages are read by "flash_attention_2" with the flash-attn package, and
                 otherwise by PyTorch's kernels.
             compile: compile the model's passes.
+            share: hold the full pages of a common prefix once, instead of a copy for each episode.
         """
         super().__init__(model, NAME if paged else attention, compile)
         self.width, self.paged, self.flash = width, paged, attention == "flash_attention_2"
         self.context = context
         self._whole = width >= context
         self._cache = self._new_cache(pages)
-        self._table = PageTable(
-            pages, width, lambda sources, targets: self._cache.copy_pages(sources, targets), grows=not self._whole
-        )
+        self._table = PageTable(pages, width, self._copy_pages, grows=not self._whole, share=share)
         self.last_access: DenseAccess | PagedAccess | None = None
 
     @property
@@ -80,10 +80,7 @@ class CachedDecoder(Decoder):
         sequence = self._table.begin(episode, prompt)
         if sequence is None:
             return False
-        self._cache.reserve(self._table.used)  # moved and copied pages must exist, before any pass writes to them
-        donor = self._table.donor(sequence, prompt)
-        if donor is not None:
-            self._copy_prefix(*donor, sequence)
+        self._cache.reserve(self._table.used)
         self.counts.reused += len(sequence.tokens)
         return True
 
@@ -107,18 +104,19 @@ class CachedDecoder(Decoder):
         for index, (episode, ids) in enumerate(batch):
             sequence = self._table.sequences[episode]
             rows.append(NewRow(index, sequence, ids[len(sequence.tokens) :]))
+        self._table.begins_pass()
         firsts, seconds, copies = share_prompts(rows)
         parts: list[torch.Tensor] = []
         order: list[int] = []
         self._passes(firsts, parts, order)
         for copy in seconds:
-            self._copy_prefix(copy.leader.sequence, copy.shared, copy.row.sequence)
+            self._table.take_over(copy.leader.sequence, copy.shared, copy.row.sequence)
             self.counts.reused += copy.shared
             del copy.row.new[: copy.shared]
         self._passes([copy.row for copy in seconds], parts, order)
         position = {index: at for at, index in enumerate(order)}
         for copy in copies:
-            self._copy_prefix(copy.leader.sequence, copy.shared, copy.row.sequence)
+            self._table.take_over(copy.leader.sequence, copy.shared, copy.row.sequence)
             self.counts.reused += copy.shared
             position[copy.row.index] = position[copy.leader.index]
         out = torch.cat(parts) if len(parts) > 1 else parts[0]
@@ -146,10 +144,9 @@ class CachedDecoder(Decoder):
         layers = int(self.model.config.get_text_config().num_hidden_layers)
         return PagedCache(layers, self.width, pages)
 
-    def _copy_prefix(self, source: CachedSequence, shared: int, target: CachedSequence) -> None:
-        count = self._table.count(shared)
-        self._cache.copy_pages(source.pages[:count], target.pages[:count])
-        target.tokens = source.tokens[:shared]
+    def _copy_pages(self, sources: list[int], targets: list[int]) -> None:
+        self._cache.reserve(self._table.used)  # copies must have memory before any pass writes to it
+        self._cache.copy_pages(sources, targets)
 
     def _passes(self, rows: list[NewRow], parts: list[torch.Tensor], order: list[int]) -> None:
         """Compute the new tokens of rows, and append logits and indices; very long ones take several passes."""
