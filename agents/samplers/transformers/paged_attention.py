@@ -23,7 +23,8 @@ import numpy as np
 import torch
 from transformers import AttentionInterface
 
-from turnwise.agents.samplers.transformers.kvcache import NewTokens, PagedCache
+from turnwise.agents.samplers.transformers.kvcache import NewTokens, PagedCache, to_device
+from turnwise.agents.samplers.transformers.step_access import StepAccess
 
 NAME = "turnwise_paged"
 """Name of the attention function in transformers."""
@@ -152,13 +153,13 @@ def make_access(
         filled = np.zeros((len(rows), most), dtype=np.int32)
         for index, (held, _, _) in enumerate(rows):
             filled[index, : len(held[:most])] = held[:most]
-        pages = torch.from_numpy(filled).to(device)
+        pages = to_device(filled, device)
     return PagedAccess(
         new,
         parts,
-        _to(table, device),
-        _to(starts, device),
-        _to(counts, device),
+        to_device(table, device),
+        to_device(starts, device),
+        to_device(counts, device),
         bool((counts == new.length).all()),
         int((starts + counts).max()),
         width,
@@ -170,7 +171,7 @@ def _joined(rows: list[tuple[list[int], int, int]], reach: np.ndarray, most: int
     pages = np.zeros((len(rows), most), dtype=np.int64)
     for index, (held, _, _) in enumerate(rows):
         pages[index, : len(held[:most])] = held[:most]
-    return Part(_to(pages, device), None, _to(np.zeros_like(reach), device), _to(reach, device))
+    return Part(to_device(pages, device), None, to_device(np.zeros_like(reach), device), to_device(reach, device))
 
 
 def _views(
@@ -187,7 +188,7 @@ def _views(
     columns = Columns(*(column[order] for column in (pages, owner, first, held)))
     ranges = _ranges(columns)
     if len(ranges) > max(GAPS, len(pages) // COPIED) or (device.type != "cpu" and any(ends for _, ends in ranges)):
-        copied, owners, firsts, tokens = (_to(column, device) for column in columns)
+        copied, owners, firsts, tokens = (to_device(column, device) for column in columns)
         parts, entry = [Part(copied, owners, firsts, tokens)], np.arange(len(pages))
     else:
         parts, entry, total = [], np.zeros(len(pages), dtype=np.int64), 0
@@ -242,7 +243,7 @@ def _view(columns: Columns, at: np.ndarray, sharers: int, device: torch.device) 
     for column, blank in ((columns.owner, 0), (columns.first, 0), (columns.held, 1)):
         full = np.full(size, blank, dtype=np.int64)
         full[places] = column[at]
-        filled.append(_to(full, device))
+        filled.append(to_device(full, device))
     return Part(slice(lowest, lowest + size), filled[0], filled[1], filled[2]), places
 
 
@@ -250,7 +251,7 @@ def _shared_view(columns: Columns, at: np.ndarray, sharers: int, device: torch.d
     """Return a range of pages of which several rows hold every one, and the place of each entry in it."""
     lowest, size = int(columns.pages[at[0]]), len(at) // sharers
     turned = at.reshape(size, sharers).T.reshape(-1)  # by row, then by page
-    owner, first, held = (_to(column[turned], device) for column in columns[1:])
+    owner, first, held = (to_device(column[turned], device) for column in columns[1:])
     part = Part(slice(lowest, lowest + size), owner, first, held, sharers)
     return part, np.arange(len(at)).reshape(sharers, size).T.reshape(-1)
 
@@ -303,9 +304,11 @@ def paged_attention(
     cache = _PASS.get()
     assert cache is not None
     layer = cache.layers[module.layer_idx]
-    access: PagedAccess = layer.access
-    access.calls += 1
+    access: PagedAccess | StepAccess = layer.access
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    if isinstance(access, StepAccess):
+        return access.attend(query, layer.keys, layer.values, scale, sliding_window), None
+    access.calls += 1
     if access.pages is not None:
         return _flash(access, query, layer, scale, sliding_window), None
     results = [_old(access, k, query, layer, scale, sliding_window) for k in range(len(access.parts))]
@@ -439,10 +442,6 @@ def _additive(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         seen = torch.nn.functional.pad(seen, (0, ROW_ALIGNMENT[seen.device.type] - excess))
     hidden = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=seen.device)
     return torch.where(seen, torch.zeros_like(hidden), hidden)[..., :columns]
-
-
-def _to(array: np.ndarray, device: torch.device) -> torch.Tensor:
-    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
 
 
 AttentionInterface.register(NAME, paged_attention)
