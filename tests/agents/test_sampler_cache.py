@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from turnwise.agents.errors import RequestFailed, SamplerError
 from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings
-from turnwise.agents.samplers.transformers.cache_pages import PageTable, common_prefix
+from turnwise.agents.samplers.transformers.cache_pages import common_prefix
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -257,38 +257,6 @@ def test_any_requests_under_any_budget_give_the_answers_of_the_uncached_decoder(
             histories[episode] = [*histories[episode], *answer.tokens]
 
 
-@settings(max_examples=200, deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(0, 4), st.integers(1, 30), st.booleans()), max_size=40),
-    st.integers(4, 12),
-)
-def test_pages_belong_to_one_sequence_and_their_contents_follow_them(steps: list[tuple[int, int, bool]], total: int):
-    contents: dict[int, object] = {}
-
-    def move(sources: list[int], targets: list[int]) -> None:
-        contents.update(dict(zip(targets, [contents[page] for page in sources], strict=True)))
-
-    table = PageTable(total, 8, move)
-    for episode, length, leave in steps:
-        table.passes += 1
-        name = f"e{episode}"
-        if leave:
-            table.drop(name)
-        elif table.count(length) <= total:
-            sequence = table.begin(name, ids(length, episode))
-            if sequence is not None:
-                sequence.tokens[:] = ids(length, episode)
-                contents.update({page: (name, k) for k, page in enumerate(sequence.pages)})
-                if length % 2:
-                    table.pause(name)
-        held = [page for one in table.sequences.values() for page in one.pages]
-        assert sorted(held) == list(range(table.used))
-        assert table.used <= total
-        for owner, one in table.sequences.items():
-            assert len(one.pages) == table.count(len(one.tokens))
-            assert [contents[page] for page in one.pages] == [(owner, k) for k in range(len(one.pages))]
-
-
 @given(st.lists(st.integers(0, 2)), st.lists(st.integers(0, 2)), st.integers(-2, 9))
 def test_the_common_prefix_is_the_longest(one: list[int], other: list[int], most: int):
     length = common_prefix(one, other, most)
@@ -301,7 +269,7 @@ def test_the_common_prefix_is_the_longest(one: list[int], other: list[int], most
 # -- shared prefixes --
 
 
-def test_a_member_that_arrives_later_copies_the_prompt_of_the_leader():
+def test_a_member_that_arrives_later_takes_over_the_prompt_of_the_leader():
     sampler, prompt = sampler_of(MODEL), ids(100)
     serve(sampler, request(prompt, "task#0"))
     computed = sampler.counts.prefilled

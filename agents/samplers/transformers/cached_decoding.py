@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from turnwise.agents.samplers.transformers.cache_pages import CachedSequence, PageTable
+from turnwise.agents.samplers.transformers.cache_pages import PageTable
 from turnwise.agents.samplers.transformers.decoding import Decoder
-from turnwise.agents.samplers.transformers.kvcache import DenseAccess, NewTokens, PagedCache
+from turnwise.agents.samplers.transformers.graph_capture import Capture
+from turnwise.agents.samplers.transformers.kvcache import DenseAccess, NewTokens, PagedCache, to_device
 from turnwise.agents.samplers.transformers.paged_attention import NAME, PagedAccess, attention_of, make_access
 from turnwise.agents.samplers.transformers.pass_planning import PREFILL_TOKENS, NewRow, pass_groups, share_prompts
+from turnwise.agents.samplers.transformers.step_access import StepAccess
+from turnwise.agents.samplers.transformers.step_graphs import CaptureFailed, StepGraphs, StepRow
 
 
 class CachedDecoder(Decoder):
     """Keeps the keys and values of episodes between turns, in pages of which there is a fixed number.
 
-    If all pages are taken, the paused episode that was used least recently loses its own. A new episode copies the
-    longest prefix of its prompt that any other holds.
+    If all pages are taken, the paused episode that was used least recently loses its own. A new episode takes over the
+    longest prefix of its prompt that any other holds: it shares the full pages, and copies the last.
     """
 
     def __init__(
@@ -32,6 +36,8 @@ class CachedDecoder(Decoder):
         context: int,
         attention: str = "",
         compile: bool = False,
+        share: bool = True,
+        capture: Capture | None = None,
     ) -> None:
         """Keep the model; memory is allocated as it is needed.
 
@@ -44,15 +50,22 @@ class CachedDecoder(Decoder):
             attention: the attention function; pages are read by "flash_attention_2" with the flash-attn package, and
                 otherwise by PyTorch's kernels.
             compile: compile the model's passes.
+            share: hold the full pages of a common prefix once, instead of a copy for each episode.
+            capture: how passes of one new token for each row are captured, if pages are read themselves; None: they
+                are not.
         """
         super().__init__(model, NAME if paged else attention, compile)
         self.width, self.paged, self.flash = width, paged, attention == "flash_attention_2"
         self.context = context
         self._whole = width >= context
+        self._steps: StepGraphs | None = None
+        self.eager_reason = None if capture is not None and paged else "nobody asked for CUDA graphs"
+        self.warns = True
+        """Whether it warns if a capture fails."""
+        if capture is not None and paged:
+            self._steps = StepGraphs(model, self._forward_step, capture, width, -(-context // width))
         self._cache = self._new_cache(pages)
-        self._table = PageTable(
-            pages, width, lambda sources, targets: self._cache.copy_pages(sources, targets), grows=not self._whole
-        )
+        self._table = PageTable(pages, width, self._copy_pages, grows=not self._whole, share=share)
         self.last_access: DenseAccess | PagedAccess | None = None
 
     @property
@@ -80,17 +93,16 @@ class CachedDecoder(Decoder):
         sequence = self._table.begin(episode, prompt)
         if sequence is None:
             return False
-        self._cache.reserve(self._table.used)  # moved and copied pages must exist, before any pass writes to them
-        donor = self._table.donor(sequence, prompt)
-        if donor is not None:
-            self._copy_prefix(*donor, sequence)
+        self._reserve()
+        if self._steps is not None:
+            self._steps.begun()
         self.counts.reused += len(sequence.tokens)
         return True
 
     def extend(self, episode: str, tokens: int) -> bool:
         """Make room for a number of tokens of a sequence that was begun; return False if others have it all."""
         fits = self._table.extend(self._table.sequences[episode], tokens)
-        self._cache.reserve(self._table.used)
+        self._reserve()
         return fits
 
     def fits(self, batch: Sequence[tuple[str, list[int]]]) -> bool:
@@ -107,23 +119,24 @@ class CachedDecoder(Decoder):
         for index, (episode, ids) in enumerate(batch):
             sequence = self._table.sequences[episode]
             rows.append(NewRow(index, sequence, ids[len(sequence.tokens) :]))
+        self._table.begins_pass()
         firsts, seconds, copies = share_prompts(rows)
         parts: list[torch.Tensor] = []
         order: list[int] = []
         self._passes(firsts, parts, order)
         for copy in seconds:
-            self._copy_prefix(copy.leader.sequence, copy.shared, copy.row.sequence)
+            self._table.take_over(copy.leader.sequence, copy.shared, copy.row.sequence)
             self.counts.reused += copy.shared
             del copy.row.new[: copy.shared]
         self._passes([copy.row for copy in seconds], parts, order)
         position = {index: at for at, index in enumerate(order)}
         for copy in copies:
-            self._copy_prefix(copy.leader.sequence, copy.shared, copy.row.sequence)
+            self._table.take_over(copy.leader.sequence, copy.shared, copy.row.sequence)
             self.counts.reused += copy.shared
             position[copy.row.index] = position[copy.leader.index]
         out = torch.cat(parts) if len(parts) > 1 else parts[0]
-        taken = [position[index] for index in range(len(batch))]
-        return out if taken == list(range(len(order))) else out[taken]
+        taken = np.array([position[index] for index in range(len(batch))], dtype=np.int64)
+        return out if np.array_equal(taken, np.arange(len(order))) else out[to_device(taken, out.device)]
 
     def pause(self, episode: str) -> None:
         """Keep the episode's pages for its next turn, unless another episode needs them."""
@@ -136,20 +149,30 @@ class CachedDecoder(Decoder):
     def reset(self) -> None:
         """Forget the contents of all pages."""
         self._table.clear()
+        if self._steps is not None:
+            self._steps.loaded()
 
     def release(self) -> None:
         """Forget the contents of all pages and free their memory."""
         self._table.clear()
+        if self._steps is not None:
+            self._steps.clear()
         self._cache = self._new_cache(self._table.total)
 
     def _new_cache(self, pages: int) -> PagedCache:
         layers = int(self.model.config.get_text_config().num_hidden_layers)
-        return PagedCache(layers, self.width, pages)
+        if self._steps is None:
+            return PagedCache(layers, self.width, pages)
+        # Captured passes have rows that nobody needs, which write to a page more than there are; and since each growth
+        # of the blocks costs new captures, they begin larger.
+        return PagedCache(layers, self.width, pages + 1, least=max(8, pages // 16))
 
-    def _copy_prefix(self, source: CachedSequence, shared: int, target: CachedSequence) -> None:
-        count = self._table.count(shared)
-        self._cache.copy_pages(source.pages[:count], target.pages[:count])
-        target.tokens = source.tokens[:shared]
+    def _reserve(self) -> None:
+        self._cache.reserve(self._table.used + (self._steps is not None))
+
+    def _copy_pages(self, sources: list[int], targets: list[int]) -> None:
+        self._reserve()  # copies must have memory before any pass writes to it
+        self._cache.copy_pages(sources, targets)
 
     def _passes(self, rows: list[NewRow], parts: list[torch.Tensor], order: list[int]) -> None:
         """Compute the new tokens of rows, and append logits and indices; very long ones take several passes."""
@@ -166,6 +189,8 @@ class CachedDecoder(Decoder):
     def _pass(self, group: list[NewRow]) -> torch.Tensor:
         """Compute the new tokens of rows sorted by page, and return the logits [B, V] after the last token of each."""
         longest = max(len(row.new) for row in group)
+        if longest == 1 and self._steps is not None and (replayed := self._replay(group, self._steps)) is not None:
+            return replayed
         at, size, view = self._places(group, longest)
         ids = np.zeros((size, longest), dtype=np.int64)
         positions = np.zeros((size, longest), dtype=np.int64)
@@ -188,7 +213,26 @@ class CachedDecoder(Decoder):
         for row in group:
             row.sequence.tokens += row.new
         self._count(group, longest)
-        return out if size == len(group) else out[torch.from_numpy(at).to(out.device)]
+        return out if size == len(group) else out[to_device(at, out.device)]
+
+    def _replay(self, group: list[NewRow], steps: StepGraphs) -> torch.Tensor | None:
+        """Return the logits [B, V] after the one new token of each row from a captured pass; None if there is none."""
+        if self._cache.device is None:  # the first pass makes the blocks
+            return None
+        rows = [StepRow(row.new[0], len(row.sequence.tokens), row.sequence.pages) for row in group]
+        try:
+            out = steps.logits(rows, self._cache)
+        except CaptureFailed as error:
+            steps.clear()
+            self._steps, self.eager_reason = None, str(error)
+            if self.warns:
+                warnings.warn(f"the sampler decodes without CUDA graphs: {error}", RuntimeWarning, stacklevel=2)
+            return None
+        for row in group:
+            row.sequence.tokens += row.new
+        self._count(group, 1)
+        self.counts.replayed += 1
+        return out
 
     def _places(self, group: list[NewRow], longest: int) -> tuple[np.ndarray, int, slice | None]:
         """Return the place of each row in the pass, the number of rows, and the pages if they are a view."""
@@ -214,15 +258,22 @@ class CachedDecoder(Decoder):
         for index, row in enumerate(group):
             held = row.sequence.pages[: table.shape[1]]
             table[index, : len(held)] = held
-        return DenseAccess(new, torch.from_numpy(table).to(new.device), length)
+        return DenseAccess(new, to_device(table, new.device), length)
+
+    def _forward_step(self, ids: torch.Tensor, positions: torch.Tensor, access: StepAccess) -> torch.Tensor:
+        """Compute the logits [B, V] after one new token for each row, int64 [B, 1]; a captured pass replays this."""
+        self._cache.prepare(access)
+        inputs = {"input_ids": ids, "position_ids": positions, self._cache_name: self._cache, **self._last_only}
+        with attention_of(self.model, NAME, self._cache):
+            return self._call(use_cache=True, **inputs).logits[:, -1]  # type: ignore[no-any-return]
 
     def _forward(self, ids: np.ndarray, positions: np.ndarray, access: DenseAccess | PagedAccess) -> torch.Tensor:
         device = self.model.device
         self.last_access = access
         self._cache.prepare(access)
-        position_ids = torch.from_numpy(positions).to(device)
+        position_ids = to_device(positions, device)
         inputs = {
-            "input_ids": torch.from_numpy(ids).to(device),
+            "input_ids": to_device(ids, device),
             "position_ids": position_ids,
             self._cache_name: self._cache,
             "use_cache": True,

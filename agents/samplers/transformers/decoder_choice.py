@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from turnwise.agents.errors import SamplerError
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.transformers.cached_decoding import CachedDecoder
 from turnwise.agents.samplers.transformers.decoding import Decoder, UncachedDecoder
+from turnwise.agents.samplers.transformers.graph_capture import Capture, CudaCapture
 from turnwise.agents.samplers.transformers.kvcache import attention_window, unsupported_reason
 from turnwise.registry import suggest
 
@@ -35,7 +37,7 @@ FLASH_PAGE = 256
 ATTENTION = ("sdpa", "eager", "flash_attention_2")
 """Attention functions that a sampler can use."""
 
-OPTIONS = ("attention", "compile")
+OPTIONS = ("attention", "compile", "graphs")
 """Options of the sampler in `SamplerSettings.options`."""
 
 
@@ -97,6 +99,7 @@ def make_decoder(
     attention: str = "",
     compile: bool = False,
     page: int | None = None,
+    graphs: bool = True,
 ) -> tuple[Decoder, str | None]:
     """Return the fastest correct decoder for a model, and why it has no cache (None if it has one).
 
@@ -108,6 +111,8 @@ def make_decoder(
         attention: one of `ATTENTION`; "": the model's own.
         compile: compile the model's passes.
         page: tokens in a page; None: the whole context if that is small enough, else `PAGE`.
+        graphs: on CUDA, replay passes of one new token for each row as CUDA graphs, if the model allows it; compiled
+            passes are not replayed.
     """
     attention = attention or str(getattr(model.config.get_text_config(), "_attn_implementation", ""))
     why = unsupported_reason(model.config, context, attention)
@@ -117,17 +122,22 @@ def make_decoder(
     small = page is None and concurrency * context * cache_bytes(model) <= min(SMALL, memory)
     # Masks of windows differ between models, and flash attention takes none.
     needs_pages = attention == "flash_attention_2" or attention_window(model.config, context) is not None
-    choices = [True] if needs_pages else [False] if attention == "eager" else [False, True] if small else [True, False]
+    capture = make_capture(model.device) if graphs and not compile else None  # which reads the pages themselves
+    dense_first = small and capture is None
+    choices = (
+        [True] if needs_pages else [False] if attention == "eager" else [False, True] if dense_first else [True, False]
+    )
     reasons = []
     for paged in choices:
         why, size = _probe(model, paged, attention)
         if why is None:
+            eager = _capture_failure(model, paged, attention, capture)
             whole = small and not paged
             tokens = memory // size
             width = context if whole else page or (FLASH_PAGE if attention == "flash_attention_2" else _width(tokens))
             # More pages than every sequence of two batches could fill are never used.
             pages = concurrency if whole else min(max(1, tokens // width), 2 * concurrency * -(-context // width))
-            return CachedDecoder(
+            decoder = CachedDecoder(
                 model,
                 pages=pages,
                 width=width,
@@ -135,7 +145,10 @@ def make_decoder(
                 context=context,
                 attention=attention,
                 compile=compile,
-            ), None
+                capture=None if eager else capture,
+            )
+            decoder.eager_reason = eager
+            return decoder, None
         reasons.append(why)
     return UncachedDecoder(model, attention, compile), reasons[0]
 
@@ -173,14 +186,35 @@ def _width(tokens: int) -> int:
     return min(PAGE, max(16, 1 << int(math.log2(max(1, tokens // 64)))))
 
 
-def _probe(model: Any, paged: bool, attention: str) -> tuple[str | None, int]:
+def make_capture(device: torch.device) -> Capture | None:
+    """Return how passes are captured on a device; None: they are not."""
+    return CudaCapture(device) if device.type == "cuda" else None
+
+
+def _capture_failure(model: torch.nn.Module, paged: bool, attention: str, capture: Capture | None) -> str | None:
+    """Return why passes are not captured, after a warning if that is for the model; None: they are."""
+    if capture is None:
+        device = next(model.parameters()).device.type
+        return "nobody asked for CUDA graphs" if device == "cuda" else f"the model is on {device}"
+    reason = _probe(model, True, attention, capture)[0] if paged else "its attention reads copies of the cache"
+    if reason is not None:
+        warnings.warn(f"the sampler decodes without CUDA graphs: {reason}", RuntimeWarning, stacklevel=2)
+    return reason
+
+
+def _probe(model: Any, paged: bool, attention: str, capture: Capture | None = None) -> tuple[str | None, int]:
     """Return how results with and without the cache differ on a few tokens (None: they agree), and bytes per token."""
     vocabulary = int(model.get_input_embeddings().weight.shape[0])
-    long, short = [[(7 * i * i + 3 * i + k) % vocabulary for i in range(5)] for k in range(2)]
+    most = 5 if capture is None else 21  # more than a page
+    long, short = [[(7 * i * i + 3 * i + k) % vocabulary for i in range(most)] for k in range(2)]
     short = short[:2]
-    context = 12
-    width = FLASH_PAGE if attention == "flash_attention_2" else 4 if paged else context
-    cached = CachedDecoder(model, pages=8, width=width, paged=paged, context=context, attention=attention)
+    context = most + 7
+    width = 16 if capture else 4 if paged else context
+    width = FLASH_PAGE if attention == "flash_attention_2" else width
+    cached = CachedDecoder(
+        model, pages=8, width=width, paged=paged, context=context, attention=attention, capture=capture
+    )
+    cached.warns = False
     uncached = UncachedDecoder(model, attention)
     layers = int(model.config.get_text_config().num_hidden_layers)
     try:
@@ -200,6 +234,8 @@ def _probe(model: Any, paged: bool, attention: str) -> tuple[str | None, int]:
                 error = float((logits - right)[possible].abs().max()) / scale
                 if not error < (1e-3 if model.dtype == torch.float32 else 5e-2):
                     return f"its logits with the cache have a relative error of {error:.1e}", 1
+                if cached.eager_reason and capture is not None:
+                    return cached.eager_reason, 1
                 if paged and getattr(cached.last_access, "calls", layers) != layers:
                     return "it has an attention function of its own", 1
     except Exception as error:  # a model may raise anything for arguments that it does not take

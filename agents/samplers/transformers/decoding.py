@@ -26,12 +26,17 @@ class DecodingCounts:
     """Tokens of prompts that were computed."""
     decoded: int = 0
     """Sampled tokens that were fed back."""
+    replayed: int = 0
+    """Passes, among these, that were replayed as a CUDA graph."""
     reused: int = 0
-    """Tokens of prompts whose keys and values were kept from the turn before, or copied from another sequence."""
+    """Tokens of prompts whose keys and values were kept from the turn before, or are another sequence's."""
 
 
 class Decoder:
     """A back end of the sampler; this base class keeps nothing for an episode."""
+
+    eager_reason: str | None = "it has no cache"
+    """Why its passes are not replayed as CUDA graphs; None: they are."""
 
     def __init__(self, model: Any, attention: str = "", compile: bool = False) -> None:
         """Keep the model.

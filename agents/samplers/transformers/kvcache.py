@@ -50,8 +50,8 @@ class NewTokens:
             target = ((self.pages[:, None] * heads + head) * width + self.offsets[:, None]).reshape(-1)
             source = ((self.rows[:, None] * heads + head) * self.length + self.columns[:, None]).reshape(-1)
             every = len(source) == self.size * heads * self.length and bool((np.diff(source) == 1).all())
-            at = None if every else torch.from_numpy(source).to(self.device)
-            self._places[key] = (at, torch.from_numpy(target).to(self.device))
+            at = None if every else to_device(source, self.device)
+            self._places[key] = (at, to_device(target, self.device))
         return self._places[key]
 
     def write(self, block: torch.Tensor, new: torch.Tensor) -> None:
@@ -165,22 +165,23 @@ class PagedLayer(CacheLayerMixin):  # type: ignore[misc]
 class PagedCache(Cache):  # type: ignore[misc]
     """The cache object that models of transformers take; its memory grows up to a number of pages."""
 
-    def __init__(self, layers: int, width: int, most: int) -> None:
+    def __init__(self, layers: int, width: int, most: int, least: int = 8) -> None:
         """Make the layers without any page.
 
         Args:
             layers: number of layers.
             width: tokens in a page.
             most: pages that the cache may have.
+            least: pages for which memory is taken at first.
         """
         super().__init__(layers=[PagedLayer(width) for _ in range(layers)])
-        self.most = most
+        self.most, self.least = most, least
         self.capacity = 0
 
     def reserve(self, pages: int) -> None:
         """Make room for a number of pages."""
         if pages > self.capacity:
-            capacity = min(self.most, max(pages, int(GROWTH * self.capacity), 8))
+            capacity = min(self.most, max(pages, int(GROWTH * self.capacity), self.least))
             for layer in self.layers:
                 layer.grow(capacity)
             self.capacity = capacity
@@ -193,15 +194,27 @@ class PagedCache(Cache):  # type: ignore[misc]
     @torch.inference_mode()
     def copy_pages(self, sources: list[int], targets: list[int]) -> None:
         """Copy the contents of pages over those of others, in every layer."""
-        for layer in self.layers:
-            if layer.is_initialized:
-                at = [torch.tensor(pages, device=layer.keys.device) for pages in (sources, targets)]
+        if self.device is not None:
+            at = [to_device(np.array(pages, dtype=np.int64), self.device) for pages in (sources, targets)]
+            for layer in self.layers:
                 layer.copy_pages(*at)
+
+    @property
+    def device(self) -> torch.device | None:
+        """Where the blocks are; None before the first pass."""
+        return self.layers[0].keys.device if self.layers[-1].is_initialized else None
 
     @property
     def memory(self) -> int:
         """Bytes that the blocks take."""
         return sum(layer.keys.nbytes + layer.values.nbytes for layer in self.layers if layer.is_initialized)
+
+
+def to_device(array: np.ndarray, device: torch.device) -> torch.Tensor:
+    """Return an array as a tensor on a device; nothing waits for the device."""
+    tensor = torch.from_numpy(np.ascontiguousarray(array))
+    # From other memory than pinned, a copy to a GPU waits for all work that was started before.
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def unsupported_reason(config: Any, context: int, attention: str) -> str | None:

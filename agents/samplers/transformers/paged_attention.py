@@ -3,8 +3,8 @@
 Each page is attended to on its own; the results are combined with the weights that the log-sum-exps of the pages give,
 which is exact: with out_p the attention to page p alone, and lse_p the log-sum-exp of its scores, the attention to all
 pages is the sum over p of w_p out_p, w = softmax over p of lse_p. New tokens of a prompt attend to each other directly.
-Rows of different lengths therefore cost what their own tokens cost, and nothing is copied for a batch. Attention
-windows are masks.
+Rows of different lengths therefore cost what their own tokens cost, and nothing is copied for a batch, not even a page
+that several rows hold. Attention windows are masks.
 
 On CUDA, `flash_attention_2` uses the flash-attn package, which reads pages itself.
 """
@@ -12,19 +12,19 @@ On CUDA, `flash_attention_2` uses the flash-attn package, which reads pages itse
 from __future__ import annotations
 
 import importlib
-import itertools
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from transformers import AttentionInterface
 
-from turnwise.agents.samplers.transformers.kvcache import NewTokens, PagedCache
+from turnwise.agents.samplers.transformers.kvcache import NewTokens, PagedCache, to_device
+from turnwise.agents.samplers.transformers.step_access import StepAccess
 
 NAME = "turnwise_paged"
 """Name of the attention function in transformers."""
@@ -36,7 +36,11 @@ ROW_ALIGNMENT = {"cuda": 16}
 """Elements, by device, of which a mask's rows must begin at a multiple: the fused kernel reads 16 bytes at a time."""
 
 GAPS = 8
-"""Maximum number of ranges of pages that are attended to as views; if there are more, the pages are copied together."""
+"""Number of ranges of pages that are always attended to as views; if there are many more, the pages are copied together
+instead (see `COPIED`)."""
+
+COPIED = 4
+"""Pages that are copied as quickly as one more range is attended to."""
 
 
 @dataclass(slots=True)
@@ -51,6 +55,9 @@ class Part:
     """Position in the sequence of each entry's first token, int64 [P]."""
     held: torch.Tensor
     """Number of tokens of each entry that may be attended to, int64 [P]."""
+    sharers: int = 0
+    """Rows that hold every page of the range; entry i * pages + j is page j for the i-th of them. 0: each entry has a
+    page of its own."""
 
 
 @dataclass(slots=True)
@@ -146,13 +153,13 @@ def make_access(
         filled = np.zeros((len(rows), most), dtype=np.int32)
         for index, (held, _, _) in enumerate(rows):
             filled[index, : len(held[:most])] = held[:most]
-        pages = torch.from_numpy(filled).to(device)
+        pages = to_device(filled, device)
     return PagedAccess(
         new,
         parts,
-        _to(table, device),
-        _to(starts, device),
-        _to(counts, device),
+        to_device(table, device),
+        to_device(starts, device),
+        to_device(counts, device),
         bool((counts == new.length).all()),
         int((starts + counts).max()),
         width,
@@ -164,7 +171,7 @@ def _joined(rows: list[tuple[list[int], int, int]], reach: np.ndarray, most: int
     pages = np.zeros((len(rows), most), dtype=np.int64)
     for index, (held, _, _) in enumerate(rows):
         pages[index, : len(held[:most])] = held[:most]
-    return Part(_to(pages, device), None, _to(np.zeros_like(reach), device), _to(reach, device))
+    return Part(to_device(pages, device), None, to_device(np.zeros_like(reach), device), to_device(reach, device))
 
 
 def _views(
@@ -177,33 +184,76 @@ def _views(
     held = np.minimum(reach[owner] - first, width)
     # Neighbours in memory are read as one view, without a copy; in which order a row's pages come does not matter to a
     # weighted sum. Positions count only for windows, and travel with each entry (`first`).
-    order = np.argsort(pages)
-    pages, owner, first, held = pages[order], owner[order], first[order], held[order]
-    entry = np.arange(len(pages))
-    gaps = np.diff(pages) - 1
-    # Pages of others in a range are computed along, and no row reads the result; wide gaps begin a new range.
-    limit = max(2, len(pages) // 32)
-    bounds = [0, *(np.flatnonzero(gaps > limit) + 1).tolist(), len(pages)]
-    parts = []
-    if len(bounds) - 1 > GAPS:
-        parts = [Part(*(_to(column, device) for column in (pages, owner, first, held)))]
+    order = np.argsort(pages, kind="stable")
+    columns = Columns(*(column[order] for column in (pages, owner, first, held)))
+    ranges = _ranges(columns)
+    if len(ranges) > max(GAPS, len(pages) // COPIED) or (device.type != "cpu" and any(ends for _, ends in ranges)):
+        copied, owners, firsts, tokens = (to_device(column, device) for column in columns)
+        parts, entry = [Part(copied, owners, firsts, tokens)], np.arange(len(pages))
     else:
-        total = 0
-        for low, high in itertools.pairwise(bounds):
-            lowest, size = int(pages[low]), int(pages[high - 1] - pages[low]) + 1
-            offsets = pages[low:high] - lowest
-            columns = []
-            # A page of nobody in the range has one visible token, so that its softmax is a number and not 0 / 0.
-            for column, blank in ((owner, 0), (first, 0), (held, 1)):
-                full = np.full(size, blank, dtype=np.int64)
-                full[offsets] = column[low:high]
-                columns.append(_to(full, device))
-            parts.append(Part(slice(lowest, lowest + size), *columns))
-            entry[low:high] = total + offsets
-            total += size
+        parts, entry, total = [], np.zeros(len(pages), dtype=np.int64), 0
+        for at, sharers in ranges:
+            part, places = (_shared_view if sharers else _view)(columns, at, sharers, device)
+            parts.append(part)
+            entry[at] = total + places
+            total += len(part.held)
     table = np.full((len(rows), int(needed.max())), -1, dtype=np.int64)
-    table[owner, first // width] = entry
+    table[columns.owner, columns.first // width] = entry
     return parts, table
+
+
+class Columns(NamedTuple):
+    """What is known of the entries of a pass, int64 [P], by rising page."""
+
+    pages: np.ndarray
+    owner: np.ndarray
+    first: np.ndarray
+    held: np.ndarray
+
+
+def _ranges(columns: Columns) -> list[tuple[np.ndarray, int]]:
+    """Return the entries of each range of neighbouring pages, and how many rows hold all of it (0: one for each page).
+
+    Pages of others in a range are computed along, and no row reads the result; wide gaps begin a new range.
+    """
+    distinct, start, count = np.unique(columns.pages, return_index=True, return_counts=True)
+    single = np.flatnonzero(count == 1)
+    limit = max(2, len(single) // 32)
+    wide = np.flatnonzero(np.diff(distinct[single]) - 1 > limit) + 1
+    ranges = [(start[part], 0) for part in np.split(single, wide) if len(part)]
+    several = np.flatnonzero(count > 1)
+    holders = [tuple(columns.owner[start[k] : start[k] + count[k]]) for k in several]
+    begin = 0
+    for k in range(1, len(several) + 1):
+        if k < len(several) and distinct[several[k]] == distinct[several[k - 1]] + 1 and holders[k] == holders[k - 1]:
+            continue
+        low, high = several[begin], several[k - 1]
+        ranges.append((np.arange(start[low], start[high] + count[high]), len(holders[begin])))
+        begin = k
+    return ranges
+
+
+def _view(columns: Columns, at: np.ndarray, sharers: int, device: torch.device) -> tuple[Part, np.ndarray]:
+    """Return a range of pages that one row each holds, and the place of each entry in it."""
+    pages = columns.pages[at]
+    lowest, size = int(pages[0]), int(pages[-1] - pages[0]) + 1
+    places = pages - lowest
+    filled = []
+    # A page of nobody in the range has one visible token, so that its softmax is a number and not 0 / 0.
+    for column, blank in ((columns.owner, 0), (columns.first, 0), (columns.held, 1)):
+        full = np.full(size, blank, dtype=np.int64)
+        full[places] = column[at]
+        filled.append(to_device(full, device))
+    return Part(slice(lowest, lowest + size), filled[0], filled[1], filled[2]), places
+
+
+def _shared_view(columns: Columns, at: np.ndarray, sharers: int, device: torch.device) -> tuple[Part, np.ndarray]:
+    """Return a range of pages of which several rows hold every one, and the place of each entry in it."""
+    lowest, size = int(columns.pages[at[0]]), len(at) // sharers
+    turned = at.reshape(size, sharers).T.reshape(-1)  # by row, then by page
+    owner, first, held = (to_device(column[turned], device) for column in columns[1:])
+    part = Part(slice(lowest, lowest + size), owner, first, held, sharers)
+    return part, np.arange(len(at)).reshape(sharers, size).T.reshape(-1)
 
 
 # transformers calls an attention function with tensors and the layer's module alone: the cache comes by this way. Two
@@ -254,9 +304,11 @@ def paged_attention(
     cache = _PASS.get()
     assert cache is not None
     layer = cache.layers[module.layer_idx]
-    access: PagedAccess = layer.access
-    access.calls += 1
+    access: PagedAccess | StepAccess = layer.access
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    if isinstance(access, StepAccess):
+        return access.attend(query, layer.keys, layer.values, scale, sliding_window), None
+    access.calls += 1
     if access.pages is not None:
         return _flash(access, query, layer, scale, sliding_window), None
     results = [_old(access, k, query, layer, scale, sliding_window) for k in range(len(access.parts))]
@@ -286,9 +338,19 @@ def _old(access: PagedAccess, index: int, query: torch.Tensor, layer: Any, scale
     keys, values = (_read(block, part.pages) for block in (layer.keys, layer.values))
     asked = query if part.rows is None else query.index_select(0, part.rows)
     entries, heads, length, size = asked.shape
-    groups = heads // keys.shape[1]
-    asked = asked.reshape(entries, keys.shape[1], groups * length, size)  # all heads that share their keys at once
-    out, total = _attend(asked, keys, values, access.mask(index, window, groups, query.dtype), scale)
+    kinds = keys.shape[1]
+    groups = heads // kinds
+    asked = asked.reshape(entries, kinds, groups * length, size)  # all heads that share their keys at once
+    mask = access.mask(index, window, groups, query.dtype)
+    if part.sharers:
+        # The pages are one more dimension beside the heads, so that a view repeats them for each row.
+        rows, pages = part.sharers, entries // part.sharers
+        keys, values = (
+            block.view(1, pages * kinds, *block.shape[2:]).expand(rows, -1, -1, -1) for block in (keys, values)
+        )
+        asked = asked.reshape(rows, pages * kinds, groups * length, size)
+        mask = mask.expand(-1, kinds, -1, -1).reshape(rows, pages * kinds, *mask.shape[2:])
+    out, total = _attend(asked, keys, values, mask, scale)
     return out.reshape(entries, heads, length, -1), total.reshape(entries, heads, length)
 
 
@@ -380,10 +442,6 @@ def _additive(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         seen = torch.nn.functional.pad(seen, (0, ROW_ALIGNMENT[seen.device.type] - excess))
     hidden = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=seen.device)
     return torch.where(seen, torch.zeros_like(hidden), hidden)[..., :columns]
-
-
-def _to(array: np.ndarray, device: torch.device) -> torch.Tensor:
-    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
 
 
 AttentionInterface.register(NAME, paged_attention)

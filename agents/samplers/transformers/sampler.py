@@ -90,6 +90,7 @@ class TransformersSampler(Sampler):
         dtype: str | torch.dtype = "",
         attention: str = "",
         compile: bool = False,
+        graphs: bool = True,
         version: int = 0,
     ) -> None:
         """Use the model itself if it is on `device` and has the right type, else a copy.
@@ -108,6 +109,7 @@ class TransformersSampler(Sampler):
             dtype: type that the model is computed in; "": its own. Log-probabilities are computed in float32.
             attention: "sdpa", "eager" or "flash_attention_2" (CUDA only); "": the model's own.
             compile: compile the model with torch.compile (CUDA only); the first passes then take minutes.
+            graphs: on CUDA, decode by CUDA graphs if the model allows it; `eager_reason` says why it does not.
             version: version of the weights, returned with every completion.
 
         Raises:
@@ -143,6 +145,7 @@ class TransformersSampler(Sampler):
             memory=self._memory,
             attention=attention,
             compile=compile,
+            graphs=graphs,
         )
         self._waiting: list[_Generation] = []
         self._active: list[_Generation] = []
@@ -156,6 +159,11 @@ class TransformersSampler(Sampler):
     def counts(self) -> DecodingCounts:
         """What was computed so far: passes, tokens of prompts, reused tokens."""
         return self._decoder.counts
+
+    @property
+    def eager_reason(self) -> str | None:
+        """Why its passes are not replayed as CUDA graphs; None: those that sample a token for each request are."""
+        return self._decoder.eager_reason
 
     async def sample(self, request: Request) -> Completion:
         """Return the model's answer to one prompt.
@@ -220,6 +228,7 @@ class TransformersSampler(Sampler):
             dtype=settings.dtype,
             attention=str(settings.options.get("attention", "")),
             compile=bool(settings.options.get("compile", False)),
+            graphs=bool(settings.options.get("graphs", True)),
         )
 
     async def interrupt(self) -> None:

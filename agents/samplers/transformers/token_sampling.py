@@ -14,6 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from turnwise.agents.samplers.transformers.kvcache import to_device
+
 LARGE = 4096
 """Vocabularies of more tokens are sampled in two steps, and their nucleus is looked for among the most probable ones:
 cumulative sums and sorting of a whole row cost as much as a layer of the model."""
@@ -97,33 +99,41 @@ def sample_tokens(
     """
     heat = [t if t > 0 else 1.0 for t in temperature]
     logits = logits.float()
+    # One copy to the device and one back: each of them may wait for it.
+    numbers = to_device(np.array([heat, top_p, temperature, uniform], dtype=np.float64), logits.device)
     if any(t != 1.0 for t in heat):
-        logits = logits / torch.tensor(heat, dtype=torch.float32, device=logits.device)[:, None]
+        logits = logits / numbers[0].float()[:, None]
     logprobs = torch.log_softmax(logits, dim=-1)
     few = list(zip(top_k or [0] * len(heat), min_p or [0.0] * len(heat), strict=True))
     short = [row for row, (limits, t) in enumerate(zip(few, temperature, strict=True)) if any(limits) and t > 0]
     if short:
-        logprobs[short] = _most_probable(logprobs[short], *zip(*[few[row] for row in short], strict=True))
+        rows = to_device(np.array(short), logits.device)
+        logprobs[rows] = _most_probable(logprobs[rows], *zip(*[few[row] for row in short], strict=True))
     cut = [row for row, (p, t) in enumerate(zip(top_p, temperature, strict=True)) if p < 1 and t > 0]
-    if cut:
-        logprobs[cut] = _nucleus(logprobs[cut], torch.tensor([top_p[row] for row in cut], device=logits.device))
-    tokens = _invert(logprobs, torch.from_numpy(uniform).to(logits.device))
-    greedy = [row for row, t in enumerate(temperature) if t <= 0]
-    if greedy:
-        tokens[greedy] = logprobs[greedy].argmax(dim=-1)
-    picked: list[float] = logprobs.gather(1, tokens[:, None])[:, 0].tolist()
-    if not np.isfinite(picked).all():
+    if len(cut) == len(heat):
+        logprobs = _nucleus(logprobs, numbers[1].float())
+    elif cut:
+        rows = to_device(np.array(cut), logits.device)
+        logprobs[rows] = _nucleus(logprobs[rows], numbers[1, rows].float())
+    greedy = [t <= 0 for t in temperature]
+    tokens = logprobs.argmax(dim=-1) if all(greedy) else _invert(logprobs, numbers[3])
+    if any(greedy) and not all(greedy):
+        tokens = torch.where(numbers[2] <= 0, logprobs.argmax(dim=-1), tokens)
+    picked = logprobs.gather(1, tokens[:, None])[:, 0]
+    # Both are exact in float64.
+    ids, values = torch.stack([tokens.double(), picked.double()]).tolist()
+    if not np.isfinite(values).all():
         raise FloatingPointError("the model's logits are not finite")
-    return tokens.tolist(), picked
+    return [int(token) for token in ids], values
 
 
 def _most_probable(logprobs: torch.Tensor, top_k: Sequence[int], min_p: Sequence[float]) -> torch.Tensor:
     """Return the log-probabilities [B, V] of the tokens within both limits, normalised again; all others are -inf."""
     size, device = logprobs.shape[1], logprobs.device
-    counts = torch.tensor([min(k, size) or size for k in top_k], device=device)
+    counts = np.array([min(k, size) or size for k in top_k])
     ordered = logprobs.topk(int(counts.max()), dim=-1).values
-    last = ordered.gather(1, counts[:, None] - 1)
-    floor = ordered[:, :1] + torch.tensor(min_p, dtype=torch.float64, device=device).log()[:, None]
+    last = ordered.gather(1, to_device(counts - 1, device)[:, None])
+    floor = ordered[:, :1] + to_device(np.array(min_p, dtype=np.float64), device).log()[:, None]
     return torch.log_softmax(logprobs.masked_fill((logprobs < last) | (logprobs < floor), -torch.inf), dim=-1)
 
 
