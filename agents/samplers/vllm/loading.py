@@ -50,6 +50,7 @@ class EngineWeights:
     Attributes:
         adapter: what requests have to name; None for the model alone.
         lost: whether the engine has no complete weights, until a load brings them.
+        transfer: how whole models reach the workers; "files" works in every engine.
     """
 
     def __init__(self, engine: VLLMEngine, settings: SamplerSettings, folder: Path, package: str) -> None:
@@ -58,7 +59,7 @@ class EngineWeights:
         self.lost = False
         self._engine, self._folder, self._shapes = engine, folder, shapes_of(folder)
         self._rank = int(options.get("max_lora_rank") or MAX_LORA_RANK) if options.get("enable_lora") else 0
-        self._transfer, self._cards = transfer_and_cards(settings, package)
+        self.transfer, self._cards = transfer_and_cards(settings, package)
         self._may_write = transfer_of(options) == AUTO  # files instead, until weights were sent for the first time
         self._sender: WeightSender | None = None
 
@@ -80,7 +81,7 @@ class EngineWeights:
             await self._load_folder(weights.folder)
         elif self._rank and weights.has_adapter:
             await self._send_adapter(weights.source)
-        elif self._transfer == "files":
+        elif self.transfer == "files":
             await self._write(weights.source)
         else:
             await self._send_or_write(weights.source)
@@ -99,14 +100,14 @@ class EngineWeights:
         except SamplerError as error:
             if isinstance(error, EngineFailed) or not self._may_write:
                 raise
-            problem = f"{error}; this run sends weights through files instead of transfer = {self._transfer!r}"
+            problem = f"{error}; this run sends weights through files instead of transfer = {self.transfer!r}"
             warnings.warn(problem, RuntimeWarning, stacklevel=2)
-            self._transfer = "files"
+            self.transfer = "files"
             await self._write(weights)
 
     async def _send(self, weights: WeightSource, pieces: Sequence[Piece]) -> None:
         if self._sender is None:
-            self._sender = make_sender(self._transfer, self._engine, self._cards)
+            self._sender = make_sender(self.transfer, self._engine, self._cards)
         self.lost = True
         await asyncio.to_thread(self._sender.send, weights, pieces)
         self._may_write = False
