@@ -158,10 +158,10 @@ class Bench:
 
     def load(self, row: Row, sampler: VLLMSampler, model: Any, rounds: int, *, sleeps: bool = False) -> None:
         """Load weights some times, changed in between, and compare at the end."""
-        for number in range(rounds):
+        for _ in range(rounds):
             with torch.no_grad():
                 for weight in model.parameters():
-                    weight.mul_(1.01 if number % 2 else 0.99)
+                    weight.mul_(1.01 if sampler.version % 2 else 0.99)
             if sleeps:
                 asyncio.run(sampler.sleep())
             self._settle()
@@ -185,14 +185,18 @@ class Bench:
                 return
             options = {"transfer": way} | ({"sleep": True} if self.on_gpu else {})
             with self.engine(model, **options) as sampler:
-                with self.row(name, way) as row:
-                    self.load(row, sampler, model, self.options.rounds)
+                with self.row(name, way) as sent, self.row(name, "files") as written:
+                    for _ in range(self.options.rounds):  # by turns
+                        for row, transfer in ((sent, way), (written, "files")):
+                            sampler._weights.transfer = transfer
+                            self.load(row, sampler, model, 1)
+                    pairs = zip(sent.loads[1:], written.loads[1:], strict=True)
+                    ratio = statistics.median(files / other for other, files in pairs)
+                    print(f"{name}: files / {way} = {ratio:.2f}", flush=True)
                 if self.on_gpu:
                     with self.row(name, "asleep") as row:
+                        sampler._weights.transfer = way
                         self.load(row, sampler, model, 2, sleeps=True)
-                with self.row(name, "files") as row:
-                    sampler._weights.transfer = "files"
-                    self.load(row, sampler, model, self.options.rounds)
         if not first.error:
             self.rows.remove(first)  # it stood for the engine's start
 

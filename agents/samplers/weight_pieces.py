@@ -17,7 +17,7 @@ from turnwise.agents.models.weights import WeightSource
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["BUCKET", "Piece", "WeightStream", "buckets", "pieces_of"]
+__all__ = ["BUCKET", "Piece", "WeightStream", "buckets", "dtype_of", "pieces_of"]
 
 BUCKET = 2**28
 """Bytes after which a bucket is full; a larger tensor is a bucket by itself."""
@@ -39,10 +39,7 @@ class Piece(NamedTuple):
     @property
     def dtype(self) -> torch.dtype:
         """The type as torch has it."""
-        import torch
-
-        dtype: torch.dtype = getattr(torch, self.type)
-        return dtype
+        return dtype_of(self.type)
 
     @property
     def nbytes(self) -> int:
@@ -134,6 +131,14 @@ def pieces_of(weights: WeightSource, dtype: torch.dtype | None = None, names: Co
         kind = dtype if dtype and tensor.is_floating_point() else tensor.dtype
         pieces.append(Piece(name, tuple(tensor.shape), str(kind).removeprefix("torch.")))
     return pieces
+
+
+def dtype_of(name: str) -> torch.dtype:
+    """Return a type that torch names without `torch.`."""
+    import torch
+
+    dtype: torch.dtype = getattr(torch, name)
+    return dtype
 
 
 def buckets(pieces: Sequence[Piece], size: int = 0) -> Iterator[list[Piece]]:

@@ -55,6 +55,27 @@ class ModelConfig(Protocol):
     """vLLM's configuration of the model."""
 
     model: str
+    dtype: torch.dtype
+
+
+class TransferConfig(Protocol):
+    """vLLM's configuration of the weight transfer."""
+
+    backend: str
+
+
+class ParallelConfig(Protocol):
+    """vLLM's numbers of processes."""
+
+    world_size: int
+    data_parallel_size: int
+
+
+class WorkerConfig(Protocol):
+    """vLLM's configuration of a worker."""
+
+    weight_transfer_config: TransferConfig | None
+    parallel_config: ParallelConfig
 
 
 class SharedTensors(Described):
@@ -70,7 +91,7 @@ class WorkerExtension:
     device: torch.device
     model_config: ModelConfig
     model_runner: ModelRunner
-    vllm_config: object
+    vllm_config: WorkerConfig
     weight_transfer_engine: TransferEngine | None
     update_weights: Callable[[Mapping[str, object]], None]
     _weight_update_active: bool
@@ -111,6 +132,15 @@ class WorkerExtension:
         """
         model = Path(self.model_config.model)
         check_shapes({name: tuple(shape) for name, shape in shapes.items()}, shapes_of(model), ignored_names(model))
+
+    def describe_engine(self) -> dict[str, object]:
+        """Return type of the weights, backend of the transfer, and number of workers over all copies of the model."""
+        config, parallel = self.vllm_config.weight_transfer_config, self.vllm_config.parallel_config
+        return {
+            "dtype": str(self.model_config.dtype).removeprefix("torch."),
+            "backend": config.backend if config else "",
+            "workers": parallel.world_size * parallel.data_parallel_size,
+        }
 
     def update_shared_weights(self, update_info: SharedTensors) -> None:
         """Do what vLLM's `update_weights` does with the backend "ipc", for handles that are plain values.
