@@ -44,6 +44,7 @@ def serve_model(
     package = require_package("auto")
     settings = SamplerSettings(
         model=name,
+        device="cuda" if package == "vllm" else "cpu",
         dtype=dtype,
         kv_cache_gib=kv_cache_gib,
         context=context,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -177,18 +178,38 @@ def save_adapter(model: Any, folder: str | Path, names: Mapping[str, str] | None
     """
     from safetensors.torch import save_file
 
-    require_plain_adapter(model)
-
     path, config = Path(folder), copy.copy(model.peft_config["default"])
-    tensors = {
-        _renamed(name, names or {}): tensor.detach().cpu().contiguous()
-        for name, tensor in adapter_tensors(model).items()
-    }
+    tensors = {name: tensor.cpu().contiguous() for name, tensor in plain_adapter(model, names).items()}
     save_file(tensors, path / WEIGHTS, metadata={"format": "pt"})
     config.inference_mode = True
     config.save_pretrained(str(path))
     base = BaseModel(config.base_model_name_or_path or "", config.revision or "", fingerprint(model))
     write_json(path / RECORD, asdict(base), indent=2)
+
+
+def plain_adapter(model: Any, names: Mapping[str, str] | None = None) -> dict[str, Tensor]:
+    """Return the tensors of a peft model's adapter as its file has them; no copies.
+
+    Args:
+        model: a peft model.
+        names: other names for adapted layers, under which an engine has them.
+
+    Raises:
+        SamplerError: the adapter is more than the matrices of LoRA.
+    """
+    require_plain_adapter(model)
+    return {_renamed(name, names or {}): tensor.detach() for name, tensor in adapter_tensors(model).items()}
+
+
+def adapter_config(model: Any) -> dict[str, object]:
+    """Return the configuration of a peft model's adapter as its file has it."""
+    table = model.peft_config["default"].to_dict()
+    plain: dict[str, object] = json.loads(json.dumps(table, default=_plain))
+    return plain
+
+
+def _plain(value: object) -> object:
+    return sorted(value) if isinstance(value, set) else str(getattr(value, "value", value))
 
 
 def _renamed(name: str, names: Mapping[str, str]) -> str:

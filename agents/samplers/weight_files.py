@@ -2,7 +2,7 @@
 
 The folder lies in memory (/dev/shm) where there is room for it. It is deleted once the engine has read it.
 
-`turnwise.agents.samplers.weight_group` sends them without files. Not included: CUDA IPC, workers on other machines.
+`turnwise.agents.samplers.weight_transfer` sends them without files. Not included: workers on other machines.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnwise.agents.errors import SamplerError
+from turnwise.agents.json_types import JsonObject
 from turnwise.agents.models.checkpoint_layout import adapted_layers, one_name_each
-from turnwise.agents.models.lora_folders import save_adapter
+from turnwise.agents.models.lora_folders import adapter_config, plain_adapter, save_adapter
 from turnwise.agents.models.weights import WeightSource
 from turnwise.tools.bounded_input import read_json
 
@@ -26,10 +27,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_adapter",
+    "check_adapter_shapes",
     "check_shapes",
     "new_folder",
     "on_host",
+    "packed_adapter",
     "shapes_of",
+    "unpacked",
     "write_adapter",
     "write_tensors",
 ]
@@ -167,25 +171,63 @@ def write_adapter(module: WeightSource, folder: Path) -> None:
     save_adapter(module, folder, adapted_layers(module))
 
 
+def packed_adapter(module: WeightSource, dtype: torch.dtype) -> tuple[dict[str, object], dict[str, Shape], bytes]:
+    """Return the adapter of a peft model for an engine: its configuration, its shapes, and its tensors in safetensors.
+
+    Args:
+        module: peft model.
+        dtype: torch type in which the tensors are sent.
+
+    Raises:
+        SamplerError: it lies on layers for which engines take no adapter, or is more than LoRA.
+    """
+    from safetensors.torch import save
+
+    tensors = plain_adapter(module, adapted_layers(module))
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    return adapter_config(module), shapes, save({name: on_host(tensor, dtype) for name, tensor in tensors.items()})
+
+
+def unpacked(data: bytes) -> dict[str, torch.Tensor]:
+    """Return the tensors in bytes of safetensors, in main memory."""
+    from safetensors.torch import load
+
+    return dict(load(data))
+
+
 def check_adapter(folder: Path, limit: int, expected: Mapping[str, Shape]) -> None:
+    """Check that a peft adapter in a folder fits an engine and its model; see `check_adapter_shapes`."""
+    try:
+        config = read_json(folder / "adapter_config.json")
+    except (OSError, ValueError) as error:
+        raise SamplerError(f"{folder} has no readable adapter_config.json: {error}") from error
+    if config.get("peft_type") != "LORA":
+        raise SamplerError(f"{folder} must hold a LoRA adapter, but its peft_type is {config.get('peft_type')!r}")
+    check_adapter_shapes(config, shapes_of(folder) if expected else {}, limit, expected)
+
+
+def check_adapter_shapes(
+    config: JsonObject, shapes: Mapping[str, Shape], limit: int, expected: Mapping[str, Shape]
+) -> None:
     """Check that a peft adapter fits an engine and its model; vLLM accepts one that is too small without a word.
 
     Args:
-        folder: folder of the adapter.
+        config: as in adapter_config.json.
+        shapes: of its tensors, by name.
         limit: maximum rank; 0 if the engine takes no adapters.
         expected: names and shapes of the model's tensors; they are not checked if it is empty.
 
     Raises:
-        SamplerError: it is no LoRA adapter, its rank is too high, or it belongs to another model.
+        SamplerError: its rank is too high, or it belongs to another model.
     """
-    rank = _rank(folder)
+    rank = max(map(int, [config["r"], *config.get("rank_pattern", {}).values()]))
     if rank > limit:
         accepts = f"adapters up to rank {limit}" if limit else "no adapters"
         raise SamplerError(
             f"the adapter has rank {rank}, but the engine accepts {accepts}; set the options enable_lora = true and "
             f"max_lora_rank = {max(8, 1 << (rank - 1).bit_length())}"
         )
-    for name, shape in shapes_of(folder).items() if expected else ():
+    for name, shape in shapes.items() if expected else ():
         layer, _, part = name.removeprefix("base_model.model.").partition(".lora_")
         full = expected.get(f"{layer}.weight", (0, 0))
         inputs, size = part.startswith("A"), full[1] if part.startswith("A") else full[0]
@@ -195,14 +237,3 @@ def check_adapter(folder: Path, limit: int, expected: Mapping[str, Shape]) -> No
                 f"the adapter belongs to another model than the engine's: its {name} has the shape {list(shape)} and "
                 f"is for {layer}, {has}"
             )
-
-
-def _rank(folder: Path) -> int:
-    """Return the highest rank in a LoRA adapter."""
-    try:
-        config = read_json(folder / "adapter_config.json")
-    except (OSError, ValueError) as error:
-        raise SamplerError(f"{folder} has no readable adapter_config.json: {error}") from error
-    if config.get("peft_type") != "LORA":
-        raise SamplerError(f"{folder} must hold a LoRA adapter, but its peft_type is {config.get('peft_type')!r}")
-    return max(map(int, [config["r"], *config.get("rank_pattern", {}).values()]))

@@ -29,7 +29,7 @@ def test_engines_without_a_model_have_nothing_to_check():
         ("openai", {"options": {"timeout": 0}}, "greater than 0, got 0"),
         ("openai", {"url": "ftp://127.0.0.1"}, "must look like http://127.0.0.1:8000/v1"),
         ("vllm", {"options": {"max_model_len": 5}}, "set context instead"),
-        ("vllm", {"options": {"transfer": "pigeon"}}, "files, gloo, nccl; got 'pigeon'"),
+        ("vllm", {"options": {"transfer": "pigeon"}}, "auto, files, gloo, ipc, nccl; got 'pigeon'"),
     ],
 )
 def test_wrong_options_are_refused_wherever_the_engine_runs(monkeypatch, engine, settings, words, here):

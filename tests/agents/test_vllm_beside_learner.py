@@ -15,7 +15,7 @@ from toys.gpus import GIB, FakeMemory
 from turnwise.agents.errors import EngineFailed, SamplerError
 from turnwise.agents.models.weights import named_tensors
 from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers import weight_files
+from turnwise.agents.samplers import weight_files, weight_transfer
 from turnwise.agents.samplers.base import Request, SamplerSettings
 from turnwise.agents.samplers.vllm import arguments as vllm_arguments
 from turnwise.agents.samplers.vllm import sampler as vllm_sampler
@@ -211,7 +211,9 @@ class FakeEngine:
         self.done.append(f"{what} ({'+'.join(sorted(self.asleep)) or 'nothing'} asleep)")
         return True
 
-    async def add_adapter(self, folder: Path) -> object:
+    async def add_adapter_tensors(self, config: dict[str, Any], data: bytes) -> object:
+        assert config["r"] == 4
+        assert data
         await self.call("add_adapter")
         return object()
 
@@ -222,17 +224,43 @@ class FakeEngine:
         self.done.append("close")
 
 
+class FakeBuffer:
+    """A buffer on a GPU, of which only its life is of interest."""
+
+    alive = 0
+
+    def __init__(self, device: str, size: int) -> None:
+        self.uuid, self.handle, self.size = f"GPU-{device}", [size], size
+        FakeBuffer.alive += 1
+
+    def put(self, tensor: Any, dtype: Any, start: int) -> int:
+        end = start + tensor.numel() * dtype.itemsize
+        assert end <= self.size
+        return int(end)
+
+    def wait(self) -> None:
+        pass
+
+    def free(self) -> None:
+        FakeBuffer.alive -= 1
+
+
 @pytest.fixture
 def make_fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     model, tokenizer = build_policy(TEXTS, vocab=400, hidden=64, layers=2, heads=4, context=192)
     save_policy(model, tokenizer, tmp_path)
     monkeypatch.setattr(vllm_arguments, "installed_packages", lambda: {"vllm": "0"})
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(weight_transfer, "SharedBuffer", FakeBuffer)
     monkeypatch.setattr(vllm_arguments, "DeviceMemory", lambda name: FakeMemory(name, total=8 * GIB))
     monkeypatch.setattr(vllm_sampler, "VLLMEngine", FakeEngine)
 
-    def make(**options: Any) -> tuple[Any, FakeEngine, Any]:
-        settings = SamplerSettings(model=str(tmp_path), tokenizer=tokenizer, kv_cache_gib=0.5, options=options)
+    def make(device: str = "cpu", **options: Any) -> tuple[Any, FakeEngine, Any]:
+        settings = SamplerSettings(
+            model=str(tmp_path), tokenizer=tokenizer, kv_cache_gib=0.5, device=device, options=options
+        )
         sampler = vllm_sampler.VLLMSampler(settings)
         return sampler, sampler._engine, model
 
@@ -256,6 +284,53 @@ def test_an_engine_wakes_with_its_weights_first_and_its_cache_last(make_fake) ->
         "reset_prefix_cache (nothing asleep)",
     ]
     assert sampler.version == 1
+
+
+PHASES = ["start_weight_update", "update_shared_weights", "finish_weight_update"]
+
+
+def test_weights_on_the_learners_gpu_are_shared_before_the_cache_wakes(make_fake) -> None:
+    sampler, engine, model = make_fake("cuda", sleep=True)
+    assert engine.arguments["weight_transfer_config"] == {"backend": "ipc"}
+    asyncio.run(sampler.sleep())
+    asyncio.run(sampler.load(model, 1))
+    assert engine.done == [
+        "sleep 2 (kv_cache+weights asleep)",
+        "wake_up weights (kv_cache asleep)",
+        *(f"{phase} (kv_cache asleep)" for phase in ["init_weight_transfer_engine", *PHASES]),
+        "wake_up kv_cache (nothing asleep)",
+        "reset_prefix_cache (nothing asleep)",
+    ]
+    assert FakeBuffer.alive == 0  # the cache gets its memory
+
+
+def test_what_nobody_asked_for_and_does_not_work_is_replaced_by_files(make_fake) -> None:
+    sampler, engine, model = make_fake("cuda")
+    engine.fails = "update_shared_weights"
+    with pytest.warns(RuntimeWarning, match=r"it failed; this run sends weights through files instead of .*'ipc'"):
+        asyncio.run(sampler.load(model, 1))
+    phases = [line.partition(" ")[0] for line in engine.done]
+    assert phases[-3:] == ["abandon_weight_update", "load_tensors", "reset_prefix_cache"]
+    engine.done.clear()
+    asyncio.run(sampler.load(model, 2))
+    assert [line.partition(" ")[0] for line in engine.done] == ["load_tensors", "reset_prefix_cache"]
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_what_was_asked_for_or_has_worked_fails_with_its_error(make_fake, asked) -> None:
+    sampler, engine, model = make_fake("cuda", **({"transfer": "ipc"} if asked else {}))
+    if not asked:
+        asyncio.run(sampler.load(model, 1))
+    engine.fails = "finish_weight_update"
+    with pytest.raises(SamplerError, match="could not be sent to the engine's workers: it failed"):
+        asyncio.run(sampler.load(model, 2))
+    assert FakeBuffer.alive == 0
+    request = Request("task#0@0", 0, (1, 2), (), 5, View("", "", None, 0), max_tokens=2)
+    with pytest.raises(SamplerError, match="a load of new weights failed"):
+        asyncio.run(sampler.sample(request))
+    engine.fails = ""
+    asyncio.run(sampler.load(model, 3))
+    assert sampler.version == 3
 
 
 def test_an_engine_for_adapters_keeps_its_weights(make_fake) -> None:

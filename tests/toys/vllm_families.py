@@ -21,7 +21,9 @@ from toys.families import CONTEXT, FAMILIES, Family, change_all, tokenizer, writ
 from turnwise.agents.models.model_folder import load_model
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.vllm.arguments import engine_arguments
-from turnwise.agents.samplers.weight_files import check_adapter, shapes_of, write_adapter, write_tensors
+from turnwise.agents.samplers.weight_files import check_adapter_shapes, packed_adapter, shapes_of, write_tensors
+from turnwise.agents.samplers.weight_pieces import pieces_of
+from turnwise.agents.samplers.weight_transfer import GlooSender
 from turnwise.training.learner.lora import LoraOptions, add_adapter
 
 PROMPTS = [[5 + (3 * number + 7 * i) % 250 for i in range(20 + 15 * number)] for number in range(3)]
@@ -63,8 +65,26 @@ def gap(engine: Any, model: Any, adapter: Any = None) -> float:
     return worst
 
 
+class Phases:
+    """Calls the phases of vLLM's weight transfer in an engine of this process."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+
+    def __getattr__(self, phase: str) -> Any:
+        return lambda *arguments: self._engine.collective_rpc(phase, args=[one for one in arguments if one is not None])
+
+
+def send(engine: Any, model: Any, folder: Path) -> None:
+    """Send a whole model as the sampler does."""
+    sender = GlooSender(Phases(engine), 1)
+    sender.send(model, pieces_of(model, torch.float32, shapes_of(folder)))
+    sender.close()
+    engine.reset_prefix_cache()
+
+
 def load(engine: Any, model: Any, folder: Path) -> None:
-    """Load a whole model as the sampler does; the worker checks its tensors."""
+    """Load a whole model from files, as the sampler does; the worker checks its tensors."""
     with tempfile.TemporaryDirectory() as new:
         write_tensors(model, Path(new), torch.float32, shapes_of(folder))
         engine.collective_rpc("load_tensors", args=(new,))
@@ -89,19 +109,22 @@ def gaps(family: Family, folder: Path) -> Iterator[tuple[str, float]]:
     adapted = with_adapter(folder)  # before vLLM changes classes of transformers
     engine = start(family, folder)
     yield "start", gap(engine, model)
-    load(engine, new, folder)
+    send(engine, new, folder)
     yield "new weights", gap(engine, new)
     yield "old weights", gap(engine, model)
     load(engine, adapted, folder)
     yield "merged adapter", gap(engine, adapted)
+    send(engine, new, folder)
+    send(engine, adapted, folder)
+    yield "sent adapter", gap(engine, adapted)
     if family.adapter:
         from vllm.lora.request import LoRARequest
 
         load(engine, model, folder)
-        with tempfile.TemporaryDirectory() as name:
-            write_adapter(adapted, Path(name))
-            check_adapter(Path(name), 8, shapes_of(folder))
-            yield "adapter", gap(engine, adapted, LoRARequest("adapter", 1, name))
+        config, shapes, data = packed_adapter(adapted, torch.float32)
+        check_adapter_shapes(config, shapes, 8, shapes_of(folder))
+        engine.collective_rpc("add_adapter", args=(1, config, data))
+        yield "adapter", gap(engine, adapted, LoRARequest("adapter", 1, "in memory"))
 
 
 def forget() -> None:

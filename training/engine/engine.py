@@ -180,6 +180,8 @@ def _on_cluster(engine: str, settings: SamplerSettings, section: ClusterSection)
     options = dict(settings.options)
     if engine == "vllm" and gpus_of_engine(options) > 1:  # inside Ray, vLLM would take Ray for its own workers
         options.setdefault("distributed_executor_backend", "mp")
+    if engine == "vllm" and placement.gpus:  # weights come through main memory, and a process for IPC takes memory
+        options.setdefault("transfer", "files")
     placed = replace(settings, device="cuda" if placement.gpus else "cpu", options=options)
     return ClusterSampler(engine, placed, placement)
 

@@ -28,6 +28,8 @@ class OpenAIOptions(BaseModel):
     """Folder or Hugging Face id of the token engine's tokenizer; empty: the model's name."""
     folder: str = ""
     """Where new weights are written for the server to read; empty: a temporary folder of this machine."""
+    transfer: Literal["files", "gloo", "ipc"] = "files"
+    """How new weights reach the server, which has to be started with the same option."""
     adapters: bool = False
     """Load the adapter of a LoRA run as an adapter, instead of the merged model."""
     key_variable: str = Field("OPENAI_API_KEY", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")

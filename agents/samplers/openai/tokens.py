@@ -51,7 +51,7 @@ class OpenAITokens(ServedModel):
         self._codec = codec_of(tokenizer)
         self._ends = self._codec.ends
         self._vocabulary = settings.vocabulary or (len(tokenizer) if isinstance(tokenizer, Sized) else None)
-        self._weights = ServedWeights(self._client, options)
+        self._weights = ServedWeights(self._client, options, settings.device)
         self._adapter = ""
         self._running = 0
         self._processed = asyncio.Lock()
@@ -90,6 +90,8 @@ class OpenAITokens(ServedModel):
             ContextOverflow: its prompt leaves no room in the model's context.
             EngineFailed: the server cannot answer any request.
         """
+        if self._weights.lost:
+            raise SamplerError("a load of new weights failed, and the engine answers no request until one succeeds")
         check_prompt(request, context=self.context)
         self._running += 1
         try:

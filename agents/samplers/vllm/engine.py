@@ -163,12 +163,31 @@ class VLLMEngine:
             SamplerError: the adapter does not fit the model.
             EngineFailed: the engine has ended.
         """
+        adapter = self._adapter(str(folder))
+        await self.call("add_lora", adapter)
+        return adapter
+
+    async def add_adapter_tensors(self, config: JsonObject, data: bytes) -> Any:
+        """Do what `add_adapter` does for an adapter in memory.
+
+        Args:
+            config: as in its adapter_config.json.
+            data: its tensors in the format of safetensors.
+
+        Raises:
+            SamplerError: the adapter does not fit the model.
+            EngineFailed: the engine has ended.
+        """
+        adapter = self._adapter("in memory")
+        await self.call("collective_rpc", "add_adapter", args=(adapter.lora_int_id, config, data))
+        return adapter
+
+    def _adapter(self, path: str) -> Any:
+        """Return what requests name a new adapter by; its path counts only if a worker lacks the number."""
         from vllm.lora.request import LoRARequest
 
         number = next(self._numbers)
-        adapter = LoRARequest(lora_name=f"adapter-{number}", lora_int_id=number, lora_path=str(folder))
-        await self.call("add_lora", adapter)
-        return adapter
+        return LoRARequest(lora_name=f"adapter-{number}", lora_int_id=number, lora_path=path)
 
     async def remove_adapter(self, adapter: Any) -> None:
         """Drop an adapter."""

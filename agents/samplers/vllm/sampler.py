@@ -1,7 +1,7 @@
 """vLLM in this process as a sampler: token ids in, token ids and their log-probabilities out.
 
-The engine batches requests, caches prefixes, and stays for as long as the sampler. New weights are written to a
-temporary folder and loaded from there, sent to the engine's workers (option transfer), or they are a LoRA adapter.
+The engine batches requests, caches prefixes, and stays for as long as the sampler. New weights are sent to its workers,
+or written to a temporary folder and loaded from there (option transfer); a LoRA adapter is sent as such.
 docs/engines.md has the options, and says how to use vLLM as a server.
 
 Not included: images, workers on other machines, quantized weights that are loaded again.
@@ -10,17 +10,12 @@ Not included: images, workers on other machines, quantized weights that are load
 from __future__ import annotations
 
 import asyncio
-import shutil
-from collections.abc import Mapping
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
-from turnwise.agents.models.checkpoint_layout import ignored_names
 from turnwise.agents.models.model_folder import find_model, load_tokenizer
 from turnwise.agents.models.tokenization import answer_text, exact_decoder
-from turnwise.agents.models.weights import Weights, WeightSource
+from turnwise.agents.models.weights import Weights
 from turnwise.agents.samplers.base import Completion, Request, Sampler, SamplerSettings, Tokenizer
 from turnwise.agents.samplers.routing import Engine, EngineState, Routes
 from turnwise.agents.samplers.seeds import request_seed
@@ -31,18 +26,9 @@ from turnwise.agents.samplers.vllm.arguments import (
     replicas_of,
     require_package,
     sleep_level,
-    transfer_of,
 )
 from turnwise.agents.samplers.vllm.engine import VLLMEngine
-from turnwise.agents.samplers.weight_files import (
-    check_adapter,
-    check_shapes,
-    new_folder,
-    shapes_of,
-    write_adapter,
-    write_tensors,
-)
-from turnwise.agents.samplers.weight_group import WeightSender, pieces_of
+from turnwise.agents.samplers.vllm.loading import EngineWeights
 from turnwise.agents.trajectory import version_switches
 
 __all__ = ["VLLMSampler"]
@@ -84,23 +70,17 @@ class VLLMSampler(Sampler):
         self.tokenizer = settings.tokenizer or load_tokenizer(folder)
         self._decode = exact_decoder(self.tokenizer)
         arguments = engine_arguments(settings, folder, package)
-        self._rank = int(arguments.get("max_lora_rank", 16)) if arguments.get("enable_lora") else 0
-        self._transfer = transfer_of(settings.options)
-        self._sender: WeightSender | None = None
         # vLLM would send each turn to the copy with the fewest requests, where its episode's prefix is not cached.
         copies = [Engine(number, EngineState.READY) for number in range(replicas_of(settings.options))]
         self._routes = Routes(copies) if len(copies) > 1 else None
         self._sleep_level = sleep_level(settings.options) if arguments.get("enable_sleep_mode") else 0
-        self._folder, self._shapes = folder, shapes_of(folder)
         self._engine = VLLMEngine(arguments, str(settings.options.get("devices", "")))
+        self._weights = EngineWeights(self._engine, settings, folder, package)
         self.context = int(self._engine.config.max_model_len)
         self._vocabulary = int(self._engine.config.get_vocab_size())
         generation = self._engine.config.try_get_generation_config()
         self._ends = end_tokens(self.tokenizer, generation.get("eos_token_id"))
         self._asleep: tuple[str, ...] = ()  # what vLLM has given back, in the order in which it wakes
-        self._lost = False  # the weights, in a deep sleep, until new ones are loaded
-        self._adapter: object = None
-        self._adapter_folder: Path | None = None
         self._running: dict[str, tuple[asyncio.Task[None], PartialAnswer]] = {}
         self._gate: asyncio.Event | None = None  # opened by `proceed`
 
@@ -174,15 +154,7 @@ class VLLMSampler(Sampler):
         if busy := self._busy():
             raise SamplerError(f"new weights cannot be loaded while {busy} requests are in progress")
         await self._wake("weights")
-        if weights.adapter_folder is not None:
-            await self._load_adapter(weights.adapter_folder)
-        elif weights.folder is not None:
-            await self._load_folder(weights.folder)
-        elif self._rank and weights.has_adapter:
-            await self._load_module_adapter(weights.source)
-        else:
-            await self._load_tensors(weights.source)
-        self._lost = False
+        await self._weights.load(weights)
         await self._wake("kv_cache")  # only now, so that it never lies beside what a load needs
         while not await self._engine.call("reset_prefix_cache"):  # requests that were ended leave it a little later
             await asyncio.sleep(0.005)
@@ -192,7 +164,7 @@ class VLLMSampler(Sampler):
         """Release the GPU's memory until the next `load`, if the option sleep is set."""
         if self._sleep_level and not self._asleep:
             await self._engine.call("sleep", level=self._sleep_level)
-            self._asleep, self._lost = SLEEPING, self._sleep_level > 1
+            self._asleep, self._weights.lost = SLEEPING, self._weights.lost or self._sleep_level > 1
 
     def close(self) -> None:
         """End the engine and remove its files; the sampler cannot be used again."""
@@ -200,13 +172,14 @@ class VLLMSampler(Sampler):
             if not task.done() and not task.get_loop().is_closed():
                 task.cancel()
         self._engine.close()
-        self._end_group()
-        self._drop_adapter_folder()
+        self._weights.close()
 
     def _check(self, request: Request) -> None:
         """Refuse an invalid request, or one that the engine cannot answer, before it gets there."""
-        if self._asleep or self._lost:
+        if self._asleep:
             raise SamplerError("the engine sleeps until new weights are loaded, and answers no request before")
+        if self._weights.lost:
+            raise SamplerError("a load of new weights failed, and the engine answers no request until one succeeds")
         running = self._running.get(request.episode)
         if running is not None and not running[0].done():
             raise SamplerError(
@@ -236,7 +209,7 @@ class VLLMSampler(Sampler):
         home = self._routes.choose(request.episode) if self._routes is not None else None
         return await self._engine.generate(
             [*request.prompt, *answer.tokens],
-            adapter=self._adapter,
+            adapter=self._weights.adapter,
             replica=home.number if home else None,
             temperature=request.temperature,
             top_p=request.top_p,
@@ -266,82 +239,6 @@ class VLLMSampler(Sampler):
             finish="stop" if answer.finish == "stop" else "length",
             switches=version_switches(answer.versions),
         )
-
-    async def _load_tensors(self, weights: WeightSource) -> None:
-        """Load a module or named tensors through a temporary folder, or send them to the workers."""
-        if self._transfer != "files":
-            await self._send_tensors(weights)
-            return
-        folder = new_folder(self._shapes, self._engine.config.dtype)
-        try:
-            write_tensors(weights, folder, self._engine.config.dtype, self._shapes)
-            await self._load_folder(folder)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    async def _send_tensors(self, weights: WeightSource) -> None:
-        """Send a module or named tensors to the engine's workers, in a group that lasts as long as nothing fails."""
-        pieces = pieces_of(weights, self._engine.config.dtype, self._shapes)
-        self._check_shapes({name: shape for name, shape, _ in pieces})
-        if self._sender is None:
-            self._sender = WeightSender(self._engine.workers, self._transfer)
-        rendezvous = self._sender.rendezvous
-        arguments = (rendezvous.file, rendezvous.size, rendezvous.backend, pieces)
-        outcomes = await asyncio.gather(
-            self._engine.call("collective_rpc", "receive_tensors", args=arguments),
-            asyncio.to_thread(self._sender.send, weights, pieces),
-            return_exceptions=True,
-        )
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                self._end_group()
-                raise outcome
-        await self._use(None, None)
-
-    def _check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        check_shapes(shapes, self._shapes, self._ignored)
-
-    @cached_property
-    def _ignored(self) -> tuple[str, ...]:
-        return ignored_names(self._folder)
-
-    def _end_group(self) -> None:
-        if self._sender is not None:
-            self._sender.close()
-        self._sender = None
-
-    async def _load_folder(self, folder: Path) -> None:
-        """Load a whole model from its folder."""
-        self._check_shapes(shapes_of(folder))
-        await self._engine.call("collective_rpc", "load_tensors", args=(str(folder),))
-        await self._use(None, None)
-
-    async def _load_module_adapter(self, module: WeightSource) -> None:
-        """Load the adapter of a peft module through a temporary folder, which stays as long as the adapter."""
-        folder = new_folder({})
-        try:
-            write_adapter(module, folder)
-            await self._load_adapter(folder, folder)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-
-    async def _load_adapter(self, folder: Path, temporary: Path | None = None) -> None:
-        """Load a LoRA adapter from its folder."""
-        check_adapter(folder, self._rank, self._shapes)
-        await self._use(await self._engine.add_adapter(folder), temporary)
-
-    async def _use(self, adapter: object, folder: Path | None) -> None:
-        """Replace the adapter of the requests; None: the model alone."""
-        if self._adapter is not None:
-            await self._engine.remove_adapter(self._adapter)
-        self._drop_adapter_folder()
-        self._adapter, self._adapter_folder = adapter, folder
-
-    def _drop_adapter_folder(self) -> None:
-        if self._adapter_folder is not None:
-            shutil.rmtree(self._adapter_folder, ignore_errors=True)
-        self._adapter_folder = None
 
     async def _wake(self, part: str) -> None:
         """Take back a part of the memory that the engine gave back when it fell asleep."""

@@ -1,9 +1,6 @@
-"""What vLLM's workers learn from turnwise: to load new weights, and to end when the process that uses them has ended.
+"""What vLLM's workers learn from turnwise: to load new weights and adapters, and to end with the process they serve.
 
-`reload_weights` of vLLM leaves the output layer of a model that shares it with the embedding as it was: on a CPU, the
-layer multiplies with a packed copy of the matrix, made when the model was loaded, and only layers that receive tensors
-are packed again. On a CPU it also writes new experts, which are not packed, over the packed ones, so that the model
-answers nonsense without an error. `_reload` sees to both.
+Importing this module makes our backend of vLLM's weight transfer known to the worker that it extends.
 """
 
 from __future__ import annotations
@@ -11,22 +8,93 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
-from turnwise.agents.errors import SamplerError
 from turnwise.agents.models.checkpoint_layout import ignored_names
 from turnwise.agents.models.weights import named_tensors
-from turnwise.agents.samplers.weight_files import check_shapes, shapes_of
-from turnwise.agents.samplers.weight_group import GroupPlace, Piece, WeightReceiver
+from turnwise.agents.samplers.shared_buffer import rebuild_arguments
+from turnwise.agents.samplers.vllm.gloo_backend import Described, Model, register_backend
+from turnwise.agents.samplers.vllm.layer_reload import LayerReload
+from turnwise.agents.samplers.vllm.memory_adapters import AdapterManager, add_adapter
+from turnwise.agents.samplers.weight_files import check_shapes, shapes_of, unpacked
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["WorkerExtension"]
+
+if "vllm" in sys.modules:  # as in every worker
+    register_backend()
+
+
+class ModelRunner(Protocol):
+    """What computes in a worker."""
+
+    lora_manager: AdapterManager
+
+    def get_model(self) -> Model:
+        """Return the running model."""
+
+    def reset_lora_state(self) -> None:
+        """Forget the adapters of a model whose weights were replaced."""
+
+
+class TransferEngine(Protocol):
+    """The worker's side of a weight transfer."""
+
+    def shutdown(self) -> None:
+        """Leave the sender."""
+
+
+class ModelConfig(Protocol):
+    """vLLM's configuration of the model."""
+
+    model: str
+    dtype: torch.dtype
+
+
+class TransferConfig(Protocol):
+    """vLLM's configuration of the weight transfer."""
+
+    backend: str
+
+
+class ParallelConfig(Protocol):
+    """vLLM's numbers of processes."""
+
+    world_size: int
+    data_parallel_size: int
+
+
+class WorkerConfig(Protocol):
+    """vLLM's configuration of a worker."""
+
+    weight_transfer_config: TransferConfig | None
+    parallel_config: ParallelConfig
+
+
+class SharedTensors(Described):
+    """Tensors in a `SharedBuffer`, whose handle there is for each GPU by its UUID."""
+
+    tensor_sizes: list[int]
+    handles: dict[str, list[object]]
 
 
 class WorkerExtension:
     """Methods that vLLM adds to its worker class (`worker_extension_cls`), to be called through `collective_rpc`."""
+
+    device: torch.device
+    model_config: ModelConfig
+    model_runner: ModelRunner
+    vllm_config: WorkerConfig
+    weight_transfer_engine: TransferEngine | None
+    update_weights: Callable[[Mapping[str, object]], None]
+    _weight_update_active: bool
 
     def end_with(self, user: int) -> None:
         """End this process and the engine that started it as soon as the process `user` has ended, even by SIGKILL."""
@@ -34,65 +102,90 @@ class WorkerExtension:
             watch = threading.Thread(target=_end_with, args=(os.pidfd_open(user), user, os.getppid()), daemon=True)
             watch.start()
 
-    def load_tensors(self: Any, folder: str) -> None:
+    def load_tensors(self, folder: str) -> None:
         """Load the weights of a Hugging Face folder with safetensors into the running model.
 
         Raises:
             SamplerError: the folder lacks tensors, or they are those of another model; nothing has changed then.
         """
-        _check(shapes_of(Path(folder)), Path(self.model_config.model))
-        self._reload(named_tensors(Path(folder)))
+        self.check_tensors({name: list(shape) for name, shape in shapes_of(Path(folder)).items()})
+        self.abandon_weight_update()
+        model, reload = self.model_runner.get_model(), self._layer_reload()
+        with _configuration(self):
+            reload.begin()
+            try:
+                model.load_weights(named_tensors(Path(folder)))
+                reload.finish()
+            except BaseException:
+                reload.abandon()
+                raise
+        self.model_runner.reset_lora_state()
 
-    def receive_tensors(self: Any, file: str, size: int, backend: str, pieces: list[Piece]) -> None:
-        """Load the weights that the learner's process sends meanwhile into the running model.
+    def check_tensors(self, shapes: Mapping[str, Sequence[int]]) -> None:
+        """Check that tensors are those of the model.
 
         Args:
-            file: where the group meets; see `GroupPlace`.
-            size: size of the group.
-            backend: backend of the group.
-            pieces: what is sent, see `pieces_of`.
+            shapes: of the tensors, by name.
 
         Raises:
-            SamplerError: tensors are missing, or they are those of another model; nothing has changed then.
+            SamplerError: tensors are missing, or they are those of another model.
         """
-        shapes = {name: tuple(shape) for name, shape, _ in pieces}
-        _check(shapes, Path(self.model_config.model))
-        rendezvous = GroupPlace(file, size, backend)
-        receiver = getattr(self, "_receiver", None)
-        if receiver is None or receiver.rendezvous != rendezvous:
-            parallel = self.parallel_config  # its data_parallel_rank is 0 in every copy of a dense model
-            number = parallel.data_parallel_index * parallel.world_size + self.rank
-            receiver = self._receiver = WeightReceiver(rendezvous, 1 + number, self.device)
-        tensors = receiver.tensors(pieces)
-        try:
-            self._reload(tensors)
-        finally:
-            for _ in tensors:  # the others wait until everything was taken
-                pass
+        model = Path(self.model_config.model)
+        check_shapes({name: tuple(shape) for name, shape in shapes.items()}, shapes_of(model), ignored_names(model))
 
-    def _reload(self: Any, tensors: Iterable[tuple[str, object]]) -> None:
-        if self.device.type != "cpu":
-            self.reload_weights(weights_iterator=tensors)
-            return
-        layers = list(self.model_runner.get_model().modules())
-        methods = [layer.quant_method for layer in layers if getattr(layer, "quant_method", None) is not None]
-        kernels = {method: kernel for method in methods if (kernel := getattr(method, "moe_kernel", None)) is not None}
-        for method in kernels:
-            method.moe_kernel = None  # without one, experts are packed as when they were first loaded
-        self.reload_weights(weights_iterator=tensors)
-        stale = [method for method in kernels if method.moe_kernel is None]
-        for method in stale:
-            method.moe_kernel = kernels[method]
-        if stale:
-            raise SamplerError(f"vLLM left the experts of {len(stale)} layers as they were")
-        for layer in layers:
-            if type(layer).__name__ == "ParallelLMHead":
-                layer.quant_method.process_weights_after_loading(layer)
+    def describe_engine(self) -> dict[str, object]:
+        """Return type of the weights, backend of the transfer, and number of workers over all copies of the model."""
+        config, parallel = self.vllm_config.weight_transfer_config, self.vllm_config.parallel_config
+        return {
+            "dtype": str(self.model_config.dtype).removeprefix("torch."),
+            "backend": config.backend if config else "",
+            "workers": parallel.world_size * parallel.data_parallel_size,
+        }
+
+    def update_shared_weights(self, update_info: SharedTensors) -> None:
+        """Do what vLLM's `update_weights` does with the backend "ipc", for handles that are plain values.
+
+        Args:
+            update_info: names, dtype_names, shapes and tensor_sizes as vLLM has them, and `handles` by the UUID of a
+                GPU, from `SharedBuffer`.
+        """
+        device, handles = int(self.device.index), update_info["handles"]
+        plain = {name: value for name, value in update_info.items() if name != "handles"}
+        plain["ipc_handles"] = {uuid: rebuild_arguments(handle, device) for uuid, handle in handles.items()}
+        self.update_weights(plain)
+
+    def abandon_weight_update(self) -> None:
+        """Forget an update that failed, so that the next one begins afresh; without one, nothing happens."""
+        failed, self._weight_update_active = self._weight_update_active, False
+        with _configuration(self):
+            failed = self._layer_reload().abandon() or failed
+        if failed and self.weight_transfer_engine is not None:
+            self.weight_transfer_engine.shutdown()  # it leaves the sender's group, and closes what the sender shares
+
+    def add_adapter(self, number: int, config: Mapping[str, object], data: bytes) -> None:
+        """Add a LoRA adapter, under a number by which requests name it.
+
+        Args:
+            number: a new one.
+            config: as in peft's adapter_config.json.
+            data: tensors in the format of safetensors, by the names that peft gives them.
+        """
+        add_adapter(self.model_runner.lora_manager, number, config, unpacked(data))
+
+    def _layer_reload(self) -> LayerReload:
+        reload = getattr(self.weight_transfer_engine, "reload", None) or getattr(self, "_reload", None)
+        if not isinstance(reload, LayerReload):
+            model, on_cpu = self.model_runner.get_model(), self.device.type == "cpu"
+            reload = self._reload = LayerReload(model, self.model_config, on_cpu)
+        return reload
 
 
-def _check(shapes: Mapping[str, tuple[int, ...]], model: Path) -> None:
-    """Check that tensors are those of the model in a folder."""
-    check_shapes(shapes, shapes_of(model), ignored_names(model))
+def _configuration(worker: WorkerExtension) -> AbstractContextManager[None]:
+    """Return a context in which vLLM's layers find their configuration."""
+    from vllm.config import set_current_vllm_config
+
+    context: AbstractContextManager[None] = set_current_vllm_config(worker.vllm_config)
+    return context
 
 
 def _end_with(descriptor: int, user: int, parent: int) -> None:
