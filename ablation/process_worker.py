@@ -3,9 +3,9 @@
     {"phase": "ended", "finished": true}        {"phase": "failed", "text": "..."}
 
 is the last line; output of libraries goes to standard error, the log of the run. When the parent process dies, standard
-input ends, and the worker stops as after Ctrl-C: with a checkpoint. A run whose time is up stops in the same way, and is
-then continued as a run of the iterations that it has, which evaluates it. A process trains one run only, so that every
-run starts with the same state of all libraries.
+input ends, and the worker stops as after Ctrl-C: with a checkpoint. A run whose time is up stops in the same way, and
+is then continued as a run of the iterations that it has, which evaluates it. A process trains one run only, so that
+every run starts with the same state of all libraries.
 """
 
 import json
