@@ -17,7 +17,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from turnwise.processes.garbage_collection import collect_garbage_less_often
 from turnwise.registry import ImportRules, adopt_import_rules, import_rules
@@ -25,6 +25,7 @@ from turnwise.registry import ImportRules, adopt_import_rules, import_rules
 if TYPE_CHECKING:
     from turnwise.training.config.run import Run
     from turnwise.training.run_folder.events import OnEvent
+    from turnwise.training.run_folder.metrics import Event
     from turnwise.training.training_run import TrainingResult
 
 PATIENCE = 90.0
@@ -98,7 +99,7 @@ class TimeLimit:
             listen: receives every event.
         """
 
-        def watch(event: dict[str, Any]) -> None:
+        def watch(event: "Event") -> None:
             listen(event)
             if event["phase"] == "tick" and event["what"] == "rollout" and time.monotonic() >= self._end:
                 self.reached = True
