@@ -63,7 +63,12 @@ OnRunEvent = Callable[[PooledRun, dict[str, object]], None]
 
 
 def train_all(
-    jobs: Sequence[PooledRun], workers: int, on_event: OnRunEvent, *, idle: Callable[[], None] = lambda: None
+    jobs: Sequence[PooledRun],
+    workers: int,
+    on_event: OnRunEvent,
+    *,
+    idle: Callable[[], None] = lambda: None,
+    seconds: float | None = None,
 ) -> bool:
     """Train all unfinished runs in their order, `workers` at a time.
 
@@ -72,16 +77,18 @@ def train_all(
         workers: maximum number of processes, >= 1.
         on_event: receives each run's events, and "begun", "ended" and "failed" (with "text") of its process.
         idle: called several times per second.
+        seconds: after this time no run begins another iteration: each ends with those that it has, and is evaluated.
 
     Returns:
         False after Ctrl-C, which stops all runs at their last finished iteration (a second one kills them).
     """
     events: queue.Queue[RunEvent] = queue.Queue()
     running = True
+    end = None if seconds is None else time.monotonic() + seconds
     with _killed_at_exit(jobs):
         while True:
             try:
-                _begin(jobs, workers if running else 0, events, on_event)
+                _begin(jobs, workers if running else 0, events, on_event, end)
                 if not any(job.state == "running" for job in jobs):
                     return running
                 _dispatch(events, on_event)
@@ -94,7 +101,13 @@ def train_all(
                 running = False
 
 
-def _begin(jobs: Sequence[PooledRun], workers: int, events: "queue.Queue[RunEvent]", on_event: OnRunEvent) -> None:
+def _begin(
+    jobs: Sequence[PooledRun],
+    workers: int,
+    events: "queue.Queue[RunEvent]",
+    on_event: OnRunEvent,
+    end: float | None,
+) -> None:
     """Start the runs that can start; fail those that depend on a failed run."""
     for job in jobs:
         if job.state != "waiting":
@@ -118,11 +131,11 @@ def _begin(jobs: Sequence[PooledRun], workers: int, events: "queue.Queue[RunEven
                     env={**os.environ, "PYTHONUNBUFFERED": "1"},
                 )
             job.state = "running"
-            threading.Thread(target=_read_events, args=(job, events), daemon=True).start()
+            threading.Thread(target=_read_events, args=(job, events, end), daemon=True).start()
             on_event(job, {"phase": "begun"})
 
 
-def _read_events(job: PooledRun, events: "queue.Queue[RunEvent]") -> None:
+def _read_events(job: PooledRun, events: "queue.Queue[RunEvent]", end: float | None) -> None:
     """Return a worker its job and hand on what it says, until it ends."""
     process = job.process
     assert process is not None
@@ -130,7 +143,8 @@ def _read_events(job: PooledRun, events: "queue.Queue[RunEvent]") -> None:
     assert process.stdout is not None
     last: dict[str, object] = {}
     try:
-        process.stdin.write(job_line(job.run.model_dump(exclude_unset=True)))
+        left = None if end is None else max(0.0, end - time.monotonic())
+        process.stdin.write(job_line(job.run.model_dump(exclude_unset=True), left))
         process.stdin.flush()
         for line in process.stdout:
             try:

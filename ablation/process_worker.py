@@ -3,8 +3,9 @@
     {"phase": "ended", "finished": true}        {"phase": "failed", "text": "..."}
 
 is the last line; output of libraries goes to standard error, the log of the run. When the parent process dies, standard
-input ends, and the worker stops as after Ctrl-C: with a checkpoint. A process trains one run only, so that every run
-starts with the same state of all libraries.
+input ends, and the worker stops as after Ctrl-C: with a checkpoint. A run whose time is up stops in the same way, and
+is then continued as a run of the iterations that it has, which evaluates it. A process trains one run only, so that
+every run starts with the same state of all libraries.
 """
 
 import json
@@ -16,10 +17,16 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from turnwise.processes.garbage_collection import collect_garbage_less_often
 from turnwise.registry import ImportRules, adopt_import_rules, import_rules
+
+if TYPE_CHECKING:
+    from turnwise.training.config.run import Run
+    from turnwise.training.run_folder.events import OnEvent
+    from turnwise.training.run_folder.metrics import Event
+    from turnwise.training.training_run import TrainingResult
 
 PATIENCE = 90.0
 """Seconds to wait for a locked folder: a worker whose parent was killed may still be saving its checkpoint."""
@@ -38,7 +45,7 @@ def main() -> None:
         imports = job["imports"]
         adopt_import_rules(ImportRules(**imports | {"typed": frozenset(imports["typed"])}))
         threading.Thread(target=_follow_parent, daemon=True).start()
-        _train(job["run"], send)
+        _train(job["run"], send, job["seconds"])
     except KeyboardInterrupt:
         send({"phase": "ended", "finished": False})
     except BaseException as error:
@@ -47,23 +54,58 @@ def main() -> None:
         sys.exit(1)
 
 
-def _train(table: dict[str, object], send: Callable[[dict[str, object]], None]) -> None:
-    from turnwise.agents.errors import FolderInUse
+def _train(table: dict[str, object], send: Callable[[dict[str, object]], None], seconds: float | None) -> None:
     from turnwise.training.config.run import Run
+
+    listen, clock = _throttled(send), None if seconds is None else TimeLimit(seconds)
+    run = Run.parse(table)
+    outcome = _unlocked(run, clock.watched(listen) if clock else listen)
+    if clock is not None and clock.reached and not outcome.finished and outcome.checkpoint is not None:
+        outcome = _unlocked(Run.parse(table, [f"train.iterations={outcome.step}"]), listen)
+    send({"phase": "ended", "finished": outcome.finished})
+
+
+def _unlocked(run: "Run", listen: "OnEvent") -> "TrainingResult":
+    """Train or resume a run as soon as its folder is not locked."""
+    from turnwise.agents.errors import FolderInUse
     from turnwise.training.training_run import train
 
     waited = 0.0
     while True:
-        run = Run.parse(table)
         try:
-            outcome = train(run, resume=(run.folder / "run.toml").exists(), on_event=_throttled(send))
-            break
+            return train(run, resume=(run.folder / "run.toml").exists(), on_event=listen)
         except FolderInUse:
             if waited >= PATIENCE:
                 raise
             time.sleep(1.0)
             waited += 1.0
-    send({"phase": "ended", "finished": outcome.finished})
+
+
+class TimeLimit:
+    """Ends a run between two episodes of its rollouts once the time is up; a warm start and evaluations go on."""
+
+    def __init__(self, seconds: float) -> None:
+        """Start the clock.
+
+        Args:
+            seconds: until the time is up.
+        """
+        self._end, self.reached = time.monotonic() + seconds, False
+
+    def watched(self, listen: "OnEvent") -> "OnEvent":
+        """Return a listener that interrupts the run after an episode of a rollout.
+
+        Args:
+            listen: receives every event.
+        """
+
+        def watch(event: "Event") -> None:
+            listen(event)
+            if event["phase"] == "tick" and event["what"] == "rollout" and time.monotonic() >= self._end:
+                self.reached = True
+                raise KeyboardInterrupt
+
+        return watch
 
 
 def _channel() -> Callable[[dict[str, object]], None]:
@@ -123,14 +165,15 @@ def command() -> list[str]:
     return [sys.executable, "-P", "-m", "turnwise.ablation.process_worker"]
 
 
-def job_line(table: dict[str, object]) -> str:
+def job_line(table: dict[str, object], seconds: float | None = None) -> str:
     """Return the line that a worker reads.
 
     Args:
         table: the run, as `Run.parse` accepts it.
+        seconds: time limit of its iterations; None: none.
     """
     rules = asdict(import_rules())
-    return json.dumps({"run": table, "imports": rules | {"typed": sorted(rules["typed"])}}) + "\n"
+    return json.dumps({"run": table, "seconds": seconds, "imports": rules | {"typed": sorted(rules["typed"])}}) + "\n"
 
 
 if __name__ == "__main__":

@@ -225,6 +225,10 @@ def ablate(
     summary: Annotated[
         bool, typer.Option("--summary", help="Train nothing: relate the gains in all these ablation folders.")
     ] = False,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=1.0, help="No run begins an iteration after this time; all are evaluated as they are then."),
+    ] = None,
     trust: Trust = False,
 ) -> None:
     """Train several variants ("arms") of a run with several seeds, and compare them.
@@ -246,7 +250,7 @@ def ablate(
         _print_plan(ablation, workers)
         worked = any(job.state != "finished" for job in jobs)
         with AblationProgress(jobs, workers) as overview:
-            whole = train_all(jobs, workers, overview, idle=overview.idle)
+            whole = train_all(jobs, workers, overview, idle=overview.idle, seconds=seconds)
         if worked:
             with (ablation.folder / CALLS).open("a", encoding="utf-8", errors="backslashreplace") as calls:
                 calls.write(json.dumps({"workers": workers, "seconds": time.monotonic() - overview.start}) + "\n")
