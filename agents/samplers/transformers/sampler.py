@@ -71,10 +71,10 @@ class TransformersSampler(Sampler):
 
     The cache of an episode is kept between turns, up to the first token in which the next prompt differs. A prompt that
     extends the prompt and response of the turn before reuses all of it, and a new episode holds what its prompt shares
-    with any other: the members of a group their prompt, a fork the turns of its parent. The cache grows with its contents up to a budget; then requests wait, paused episodes lose
-    their part, and if running ones need more, the newest is stopped and computed again later. Models that cannot use
-    the cache (recurrent states, attention functions of their own) compute every sequence from its beginning, which is
-    correct but slow; `uncached_reason` says why.
+    with any other: the members of a group their prompt, a fork the turns of its parent. The cache grows with its
+    contents up to a budget; then requests wait, paused episodes lose their part, and if running ones need more, the
+    newest is stopped and computed again later. Models that cannot use the cache (recurrent states, attention functions
+    of their own) compute every sequence from its beginning, which is correct but slow; `uncached_reason` says why.
     """
 
     tokenizer: Tokenizer
