@@ -6,11 +6,14 @@ for answers of equal length; the median of the rounds counts, and in each round 
     eager     every pass is started by Python, kernel by kernel
     graphs    passes of one token for each episode are replayed
     shared    graphs, with groups of 8 episodes that have one prompt; `copied` the same with a copy of it for each
+    bfloat16  beside float32, with --types: instead of the others
 
+On a CPU, processor time counts, which other load changes least.
 `pages` is what the episodes hold of the cache in the middle. Lines of exactness compare graphs with eager passes in
 float32, greedily: they must have the same tokens, and log-probabilities within 1e-5 nats.
 
-    python benchmarks/decode.py [--device cuda] [--small] [--counts 1 32 128] [--rounds 2] [--budget 50] [--json PATH]
+    python benchmarks/decode.py [--device cuda] [--small] [--types] [--counts 1 32 128] [--rounds 2] [--threads 1]
+                                [--budget 50] [--json PATH]
 
 `--small` is for a machine without GPU, where nothing is replayed: it shows that all lines come. No line begins after
 the budget in seconds. A line that fails says why, and the others go on. Goal: graphs are never slower than eager
@@ -100,6 +103,7 @@ class Bench:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options, self.device = options, torch.device(options.device)
         self.began = time.perf_counter()
+        self.clock = time.process_time if self.device.type == "cpu" else time.perf_counter
         self.rows: list[dict[str, Any]] = []
 
     def model(self, name: str, dtype: torch.dtype) -> Any:
@@ -153,7 +157,7 @@ class Bench:
             if not halves[0]:  # the prompts are computed
                 if self.device.type == "cuda":
                     torch.cuda.synchronize()
-                halves[0] = time.perf_counter()
+                halves[0] = self.clock()
             pages[0] = max(pages[0], decoder._table.used if isinstance(decoder, CachedDecoder) else 0)
             return out
 
@@ -163,32 +167,42 @@ class Bench:
         decoder.logits = logits  # type: ignore[method-assign]
         try:
             answers = asyncio.run(together())
-            spent = time.perf_counter() - halves[0]
+            spent = self.clock() - halves[0]
         finally:
             del decoder.logits
         for request in requests:
             sampler.forget(request.episode)
         return answers, spent, pages[0]
 
-    def speed(self, name: str, model: Any, count: int, group: int) -> None:
-        """Measure two ways beside each other, and add a line."""
+    def types(self, name: str, count: int) -> None:
+        """Measure float32 beside bfloat16, and add a line."""
+        kinds = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+        samplers = {way: self.sampler(self.model(name, kind), graphs=True, count=count) for way, kind in kinds.items()}
+        self.compare(name, samplers, count, 1)
+
+    def ways(self, name: str, model: Any, count: int, group: int) -> None:
+        """Measure passes with and without graphs, or shared and copied prompts, and add a line."""
         ways = {"eager": (False, True), "graphs": (True, True)}
         if group > 1:
             ways = {"copied": (True, False), "shared": (True, True)}
         samplers = {
             way: self.sampler(model, graphs=graphs, share=share, count=count) for way, (graphs, share) in ways.items()
         }
-        vocabulary = model.config.vocab_size
+        self.compare(name, samplers, count, group)
+
+    def compare(self, name: str, ways: dict[str, TransformersSampler], count: int, group: int) -> None:
+        """Let two samplers take turns, and add a line."""
+        vocabulary = next(iter(ways.values())).module.config.vocab_size
         rates: dict[str, list[float]] = {way: [] for way in ways}
         held: dict[str, int] = {}
         for turn in range(self.options.rounds + 1):
-            for way, sampler in samplers.items():
+            for way, sampler in ways.items():
                 asked = self.requests(count, vocabulary, group=group, temperature=1.0, seed=turn)
                 _, spent, held[way] = self.serve(sampler, asked)
                 if turn:  # the first round warms up and captures
                     rates[way].append(count * (self.options.response - 1) / spent)
         before, after = (statistics.median(rates[way]) for way in ways)
-        last = samplers[list(ways)[1]]
+        last = ways[list(ways)[1]]
         self.rows.append(
             {
                 "line": f"{name}, {count} episodes, {' and '.join(ways)}",
@@ -235,13 +249,18 @@ class Bench:
             torch.cuda.empty_cache()
 
     def run(self) -> None:
+        """Measure everything."""
+        if self.options.types:
+            for count in self.options.counts:
+                self.attempt(f"types, {count} episodes", lambda: self.types("SmolLM2-135M", count))  # noqa: B023
+            return
         for name in MODELS:
             self.attempt(f"{name}, exact", lambda: self.exact(name))  # noqa: B023
             models: list[Any] = []
             self.attempt(f"{name}, model", lambda: models.append(self.model(name, torch.bfloat16)))  # noqa: B023
             for count in self.options.counts if models else []:
                 for group in (1, GROUP) if count > GROUP else (1,):
-                    work = lambda: self.speed(name, models[0], count, group)  # noqa: B023, E731
+                    work = lambda: self.ways(name, models[0], count, group)  # noqa: B023, E731
                     self.attempt(f"{name}, {count} episodes, groups of {group}", work)
 
     def show(self) -> None:
@@ -269,6 +288,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--small", action="store_true", help="few layers, few tokens")
+    parser.add_argument("--types", action="store_true", help="float32 beside bfloat16, nothing else")
+    parser.add_argument("--threads", type=int, default=1, help="of torch on a CPU")
     parser.add_argument("--counts", type=int, nargs="+", default=[])
     for name in ("prompt", "response"):
         parser.add_argument(f"--{name}", type=int, default=0)
@@ -279,6 +300,7 @@ def main() -> None:
     options.counts = options.counts or ([1, 16] if options.small else [1, 32, 128])
     options.prompt = options.prompt or (140 if options.small else 500)
     options.response = options.response or (12 if options.small else 32)
+    torch.set_num_threads(options.threads)
     decoder_choice.SMALL = 0  # pages as of large models
     warnings.simplefilter("ignore", FutureWarning)
     bench = Bench(options)

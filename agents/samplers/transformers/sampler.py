@@ -4,6 +4,8 @@ Requests join the batch between any two tokens. One task runs on the caller's ev
 everything else run (environments step, prompts are built), then computes one token for every request. Deterministic
 episodes therefore meet in the same batches each time, and a repeated rollout gives the same bits.
 
+On CUDA, the passes of one token for every request are replayed as CUDA graphs where the model allows it.
+
 Completions hold the sampled ids, which are never tokenized again, and their log-probabilities under the distribution
 that they were sampled from, after temperature and nucleus (see `turnwise.agents.samplers.transformers.token_sampling`).
 
@@ -68,11 +70,11 @@ class TransformersSampler(Sampler):
     """Samples from a transformers causal language model on CPU or CUDA, in batches, with a KV cache for each episode.
 
     The cache of an episode is kept between turns, up to the first token in which the next prompt differs. A prompt that
-    extends the prompt and response of the turn before reuses all of it, and a new episode copies what its prompt shares
-    with another episode. The cache grows with its contents up to a budget; then requests wait, paused episodes lose
-    their part, and if running ones need more, the newest is stopped and computed again later. Models that cannot use
-    the cache (recurrent states, attention functions of their own) compute every sequence from its beginning, which is
-    correct but slow; `uncached_reason` says why.
+    extends the prompt and response of the turn before reuses all of it, and a new episode holds what its prompt shares
+    with any other: the members of a group their prompt, a fork the turns of its parent. The cache grows with its
+    contents up to a budget; then requests wait, paused episodes lose their part, and if running ones need more, the
+    newest is stopped and computed again later. Models that cannot use the cache (recurrent states, attention functions
+    of their own) compute every sequence from its beginning, which is correct but slow; `uncached_reason` says why.
     """
 
     tokenizer: Tokenizer
