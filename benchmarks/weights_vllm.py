@@ -24,6 +24,7 @@ import asyncio
 import copy
 import gc
 import json
+import multiprocessing
 import os
 import signal
 import statistics
@@ -37,7 +38,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
 from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import Request, SamplerSettings
@@ -48,11 +48,11 @@ from turnwise.training.learner.policy import build_policy
 STEPS = ("gather", "pack", "send", "start", "update", "finish")
 SIZES = {
     "Qwen3-0.6B": (
-        transformers.Qwen3Config,
+        "Qwen3Config",
         {"hidden_size": 1024, "intermediate_size": 3072, "num_attention_heads": 16, "head_dim": 128},
     ),
     "Qwen2.5-1.5B": (
-        transformers.Qwen2Config,
+        "Qwen2Config",
         {"hidden_size": 1536, "intermediate_size": 8960, "num_attention_heads": 12, "num_key_value_heads": 2},
     ),
 }
@@ -103,14 +103,16 @@ class Bench:
         if not self.on_gpu or self.options.small:
             yield (
                 "small" if self.options.small else "28 layers",
-                self._model(transformers.Qwen3Config, {**(SMALL if self.options.small else CPU), **HEADS}),
+                self._model("Qwen3Config", {**(SMALL if self.options.small else CPU), **HEADS}),
             )
             return
         for name, (kind, sizes) in SIZES.items():
             yield name, self._model(kind, {**SHARED, **sizes})
 
-    def _model(self, kind: Any, sizes: dict[str, Any]) -> Any:
-        config = kind(**sizes, max_position_embeddings=CONTEXT, initializer_range=0.05)
+    def _model(self, kind: str, sizes: dict[str, Any]) -> Any:
+        import transformers  # not in the engine's process, which imports this module
+
+        config = getattr(transformers, kind)(**sizes, max_position_embeddings=CONTEXT, initializer_range=0.05)
         with torch.device(self.options.device):
             model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
         return model.eval()
@@ -160,7 +162,7 @@ class Bench:
         """Load weights some times, changed in between, and compare at the end."""
         for _ in range(rounds):
             with torch.no_grad():
-                for weight in model.parameters():
+                for weight in filter(lambda weight: weight.requires_grad, model.parameters()):
                     weight.mul_(1.01 if sampler.version % 2 else 0.99)
             if sleeps:
                 asyncio.run(sampler.sleep())
@@ -288,6 +290,8 @@ def main() -> None:
     def stop(*_: object) -> None:
         print("the time is over", flush=True)
         bench.print()
+        for child in multiprocessing.active_children():
+            child.kill()  # of an engine that was about to start
         os._exit(1)  # a load that hangs cannot be waited for; the engine ends with this process
 
     signal.signal(signal.SIGALRM, stop)

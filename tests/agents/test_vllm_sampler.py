@@ -252,6 +252,33 @@ def test_a_worker_that_fails_in_the_middle_is_an_error_after_which_all_weights_c
 
 
 @pytest.mark.vllm
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+def test_on_one_gpu_weights_are_shared_also_with_an_engine_that_slept(tmp_path: Path) -> None:
+    model, tokenizer = make_model(True)
+    save_policy(model, tokenizer, tmp_path)
+    options = {"transfer": "ipc", "sleep": True, "enforce_eager": True, "gpu_memory_utilization": 0.2}
+    settings = SamplerSettings(
+        model=str(tmp_path),
+        tokenizer=tokenizer,
+        device="cuda:0",
+        dtype="bfloat16",
+        kv_cache_gib=0.125,
+        concurrency=8,
+        options=options,
+    )
+    sampler = VLLMSampler(settings)
+    for version, sleeps in enumerate((False, True, True), start=1):
+        new = copy.deepcopy(model)
+        for _ in range(version):
+            scale(new)
+        if sleeps:
+            asyncio.run(sampler.sleep())
+        asyncio.run(sampler.load(copy.deepcopy(new).to("cuda:0"), version))
+        assert gap(sampler, new) < gap(sampler, model) / 3  # bfloat16 rounds
+    sampler.close()
+
+
+@pytest.mark.vllm
 def test_an_adapter_in_memory_is_the_one_in_its_folder(started: tuple[Any, Any], tmp_path: Path) -> None:
     peft = pytest.importorskip("peft")
     sampler, model = started

@@ -48,7 +48,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]
 def _sampler_of_a_server(folder: Path, port: int, tokenizer: Any, model: Any) -> Iterator[tuple[Any, Any]]:
     command = [sys.executable, "-c", "from turnwise.cli.main import main; main()", "serve", "model", str(folder)]
     command += ["--port", str(port), "--dtype", "float32", "--memory", "0.125", "--batch-size", "8"]
-    command += ["enable_lora=true", "max_lora_rank=8"]
+    command += ["enable_lora=true", "max_lora_rank=8", "transfer=gloo"]
     log = folder / "log"
     with log.open("wb") as file:
         environment = {**os.environ, "VLLM_API_KEY": KEY}

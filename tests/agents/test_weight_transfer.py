@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -29,6 +32,7 @@ from turnwise.agents.samplers.weight_transfer import (  # noqa: E402
     GlooSender,
     GroupPlace,
     IpcSender,
+    NcclSender,
     WeightSender,
     join,
     received,
@@ -318,6 +322,48 @@ def test_an_update_with_empty_tensors_is_not_finished() -> None:
     assert engine.phases == ["finish"]
 
 
+class FakeTrainer:
+    """vLLM's own sender, as far as it calls its client and its source; the tensors arrive by themselves."""
+
+    def __init__(self, info: Any, client: Any, source: Any) -> None:
+        self.info, self.client, self.source, self.left = info, client, source, False
+        client.init_weight_transfer_engine({"world_size": info.world_size})
+
+    def send_weights(self) -> None:
+        pieces = [(entry.name, entry.dtype, tuple(entry.shape)) for entry in self.source.metadata()]
+        self.client.start_weight_update()
+        assert [(name, tensor.dtype, tuple(tensor.shape)) for name, tensor in self.source] == pieces
+        self.client.finish_weight_update()
+
+    def shutdown(self) -> None:
+        self.left = True
+
+
+def test_with_nccl_vllms_own_sender_goes_through_the_phases(monkeypatch: pytest.MonkeyPatch) -> None:
+    package, engine_module = ModuleType("weight_transfer"), ModuleType("nccl_engine")
+    package.WeightTransferTrainerFactory = SimpleNamespace(trainer_init=FakeTrainer)  # type: ignore[attr-defined]
+    engine_module.NCCLTrainerInitInfo = SimpleNamespace  # type: ignore[attr-defined]
+    path = "vllm.distributed.weight_transfer"
+    for name, module in (("vllm", ModuleType("vllm")), ("vllm.distributed", ModuleType("distributed"))):
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setitem(sys.modules, path, package)
+    monkeypatch.setitem(sys.modules, f"{path}.nccl_engine", engine_module)
+    monkeypatch.setattr(torch.cuda, "device", lambda name: nullcontext())
+    tensors, engine = {name: torch.ones(2) for name in "ab"}, FakeEngine(3)
+    weights = Failing(tensors, "")
+    sender = NcclSender(engine, 3, "cpu")
+    for _ in range(2):
+        sender.send(weights, pieces_of(tensors, torch.bfloat16))
+    assert engine.phases == ["init", "start", "finish", "start", "finish"]
+    trainer: Any = sender._trainer
+    assert (trainer.info.rank, trainer.info.world_size) == (0, 4)
+    weights.bad = "b"
+    with pytest.raises(SamplerError, match="could not be sent to the engine's workers: out of memory"):
+        sender.send(weights, pieces_of(tensors, torch.bfloat16))
+    assert engine.phases[5:] == ["start", "abandon"]
+    assert trainer.left  # the next weights meet the workers again
+
+
 def test_weights_that_change_on_the_way_are_an_error() -> None:
     stream = WeightStream({"a": torch.ones(3)}, [Piece("a", (2,), "float32")])
     assert [tensor.shape for tensor in stream.tensors()] == [(2,)]
@@ -379,7 +425,6 @@ def test_a_buffer_lies_in_no_expandable_segment(
 def test_another_process_reads_what_a_shared_buffer_has(tmp_path: Path) -> None:
     """The reader is a process of its own, as vLLM's worker is; it answers with the sum of what it reads."""
     import subprocess
-    import sys
 
     buffer = shared_buffer.SharedBuffer("cuda:0", 4096)
     end = buffer.put(torch.arange(1000, dtype=torch.float32), torch.bfloat16, 0)

@@ -37,7 +37,13 @@ def start(family: Family, folder: Path) -> Any:
     if family.adapter:
         options |= {"enable_lora": True, "max_lora_rank": 8}
     settings = SamplerSettings(
-        model=str(folder), tokenizer=tokenizer(), dtype="float32", kv_cache_gib=2**-4, concurrency=4, context=CONTEXT
+        model=str(folder),
+        tokenizer=tokenizer(),
+        dtype="float32",
+        kv_cache_gib=2**-4,
+        concurrency=4,
+        context=CONTEXT,
+        options={"transfer": "gloo"},
     )
     arguments = engine_arguments(settings, folder, "vllm-cpu") | options
     known = vllm.EngineArgs.__dataclass_fields__
