@@ -231,10 +231,12 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path):
 WORKER = """
 import json, os, signal, sys, time
 from pathlib import Path
-run = json.loads(sys.stdin.readline())["run"]
+job = json.loads(sys.stdin.readline())
+run = job["run"]
 folder, name = Path(run["output"]), run["name"]
 def send(**event): print(json.dumps(event), flush=True)
 (folder / "began").open("a").write("x")
+(folder / "seconds").write_text(json.dumps(job["seconds"]))
 running = folder.parent.parent / "running"
 running.mkdir(exist_ok=True)
 (running / name).touch()
@@ -301,6 +303,16 @@ def test_as_many_run_at_a_time_as_are_wanted(crew, workers):
     train_all(crew(*"abcdef"), workers, lambda job, event: seen.append(event.get("success", 0)))
     assert max(seen) <= workers
     assert sum(value > 0 for value in seen) == 6
+
+
+def test_a_process_is_told_how_much_of_the_time_is_left(crew):
+    jobs = crew("first", "second:first")
+    train_all(jobs, 1, lambda job, event: None, seconds=1000.0)
+    first, second = (json.loads((job.run.folder / "seconds").read_text()) for job in jobs)
+    assert 0 <= second < first <= 1000
+    (late,) = crew("late")
+    train_all([late], 1, lambda job, event: None)
+    assert json.loads((late.run.folder / "seconds").read_text()) is None
 
 
 def test_ctrl_c_stops_all_in_good_order(crew):
