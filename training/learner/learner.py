@@ -83,6 +83,7 @@ class Learner:
         self.device = device
         self.memory = DeviceMemory(device)
         self._parked: ParkedOptimizer | None = None
+        self._kernels = "plain"
         self.ranks = ranks
         self.limit = MicroBatchLimit(note)
         self._make_scorer = partial(
@@ -130,6 +131,20 @@ class Learner:
         """Keep the optimizer's states in main memory from each `make_room` to the next update."""
         self._parked = ParkedOptimizer(self.optimizer, self.memory)
 
+    def use_kernels(self, name: str) -> None:
+        """Compute with other kernels from here on, also the reference; see `turnwise.training.learner.kernels`.
+
+        Args:
+            name: "plain", "compile" or "liger".
+
+        Raises:
+            ConfigError: the model has nothing that they compute.
+        """
+        self._kernels = name
+        for scorer in (self._scorer, self._reference):
+            if isinstance(scorer, TokenScorer):  # an adapter computes with the policy's
+                scorer.use_kernels(name)
+
     def make_room(self) -> None:
         """Leave to other processes what the device's memory holds and nothing needs before the next update."""
         if self._parked is not None:
@@ -139,7 +154,9 @@ class Learner:
     def set_reference(self, model: CausalLM) -> None:
         """Keep a frozen copy of a policy, to measure the divergence from it."""
         frozen = model.requires_grad_(False)
-        self._reference = self._make_scorer(frozen if self.ranks else frozen.to(self.device))
+        scorer = self._make_scorer(frozen if self.ranks else frozen.to(self.device))
+        scorer.use_kernels(self._kernels)
+        self._reference = scorer
 
     def set_reference_adapter(self, adapter: Mapping[str, Tensor]) -> None:
         """Measure the divergence from this model with another adapter; the frozen weights are shared.
