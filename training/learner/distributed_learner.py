@@ -57,11 +57,6 @@ class DistributedLearner(Learner):
         with self._leader.command(Learner.make_room):
             super().make_room()
 
-    def use_kernels(self, name: str) -> None:
-        """Compute with other kernels from here on, on every rank."""
-        with self._leader.command(Learner.use_kernels, name):
-            super().use_kernels(name)
-
     def set_reference(self, model: CausalLM) -> None:
         """Keep a frozen copy of a policy, divided as the policy is."""
         with self._leader.command(Learner.set_reference, skeleton(model)):

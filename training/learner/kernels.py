@@ -108,6 +108,8 @@ def require_kernels(name: str, device: str, *, ranks: int = 1) -> None:
     Raises:
         ConfigError: torch finds no compiler; liger-kernel is missing, or there is no CUDA device, or several ranks.
     """
+    if name != "plain" and ranks > 1:
+        raise ConfigError(f'policy.kernels = "{name}" works with one rank, got {ranks}; use "plain"')
     if name == "compile":
         try:
             fused(_probe)(torch.ones(8, device=device))
@@ -117,8 +119,6 @@ def require_kernels(name: str, device: str, *, ranks: int = 1) -> None:
     if name == "liger":
         if not device.startswith("cuda"):
             raise ConfigError(f'policy.kernels = "liger" needs policy.device = "cuda", got {device}; use "compile"')
-        if ranks > 1:
-            raise ConfigError(f'policy.kernels = "liger" works with one rank, got {ranks}; use "compile"')
         _liger()
 
 

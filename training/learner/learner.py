@@ -21,11 +21,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from turnwise.agents.device_memory import DeviceMemory
+from turnwise.agents.models.four_bits import numbers_in
 from turnwise.agents.models.weights import has_adapter
 from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.scores import Scores
 from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
 from turnwise.training.learner.gradient_forks import UpdateForks
+from turnwise.training.learner.kernels import require_kernels
 from turnwise.training.learner.logprobs import TokenScorer
 from turnwise.training.learner.lora import FrozenAdapter
 from turnwise.training.learner.optimizers import make_optimizer, set_learning_rate
@@ -119,7 +121,7 @@ class Learner:
     @property
     def sizes(self) -> dict[str, int]:
         """How many parameters the policy has, and how many of them are trained: with LoRA, those of the adapter."""
-        sizes = [(parameter.numel(), parameter.requires_grad) for parameter in self.model.parameters()]
+        sizes = [(numbers_in(parameter), parameter.requires_grad) for parameter in self.model.parameters()]
         return {"parameters": sum(n for n, _ in sizes), "trained": sum(n for n, trained in sizes if trained)}
 
     @property
@@ -138,8 +140,9 @@ class Learner:
             name: "plain", "compile" or "liger".
 
         Raises:
-            ConfigError: the model has nothing that they compute.
+            ConfigError: the model has nothing that they compute, or there are several ranks.
         """
+        require_kernels(name, self.device, ranks=1 if self.ranks is None else self.ranks.size)
         self._kernels = name
         for scorer in (self._scorer, self._reference):
             if isinstance(scorer, TokenScorer):  # an adapter computes with the policy's

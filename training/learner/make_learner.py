@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.agents.models.lora_folders import attach
+from turnwise.agents.errors import ModelError
+from turnwise.agents.models.four_bits import import_bitsandbytes, quantize
+from turnwise.agents.models.lora_folders import attach, fingerprint
 from turnwise.agents.models.model_folder import ModelFolder, find_model, load_model
 from turnwise.agents.models.tokenization import Tokenizer
 from turnwise.agents.models.weights import is_adapter
@@ -102,10 +104,16 @@ def check_policy(section: PolicySection) -> None:
     """Refuse an adapter or sizes that give no model.
 
     Raises:
-        ConfigError: the adapter has no such option.
+        ConfigError: the adapter has no such option, or what it needs is missing.
         PolicyError: the sizes do not give a model.
     """
-    LoraOptions.of(section.lora)
+    if LoraOptions.of(section.lora).bits == 4:
+        if section.kernels == "compile":
+            raise ConfigError('policy.kernels = "compile" does not compute with policy.lora.bits = 4; use "plain"')
+        try:
+            import_bitsandbytes()
+        except ModelError as error:
+            raise ConfigError(str(error)) from error
     if not section.model:
         new = section.new
         check_sizes(hidden=new.hidden, layers=new.layers, heads=new.heads, context=section.context)
@@ -180,4 +188,5 @@ def _load_base(section: PolicySection, folder: ModelFolder) -> CausalLM:
             f"policy.model is the adapter {folder.path}, but policy.lora needs a whole model: use the folder final/ of "
             "the run that trained it"
         )
-    return load_model(folder.path, dtype=held_dtype(section), attention=section.attention)
+    model = load_model(folder.path, dtype=held_dtype(section), attention=section.attention)
+    return quantize(model, fingerprint) if LoraOptions.of(section.lora).bits == 4 else model
