@@ -175,7 +175,7 @@ def parameters_of(run: Run, memory: MemoryEstimate) -> tuple[int, int]:
     """
     adapter = memory.gradients // 4 if run.policy.lora else 0  # it is held in float32
     held = BYTES[run.policy.dtype] if run.policy.lora else 4
-    parameters = (memory.weights - 4 * adapter) // held + adapter
+    parameters = memory.parameters or (memory.weights - 4 * adapter) // held + adapter
     return parameters, adapter or parameters
 
 

@@ -31,6 +31,7 @@ from turnwise.training.card_layout import (
 from turnwise.training.config.cluster import gpus_of_engine
 from turnwise.training.config.run import Run
 from turnwise.training.errors import ConfigError
+from turnwise.training.learner.lora import LoraOptions
 from turnwise.training.learner.memory import MemoryEstimate, MemoryNeeds, cache_bytes, estimate, gathered_bytes
 from turnwise.training.learner.untyped import ModelConfig
 
@@ -242,6 +243,10 @@ def make_plan(run: Run, config: ModelConfig, gpus: int, device: Gpu, episodes: E
         raise ConfigError(f"one engine computes on {each} GPUs, as sampler.options says, and gpus is {gpus}")
     gathered = gathered_bytes(config, needs) if gpus > 1 else 0
     layouts = [(0, gpus), *((engines, gpus - engines) for engines in range(each, gpus, each))]
+    if LoraOptions.of(section.lora).bits == 4:
+        layouts = [(engines, learners) for engines, learners in layouts if learners == 1]
+        if not layouts:
+            raise ConfigError(f"policy.lora.bits = 4 trains on one GPU, and the engines leave another number of {gpus}")
     layout = None
     if run.sampler.engine == "vllm":
         parts, whole = learner_parts(memory, gpus, gathered), device.memory

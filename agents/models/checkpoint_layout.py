@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnwise.agents.errors import SamplerError
+from turnwise.agents.models.four_bits import whole_state
 from turnwise.agents.models.model_folder import causal_class, quiet, transformers_library
 from turnwise.agents.models.weights import WeightSource, base_model, is_module, named_tensors
 
@@ -80,7 +81,7 @@ def described_tensors(weights: WeightSource, names: Collection[str] = ()) -> Ite
         yield from one_name_each(weights, names)
         return
     base = base_model(weights)
-    state = {name: tensor for name, tensor in base.state_dict().items() if "lora_" not in name}
+    state = {name: _described(tensor) for name, tensor in whole_state(base).items() if "lora_" not in name}
     first: dict[tuple[int, tuple[int, ...]], str] = {}
     for name, tensor in state.items():
         first.setdefault((tensor.data_ptr() or id(tensor), tuple(tensor.shape)), name)
@@ -88,6 +89,14 @@ def described_tensors(weights: WeightSource, names: Collection[str] = ()) -> Ite
     second = {name for name, _ in in_checkpoint_layout(weights, again)} - set(names)
     empty = ((name.replace(_INSIDE, ""), tensor.to("meta")) for name, tensor in state.items())
     yield from (item for item in in_checkpoint_layout(weights, empty) if item[0] not in second)
+
+
+def _described(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor as it is, or of one in 4 bits the whole one without numbers."""
+    import torch
+
+    state = getattr(tensor, "quant_state", None)
+    return tensor if state is None else torch.empty(state.shape, dtype=state.dtype, device="meta")
 
 
 def in_checkpoint_layout(

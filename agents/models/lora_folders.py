@@ -86,6 +86,8 @@ def fingerprint(model: Any) -> str:
     import torch
 
     inner = model.get_base_model() if has_adapter(model) else model
+    if getattr(inner, "whole_fingerprint", ""):
+        return str(inner.whole_fingerprint)  # what it was before it was quantized
     named = {
         name.replace(".base_layer", ""): parameter
         for name, parameter in inner.named_parameters()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from turnwise.agents.errors import SamplerError
+from turnwise.agents.models.four_bits import whole, whole_state
 
 if TYPE_CHECKING:
     import torch
@@ -149,6 +150,7 @@ def named_tensors(weights: WeightSource) -> Iterator[tuple[str, torch.Tensor]]:
     For the names and shapes of a Hugging Face folder see `turnwise.agents.models.checkpoint_layout`.
 
     LoRA adapters are merged: W + scaling * B A, one matrix at a time, so that no second copy of the model exists.
+    Matrices in 4 bits are dequantized.
 
     Args:
         weights: where they are; of folders, those of whole models with safetensors.
@@ -187,9 +189,10 @@ def _merged(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     require_plain_adapter(module)
     base = base_model(module)
     parts = dict(base.named_modules())
-    for name, tensor in base.state_dict().items():
+    for name, parameter in whole_state(base).items():
         if "lora_" in name:
             continue
+        tensor = whole(parameter)
         layer, around, own = name.partition(_LORA)
         if not around:
             yield name, tensor

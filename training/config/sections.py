@@ -119,6 +119,11 @@ class PolicySection(Section):
     recompute_activations: bool = Field(
         default=False, description="Recompute activations in the backward pass: less memory, a third more time."
     )
+    kernels: Literal["plain", "compile", "liger"] = Field(
+        default="plain",
+        description='Kernels of the learner: those of torch, or fused ones that torch compiles ("compile") or '
+        'liger-kernel has ("liger", CUDA).',
+    )
     lora: Table = Field(
         default={}, description="Train a LoRA adapter only, such as {rank = 16, alpha = 32}; empty: all weights."
     )

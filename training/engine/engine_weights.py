@@ -5,7 +5,7 @@ from pathlib import Path
 from turnwise.agents.errors import SamplerError
 from turnwise.agents.models.checkpoint_layout import adapted_layers, described_tensors, ignored_names
 from turnwise.agents.models.model_folder import model_config
-from turnwise.agents.models.weights import has_adapter, is_adapter
+from turnwise.agents.models.weights import base_model, has_adapter, is_adapter
 from turnwise.agents.samplers.vllm.arguments import installed_packages
 from turnwise.agents.samplers.vllm.engine import check_model
 from turnwise.agents.samplers.weight_files import check_shapes, shapes_of
@@ -55,6 +55,11 @@ def check_engine_weights(model: CausalLM, folder: Path, section: SamplerSection)
         return
     try:
         if has_adapter(model) and section.options.get(option):
+            if getattr(base_model(model), "whole_fingerprint", ""):
+                raise SamplerError(
+                    "the engine would add the adapter to the whole weights, and it is trained beside weights in 4 bits "
+                    f"(policy.lora.bits = 4); leave sampler.options.{option} out, so that both are sent merged"
+                )
             adapted_layers(model)
             return
         _check_quantization(folder, option)

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from turnwise.agents.models.four_bits import numbers_in
 from turnwise.training.learner.untyped import CausalLM, ModelConfig
 from turnwise.training.learner.vocabulary import CHUNK
 
@@ -71,7 +72,7 @@ def _matrices(parameters: Iterable[tuple[str, Tensor]], expert_share: float = 1.
     size = trained = 0.0
     for name, parameter in parameters:
         if parameter.dim() >= 2:
-            numbers = parameter.numel() * (expert_share if ".experts." in name else 1.0)
+            numbers = numbers_in(parameter) * (expert_share if ".experts." in name else 1.0)
             size, trained = size + numbers, trained + numbers * parameter.requires_grad
     return Matrices(round(size), round(trained))
 

@@ -21,11 +21,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from turnwise.agents.device_memory import DeviceMemory
+from turnwise.agents.models.four_bits import numbers_in
 from turnwise.agents.models.weights import has_adapter
 from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.scores import Scores
 from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
 from turnwise.training.learner.gradient_forks import UpdateForks
+from turnwise.training.learner.kernels import require_kernels
 from turnwise.training.learner.logprobs import TokenScorer
 from turnwise.training.learner.lora import FrozenAdapter
 from turnwise.training.learner.optimizers import make_optimizer, set_learning_rate
@@ -83,6 +85,7 @@ class Learner:
         self.device = device
         self.memory = DeviceMemory(device)
         self._parked: ParkedOptimizer | None = None
+        self._kernels = "plain"
         self.ranks = ranks
         self.limit = MicroBatchLimit(note)
         self._make_scorer = partial(
@@ -118,7 +121,7 @@ class Learner:
     @property
     def sizes(self) -> dict[str, int]:
         """How many parameters the policy has, and how many of them are trained: with LoRA, those of the adapter."""
-        sizes = [(parameter.numel(), parameter.requires_grad) for parameter in self.model.parameters()]
+        sizes = [(numbers_in(parameter), parameter.requires_grad) for parameter in self.model.parameters()]
         return {"parameters": sum(n for n, _ in sizes), "trained": sum(n for n, trained in sizes if trained)}
 
     @property
@@ -130,6 +133,21 @@ class Learner:
         """Keep the optimizer's states in main memory from each `make_room` to the next update."""
         self._parked = ParkedOptimizer(self.optimizer, self.memory)
 
+    def use_kernels(self, name: str) -> None:
+        """Compute with other kernels from here on, also the reference; see `turnwise.training.learner.kernels`.
+
+        Args:
+            name: "plain", "compile" or "liger".
+
+        Raises:
+            ConfigError: the model has nothing that they compute, or there are several ranks.
+        """
+        require_kernels(name, self.device, ranks=1 if self.ranks is None else self.ranks.size)
+        self._kernels = name
+        for scorer in (self._scorer, self._reference):
+            if isinstance(scorer, TokenScorer):  # an adapter computes with the policy's
+                scorer.use_kernels(name)
+
     def make_room(self) -> None:
         """Leave to other processes what the device's memory holds and nothing needs before the next update."""
         if self._parked is not None:
@@ -139,7 +157,9 @@ class Learner:
     def set_reference(self, model: CausalLM) -> None:
         """Keep a frozen copy of a policy, to measure the divergence from it."""
         frozen = model.requires_grad_(False)
-        self._reference = self._make_scorer(frozen if self.ranks else frozen.to(self.device))
+        scorer = self._make_scorer(frozen if self.ranks else frozen.to(self.device))
+        scorer.use_kernels(self._kernels)
+        self._reference = scorer
 
     def set_reference_adapter(self, adapter: Mapping[str, Tensor]) -> None:
         """Measure the divergence from this model with another adapter; the frozen weights are shared.

@@ -18,6 +18,7 @@ from turnwise.training.batch.model_inputs import ModelInputs, packed, padded, re
 from turnwise.training.batch.scores import Scores
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.flops import ModelShape, PassCost
+from turnwise.training.learner.kernels import LayerKernels
 from turnwise.training.learner.out_of_memory import MicroBatchLimit, OutOfMemoryOnRank, out_of_memory
 from turnwise.training.learner.recomputation import layers_of, recomputing
 from turnwise.training.learner.untyped import CausalLM
@@ -67,6 +68,7 @@ class TokenScorer:
 
     Attributes:
         cost: counts the FLOPs of a pass.
+        kernels: that layers compute with; see `use_kernels`.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class TokenScorer:
         self._layers = layers_of(self.model) if recompute_activations else []
         self._flex = share_prefixes == "flex"
         self._attended = 0  # layers of the last pass that attended in a forest
+        self.kernels = LayerKernels(self._inner, "plain")
         with torch.no_grad(), self._precision():
             self._projects = self._inside(_head_is_a_projection, self._inner)
             if packing:
@@ -107,6 +110,18 @@ class TokenScorer:
         """The device of the model."""
         device: torch.device = next(iter(self.model.parameters())).device
         return device
+
+    def use_kernels(self, name: str) -> None:
+        """Compute layers with other kernels from here on; the model's own operations stay for everybody else.
+
+        Args:
+            name: one of KERNELS of `turnwise.training.learner.kernels`.
+
+        Raises:
+            ConfigError: the model has nothing that they compute.
+        """
+        with torch.no_grad(), self._precision():
+            self.kernels = self._inside(LayerKernels, self._inner, name)
 
     def check_lengths(self, lengths: NDArray[np.int64]) -> None:
         """Refuse rows with which the log-probabilities of others would change.
@@ -205,19 +220,27 @@ class TokenScorer:
         return layout(batch, self.device)
 
     def _of_edges(self, inputs: ModelInputs, temperature: float, entropy: bool) -> tuple[Tensor, Tensor]:
-        with self._precision(), self._attention(inputs):
+        with self._precision(), self._in_layers(inputs):
             if self._projects:
                 hidden = self._inner.base_model(**inputs.arguments, use_cache=False).last_hidden_state
                 head = self._inner.get_output_embeddings()
                 return token_logprobs(
-                    hidden[inputs.before], head, inputs.targets, temperature=temperature, entropy=entropy
+                    hidden[inputs.before],
+                    head,
+                    inputs.targets,
+                    temperature=temperature,
+                    entropy=entropy,
+                    compiled=self.kernels.compiled,
                 )
             logits: Tensor = self._inner(**inputs.arguments, use_cache=False).logits
             return logprobs_of(logits[inputs.before], inputs.targets, temperature=temperature, entropy=entropy)
 
     @contextmanager
-    def _attention(self, inputs: ModelInputs) -> Iterator[None]:
-        """Recompute layers if it is asked for, and let the model attend in a forest if it gets one."""
+    def _in_layers(self, inputs: ModelInputs) -> Iterator[None]:
+        """Choose the kernels, recompute layers if it is asked for, and let the model attend in a forest if it gets one.
+
+        A layer that the backward pass computes again enters the same contexts, alone.
+        """
         attend: Callable[[], AbstractContextManager[None]] = nullcontext
         running = None
         if inputs.forest is not None:
@@ -226,10 +249,16 @@ class TokenScorer:
             own = "flex_attention" if self._flex else own_function(self._inner)
             running = ForestPass(inputs.forest, own)
             attend = partial(attending, self._inner, running)
+
+        @contextmanager
+        def inside() -> Iterator[None]:
+            with self.kernels(), attend():
+                yield
+
         with ExitStack() as stack:
             if self._layers and torch.is_grad_enabled():
-                stack.enter_context(recomputing(self._layers, attend))
-            stack.enter_context(attend())
+                stack.enter_context(recomputing(self._layers, inside))
+            stack.enter_context(inside())
             yield
         self._attended = 0 if running is None else running.calls
 

@@ -33,6 +33,7 @@ class LoraOptions(BaseModel):
         alpha: the adapter's scale is alpha / rank.
         targets: names of the matrices that get an adapter, such as ["q_proj", "v_proj"]; "all-linear": all matrices
             except the embedding and the output layer.
+        bits: of the frozen matrices: 16, those of policy.dtype; 4, nf4 (QLoRA, needs bitsandbytes).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -40,6 +41,7 @@ class LoraOptions(BaseModel):
     rank: int = Field(default=16, ge=1)
     alpha: float = Field(default=32.0, gt=0)
     targets: Literal["all-linear"] | list[str] = "all-linear"
+    bits: Literal[4, 16] = 16
 
     @classmethod
     def of(cls, table: Mapping[str, object]) -> "LoraOptions":

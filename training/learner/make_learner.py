@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.agents.models.lora_folders import attach
+from turnwise.agents.errors import ModelError
+from turnwise.agents.models.four_bits import import_bitsandbytes, quantize
+from turnwise.agents.models.lora_folders import attach, fingerprint
 from turnwise.agents.models.model_folder import ModelFolder, find_model, load_model
 from turnwise.agents.models.tokenization import Tokenizer
 from turnwise.agents.models.weights import is_adapter
 from turnwise.training.config.sections import PolicySection, TrainSection
 from turnwise.training.errors import ConfigError
+from turnwise.training.learner.kernels import require_kernels
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.lora import LoraOptions, add_adapter
 from turnwise.training.learner.memory import MemoryNeeds, require_memory
@@ -54,9 +57,10 @@ class LearnerFactory:
 
         Raises:
             NotEnoughMemory: the device cannot hold what training needs.
-            ConfigError: the device has no flex attention.
+            ConfigError: the device has no flex attention, or not the kernels of policy.kernels.
         """
         use_threads(self.threads, model)
+        require_kernels(self.policy.kernels, self.device, ranks=1 if self.leader is None else self.leader.ranks.size)
         large = sum(weights.numel() for weights in model.parameters()) >= SMALL_MODEL
         if large:
             scarcity = require_memory(model.config, self.needs, self.device)
@@ -78,6 +82,8 @@ class LearnerFactory:
             from turnwise.training.learner.distributed_learner import DistributedLearner
 
             learner = DistributedLearner(model, tokenizer, leader=self.leader, note=self.note, **options)
+        if self.policy.kernels != "plain":
+            learner.use_kernels(self.policy.kernels)
         learner.peak = peak_of_device(self.device, self.policy.dtype, self.train.peak_tflops)
         if self.train.optimizer.offload:
             learner.offload_optimizer()
@@ -98,10 +104,16 @@ def check_policy(section: PolicySection) -> None:
     """Refuse an adapter or sizes that give no model.
 
     Raises:
-        ConfigError: the adapter has no such option.
+        ConfigError: the adapter has no such option, or what it needs is missing.
         PolicyError: the sizes do not give a model.
     """
-    LoraOptions.of(section.lora)
+    if LoraOptions.of(section.lora).bits == 4:
+        if section.kernels == "compile":
+            raise ConfigError('policy.kernels = "compile" does not compute with policy.lora.bits = 4; use "plain"')
+        try:
+            import_bitsandbytes()
+        except ModelError as error:
+            raise ConfigError(str(error)) from error
     if not section.model:
         new = section.new
         check_sizes(hidden=new.hidden, layers=new.layers, heads=new.heads, context=section.context)
@@ -176,4 +188,5 @@ def _load_base(section: PolicySection, folder: ModelFolder) -> CausalLM:
             f"policy.model is the adapter {folder.path}, but policy.lora needs a whole model: use the folder final/ of "
             "the run that trained it"
         )
-    return load_model(folder.path, dtype=held_dtype(section), attention=section.attention)
+    model = load_model(folder.path, dtype=held_dtype(section), attention=section.attention)
+    return quantize(model, fingerprint) if LoraOptions.of(section.lora).bits == 4 else model

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from turnwise.agents.device_memory import DeviceMemory
+from turnwise.agents.models.four_bits import BYTES
 from turnwise.training.errors import NotEnoughMemory
 from turnwise.training.learner.lora import LoraOptions, add_adapter
 from turnwise.training.learner.recomputation import known_layers
@@ -104,6 +105,8 @@ class MemoryEstimate:
     logits: int
     gathered: int
     cache: int
+    parameters: int = 0
+    """Numbers of the model, its adapter's included; no part of the memory."""
 
     @property
     def total(self) -> int:
@@ -113,7 +116,7 @@ class MemoryEstimate:
     @property
     def parts(self) -> dict[str, int]:
         """Bytes by name, in the order of the attributes."""
-        return asdict(self)
+        return {name: size for name, size in asdict(self).items() if name != "parameters"}
 
     def table(self) -> str:
         """Return one line per part that is not empty, and the total, in GiB."""
@@ -140,7 +143,7 @@ def estimate(config: ModelConfig, needs: MemoryNeeds) -> MemoryEstimate:
         activations, width = _kept_activations(model, needs)
     layers = int(getattr(config.get_text_config(), "num_hidden_layers", 1))
     rows, length = needs.shape
-    weights = sum(p.numel() * p.element_size() for p in model.parameters()) // needs.ranks
+    weights = _weights(model, needs) // needs.ranks
     return MemoryEstimate(
         weights=weights,
         gradients=sum(p.numel() * p.element_size() for p in trained) // needs.ranks,
@@ -153,7 +156,23 @@ def estimate(config: ModelConfig, needs: MemoryNeeds) -> MemoryEstimate:
         logits=_logits(model, config, needs),
         gathered=_gathered(model, needs) if needs.ranks > 1 else 0,
         cache=needs.cached * cache_bytes(config, dtype=needs.dtype),
+        parameters=sum(p.numel() for p in model.parameters()),
     )
+
+
+def _weights(model: CausalLM, needs: MemoryNeeds) -> int:
+    """Return the bytes of the weights; those in 4 bits are counted with their scales."""
+    size: int = sum(p.numel() * p.element_size() for p in model.parameters())
+    if not needs.lora or LoraOptions.of(needs.lora).bits == 16:
+        return size
+    head = model.get_output_embeddings()
+    matrices = [
+        module.weight
+        for name, module in model.named_modules()
+        if type(module) is torch.nn.Linear and module is not head and "lora_" not in name
+    ]
+    saved: float = sum(weight.numel() * (weight.element_size() - BYTES) for weight in matrices)
+    return size - round(saved)
 
 
 def gathered_bytes(config: ModelConfig, needs: MemoryNeeds) -> int:
@@ -327,6 +346,7 @@ def _remedies(needs: MemoryNeeds) -> str:
     choices = {
         "policy.recompute_activations = true": not needs.recompute_activations,
         "policy.lora": not needs.lora,
+        "policy.lora.bits = 4": bool(needs.lora) and LoraOptions.of(needs.lora).bits == 16,
         'policy.dtype = "bfloat16"': needs.dtype != "bfloat16",
         "a smaller policy.context": True,
     }

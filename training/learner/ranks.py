@@ -172,6 +172,8 @@ def _device(name: str) -> str:
 def _check(run: Run) -> None:
     if run.train.optimizer.name == "adamw_8bit":
         raise ConfigError('train.optimizer = "adamw_8bit" works with one rank only; with several use adamw_fused')
+    if run.policy.lora.get("bits") == 4:
+        raise ConfigError("policy.lora.bits = 4 works with one rank only; several divide whole weights")
     if run.train.optimizer.offload:
         raise ConfigError("train.optimizer.offload works with one rank only; several divide the optimizer's states")
     from torch.distributed.fsdp import FSDPModule  # takes a second to import, and the learner needs it anyway

@@ -3,14 +3,19 @@
 With M tokens and V words in the vocabulary, the plain way holds several arrays [M, V] at once. Above `CHUNK` numbers
 the tokens are processed in chunks instead: the forward pass keeps two numbers per token, and the backward pass computes
 each chunk's logits again. Both ways have the same result up to rounding.
+
+What is done with logits can be compiled: torch then reads them a few times, and not once for each operation.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
+
+from turnwise.training.learner.kernels import fused
 
 CHUNK = 2**25
 """Largest number of logits (tokens x vocabulary) that is computed at once: 128 MiB in float32."""
@@ -20,7 +25,14 @@ LOWEST = -1e4
 
 
 def token_logprobs(
-    hidden: Tensor, head: Any, tokens: Tensor, *, temperature: float = 1.0, entropy: bool = False, chunk: int = CHUNK
+    hidden: Tensor,
+    head: Any,
+    tokens: Tensor,
+    *,
+    temperature: float = 1.0,
+    entropy: bool = False,
+    chunk: int = CHUNK,
+    compiled: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Return the log-probability of each token, and the entropy of the distribution that it was drawn from.
 
@@ -34,18 +46,22 @@ def token_logprobs(
         temperature: > 0.
         entropy: whether the entropy carries gradient.
         chunk: largest number of logits that is computed at once.
+        compiled: compute with kernels that torch compiles.
 
     Returns:
         Two float tensors [M], nats.
     """
     rows = max(1, chunk // head.weight.shape[0])
     if len(hidden) <= rows:
-        return logprobs_of(head(hidden), tokens, temperature=temperature, entropy=entropy)
+        of_logits = _compiled(logprobs_of) if compiled else logprobs_of
+        chosen, spread = of_logits(head(hidden), tokens, temperature=temperature, entropy=entropy)
+        return chosen, spread
     if type(head) is torch.nn.Linear:
         states, dtype = hidden, _autocast_dtype(hidden)
         if dtype is not None:
             states = hidden.to(dtype)
-        chosen, spread = _InChunks.apply(states, head.weight, head.bias, tokens, temperature, rows)  # type: ignore[no-untyped-call]
+        steps = (_compiled(_score_chunk), _compiled(_slope_chunk)) if compiled else (_score_chunk, _slope_chunk)
+        chosen, spread = _InChunks.apply(states, head.weight, head.bias, tokens, temperature, rows, steps)  # type: ignore[no-untyped-call]
         return chosen, spread if entropy else spread.detach()
 
     def one(part: Tensor, of: Tensor) -> tuple[Tensor, Tensor]:
@@ -82,20 +98,27 @@ class _InChunks(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, tokens: Tensor, temperature: float, rows: int
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        tokens: Tensor,
+        temperature: float,
+        rows: int,
+        steps: tuple[Callable[..., Any], Callable[..., Any]],
     ) -> tuple[Tensor, Tensor]:
         wide = torch.promote_types(hidden.dtype, torch.float32)
-        chosen, spread, norm = (torch.empty(len(hidden), dtype=wide, device=hidden.device) for _ in range(3))
+        columns = [torch.empty(len(hidden), dtype=wide, device=hidden.device) for _ in range(3)]
         with torch.autocast(hidden.device.type, enabled=False):
             matrix, shift = _cast(weight, hidden), _cast(bias, hidden)
             for cut in _cuts(len(hidden), rows):
-                logits = _logits(hidden[cut], matrix, shift, temperature)
-                norm[cut] = logits.logsumexp(-1)
-                logits -= norm[cut, None]
-                chosen[cut] = logits.gather(-1, tokens[cut, None])[:, 0]
-                spread[cut] = -(logits.exp().mul_(logits.clamp_(min=LOWEST))).sum(-1)
+                for column, part in zip(
+                    columns, steps[0](hidden[cut], matrix, shift, tokens[cut], temperature), strict=True
+                ):
+                    column[cut] = part
+        chosen, spread, norm = columns
         ctx.save_for_backward(hidden, weight, bias, tokens, norm, spread)
-        ctx.temperature, ctx.rows = temperature, rows
+        ctx.temperature, ctx.rows, ctx.slope = temperature, rows, steps[1]
         ctx.set_materialize_grads(False)
         return chosen, spread
 
@@ -113,18 +136,53 @@ class _InChunks(torch.autograd.Function):
         ]
         matrix, shift = _cast(weight, hidden), _cast(bias, hidden)
         for cut in _cuts(len(hidden), ctx.rows):
-            logits = _logits(hidden[cut], matrix, shift, ctx.temperature)
-            logits -= norm[cut, None]
-            slope = logits.exp()
-            if of_spread is None:
-                slope *= -of_chosen[cut, None]
-            else:
-                logits.clamp_(min=LOWEST)
-                slope *= logits.add_(spread[cut, None]).mul_(-of_spread[cut, None]).sub_(of_chosen[cut, None])
-            del logits
-            slope.scatter_add_(1, tokens[cut, None], of_chosen[cut, None])
-            _accumulate(sums, cut, (slope / ctx.temperature).to(hidden.dtype), hidden[cut], matrix)
-        return (*sums, None, None, None)
+            entropies = None if of_spread is None else (spread[cut], of_spread[cut])
+            slope = ctx.slope(
+                hidden[cut], matrix, shift, tokens[cut], ctx.temperature, norm[cut], of_chosen[cut], entropies
+            )
+            _accumulate(sums, cut, slope, hidden[cut], matrix)
+        return (*sums, None, None, None, None)
+
+
+def _score_chunk(
+    hidden: Tensor, matrix: Tensor, shift: Tensor | None, tokens: Tensor, temperature: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return log-probability, entropy and log-sum-exp of one chunk."""
+    logits = _logits(hidden, matrix, shift, temperature)
+    norm = logits.logsumexp(-1)
+    logits -= norm[:, None]
+    chosen = logits.gather(-1, tokens[:, None])[:, 0]
+    return chosen, -(logits.exp().mul_(logits.clamp_(min=LOWEST))).sum(-1), norm
+
+
+def _slope_chunk(
+    hidden: Tensor,
+    matrix: Tensor,
+    shift: Tensor | None,
+    tokens: Tensor,
+    temperature: float,
+    norm: Tensor,
+    of_chosen: Tensor,
+    entropies: tuple[Tensor, Tensor] | None,
+) -> Tensor:
+    """Return the gradient of one chunk's logits, in the type of its hidden states."""
+    logits = _logits(hidden, matrix, shift, temperature)
+    logits -= norm[:, None]
+    slope = logits.exp()
+    if entropies is None:
+        slope *= -of_chosen[:, None]
+    else:
+        spread, of_spread = entropies
+        logits.clamp_(min=LOWEST)
+        slope *= logits.add_(spread[:, None]).mul_(-of_spread[:, None]).sub_(of_chosen[:, None])
+    del logits
+    slope.scatter_add_(1, tokens[:, None], of_chosen[:, None])
+    return (slope / temperature).to(hidden.dtype)
+
+
+@cache
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    return fused(function)
 
 
 def _logits(hidden: Tensor, matrix: Tensor, shift: Tensor | None, temperature: float) -> Tensor:

@@ -67,6 +67,12 @@ def _changed_fields(run: Run) -> list[str]:
     return sorted(FIELDS & {*options.get("body", {}), *options.get("omit", ())})
 
 
+def _copies_4_bits(run: Run) -> bool:
+    """Whether an engine in this process samples from a copy of weights that are in 4 bits."""
+    copied = bool(run.train.asynchronous) or run.sampler.dtype not in ("", run.policy.dtype)
+    return run.policy.lora.get("bits") == 4 and run.sampler.engine == "transformers" and copied
+
+
 def _lacks_cores(run: Run) -> bool:
     """Whether a cluster on this machine needs more cores than it has; the address of another one is tried."""
     if not run.cluster.address or require_ray().is_initialized():  # by a program of the user's own, as it likes
@@ -171,6 +177,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         lambda run: bool(run.policy.lora) and not run.policy.model,
         "policy.lora needs policy.model: a new model has no weights yet that are worth freezing",
+    ),
+    Rule(
+        _copies_4_bits,
+        "policy.lora.bits = 4: the engine transformers would sample from a whole copy of the weights; leave "
+        "train.staleness and sampler.dtype out, so that it samples from those in 4 bits, or use the engine vllm",
     ),
     Rule(
         lambda run: not run.policy.model and not run.imitation.episodes,
