@@ -187,20 +187,32 @@ class Bench:
                 return
             options = {"transfer": way} | ({"sleep": True} if self.on_gpu else {})
             with self.engine(model, **options) as sampler:
-                with self.row(name, way) as sent, self.row(name, "files") as written:
-                    for _ in range(self.options.rounds):  # by turns
-                        for row, transfer in ((sent, way), (written, "files")):
-                            sampler._weights.transfer = transfer
-                            self.load(row, sampler, model, 1)
-                    pairs = zip(sent.loads[1:], written.loads[1:], strict=True)
-                    ratio = statistics.median(files / other for other, files in pairs)
-                    print(f"{name}: files / {way} = {ratio:.2f}", flush=True)
+                self.by_turns(name, model, sampler, (way, "files"))
                 if self.on_gpu:
                     with self.row(name, "asleep") as row:
                         sampler._weights.transfer = way
                         self.load(row, sampler, model, 2, sleeps=True)
         if not first.error:
             self.rows.remove(first)  # it stood for the engine's start
+
+    def by_turns(self, name: str, model: Any, sampler: VLLMSampler, ways: tuple[str, str]) -> None:
+        """Load in two ways alternately; one that fails does not stop the other."""
+        rows = [Row(name, way) for way in ways]
+        self.rows += rows
+        for _ in range(self.options.rounds):
+            for row in rows:
+                if row.error:
+                    continue
+                sampler._weights.transfer = row.way
+                try:
+                    self.load(row, sampler, model, 1)
+                except Exception as error:  # of anything
+                    traceback.print_exc()
+                    row.error = f"{type(error).__name__}: {error}"
+        pairs = zip(rows[0].loads[1:], rows[1].loads[1:], strict=False)
+        ratios = [files / other for other, files in pairs]
+        if ratios:
+            print(f"{name}: files / {ways[0]} = {statistics.median(ratios):.2f}", flush=True)
 
     def other_way(self, name: str, model: Any, way: str) -> None:
         """Measure a way that needs an engine of its own."""
