@@ -5,7 +5,7 @@ episodes whose turns have common prefixes: each turn is a row that begins as the
 of the gradient stand beside each other; `--exact` compares log-probabilities of flex attention and of SDPA in a forest
 with those of rows that are computed apart, in float32 and in bfloat16.
 
-    python benchmarks/learner.py [--device cuda] [--seconds 110] [--small] [--model 1.5b|26m|tiny] [--json PATH]
+    python benchmarks/learner.py [--device cuda] [--seconds 110] [--only WORDS] [--small] [--json PATH]
 
 A step that fails is a row of the table with its reason, and the others go on; what the seconds do not suffice for is
 said. On a CPU the clock is that of the processor.
@@ -29,6 +29,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from turnwise.agents.models.four_bits import quantize
 from turnwise.training.batch.batch import Batch
 from turnwise.training.learner.gradient import UpdatePlan
 from turnwise.training.learner.kernels import require_kernels
@@ -57,6 +58,7 @@ class Case:
     shared: float
     kernels: str = "plain"
     lora: bool = True
+    bits: int = 16
     learner: dict[str, Any] = field(default_factory=dict)
 
 
@@ -71,6 +73,7 @@ CASES = [
     Case("lora, tree", 0.80, learner=TREE),
     Case("lora, flex", 0.80, learner=FLEX),
     Case("lora, tree, compile", 0.80, "compile", learner=TREE),
+    Case("lora, 4 bits, tree", 0.80, bits=4, learner=TREE),
     Case("full, plain", 0.35, lora=False),
     Case("full, compile", 0.35, "compile", lora=False),
 ]
@@ -127,6 +130,8 @@ def measured(case: Case, options: argparse.Namespace) -> dict[str, Any]:
         torch.cuda.reset_peak_memory_stats()
     half = options.bfloat16
     model = make_model(options, torch.bfloat16 if half and case.lora else torch.float32)
+    if case.bits == 4:
+        model = quantize(model, lambda _: "")
     if case.lora:
         model = add_adapter(model, LoraOptions(rank=16))
         generator = torch.Generator(options.device).manual_seed(0)
@@ -138,7 +143,7 @@ def measured(case: Case, options: argparse.Namespace) -> dict[str, Any]:
                       optimizer="adamw_fused" if cuda else "adamw", note=print, **case.learner)  # fmt: skip
     if case.kernels != "plain":
         learner.use_kernels(case.kernels)
-    learner.peak = peak_of_device(options.device, "bfloat16" if half else "float32", 0.0 if cuda else 0.1)
+    learner.peak = peak_of_device(options.device, "bfloat16" if half else "float32")
     batch = random_batch(options, SHAPES[options.model]["vocab_size"], case.shared)
     objective, plan = Objective(aggregation="token-mean"), UpdatePlan(micro_tokens=options.micro_tokens)
     clock = time.perf_counter if cuda else time.process_time
@@ -153,15 +158,15 @@ def measured(case: Case, options: argparse.Namespace) -> dict[str, Any]:
         seconds.append(clock() - started)
     needs = MemoryNeeds(
         tokens=options.micro_tokens, length=options.prompt + options.answer, dtype="bfloat16" if half else "float32",
-        lora={"rank": 16} if case.lora else {}, recompute_activations=True, optimizer="adamw",
+        lora={"rank": 16, "bits": case.bits} if case.lora else {}, recompute_activations=True, optimizer="adamw",
         sharing=bool(case.learner.get("share_prefixes")), attention="sdpa",
     )  # fmt: skip
     fastest = min(seconds[1:])
     return {
         "tokens_per_second": batch.size / fastest,
         "first_seconds": seconds[0],
-        "mfu": stats["flops"] / (fastest * learner.peak) if learner.peak and cuda else float("nan"),
-        "peak_gib": torch.cuda.max_memory_allocated() / GIB if cuda else float("nan"),
+        "mfu": stats["flops"] / (fastest * learner.peak) if learner.peak else 0.0,
+        "peak_gib": torch.cuda.max_memory_allocated() / GIB if cuda else 0.0,
         "estimate_gib": estimate(config_of(options), needs).total / GIB,
         "loss": stats["loss"],
         "grad_norm": stats["grad_norm"],

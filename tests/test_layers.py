@@ -63,6 +63,7 @@ TOP_LEVEL: dict[str, set[str]] = {
 # Heavy packages, and the modules that may import them (inside a function or class, or under TYPE_CHECKING).
 HEAVY: dict[str, set[str]] = {
     "torch": {
+        "agents/models/four_bits.py",
         "agents/device_memory.py",
         "training",
         "agents/samplers/transformers",
@@ -100,7 +101,7 @@ HEAVY: dict[str, set[str]] = {
     "tokenizers": {"training/learner/policy.py"},
     "accelerate": {"credit/adapters/trl_trainer.py"},
     "peft": {"agents/models/lora_folders.py"},
-    "bitsandbytes": {"training/learner/optimizers.py"},
+    "bitsandbytes": {"training/learner/optimizers.py", "agents/models/four_bits.py"},
     "safetensors": {
         "training/run_folder/checkpoint.py",
         "training/learner/policy.py",

@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from turnwise.agents.errors import ModelError
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 BYTES = 0.5 + 1 / 64 + 4 / (64 * 256)
 """Bytes of a number: 4 bits, one byte of scale for 64 numbers, and four for 256 of these bytes."""
+FINGERPRINT = "whole_fingerprint"
+"""Attribute of a quantized model: the fingerprint that it had before."""
 
 
-def quantize(model: Any, fingerprint: Callable[[Any], str]) -> Any:
+def quantize(model: torch.nn.Module, fingerprint: Callable[[torch.nn.Module], str]) -> torch.nn.Module:
     """Return a model whose matrices are in 4 bits and frozen, but for the embedding and the output layer.
 
     They are quantized where the model lies; it is changed in place.
@@ -36,8 +40,8 @@ def quantize(model: Any, fingerprint: Callable[[Any], str]) -> Any:
     import torch
 
     bnb = import_bitsandbytes()
-    model.whole_fingerprint = fingerprint(model)
-    head = model.get_output_embeddings()
+    output = getattr(model, "get_output_embeddings", None)
+    head = None if output is None else output()
     layers = [
         (parent, name, layer)
         for parent in model.modules()
@@ -46,13 +50,16 @@ def quantize(model: Any, fingerprint: Callable[[Any], str]) -> Any:
     ]
     if not layers:
         raise ModelError(f"policy.lora.bits = 4: {type(model).__name__} has no matrices that could be quantized")
+    # the second is what peft asks for
+    for attribute, value in ((FINGERPRINT, fingerprint(model)), ("is_loaded_in_4bit", True)):
+        setattr(model, attribute, value)
     for parent, name, layer in layers:
         setattr(parent, name, _quantized(bnb, layer))
-    model.is_loaded_in_4bit = True  # peft asks for it
-    return model.requires_grad_(False)
+    model.requires_grad_(False)
+    return model
 
 
-def _quantized(bnb: Any, layer: Any) -> Any:
+def _quantized(bnb: ModuleType, layer: torch.nn.Linear) -> torch.nn.Linear:
     weight = layer.weight.data
     own = bnb.nn.Linear4bit(
         layer.in_features,
@@ -69,7 +76,8 @@ def _quantized(bnb: Any, layer: Any) -> Any:
     packed = bnb.nn.Params4bit(weight, requires_grad=False, compress_statistics=True, quant_type="nf4", module=own)
     own.weight = packed.to(weight.device)
     own.bias = layer.bias
-    return own.eval()
+    frozen: torch.nn.Linear = own.eval()
+    return frozen
 
 
 def is_quantized(parameter: object) -> bool:
@@ -85,20 +93,18 @@ def numbers_in(parameter: Tensor) -> int:
 
 def whole(parameter: Tensor) -> Tensor:
     """Return the numbers of a parameter in the type and shape that they had before they were quantized."""
-    if not is_quantized(parameter):
+    state = getattr(parameter, "quant_state", None)
+    if state is None:
         return parameter.detach()
-    functional = import_bitsandbytes().functional
-    state: Any = parameter.quant_state  # type: ignore[attr-defined]
-    numbers: Tensor = functional.dequantize_4bit(parameter.data, state)
+    numbers: Tensor = import_bitsandbytes().functional.dequantize_4bit(parameter.data, state)
     return numbers.to(state.dtype)
 
 
-def whole_state(module: Any) -> dict[str, Tensor]:
+def whole_state(module: torch.nn.Module) -> dict[str, Tensor]:
     """Return the state of a module, whose matrices in 4 bits are quantized still, without what belongs to them."""
     quantized = {name for name, parameter in module.named_parameters() if is_quantized(parameter)}
     if not quantized:
-        state: dict[str, Tensor] = module.state_dict()
-        return state
+        return module.state_dict()
     parameters = dict(module.named_parameters(remove_duplicate=False))
     prefixes = tuple(f"{name}." for name in quantized)
     return {
@@ -108,7 +114,7 @@ def whole_state(module: Any) -> dict[str, Tensor]:
     }
 
 
-def import_bitsandbytes() -> Any:
+def import_bitsandbytes() -> ModuleType:
     """Return the package bitsandbytes.
 
     Raises:
@@ -120,4 +126,5 @@ def import_bitsandbytes() -> Any:
         raise ModelError(
             "policy.lora.bits = 4 needs bitsandbytes; install it with: pip install 'turnwise[qlora]'"
         ) from error
-    return bitsandbytes
+    package: ModuleType = bitsandbytes
+    return package

@@ -1,6 +1,7 @@
 """Other kernels give the loss, the gradient and the scores of a model's own operations."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from transformers import Gemma2Config, Qwen2Config, Qwen3Config
 from turnwise.training.config.run import Run
 from turnwise.training.config.sections import PolicySection, TrainSection
 from turnwise.training.errors import ConfigError
-from turnwise.training.learner import kernels, vocabulary
+from turnwise.training.learner import kernels, logprobs, vocabulary
 from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
 from turnwise.training.learner.kernels import LayerKernels, require_kernels
 from turnwise.training.learner.learner import Learner
@@ -195,12 +196,14 @@ def torch_as_liger(monkeypatch):
 
         return turned(query), turned(key)
 
-    functions = {
-        "norm": norm,
-        "silu": lambda gate, up: torch.nn.functional.silu(gate) * up,
-        "gelu": lambda gate, up: torch.nn.functional.gelu(gate, approximate="tanh") * up,
-        "rotary": rotary,
-    }
+    functions = kernels.LigerKernels(
+        norm=norm,
+        silu=lambda gate, up: torch.nn.functional.silu(gate) * up,
+        gelu=lambda gate, up: torch.nn.functional.gelu(gate, approximate="tanh") * up,
+        rotary=rotary,
+    )
+    monkeypatch.setattr(kernels, "require_kernels", lambda *_, **__: None)
+    monkeypatch.setattr(logprobs, "require_kernels", lambda *_, **__: None)
     monkeypatch.setattr(kernels, "_liger", lambda: functions)
 
 
@@ -221,8 +224,10 @@ def test_the_right_kernel_takes_the_place_of_each_module(torch_as_liger, config,
 
 
 def test_a_module_that_a_kernel_disagrees_with_stays(torch_as_liger, monkeypatch):
-    functions = dict(
-        kernels._liger(), silu=lambda gate, up: gate * up, rotary=lambda query, key, cos, sin: (key, query)
+    functions = replace(
+        kernels._liger(),
+        silu=lambda gate, up: gate * up,
+        rotary=lambda query, key, cos, sin: (key, query),
     )
     monkeypatch.setattr(kernels, "_liger", lambda: functions)
     model = qwen()

@@ -12,9 +12,11 @@ and when the backward pass computes a layer again.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Final, TypeVar
 
 import torch
 from torch import Tensor
@@ -32,7 +34,25 @@ VECTORS: Final = {"AVX2": 256, "AVX512": 512}
 """Bits of the vectors that torch uses, by its name for what the processor can do."""
 
 T = TypeVar("T")
-Forward = Callable[..., Any]
+Forward = Callable[..., Tensor]
+Rotation = Callable[..., tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True, slots=True)
+class LigerKernels:
+    """The kernels of liger.
+
+    Attributes:
+        norm: of hidden states, weight, eps, offset, casting mode, and whether it may overwrite a gradient.
+        silu: silu(gate) * up.
+        gelu: gelu(gate) * up, by the approximation with tanh.
+        rotary: rotates queries and keys by cosines and sines.
+    """
+
+    norm: Forward
+    silu: Forward
+    gelu: Forward
+    rotary: Rotation
 
 
 class LayerKernels:
@@ -55,7 +75,7 @@ class LayerKernels:
             raise ConfigError(f"unknown policy.kernels {name!r}{suggest(name, KERNELS)}")
         self.compiled = name == "compile"
         self._forwards: list[tuple[CausalLM, Forward]] = []
-        self._functions: list[tuple[Any, Forward, Forward]] = []
+        self._functions: list[tuple[ModuleType, Rotation, Rotation]] = []
         self._depth = 0
         if name == "compile":
             self._forwards = [(layer, _compiled(layer)) for layer in known_layers(model)]
@@ -87,14 +107,14 @@ class LayerKernels:
     def _enter(self) -> None:
         for module, forward in self._forwards:
             module.__dict__["forward"] = forward
-        for place, _, function in self._functions:
-            setattr(place, ROTARY, function)
+        for source, _, function in self._functions:
+            setattr(source, ROTARY, function)
 
     def _leave(self) -> None:
         for module, _ in self._forwards:
             del module.__dict__["forward"]
-        for place, own, _ in self._functions:
-            setattr(place, ROTARY, own)
+        for source, own, _ in self._functions:
+            setattr(source, ROTARY, own)
 
 
 def require_kernels(name: str, device: str, *, ranks: int = 1) -> None:
@@ -131,7 +151,7 @@ def fused(function: Callable[..., T]) -> Callable[..., T]:
     # What torch keeps on the disk was compiled for some vectors, and it takes it for others without asking: a process
     # that uses AVX2 (`turnwise.training.learner.threads`) then computes NaN with kernels for AVX-512.
     bits = VECTORS.get(torch.backends.cpu.get_cpu_capability())
-    options: dict[str, Any] = {} if bits is None else {"cpp.simdlen": bits}
+    options: dict[str, str | int | bool | Callable[..., object]] = {} if bits is None else {"cpp.simdlen": bits}
     return torch.compile(function, dynamic=True, options=options)
 
 
@@ -139,15 +159,18 @@ def _compiled(layer: CausalLM) -> Forward:
     """Return the compiled forward of a layer; one that will be computed again gets there by its own (`recomputing`)."""
     own, compiled = layer.forward, fused(layer.forward)
 
-    def forward(*args: object, **options: object) -> object:
+    def forward(*args: object, **options: object) -> Tensor:
         again = layer.training and layer.gradient_checkpointing and torch.is_grad_enabled()
-        return (own if again else compiled)(*args, **options)
+        result: Tensor = (own if again else compiled)(*args, **options)
+        return result
 
     return forward
 
 
-def _of_liger(model: CausalLM) -> tuple[list[tuple[CausalLM, Forward]], list[tuple[Any, Forward, Forward]]]:
-    """Return modules with the forward that takes the place of theirs, and places with functions."""
+def _of_liger(
+    model: CausalLM,
+) -> tuple[list[tuple[CausalLM, Forward]], list[tuple[ModuleType, Rotation, Rotation]]]:
+    """Return modules with the forward that takes the place of theirs, and files of transformers with functions."""
     kernels, verdicts, forwards = _liger(), dict[object, int | None](), []
     for module in model.modules():
         candidates = list(_candidates(module, kernels))
@@ -160,45 +183,45 @@ def _of_liger(model: CausalLM) -> tuple[list[tuple[CausalLM, Forward]], list[tup
         choice = verdicts[key]
         if choice is not None:
             forwards.append((module, candidates[choice]))
-    places = {sys.modules[type(layer).__module__] for layer in known_layers(model)}
-    rotary = kernels["rotary"]
+    sources = {sys.modules[type(layer).__module__] for layer in known_layers(model)}
     functions = [
-        (place, getattr(place, ROTARY), rotary)
-        for place in places
-        if hasattr(place, ROTARY) and _same_rotation(getattr(place, ROTARY), rotary, model)
+        (source, getattr(source, ROTARY), kernels.rotary)
+        for source in sources
+        if hasattr(source, ROTARY) and _same_rotation(getattr(source, ROTARY), kernels.rotary, model)
     ]
     return forwards, functions
 
 
-def _candidates(module: Any, kernels: Mapping[str, Any]) -> Iterator[Forward]:
+def _candidates(module: CausalLM, kernels: LigerKernels) -> Iterator[Forward]:
     """Yield what might compute the same as a module, by its attributes; whether it does is for `_agree` to say."""
     epsilon = getattr(module, "variance_epsilon", getattr(module, "eps", None))
     if type(module).__name__.endswith("RMSNorm") and isinstance(epsilon, float) and hasattr(module, "weight"):
         for offset, casting in ((0.0, "llama"), (1.0, "gemma")):
-            yield _norm(module, kernels["norm"], epsilon, offset, casting)
+            yield _norm(module, kernels.norm, epsilon, offset, casting)
     if all(hasattr(module, name) for name in ("gate_proj", "up_proj", "down_proj", "act_fn")):
-        for product in (kernels["silu"], kernels["gelu"]):
+        for product in (kernels.silu, kernels.gelu):
             yield _gated(module, product)
 
 
-def _norm(module: Any, kernel: Any, epsilon: float, offset: float, casting: str) -> Forward:
+def _norm(module: CausalLM, kernel: Forward, epsilon: float, offset: float, casting: str) -> Forward:
     def forward(hidden_states: Tensor) -> Tensor:
         # not in place: the gradient that it would overwrite may belong to somebody else
-        return kernel(hidden_states, module.weight, epsilon, offset, casting, False)  # type: ignore[no-any-return]
+        return kernel(hidden_states, module.weight, epsilon, offset, casting, False)
 
     return forward
 
 
-def _gated(module: Any, product: Any) -> Forward:
+def _gated(module: CausalLM, product: Forward) -> Forward:
     def forward(hidden_states: Tensor) -> Tensor:
         gate, up = module.gate_proj(hidden_states), module.up_proj(hidden_states)
-        return module.down_proj(product(gate, up))  # type: ignore[no-any-return]
+        result: Tensor = module.down_proj(product(gate, up))
+        return result
 
     return forward
 
 
 @torch.no_grad()
-def _agree(module: Any, other: Forward) -> bool:
+def _agree(module: CausalLM, other: Forward) -> bool:
     """Whether another forward gives the numbers of a module, up to rounding in the type of its weights."""
     weight = next(module.parameters())
     width = module.gate_proj.in_features if hasattr(module, "gate_proj") else weight.shape[-1]
@@ -211,7 +234,7 @@ def _agree(module: Any, other: Forward) -> bool:
 
 
 @torch.no_grad()
-def _same_rotation(own: Forward, other: Forward, model: CausalLM) -> bool:
+def _same_rotation(own: Rotation, other: Rotation, model: CausalLM) -> bool:
     """Whether two functions rotate queries and keys alike."""
     config, device = model.config.get_text_config(), next(model.parameters()).device
     heads = int(config.num_attention_heads)
@@ -241,8 +264,8 @@ def _near(mine: Tensor, theirs: Tensor) -> bool:
     return bool((mine - theirs).abs().max() <= bound * mine.abs().max().clamp(min=1e-6))
 
 
-def _liger() -> dict[str, Any]:
-    """Return the kernels of liger by what they compute.
+def _liger() -> LigerKernels:
+    """Return the kernels of liger.
 
     Raises:
         ConfigError: it is not installed.
@@ -256,9 +279,9 @@ def _liger() -> dict[str, Any]:
         raise ConfigError(
             f'policy.kernels = "liger" needs liger-kernel ({error}): pip install liger-kernel; or use "compile"'
         ) from error
-    return {
-        "norm": LigerRMSNormFunction.apply,
-        "silu": LigerSiLUMulFunction.apply,
-        "gelu": LigerGELUMulFunction.apply,
-        "rotary": liger_rotary_pos_emb,
-    }
+    return LigerKernels(
+        norm=LigerRMSNormFunction.apply,
+        silu=LigerSiLUMulFunction.apply,
+        gelu=LigerGELUMulFunction.apply,
+        rotary=liger_rotary_pos_emb,
+    )

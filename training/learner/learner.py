@@ -27,7 +27,6 @@ from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.scores import Scores
 from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
 from turnwise.training.learner.gradient_forks import UpdateForks
-from turnwise.training.learner.kernels import require_kernels
 from turnwise.training.learner.logprobs import TokenScorer
 from turnwise.training.learner.lora import FrozenAdapter
 from turnwise.training.learner.optimizers import make_optimizer, set_learning_rate
@@ -140,9 +139,8 @@ class Learner:
             name: "plain", "compile" or "liger".
 
         Raises:
-            ConfigError: the model has nothing that they compute, or there are several ranks.
+            ConfigError: this machine or the model has nothing that they compute, or there are several ranks.
         """
-        require_kernels(name, self.device, ranks=1 if self.ranks is None else self.ranks.size)
         self._kernels = name
         for scorer in (self._scorer, self._reference):
             if isinstance(scorer, TokenScorer):  # an adapter computes with the policy's

@@ -18,7 +18,7 @@ from turnwise.training.batch.model_inputs import ModelInputs, packed, padded, re
 from turnwise.training.batch.scores import Scores
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.flops import ModelShape, PassCost
-from turnwise.training.learner.kernels import LayerKernels
+from turnwise.training.learner.kernels import LayerKernels, require_kernels
 from turnwise.training.learner.out_of_memory import MicroBatchLimit, OutOfMemoryOnRank, out_of_memory
 from turnwise.training.learner.recomputation import layers_of, recomputing
 from turnwise.training.learner.untyped import CausalLM
@@ -118,8 +118,9 @@ class TokenScorer:
             name: one of KERNELS of `turnwise.training.learner.kernels`.
 
         Raises:
-            ConfigError: the model has nothing that they compute.
+            ConfigError: this machine or the model has nothing that they compute, or there are several ranks.
         """
+        require_kernels(name, str(self.device), ranks=self._processes)
         with torch.no_grad(), self._precision():
             self.kernels = self._inside(LayerKernels, self._inner, name)
 

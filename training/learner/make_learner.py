@@ -13,7 +13,6 @@ from turnwise.agents.models.tokenization import Tokenizer
 from turnwise.agents.models.weights import is_adapter
 from turnwise.training.config.sections import PolicySection, TrainSection
 from turnwise.training.errors import ConfigError
-from turnwise.training.learner.kernels import require_kernels
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.lora import LoraOptions, add_adapter
 from turnwise.training.learner.memory import MemoryNeeds, require_memory
@@ -60,7 +59,6 @@ class LearnerFactory:
             ConfigError: the device has no flex attention, or not the kernels of policy.kernels.
         """
         use_threads(self.threads, model)
-        require_kernels(self.policy.kernels, self.device, ranks=1 if self.leader is None else self.leader.ranks.size)
         large = sum(weights.numel() for weights in model.parameters()) >= SMALL_MODEL
         if large:
             scarcity = require_memory(model.config, self.needs, self.device)

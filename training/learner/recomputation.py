@@ -61,6 +61,8 @@ def _recompute(
 ) -> object:
     def forward(*args: object) -> object:
         before, layer.training = layer.training, False
+        # Compiled kernels depend on it and must be the same in both passes: `recomputing` has ended in the second one.
+        marked = layer.__dict__.pop("gradient_checkpointing", None)
         try:
             with attend():
                 if getattr(function, "args", ()) == (layer,):
@@ -69,5 +71,7 @@ def _recompute(
                 return function(*args)
         finally:
             layer.training = before
+            if marked is not None:
+                layer.gradient_checkpointing = marked
 
     return checkpoint(forward, *args, use_reentrant=False)

@@ -105,7 +105,7 @@ class _InChunks(torch.autograd.Function):
         tokens: Tensor,
         temperature: float,
         rows: int,
-        steps: tuple[Callable[..., Any], Callable[..., Any]],
+        steps: tuple[Callable[..., tuple[Tensor, ...]], Callable[..., Tensor]],
     ) -> tuple[Tensor, Tensor]:
         wide = torch.promote_types(hidden.dtype, torch.float32)
         columns = [torch.empty(len(hidden), dtype=wide, device=hidden.device) for _ in range(3)]
@@ -180,9 +180,8 @@ def _slope_chunk(
     return (slope / temperature).to(hidden.dtype)
 
 
-@cache
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    return fused(function)
+_compiled = cache(fused)
+"""The functions of this module, compiled once for all learners."""
 
 
 def _logits(hidden: Tensor, matrix: Tensor, shift: Tensor | None, temperature: float) -> Tensor:
