@@ -20,7 +20,7 @@ from turnwise.agents.samplers.transformers.graph_capture import CudaCapture  # n
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler  # noqa: E402
 from turnwise.agents.samplers.transformers.step_access import attend_gathered  # noqa: E402
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+pytestmark = pytest.mark.gpu
 
 VIEW = View(start="", observation="", admissible=None, turn=0)
 PLAIN = ("Llama 3", "Qwen 2.5", "Qwen 3", "Mistral", "Phi 4", "SmolLM 3", "Granite", "Gemma 3, text only")

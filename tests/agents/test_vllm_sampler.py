@@ -252,7 +252,7 @@ def test_a_worker_that_fails_in_the_middle_is_an_error_after_which_all_weights_c
 
 
 @pytest.mark.vllm
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.gpu
 def test_on_one_gpu_weights_are_shared_also_with_an_engine_that_slept(tmp_path: Path) -> None:
     model, tokenizer = make_model(True)
     save_policy(model, tokenizer, tmp_path)

@@ -421,7 +421,7 @@ def test_a_buffer_lies_in_no_expandable_segment(
     assert written == inside
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.gpu
 def test_another_process_reads_what_a_shared_buffer_has(tmp_path: Path) -> None:
     """The reader is a process of its own, as vLLM's worker is; it answers with the sum of what it reads."""
     import subprocess

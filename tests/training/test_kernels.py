@@ -244,7 +244,7 @@ def test_a_model_without_anything_to_replace_is_refused(torch_as_liger):
         LayerKernels(model, "liger")
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.gpu
 @pytest.mark.parametrize("name", ["compile", "liger"])
 @pytest.mark.parametrize(("kind", "bound"), [(torch.float32, 1e-4), (torch.bfloat16, 0.05)])
 def test_a_gpu_computes_the_same_with_other_kernels(name, kind, bound):
