@@ -30,6 +30,7 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError
 from turnwise.agents.rollouts.env_pool import EnvPool, EnvWorker, MakeEnv
 from turnwise.agents.rollouts.episode import Episode, EpisodeSpec, sampling_seed
+from turnwise.agents.rollouts.forks import Fork
 from turnwise.agents.rollouts.rollout_options import RolloutOptions, RolloutReport, with_defaults
 from turnwise.agents.samplers.base import Sampler, Samples
 from turnwise.agents.samplers.wrappers import as_sampler
@@ -76,6 +77,8 @@ class GroupSpec:
     """Number of its first member; not 0 where an earlier group has the same task and seed."""
     played: tuple[Trajectory, ...] = ()
     """Members that are finished already, and are not played again."""
+    fork: Fork | None = None
+    """Where its episodes begin; None: with a reset."""
 
     @property
     def members(self) -> range:
@@ -86,7 +89,7 @@ class GroupSpec:
 async def stream(
     agent: Agent,
     sampler: Samples,
-    tasks: Iterable[str] | AsyncIterable[str],
+    tasks: Iterable[str | Fork] | AsyncIterable[str | Fork],
     *,
     make: MakeEnv | EnvPool,
     size: int = 1,
@@ -101,8 +104,8 @@ async def stream(
     Args:
         agent: prompts, parser, limits.
         sampler: the model.
-        tasks: ids of task instances; they may be without end. An asynchronous iterator is asked for the next task when
-            an environment is free, and may make it wait.
+        tasks: ids of task instances, or forks; they may be without end. An asynchronous iterator is asked for the next
+            one when an environment is free, and may make it wait.
         make: makes an environment; or an `EnvPool`, which keeps its environments for the next call.
         size: episodes of each task (G).
         seed: seed of the environments and, through the hash, of the sampling.
@@ -121,7 +124,9 @@ async def stream(
             yield group
 
 
-async def number_groups(tasks: Iterable[str] | AsyncIterable[str], size: int, seed: int) -> AsyncIterator[GroupSpec]:
+async def number_groups(
+    tasks: Iterable[str | Fork] | AsyncIterable[str | Fork], size: int, seed: int
+) -> AsyncIterator[GroupSpec]:
     """Yield the groups of a sequence of tasks.
 
     Raises:
@@ -151,10 +156,19 @@ class GroupNumbers:
         self._members: Counter[str] = Counter()
         self._number = 0
 
-    def next(self, task: str) -> GroupSpec:
-        """Return the next group; if its task was given before, its members have other numbers."""
-        spec = GroupSpec(task, self._seed, self._size, self._number, self._members[task])
-        self._members[task] += self._size
+    def next(self, task: str | Fork) -> GroupSpec:
+        """Return the next group; if its task or fork was given before, its members have other numbers.
+
+        A fork has the environment's seed of its parent.
+        """
+        if isinstance(task, Fork):
+            origin, parent = task.origin, task.trajectory
+            first = self._members[origin]
+            spec = GroupSpec(parent.task, parent.seed, self._size, self._number, first, fork=task)
+        else:
+            origin = task
+            spec = GroupSpec(task, self._seed, self._size, self._number, self._members[task])
+        self._members[origin] += self._size
         self._number += 1
         return spec
 
@@ -309,7 +323,8 @@ class GroupStream:
 
     async def _play_in(self, worker: EnvWorker, pool: EnvPool, spec: EpisodeSpec) -> None:
         """Play an episode in the environment of a worker."""
-        episode, failures = Episode(self.agent, self.sampler, worker, spec), worker.failures
+        episode = Episode(self.agent, self.sampler, worker, spec, self.options["snapshots"])
+        failures = worker.failures
         self.playing += 1
         try:
             trajectory = await episode.play()
@@ -413,8 +428,8 @@ class GroupStream:
 
 
 def _episode(spec: GroupSpec, member: int) -> EpisodeSpec:
-    name = f"{spec.task}#{member}@{spec.seed}"
-    return EpisodeSpec(spec.task, spec.seed, name, sampling_seed(name), (spec.number, member))
+    name = f"{spec.task}#{member}@{spec.seed}" if spec.fork is None else spec.fork.name(member)
+    return EpisodeSpec(spec.task, spec.seed, name, sampling_seed(name), (spec.number, member), spec.fork)
 
 
 def group_of(spec: GroupSpec, members: Iterable[Trajectory]) -> Group:
@@ -432,8 +447,13 @@ def is_replacement(episode_id: str) -> bool:
 
 
 def member_number(episode_id: str) -> int:
-    """Return the number of an episode in its group, from its id; it is at least `REPLACED` for a replacement."""
-    return int(episode_id.rpartition("#")[2].partition("@")[0])
+    """Return the number of an episode in its group, from its id; it is at least `REPLACED` for a replacement.
+
+    >>> member_number("open-3-1#2@7"), member_number("open-3-1#2/5.3@7")
+    (2, 3)
+    """
+    path = episode_id.rpartition("#")[2].partition("@")[0]
+    return int(path.rpartition(".")[2])
 
 
 def _is_played(member: int, played: dict[int, Trajectory]) -> bool:
