@@ -158,7 +158,7 @@ class Episode:
             raise
 
     async def _run(self) -> Stop:
-        stop = await self._begin()
+        stop = await self.begin()
         planner = self.worker.planner()
         if planner is not None:
             self.sampler.attach(self.spec.name, planner)
@@ -166,8 +166,13 @@ class Episode:
             stop = await self._next_turn()
         return stop or "turns"
 
-    async def _begin(self) -> Stop | None:
-        """Bring the environment to where the episode begins; return why the episode is over, if it is."""
+    async def begin(self) -> Stop | None:
+        """Bring the environment to where the episode begins; return why the episode is over, if it is.
+
+        Raises:
+            ForkRefused: the environment does not repeat what was recorded.
+            EnvFailure: it failed.
+        """
         fork = self.spec.fork
         if fork is None:
             self._start(await self.worker.reset(self.spec.task, self.spec.seed))
