@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,10 +21,11 @@ from turnwise.registry import suggest
 from turnwise.report.credit_settings import CreditSettings, credit_settings
 from turnwise.report.number_text import count, duration, percent
 from turnwise.report.stored_groups import read_groups, require_turns
-from turnwise.report.truth_scores import TruthScores, return_options, score_rules
+from turnwise.report.truth_picture import check_truth_picture, save_truth_picture
+from turnwise.report.truth_scores import GradientScores, TruthScores, return_options, score_rules
 
 if TYPE_CHECKING:
-    from turnwise.agents.trajectory import Group
+    from turnwise.agents.trajectory import Group, Turn
     from turnwise.credit.truth import Interval
     from turnwise.training.config.run import Run
     from turnwise.training.loaded_agent import LoadedAgent
@@ -46,6 +47,9 @@ _COLUMNS = {
     "agreement": "agree.",
 }
 """Measures and the heads of their columns."""
+
+_SMALL_MODEL = 50_000_000
+"""Parameters of a model above which gradients of every turn are computed only when asked for."""
 
 _INTERVAL = 10.0
 """Seconds between lines of progress without a terminal."""
@@ -77,6 +81,8 @@ def score_against_truth(path: Path, words: Sequence[str], request: TruthRequest)
 
     others, chosen = take_options(parse_options(words), _PREFIX)
     _check(chosen)
+    if request.picture is not None:
+        check_truth_picture(request.picture)
     file = trajectory_file(path, request.iteration)
     settings = credit_settings(file, request.rules or _all_rules(file), others, request.anchor)
     gamma, penalty = return_options(settings, list(settings.rules))
@@ -97,8 +103,6 @@ def score_against_truth(path: Path, words: Sequence[str], request: TruthRequest)
     finally:
         loaded.close()
     if request.picture is not None:
-        from turnwise.report.truth_picture import save_truth_picture
-
         save_truth_picture(scores, request.picture)
     if request.as_json:
         say_json({"file": str(file), "forks_file": str(forks.path), **scores.as_dict()})
@@ -209,8 +213,36 @@ def _truth_options(request: TruthRequest, chosen: Mapping[str, object], gamma: f
     )
 
 
-def _gradients(loaded: LoadedAgent, groups: Sequence[Group], chosen: Mapping[str, object]) -> None:
-    return None
+def _gradients(loaded: LoadedAgent, groups: Sequence[Group], chosen: Mapping[str, object]) -> GradientScores | None:
+    """Return what scores gradients, where the policy is a small model in this process or it is asked for."""
+    asked, module = chosen.get("gradients"), loaded.sampler.module
+    if module is None or asked is False or not any(turn.response for turn in _turns(groups)):
+        if asked:
+            raise UserError(
+                f"{_PREFIX}gradients needs a policy whose weights are in this process, and stored token ids"
+            )
+        return None
+    from torch import nn
+
+    from turnwise.training.truth.gradients import gradient_measures, turn_gradients
+
+    if not isinstance(module, nn.Module):
+        return None
+    size = sum(parameter.numel() for parameter in module.parameters())
+    if asked is None and size > _SMALL_MODEL:
+        warn(f"no gradients of a model of {count(size)} parameters; {_PREFIX}gradients=true computes them")
+        return None
+    total = sum(1 for _ in _turns(groups))
+    with Progress(TextColumn("gradients of {task.completed}/{task.total} turns"), console=err(), transient=True) as bar:
+        task = bar.add_task("gradients", total=total)
+        gradients = turn_gradients(
+            module, groups, temperature=loaded.agent.temperature, on_turn=lambda _: bar.advance(task)
+        )
+    return gradient_measures(gradients, groups)
+
+
+def _turns(groups: Sequence[Group]) -> Iterator[Turn]:
+    return (turn for group in groups for trajectory in group.finished for turn in trajectory.turns)
 
 
 def _play(table: TruthTable, player: ForkPlayer, options: TruthOptions) -> None:
@@ -291,7 +323,9 @@ def print_scores(scores: TruthScores, settings: CreditSettings, file: Path, fork
         f"{percent(scores.density.significant)} of the turns have an advantage beyond two standard errors; the top "
         f"tenth holds {percent(scores.density.top_tenth)} of all |advantage|"
     )
-    out().print(_table(scores))
+    for table in _tables(scores, out().width):
+        out().print(table)
+        say()
     for reason in sorted({reason.split(";")[0] for reason in scores.left_out.values()}):
         names = [name for name, why in scores.left_out.items() if why.split(";")[0] == reason]
         say(f"left out: {', '.join(names)} ({reason})", "dim")
@@ -299,23 +333,37 @@ def print_scores(scores: TruthScores, settings: CreditSettings, file: Path, fork
         warn(f"the reliability is {reached}, below 0.5: K is too small for the order of the rules to mean much")
 
 
-def _table(scores: TruthScores) -> Table:
+def _tables(scores: TruthScores, width: int) -> list[Table]:
+    """Return the table of rules, cut into several of as many columns as have room."""
+    shown = [name for name in _COLUMNS if any(name in rule.scores for rule in scores.rules)]
+    columns: list[tuple[str, list[str], str]] = []
+    for name in shown:
+        cells = [_cell(rule.scores.get(name)) for rule in scores.rules]
+        columns.append((_COLUMNS[name], cells, f"{scores.rules[0].scores[name].n:,}"))
+        if name == "rank":
+            true = ["-" if rule.rank_true is None else f"{rule.rank_true:.2f}" for rule in scores.rules]
+            columns.append(("true", true, ""))
+    names = [rule.name for rule in scores.rules]
+    room, tables = width - max(map(len, [*names, "rule"])) - 1, list[list[tuple[str, list[str], str]]]()
+    left = 0
+    for column in columns:
+        size = max(map(len, [column[0], *column[1]])) + 1
+        if not tables or size > left:
+            tables.append([])
+            left = room
+        tables[-1].append(column)
+        left -= size
+    return [_table(names, part) for part in tables]
+
+
+def _table(names: Sequence[str], columns: Sequence[tuple[str, list[str], str]]) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("rule", no_wrap=True)
-    shown = [name for name in _COLUMNS if any(name in rule.scores for rule in scores.rules)]
-    for name in shown:
-        table.add_column(_COLUMNS[name], justify="right", no_wrap=True)
-        if name == "rank":
-            table.add_column("true", justify="right", no_wrap=True)
-    for rule in scores.rules:
-        cells = []
-        for name in shown:
-            cells.append(_cell(rule.scores.get(name)))
-            if name == "rank":
-                cells.append("-" if rule.rank_true is None else f"{rule.rank_true:.2f}")
-        table.add_row(rule.name, *cells)
-    counts = [f"{scores.rules[0].scores[name].n:,}" for name in shown]
-    table.add_row("n", counts[0], "", *counts[1:], style="dim")
+    for head, *_ in columns:
+        table.add_column(head, justify="right", no_wrap=True)
+    for row, name in enumerate(names):
+        table.add_row(name, *(cells[row] for _, cells, _ in columns))
+    table.add_row("n", *(number for *_, number in columns), style="dim")
     return table
 
 

@@ -25,7 +25,7 @@ def forks(explorer: Explorer) -> str:
     """An episode can begin in the middle of another, from a snapshot or by replay."""
     if why := explorer.env.metadata.get(NO_FORKS):
         raise RuleSkipped(f"an episode cannot be forked: {why}")
-    ways, reasons = [], []
+    ways, reasons = list[str](), list[str]()
     for way, problem in (("by snapshot", _snapshot_problem(explorer)), ("by replay", _replay_problem(explorer))):
         (reasons if problem else ways).append(f"not {way}, since {problem}" if problem else way)
     if not ways:
