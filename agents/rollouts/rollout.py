@@ -19,7 +19,7 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError, EngineFailed, Interrupted
 from turnwise.agents.rollouts.env_pool import EnvPool, MakeEnv
 from turnwise.agents.rollouts.episode import play, sampling_seed
-from turnwise.agents.rollouts.forks import Fork
+from turnwise.agents.rollouts.forks import Fork, Snapshots
 from turnwise.agents.rollouts.rollout_options import RolloutOptions, RolloutReport, with_defaults
 from turnwise.agents.rollouts.rollout_stream import GroupNumbers, GroupSpec, GroupStream, group_of
 from turnwise.agents.samplers.base import Samples
@@ -28,7 +28,7 @@ from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.processes.child_process import ProcessDied
 from turnwise.processes.forks import ForkedProcess, ForkPipe
 
-__all__ = ["RolloutOptions", "RolloutReport", "arollout", "play", "rollout", "sampling_seed"]
+__all__ = ["Fork", "RolloutOptions", "RolloutReport", "Snapshots", "arollout", "play", "rollout", "sampling_seed"]
 
 
 def rollout(

@@ -222,13 +222,10 @@ def _gradients(loaded: LoadedAgent, groups: Sequence[Group], chosen: Mapping[str
                 f"{_PREFIX}gradients needs a policy whose weights are in this process, and stored token ids"
             )
         return None
-    from torch import nn
+    from turnwise.training.truth.gradients import as_model, gradient_measures, turn_gradients
 
-    from turnwise.training.truth.gradients import gradient_measures, turn_gradients
-
-    if not isinstance(module, nn.Module):
-        return None
-    size = sum(parameter.numel() for parameter in module.parameters())
+    model = as_model(module)
+    size = sum(parameter.numel() for parameter in model.parameters())
     if asked is None and size > _SMALL_MODEL:
         warn(f"no gradients of a model of {count(size)} parameters; {_PREFIX}gradients=true computes them")
         return None
@@ -236,7 +233,7 @@ def _gradients(loaded: LoadedAgent, groups: Sequence[Group], chosen: Mapping[str
     with Progress(TextColumn("gradients of {task.completed}/{task.total} turns"), console=err(), transient=True) as bar:
         task = bar.add_task("gradients", total=total)
         gradients = turn_gradients(
-            module, groups, temperature=loaded.agent.temperature, on_turn=lambda _: bar.advance(task)
+            model, groups, temperature=loaded.agent.temperature, on_turn=lambda _: bar.advance(task)
         )
     return gradient_measures(gradients, groups)
 

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.decision_processes import PROCESSES, Process, delayed, recovery, stop_or_go, table, two_keys
 
-from turnwise.credit import BadTable, get, rules
+from turnwise.credit import BadTable, Steps, get, rules
 from turnwise.credit.truth import TrueCredit, density, estimate, fork_return, identification, reliability
+from turnwise.credit.truth.directions import gradient_scores
 from turnwise.credit.truth.metrics import IDENTIFICATION, MeasuredTurns, draws_of, interval_of
 
 
@@ -292,3 +293,68 @@ def test_rules_that_compare_states_do_not_mix_the_two_halves(rule: str) -> None:
     """After a wrong first key nothing matters; the second action must get the same whether it is right or wrong."""
     found = means("two_keys", rule)
     assert found["1 wrong", "right"] == pytest.approx(found["1 wrong", "wrong"], abs=0.05)
+
+
+# -- gradients --
+
+
+def softmax_gradients(name: str, groups: int) -> tuple[np.ndarray, Steps]:
+    """The gradients of log pi of a table of logits at zero, one for each state and action: the uniform policy."""
+    steps = table(name, groups)
+    process = PROCESSES[name]()
+    pairs = list(zip(steps.ids("state").tolist(), steps.ids("action").tolist(), strict=True))
+    index = {
+        (state, action): number
+        for number, (state, action) in enumerate(
+            sorted({(state, action) for state, _ in pairs for action in process.transitions(state)})
+        )
+    }
+    gradients = np.zeros((len(pairs), len(index)))
+    for row, (state, action) in enumerate(pairs):
+        actions = process.transitions(state)
+        for other in actions:
+            gradients[row, index[state, other]] = (other == action) - 1 / len(actions)
+    return gradients, steps
+
+
+def exact_advantages(name: str, steps: Steps) -> np.ndarray:
+    process = PROCESSES[name]()
+    pairs = zip(steps.ids("state").tolist(), steps.ids("action").tolist(), strict=True)
+    return np.asarray([process.advantage(state, action) for state, action in pairs])
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_an_unbiased_rule_has_the_direction_of_the_truth(name: str) -> None:
+    """Leave-one-out returns are noisy and leak, but their expected gradient is the true one."""
+    gradients, steps = softmax_gradients(name, 2000)
+    rule = get("rloo", invalid_penalty=0.0)(steps).values
+    found = gradient_scores(gradients, rule, exact_advantages(name, steps), steps.task, resamples=50)
+    assert found["direction"].value == pytest.approx(1.0, abs=0.03)
+    wrong = gradient_scores(gradients, -rule, exact_advantages(name, steps), steps.task, resamples=5)
+    assert wrong["direction"].value == pytest.approx(-1.0, abs=0.03)
+
+
+def test_the_truth_has_less_noise_than_the_outcome() -> None:
+    gradients, steps = softmax_gradients("delayed", 500)
+    exact = exact_advantages("delayed", steps)
+    rule = get("rloo", invalid_penalty=0.0)(steps).values
+    outcome, best = (gradient_scores(gradients, values, exact, steps.task, resamples=50) for values in (rule, exact))
+    assert best["noise"].value < 0.2 * outcome["noise"].value
+    assert best["agreement"].value > outcome["agreement"].value > 0.0
+    assert best["noise"].high < outcome["noise"].low
+    assert best["agreement"].n == 500
+
+
+def test_measures_of_gradients_by_hand() -> None:
+    """Two groups with orthogonal gradients, and a third between them."""
+    gradients = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    ones, group = np.ones(3), np.arange(3)
+    found = gradient_scores(gradients, ones, ones, group, resamples=3)
+    mean = np.array([2.0, 2.0]) / 3
+    spread = ((gradients - mean) ** 2).sum() / 2
+    assert found["noise"].value == pytest.approx(spread / (mean @ mean))
+    others = [np.array([1.0, 2.0]), np.array([2.0, 1.0]), np.array([1.0, 1.0])]
+    cosines = [g @ o / np.linalg.norm(g) / np.linalg.norm(o) for g, o in zip(gradients, others, strict=True)]
+    assert found["agreement"].value == pytest.approx(np.mean(cosines))
+    one = gradient_scores(gradients[:1], ones[:1], ones[:1], group[:1])
+    assert one["direction"].value is None

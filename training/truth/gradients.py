@@ -20,8 +20,9 @@ from turnwise.agents.trajectory import Group, Turn
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.truth import Interval, TrueCredit
 from turnwise.credit.truth.directions import gradient_scores
+from turnwise.training.errors import TrainingError
 
-__all__ = ["DIMENSIONS", "GradientSketch", "gradient_measures", "turn_gradients"]
+__all__ = ["DIMENSIONS", "GradientSketch", "as_model", "gradient_measures", "turn_gradients"]
 
 DIMENSIONS = 4096
 """Numbers to which a gradient is projected."""
@@ -56,6 +57,17 @@ class GradientSketch:
                 sketch.index_add_(0, (draws // 2).long(), gradient.detach().reshape(-1).float().cpu() * signs)
         result: NDArray[np.float32] = sketch.numpy()
         return result
+
+
+def as_model(module: object) -> nn.Module:
+    """Return a sampler's module as what it is.
+
+    Raises:
+        TrainingError: it is no module of torch.
+    """
+    if not isinstance(module, nn.Module):
+        raise TrainingError(f"gradients need a module of torch, got {type(module).__name__}")
+    return module
 
 
 def turn_gradients(

@@ -112,10 +112,10 @@ def history_keys(trajectory: Trajectory) -> list[str]:
     for number, turn in enumerate(trajectory.turns):
         past.update(_text(turn.observation))
         prompt = blake2b(array("q", turn.prompt).tobytes(), digest_size=16) if turn.prompt else past
-        place = blake2b(digest_size=12)
+        digest = blake2b(digest_size=12)
         for part in (trajectory.task, str(trajectory.seed), str(number), turn.state, prompt.hexdigest()):
-            place.update(_text(part))
-        keys.append(place.hexdigest())
+            digest.update(_text(part))
+        keys.append(digest.hexdigest())
         past.update(_text(turn.text))
     return keys
 
