@@ -92,13 +92,13 @@ def score_against_truth(path: Path, words: Sequence[str], request: TruthRequest)
     env_id, env_kwargs = _environment(run, chosen)
     loaded = load_player(request.policy or str(_run_folder(file, run)), env_id=env_id, env_kwargs=env_kwargs)
     try:
-        player = _player(loaded, run, env_id, env_kwargs)
+        player, model = _player(loaded, run, env_id, env_kwargs), _model(loaded, groups, chosen)
         chance = bool(chosen["chance"]) if "chance" in chosen else has_chance(groups, player)
         player.fresh = chance
         forks = ForkFile.open(truth_file(file), _described(loaded, env_id, env_kwargs, chance))
         table = TruthTable.of(groups, forks, chance=chance)
         _play(table, player, _truth_options(request, chosen, gamma, penalty))
-        gradients = _gradients(loaded, groups, chosen)
+        gradients = None if model is None else _gradients(model, loaded, groups)
         scores = score_rules(table, settings, gamma=gamma, invalid_penalty=penalty, gradients=gradients)
     finally:
         loaded.close()
@@ -213,27 +213,32 @@ def _truth_options(request: TruthRequest, chosen: Mapping[str, object], gamma: f
     )
 
 
-def _gradients(loaded: LoadedAgent, groups: Sequence[Group], chosen: Mapping[str, object]) -> GradientScores | None:
-    """Return what scores gradients, where the policy is a small model in this process or it is asked for."""
+def _model(loaded: LoadedAgent, groups: Sequence[Group], chosen: Mapping[str, object]) -> object | None:
+    """Return the policy whose gradients are compared: a small model in this process, or a large one if asked to."""
     asked, module = chosen.get("gradients"), loaded.sampler.module
     if module is None or asked is False or not any(turn.response for turn in _turns(groups)):
         if asked:
-            raise UserError(
-                f"{_PREFIX}gradients needs a policy whose weights are in this process, and stored token ids"
-            )
+            raise UserError(f"{_PREFIX}gradients needs a policy with its weights in this process, and stored token ids")
         return None
-    from turnwise.training.truth.gradients import as_model, gradient_measures, turn_gradients
+    from turnwise.training.truth.gradients import as_model
 
     model = as_model(module)
     size = sum(parameter.numel() for parameter in model.parameters())
     if asked is None and size > _SMALL_MODEL:
         warn(f"no gradients of a model of {count(size)} parameters; {_PREFIX}gradients=true computes them")
         return None
+    return model
+
+
+def _gradients(model: object, loaded: LoadedAgent, groups: Sequence[Group]) -> GradientScores:
+    """Return what scores the gradients of rules."""
+    from turnwise.training.truth.gradients import as_model, gradient_measures, turn_gradients
+
     total = sum(1 for _ in _turns(groups))
     with Progress(TextColumn("gradients of {task.completed}/{task.total} turns"), console=err(), transient=True) as bar:
         task = bar.add_task("gradients", total=total)
         gradients = turn_gradients(
-            model, groups, temperature=loaded.agent.temperature, on_turn=lambda _: bar.advance(task)
+            as_model(model), groups, temperature=loaded.agent.temperature, on_turn=lambda _: bar.advance(task)
         )
     return gradient_measures(gradients, groups)
 
