@@ -11,8 +11,8 @@ A rollout takes forks where it takes tasks. The environment reaches the state be
 Either way the next prompt has the ids that the parent's prompt had, and a fork whose answers repeat the parent's ends
 like it. What differs is refused (`turnwise.agents.errors.ForkRefused`), and ends the episode as ``error``.
 
-Not included: images of earlier turns, which trajectories do not store. A replay sees them again, and so does a fork
-from a snapshot in memory.
+Not included: what trajectories do not store, where a fork comes from a file. A replay sees the images of earlier turns
+again; messages of a server in its own form become plain ones.
 """
 
 from __future__ import annotations

@@ -91,6 +91,7 @@ def score_against_truth(path: Path, words: Sequence[str], request: TruthRequest)
     run = run_of(file)
     env_id, env_kwargs = _environment(run, chosen)
     loaded = load_player(request.policy or str(_run_folder(file, run)), env_id=env_id, env_kwargs=env_kwargs)
+    player: ForkPlayer | None = None
     try:
         player, model = _player(loaded, run, env_id, env_kwargs), _model(loaded, groups, chosen)
         chance = bool(chosen["chance"]) if "chance" in chosen else has_chance(groups, player)
@@ -102,6 +103,8 @@ def score_against_truth(path: Path, words: Sequence[str], request: TruthRequest)
         scores = score_rules(table, settings, gamma=gamma, invalid_penalty=penalty, gradients=gradients)
     finally:
         loaded.close()
+        if player is not None:
+            player.close()
     if request.picture is not None:
         save_truth_picture(scores, request.picture)
     if request.as_json:
@@ -163,14 +166,17 @@ def _run_folder(file: Path, run: Run | None) -> Path:
 
 def _player(loaded: LoadedAgent, run: Run | None, env_id: str, env_kwargs: Options) -> ForkPlayer:
     """Return who plays the forks, with the concurrency and the processes of the run."""
+    from turnwise.agents.rollouts.env_pool import EnvPool
     from turnwise.envs import make
     from turnwise.training.truth.forking import ForkPlayer
 
-    forks = run is not None and loaded.run is not None and run.policy.device == "cpu"
+    # As in training: a policy on the CPU is copied to other processes with its environments, or these have some alone.
+    forks = run is not None and loaded.run is not None and run.policy.device == "cpu" and not loaded.workers
+    made = partial(make, env_id, **env_kwargs)
     return ForkPlayer(
         loaded.agent,
         loaded.sampler,
-        partial(make, env_id, **env_kwargs),
+        EnvPool(made, loaded.deadline, workers=loaded.workers) if loaded.workers else made,
         concurrency=run.train.concurrency if run else 64,
         processes=run.processes if run is not None and forks else 1,
         deadline=loaded.deadline,

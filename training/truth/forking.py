@@ -97,6 +97,11 @@ class ForkPlayer:
             except ProcessDied as error:
                 raise AgentError(f"one of the {len(shares)} processes that play forks ended: {error}") from error
 
+    def close(self) -> None:
+        """Close the environments, if it was given a pool of them."""
+        if isinstance(self.make, EnvPool):
+            self.make.close()
+
     def _apart(self, share: Sequence[ForkJob], limit: int, pipe: ForkPipe) -> dict[str, int]:
         """Play a share in a fork of this process, and return its problems."""
         self.problems = {}
