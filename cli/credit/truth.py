@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from turnwise.training.truth.measuring import TruthOptions, TruthPlan, TruthTable
 
 _PREFIX = "truth."
-_OPTIONS = ("reliability", "turns", "trajectories", "env", "chance", "gradients")
+_OPTIONS = ("reliability", "turns", "early", "trajectories", "env", "chance", "gradients")
 """What `truth.KEY=VALUE` may set."""
 
 _COLUMNS = {
@@ -98,7 +98,8 @@ def score_against_truth(path: Path, words: Sequence[str], request: TruthRequest)
         player.fresh = chance
         forks = ForkFile.open(truth_file(file), _described(loaded, env_id, env_kwargs, chance))
         table = TruthTable.of(groups, forks, chance=chance)
-        _play(table, player, _truth_options(request, chosen, gamma, penalty))
+        speed = _speed(_run_folder(file, run)) if run is not None and request.policy is None else None
+        _play(table, player, _truth_options(request, chosen, gamma, penalty), speed)
         gradients = None if model is None else _gradients(model, loaded, groups)
         scores = score_rules(table, settings, gamma=gamma, invalid_penalty=penalty, gradients=gradients)
     finally:
@@ -214,6 +215,7 @@ def _truth_options(request: TruthRequest, chosen: Mapping[str, object], gamma: f
         request.forks,
         reliability=float(numbers["reliability"]),
         max_turns=int(numbers["turns"]),
+        early=chosen.get("early") is True,
         gamma=gamma,
         invalid_penalty=penalty,
     )
@@ -253,12 +255,20 @@ def _turns(groups: Sequence[Group]) -> Iterator[Turn]:
     return (turn for group in groups for trajectory in group.finished for turn in trajectory.turns)
 
 
-def _play(table: TruthTable, player: ForkPlayer, options: TruthOptions) -> None:
+def _speed(folder: Path) -> float | None:
+    """Return the tokens per second that the rollouts of a run sampled last; None if it does not say."""
+    from turnwise.training.run_folder.metrics import read_events
+
+    speeds = [event.get("rollout_tokens_per_second") for event in read_events(folder / "metrics.jsonl")]
+    return next((float(speed) for speed in reversed(speeds) if isinstance(speed, int | float) and speed > 0), None)
+
+
+def _play(table: TruthTable, player: ForkPlayer, options: TruthOptions, speed: float | None) -> None:
     """Play with progress; Ctrl-C ends the command, and what was played is kept."""
     from turnwise.training.truth.measuring import measure, plan_forks
 
     plan = plan_forks(table, options)
-    err().print(_cost(plan, options), soft_wrap=True)
+    err().print(_cost(plan, options, speed), soft_wrap=True)
     if not plan.missing and not options.reliability:
         return
     try:
@@ -271,13 +281,15 @@ def _play(table: TruthTable, player: ForkPlayer, options: TruthOptions) -> None:
         warn(f"{times} x not forked: {problem}")
 
 
-def _cost(plan: TruthPlan, options: TruthOptions) -> str:
+def _cost(plan: TruthPlan, options: TruthOptions, speed: float | None) -> str:
+    """Return what is going to be played, and how long it takes at a speed in tokens per second."""
     if not plan.missing:
         return f"{plan.forks} forks from each of {plan.histories:,} histories are there"
     goal = f", until the reliability is {options.reliability:g}" if options.reliability else ""
+    length = "time estimated after the first forks" if speed is None else f"about {duration(plan.tokens / speed)}"
     return (
         f"playing {plan.missing:,} forks, {plan.forks} from each of {plan.histories:,} different histories of "
-        f"{plan.rows:,} turns{goal}: about {count(plan.turns)} turns and {count(plan.tokens)} tokens"
+        f"{plan.rows:,} turns{goal}: about {count(plan.turns)} turns and {count(plan.tokens)} tokens; {length}"
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from toys.corridor import Corridor
 from toys.tokens import Bytes
-from toys.wanderer import Wanderer
+from toys.wanderer import Parrot, Wanderer
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import StoreError
@@ -209,6 +209,22 @@ def test_a_reliability_is_reached_with_forks_where_returns_vary(tmp_path: Path) 
     spreads = [np.std(measured.file.values(history.key, 0.9, 0.0)) for history in measured.histories.all]
     quiet = [number for number, spread in zip(counts.tolist(), spreads, strict=True) if spread == 0.0]
     assert max(quiet, default=4) < counts.max()
+
+
+def test_histories_that_are_settled_get_no_more_forks_if_asked_for(tmp_path: Path) -> None:
+    agent = Agent(max_turns=4)
+    parrot = Parrot(["look", "take key", "go east", "look"], Bytes())
+    chosen = rollout(agent, parrot, ["open-4-2"], make=Corridor, size=2)
+    sure = TruthTable.of(chosen, ForkFile.open(tmp_path / "sure.jsonl", {}), chance=False)
+    measure(sure, ForkPlayer(agent, parrot, Corridor), TruthOptions(forks=9, early=True))
+    assert set(sure.counts().tolist()) == {4}
+    measured = table(tmp_path / "forks.jsonl")
+    options = TruthOptions(forks=9, early=True, gamma=0.9)
+    measure(measured, player(), options)
+    spreads = [np.std(measured.file.values(history.key, 0.9, 0.0)) for history in measured.histories.all]
+    counts = measured.counts()
+    assert all(count == 9 for count, spread in zip(counts, spreads, strict=True) if spread > 0)
+    assert set(counts.tolist()) <= {4, 9}
 
 
 def test_a_budget_lowers_the_forks_and_refuses_less_than_two(tmp_path: Path) -> None:

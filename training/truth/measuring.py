@@ -46,6 +46,9 @@ class TruthOptions:
     """Play until the advantages have this reliability, and put further forks where returns vary; 0: `forks` of each."""
     max_turns: int = 0
     """Play about this many turns at most; 0: no limit."""
+    early: bool = False
+    """Leave out further forks of histories whose first ones all gave one return, and those before and after them too.
+    Their errors count as zero, so intervals are a little too narrow."""
     gamma: float = 0.95
     """Discount of the returns whose variance decides where further forks are played."""
     invalid_penalty: float = 0.0
@@ -149,8 +152,12 @@ def measure(
         on_record(record)
 
     forks = plan_forks(table, options).forks
-    for wanted_forks in dict.fromkeys((min(FIRST, forks), *(() if options.reliability else (forks,)))):
-        player.play(_jobs(table, np.maximum(wanted_forks - table.counts(), 0)), keep)
+    player.play(_jobs(table, np.maximum(min(FIRST, forks) - table.counts(), 0)), keep)
+    if not options.reliability:
+        missing = np.maximum(forks - table.counts(), 0)
+        if options.early:
+            missing[_settled(table, options)] = 0
+        player.play(_jobs(table, missing), keep)
     most = forks * len(table.histories)
     while options.reliability and (room := most - int(table.counts().sum())) > 0:
         reached = reliability(table.estimate(options.gamma, options.invalid_penalty))
@@ -165,19 +172,30 @@ def measure(
         raise TrainingError(f"no fork could be played: {reasons}")
 
 
+def _settled(table: TruthTable, options: TruthOptions) -> NDArray[np.bool_]:
+    """Return the histories whose returns are all equal, like those of the histories before and after them."""
+    histories, settled = table.histories, (_spreads(table, options) == 0.0) & (table.counts() >= FIRST)
+    steps = [(here, after) for here, after in zip(histories.value_of, histories.next_of, strict=True) if after >= 0]
+    agreed: NDArray[np.bool_] = settled.copy()
+    for here, after in steps:
+        agreed[here] &= settled[after]
+        agreed[after] &= settled[here]
+    return agreed
+
+
+def _spreads(table: TruthTable, options: TruthOptions) -> NDArray[np.float64]:
+    """Return the standard deviation of the returns of each history; 0 where there are fewer than two."""
+    spreads = []
+    for history in table.histories.all:
+        values = table.file.values(history.key, options.gamma, options.invalid_penalty)
+        spreads.append(float(np.std(values, ddof=1)) if len(values) > 1 else 0.0)
+    return np.asarray(spreads, dtype=np.float64)
+
+
 def _shares(table: TruthTable, options: TruthOptions, room: int) -> NDArray[np.int64]:
     """Return how many of the next forks each history gets, in proportion to s / sqrt(K)."""
     counts = table.counts()
-    spreads = np.asarray(
-        [
-            float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-            for values in (
-                table.file.values(history.key, options.gamma, options.invalid_penalty)
-                for history in table.histories.all
-            )
-        ]
-    )
-    need = spreads / np.sqrt(np.maximum(counts, 1))
+    need = _spreads(table, options) / np.sqrt(np.maximum(counts, 1))
     if not need.sum() > 0:
         return np.zeros(len(counts), dtype=np.int64)
     exact = need / need.sum() * room
