@@ -18,7 +18,7 @@ from turnwise.cli.errors import INTERRUPTED, UserError
 from turnwise.cli.options import Options, parse_options
 from turnwise.cli.players import load_player, take_options
 from turnwise.registry import suggest
-from turnwise.report.credit_settings import CreditSettings, credit_settings
+from turnwise.report.credit_settings import credit_settings
 from turnwise.report.number_text import count, duration, percent
 from turnwise.report.stored_groups import read_groups, require_turns
 from turnwise.report.truth_picture import check_truth_picture, save_truth_picture
@@ -111,7 +111,7 @@ def score_against_truth(path: Path, words: Sequence[str], request: TruthRequest)
     if request.as_json:
         say_json({"file": str(file), "forks_file": str(forks.path), **scores.as_dict()})
     else:
-        print_scores(scores, settings, file, forks.path)
+        print_scores(scores, file, truth_file(file))
 
 
 def _check(chosen: Mapping[str, object]) -> None:
@@ -331,7 +331,7 @@ class ForkProgress:
             err().print(f"  {text}", soft_wrap=True)
 
 
-def print_scores(scores: TruthScores, settings: CreditSettings, file: Path, forks: Path) -> None:
+def print_scores(scores: TruthScores, file: Path, forks: Path) -> None:
     """Print the table of rules, best first, and how to read it."""
     reached = "unknown" if scores.reliability is None else f"{scores.reliability:.2f}"
     say(f"{file}; forks in {forks.name}", "dim")

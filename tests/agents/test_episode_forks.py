@@ -20,7 +20,7 @@ from toys.tokens import CHATML, Bytes, ChatBytes
 from toys.wanderer import Parrot, Wanderer
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError, ForkRefused
+from turnwise.agents.errors import AgentError, ForkRefused, StoreError
 from turnwise.agents.files.trajectory_files import TrajectoryWriter, from_json, read_trajectories, to_json
 from turnwise.agents.prompts.prompt import Conversation, Window
 from turnwise.agents.prompts.templates import PLAIN, REACT
@@ -222,6 +222,60 @@ def test_a_fork_begins_after_a_kill(tmp_path: Path) -> None:
     again = rollout(agent, sampler(agent), [Fork(stored[2], 1)], make=ENVS["shop"])[0].trajectories[0]
     assert again.id == f"{trajectory.task}#0/1.1/1.0@{trajectory.seed}"
     assert again.turns[0] == trajectory.turns[0]
+
+
+def test_turns_that_are_taken_over_keep_their_versions() -> None:
+    agent, trajectory = parent("household", "conversation")
+    older = replace(
+        trajectory,
+        turns=tuple(
+            replace(turn, version=number, switches=((1, number + 1),)) for number, turn in enumerate(trajectory.turns)
+        ),
+    )
+    newer = sampler(agent)
+    newer.version = 9
+    (fork,) = rollout(agent, newer, [Fork(older, 3)], make=ENVS["household"])[0].trajectories
+    assert [turn.version for turn in fork.turns[:3]] == [0, 1, 2]
+    assert {turn.version for turn in fork.turns[3:]} == {9}
+    assert fork.turns[:3] == older.turns[:3]
+    assert older.turns[0].versions[:2] == fork.turns[0].versions[:2] == (0, 1)
+
+
+@pytest.mark.parametrize("way", ["replay", "snapshot"])
+def test_screens_are_seen_again(way: str) -> None:
+    agent = Agent(max_turns=4)
+    screens = functools.partial(make, "turnwise/Android-v0", observation="screen", size=[180, 400])
+    trajectory = parent("phone", "conversation")[1]
+    (group,) = rollout(agent, sampler(agent), [trajectory.task], make=screens, seed=trajectory.seed)
+    (whole,) = group.trajectories
+    store = asyncio.run(retrace(agent, sampler(agent), EnvWorker(screens), whole)) if way == "snapshot" else None
+    seen: list[tuple[int, bytes]] = []
+
+    class Looking(Parrot):
+        images = True
+
+        async def sample(self, request: Any) -> Any:
+            seen.extend((request.turn, part.image.tobytes()) for part in request.view.images)
+            return await super().sample(request)
+
+    looking = Looking([turn.text for turn in whole.turns], Bytes())
+    rollout(agent, looking, [Fork(whole, 0)], make=screens)
+    first = dict(seen)
+    seen.clear()
+    (fork,) = rollout(agent, looking, [Fork(whole, 2)], make=screens, snapshots=store)[0].trajectories
+    assert same(fork, whole)
+    assert seen
+    assert all(first[turn] == image for turn, image in seen)
+
+
+def test_a_fork_in_a_file_begins_at_one_of_its_turns() -> None:
+    _, trajectory = parent("corridor", "conversation")
+    fork = replace(trajectory, fork_of="open-3-1#9@0", fork_turn=1)
+    assert from_json(to_json(fork)) == fork
+    assert "fork" not in to_json(trajectory)
+    for wrong in (-1, len(trajectory.turns) + 1):
+        with pytest.raises(StoreError, match="fork_turn must be one of"):
+            from_json(to_json(replace(fork, fork_turn=wrong)))
 
 
 # -- what is refused --

@@ -130,6 +130,14 @@ def test_a_file_is_read_again_and_goes_on_after_a_kill(tmp_path: Path) -> None:
     assert truth_file(tmp_path / "000003.jsonl.zst").name == "000003.truth.jsonl"
 
 
+def test_forks_need_no_file(tmp_path: Path) -> None:
+    kept = TruthTable.of(groups(), ForkFile.in_memory(), chance=False)
+    measure(kept, player(), TruthOptions(forks=2))
+    written = table(tmp_path / "forks.jsonl")
+    measure(written, player(), TruthOptions(forks=2))
+    assert kept.file.forks == written.file.forks
+
+
 # -- playing --
 
 

@@ -11,8 +11,6 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from turnwise.agents.errors import StoreError
 from turnwise.agents.trajectory import Trajectory
@@ -99,13 +97,18 @@ class ForkRecord:
 
 @dataclass(slots=True)
 class ForkFile:
-    """Forks by history, in memory and in a file; a context manager."""
+    """Forks by history, in memory and, with a path, in a file."""
 
-    path: Path
+    path: Path | None
     player: Mapping[str, object]
     """Who plays: compared with that of an existing file."""
     forks: dict[str, dict[int, ForkRecord]] = field(default_factory=dict)
     _size: int = 0
+
+    @classmethod
+    def in_memory(cls) -> ForkFile:
+        """Return a place for forks that are not written."""
+        return cls(None, {})
 
     @classmethod
     def open(cls, path: Path, player: Mapping[str, object]) -> ForkFile:
@@ -116,7 +119,7 @@ class ForkFile:
         """
         file = cls(path, player)
         if path.exists():
-            file._read(require_player=True)
+            file._read(path, require_player=True)
         return file
 
     @classmethod
@@ -129,11 +132,11 @@ class ForkFile:
         if not path.exists():
             raise StoreError(f"{path} does not exist; `turnwise credit RUN --truth 8` writes it")
         file = cls(path, {})
-        file._read(require_player=False)
+        file._read(path, require_player=False)
         return file
 
-    def _read(self, *, require_player: bool) -> None:
-        for number, (entry, end) in enumerate(_entries(self.path)):
+    def _read(self, path: Path, *, require_player: bool) -> None:
+        for number, (entry, end) in enumerate(_entries(path)):
             if number == 0:
                 self._read_player(entry, require=require_player)
             else:
@@ -155,8 +158,10 @@ class ForkFile:
         self.player = player
 
     def append(self, record: ForkRecord) -> None:
-        """Keep a fork, and write it."""
+        """Keep a fork, and write it if there is a path."""
         self._keep(record)
+        if self.path is None:
+            return
         mode = "r+b" if self._size else "wb"
         with self.path.open(mode) as file:
             file.truncate(self._size)
@@ -185,15 +190,6 @@ class ForkFile:
     def __len__(self) -> int:
         """Return the number of forks."""
         return sum(map(len, self.forks.values()))
-
-    def __enter__(self) -> Self:
-        """Return the file."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Leave the file as it is: every fork is written when it is appended."""
 
 
 def _entries(path: Path) -> Iterator[tuple[object, int]]:
