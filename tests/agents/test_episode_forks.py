@@ -15,6 +15,7 @@ import gymnasium
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from toys.chromium import need_chromium
 from toys.corridor import Corridor
 from toys.tokens import CHATML, Bytes, ChatBytes
 from toys.wanderer import Parrot, Wanderer
@@ -266,6 +267,22 @@ def test_screens_are_seen_again(way: str) -> None:
     assert same(fork, whole)
     assert seen
     assert all(first[turn] == image for turn, image in seen)
+
+
+@pytest.mark.waits
+@pytest.mark.parametrize("env_id", ["turnwise/MiniWoB-v0", "turnwise/WebShopBrowser-v0"])
+def test_pages_in_a_browser_are_played_again(env_id: str) -> None:
+    need_chromium(miniwob="MiniWoB" in env_id)
+    agent, pages = Agent(max_turns=4), functools.partial(make, env_id)
+    env = pages()
+    task = env.get_wrapper_attr("task_ids")(2)[1]
+    env.close()
+    with EnvPool(pages) as pool:
+        (group,) = rollout(agent, sampler(agent), [task], make=pool, concurrency=1)
+        (whole,) = group.trajectories
+        parrot = Parrot([turn.text for turn in whole.turns], Bytes())
+        (fork,) = rollout(agent, parrot, [Fork(whole, len(whole.turns) - 1)], make=pool, concurrency=1)[0].trajectories
+    assert same(fork, whole)
 
 
 def test_a_fork_in_a_file_begins_at_one_of_its_turns() -> None:

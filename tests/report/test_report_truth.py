@@ -118,5 +118,8 @@ def test_the_page_shows_forest_and_scatter(folder: Path, turnwise: Any, tab: Any
     assert "against the truth" in tab.inner_text("#view")
     dots = tab.locator(".plot circle").count()
     assert dots == tab.locator(".strip .turn").count()
+    cells = tab.locator(".strip .turn").count()
+    assert tab.locator(".strip .turn .true").count() == cells  # the truth below the rule
     tab.select_option(".choice select", "truth")
+    assert tab.locator(".strip .turn .true").count() == 0
     assert tab.locator(".strip .turn.plus").count() + tab.locator(".strip .turn.minus").count() > 0

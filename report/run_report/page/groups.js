@@ -153,6 +153,7 @@ async function groupPage(store, number, index) {
  */
 function strips(store, turns, members, group, path, redraw) {
   const rule = ruleOf(turns, store), most = extent(members, rule);
+  const beside = rule !== TRUTH && turns.rules.includes(TRUTH), widest = extent(members, TRUTH);
   const detail = h("div", { class: "detail", "aria-live": "polite" }, h("p", { class: "quiet" }, "Point at a turn: what was done, its advantage, and who else was in its state."));
   const lines = svg("svg", { class: "links", "aria-hidden": "true" });
   /** @type {Map<number, HTMLElement[]>} */
@@ -165,7 +166,7 @@ function strips(store, turns, members, group, path, redraw) {
         class: `turn ${look.class} ${mark === "i" ? "bad" : mark === "u" ? "unread" : ""} ${t < taken ? "taken" : ""}`, style: look.style,
         href: `#/turn/${path}/${m}/${t}`,
         "aria-label": `turn ${t + 1}: ${line(did(turns, member, t), 60)}, advantage ${signed(value)}${t < taken ? ", taken over" : ""}`,
-      }, mark === "u" ? "?" : mark === "i" ? "×" : "");
+      }, mark === "u" ? "?" : mark === "i" ? "×" : "", beside && trueBar(member.credit[TRUTH]?.value[t], widest));
       const seen = () => { point(cell, byState.get(member.state[t]) ?? [], lines); detail.replaceChildren(...turnDetail(turns, members, m, t, rule)); };
       cell.addEventListener("pointerenter", seen);
       cell.addEventListener("focus", seen);
@@ -184,9 +185,16 @@ function strips(store, turns, members, group, path, redraw) {
     h("div", { class: "filters" },
       turns.rules.length > 0 && choice("coloured by", turns.rules.map((name) => [name, name]), rule, (value) => { chosen.rule = value; redraw(); }),
       scale(most), h("span", { class: "key" }, h("i", { class: "turn none bad" }, "×"), "not admissible"), h("span", { class: "key" }, h("i", { class: "turn none unread" }, "?"), "not parsable"),
+      beside && h("span", { class: "key" }, h("i", { class: "turn none" }, h("i", { class: "true plus", style: { "--a": "100%" } })), `below: the truth, to ±${plain(widest)}`),
       forked && h("span", { class: "key" }, h("i", { class: "turn none taken" }), "taken over by a fork")),
     board, detail, decisive(turns, members, rule, path), against(turns, members, rule, path),
   ].filter(Boolean);
+}
+
+/** Return a bar in the colour of a true advantage. @param {number | null | undefined} value @param {number} most */
+function trueBar(value, most) {
+  const look = shade(value, most);
+  return h("i", { class: `true ${look.class}`, style: look.style });
 }
 
 /** Return the members with their depth, each followed by its forks. @param {Member[]} members */
