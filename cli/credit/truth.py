@@ -287,9 +287,10 @@ def _cost(plan: TruthPlan, options: TruthOptions, speed: float | None) -> str:
         return f"{plan.forks} forks from each of {plan.histories:,} histories are there"
     goal = f", until the reliability is {options.reliability:g}" if options.reliability else ""
     length = "time estimated after the first forks" if speed is None else f"about {duration(plan.tokens / speed)}"
+    size = f"{count(plan.turns)} turns" + (f" and {count(plan.tokens)} tokens" if plan.tokens else "")
     return (
         f"playing {plan.missing:,} forks, {plan.forks} from each of {plan.histories:,} different histories of "
-        f"{plan.rows:,} turns{goal}: about {count(plan.turns)} turns and {count(plan.tokens)} tokens; {length}"
+        f"{plan.rows:,} turns{goal}: about {size}; {length}"
     )
 
 

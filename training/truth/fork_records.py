@@ -167,7 +167,9 @@ class ForkFile:
             file.truncate(self._size)
             file.seek(self._size)
             if not self._size:
-                file.write(json_text({"truth": VERSION, "player": dict(self.player)}, compact=True).encode("ascii") + b"\n")
+                file.write(
+                    json_text({"truth": VERSION, "player": dict(self.player)}, compact=True).encode("ascii") + b"\n"
+                )
             file.write(record.to_json().encode("ascii") + b"\n")
             self._size = file.tell()
 
