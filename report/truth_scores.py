@@ -129,7 +129,7 @@ def score_rules(
         rank = scores["rank"].value
         true = None if rank is None or reached is None or reached <= 0 else rank / reached**0.5
         rules.append(RuleTruth(name, {**scores, **more.get(name, {})}, true, result))
-    rules.sort(key=lambda rule: (-(rule.scores["rank"].value or -1.0), rule.name))
+    rules.sort(key=_order)
     return TruthScores(
         rules=tuple(rules),
         left_out=left_out,
@@ -163,6 +163,12 @@ def return_options(settings: CreditSettings, rules: Sequence[str]) -> tuple[floa
                 values[option] = float(value)
                 break
     return values["gamma"], values["invalid_penalty"]
+
+
+def _order(rule: RuleTruth) -> tuple[float, str]:
+    """Return what is least for the rule with the highest rank; those without one come last."""
+    rank = rule.scores["rank"].value
+    return (2.0 if rank is None else -rank, rule.name)
 
 
 def _finite(value: float) -> float | None:

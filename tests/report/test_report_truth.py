@@ -123,3 +123,15 @@ def test_the_page_shows_forest_and_scatter(folder: Path, turnwise: Any, tab: Any
     tab.select_option(".choice select", "truth")
     assert tab.locator(".strip .turn .true").count() == 0
     assert tab.locator(".strip .turn.plus").count() + tab.locator(".strip .turn.minus").count() > 0
+
+
+def test_the_best_rule_comes_first_and_those_without_a_rank_last(folder: Path) -> None:
+    file = folder / "trajectories" / "000001.jsonl"
+    names = ("grpo", "gigpo", "passk", "rtmc", "psr_nsr", "trloo")
+    groups = iterations.read(file, 1).groups
+    table = TruthTable.of(groups, ForkFile.read(truth_file(file)), chance=False)
+    scores = score_rules(table, credit_settings(file, names), gamma=0.95, invalid_penalty=0.1)
+    ranks = [rule.scores["rank"].value for rule in scores.rules]
+    known = [rank for rank in ranks if rank is not None]
+    assert ranks == sorted(known, reverse=True) + [None] * (len(ranks) - len(known))
+    assert {rule.name for rule in scores.rules} | set(scores.left_out) == set(names)

@@ -19,7 +19,6 @@ class Wanderer(ActionSampler):
         super().__init__(**options)
         self._plans = plans
         self._planners: dict[str, Planner] = {}
-        self.first_turns: list[int] = []
 
     def attach(self, episode: str, planner: Planner) -> None:
         self._planners[episode] = planner
