@@ -12,7 +12,7 @@ from turnwise.agents.trajectory import Trajectory
 
 __all__ = ["depends_on_chance", "retrace"]
 
-_NOISES = 3
+_NOISES = 4
 """Other random numbers with which an action is repeated."""
 
 

@@ -9,9 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from toys.corridor import Corridor
+from toys.decision_processes import PROCESSES
 from toys.tokens import Bytes
 from toys.wanderer import Parrot, Wanderer
 
@@ -21,6 +23,7 @@ from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers.scripted import Random
 from turnwise.agents.trajectory import Group
 from turnwise.credit.truth import reliability
+from turnwise.envs.spaces import Text
 from turnwise.training.errors import TrainingError
 from turnwise.training.truth.fork_records import ForkFile, ForkRecord, truth_file
 from turnwise.training.truth.forking import ForkPlayer
@@ -282,3 +285,55 @@ def test_forks_of_forks_have_a_truth(tmp_path: Path) -> None:
     measured = table(tmp_path / "forks.jsonl", [Group(parent.task, (parent, *forked[0].trajectories))])
     measure(measured, player(), TruthOptions(forks=2))
     assert measured.estimate(0.9, 0.0).known.all()
+
+
+# -- closed forms, through environment, agent and forks --
+
+
+class ProcessEnv(gymnasium.Env[str, str]):
+    """A decision process as a text environment; what follows an action is drawn from the environment's generator."""
+
+    def __init__(self, name: str) -> None:
+        self.process = PROCESSES[name]()
+        self.observation_space = self.action_space = Text(100)
+
+    def task_ids(self, count: int | None = None) -> list[str]:
+        return ["only"][:count]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.state: str | None = self.process.start
+        return self._seen()
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        assert self.state is not None
+        follows = self.process.transitions(self.state)[action]
+        chances = [probability for probability, *_ in follows]
+        _, reward, self.state = follows[int(self.np_random.choice(len(follows), p=chances))]
+        observation, info = self._seen()
+        return observation, reward, self.state is None, False, info
+
+    def _seen(self) -> tuple[str, dict[str, Any]]:
+        actions = [] if self.state is None else list(self.process.transitions(self.state))
+        info = {"task": "only", "state": str(self.state), "admissible_actions": actions, "valid": True, "won": False}
+        return f"state {self.state}", info | {"score": 0.0}
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_forks_in_an_environment_meet_the_closed_forms(name: str, tmp_path: Path) -> None:
+    make_env = functools.partial(ProcessEnv, name)
+    process, agent = PROCESSES[name](), Agent(max_turns=9)
+    chosen = rollout(agent, Random(), ["only"], make=make_env, size=12)
+    who = ForkPlayer(agent, Random(), make_env)
+    who.fresh = has_chance(chosen, who)
+    assert who.fresh == (name == "delayed")
+    measured = TruthTable.of(chosen, ForkFile.in_memory(), chance=who.fresh)
+    measure(measured, who, TruthOptions(forks=120))
+    truth = measured.estimate(1.0, 0.0)
+    turns = [turn for trajectory in measured.histories.trajectories for turn in trajectory.turns]
+    exact = np.asarray([process.advantage(turn.state, str(turn.action)) for turn in turns])
+    values = np.asarray([process.value(turn.state) for turn in turns])
+    off = np.abs(truth.advantage - exact) / np.maximum(truth.error, 1e-9)
+    assert np.abs(truth.value - values).max() < 0.2 * truth.span
+    assert (off[np.abs(truth.advantage - exact) > 1e-9] < 4.5).all()
+    assert np.sqrt(((truth.advantage - exact) ** 2).mean()) < 0.15 * truth.span

@@ -17,7 +17,7 @@ import numpy as np
 from turnwise.agents.errors import EnvFailure
 from turnwise.agents.rollouts.env_pool import EnvPool
 from turnwise.agents.rollouts.retracing import depends_on_chance
-from turnwise.agents.trajectory import Group
+from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.truth import TrueCredit, estimate, reliability
 from turnwise.training.errors import TrainingError
 from turnwise.training.truth.fork_records import ForkFile, ForkRecord
@@ -32,7 +32,7 @@ __all__ = ["TruthOptions", "TruthPlan", "TruthTable", "has_chance", "measure", "
 FIRST = 4
 """Forks of every history in the first round, after which the speed and the variances are known."""
 
-PROBED = 4
+PROBED = 8
 """Episodes in which chance is looked for."""
 
 
@@ -215,7 +215,7 @@ def _jobs(table: TruthTable, missing: NDArray[np.int64]) -> list[ForkJob]:
 
 
 def has_chance(groups: Sequence[Group], player: ForkPlayer) -> bool:
-    """Return whether other random numbers change what the environment answers, in the first episodes of some groups.
+    """Return whether other random numbers change what the environment answers, in some of the episodes.
 
     Raises:
         TrainingError: none of them can be played over again.
@@ -227,14 +227,13 @@ async def _has_chance(groups: Sequence[Group], player: ForkPlayer) -> bool:
     pool = player.make if isinstance(player.make, EnvPool) else EnvPool(player.make, player.deadline)
     worker, problems, looked = pool.take(), list[str](), 0
     try:
-        for group in groups[:: max(1, len(groups) // PROBED)]:
-            for trajectory in group.finished[:1]:
-                try:
-                    if await depends_on_chance(player.agent, player.sampler, worker, trajectory):
-                        return True
-                    looked += 1
-                except EnvFailure as failure:
-                    problems.append(str(failure))
+        for trajectory in _spread_out([member for group in groups for member in group.finished]):
+            try:
+                if await depends_on_chance(player.agent, player.sampler, worker, trajectory):
+                    return True
+                looked += 1
+            except EnvFailure as failure:
+                problems.append(str(failure))
     finally:
         pool.give_back(worker)
         if pool is not player.make:
@@ -242,3 +241,8 @@ async def _has_chance(groups: Sequence[Group], player: ForkPlayer) -> bool:
     if not looked:
         raise TrainingError(f"these episodes cannot be forked: {problems[0] if problems else 'there are none'}")
     return False
+
+
+def _spread_out(trajectories: Sequence[Trajectory]) -> Sequence[Trajectory]:
+    """Return a few trajectories from beginning to end."""
+    return trajectories[:: max(1, len(trajectories) // PROBED)][:PROBED]
