@@ -18,7 +18,7 @@ from toys.tokens import Bytes
 from toys.wanderer import Parrot, Wanderer
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.errors import StoreError
+from turnwise.agents.errors import FolderInUse, StoreError
 from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers.scripted import Random
 from turnwise.agents.trajectory import Group
@@ -131,6 +131,20 @@ def test_a_file_is_read_again_and_goes_on_after_a_kill(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="does not exist"):
         ForkFile.read(tmp_path / "none.jsonl")
     assert truth_file(tmp_path / "000003.jsonl.zst").name == "000003.truth.jsonl"
+
+
+def test_two_commands_do_not_write_into_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "forks.jsonl"
+    first, second = ForkFile.open(path, {}), ForkFile.open(path, {})
+    with first.writing():
+        first.append(record(0))
+        with pytest.raises(FolderInUse, match="another process plays forks into"):
+            second.append(record(1))
+    second.append(record(1))  # and what the other has written since is there
+    assert len(second) == len(ForkFile.read(path)) == 2
+    with ForkFile.open(tmp_path / "none.jsonl", {}).writing():
+        pass
+    assert not (tmp_path / "none.jsonl").exists()
 
 
 def test_forks_need_no_file(tmp_path: Path) -> None:

@@ -7,12 +7,15 @@ so that discount and penalty can be chosen afterwards.
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
-from turnwise.agents.errors import StoreError
+from turnwise.agents.errors import FolderInUse, StoreError
 from turnwise.agents.trajectory import Trajectory
 from turnwise.credit.truth.estimates import fork_return
 from turnwise.tools.bounded_input import MAX_LINE, DecodedFile, InputError, parse_json, split_lines
@@ -104,6 +107,7 @@ class ForkFile:
     """Who plays: compared with that of an existing file."""
     forks: dict[str, dict[int, ForkRecord]] = field(default_factory=dict)
     _size: int = 0
+    _handle: BinaryIO | None = None
 
     @classmethod
     def in_memory(cls) -> ForkFile:
@@ -157,21 +161,46 @@ class ForkFile:
                     )
         self.player = player
 
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Keep the file open and locked, so that two commands never write into it at once.
+
+        Raises:
+            FolderInUse: another process plays forks into it.
+            StoreError: it cannot be written.
+        """
+        if self.path is None or self._handle is not None:
+            yield
+            return
+        try:
+            self._handle = self.path.open("r+b" if self.path.exists() else "x+b")
+            try:
+                fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise FolderInUse(f"another process plays forks into {self.path}; wait for it") from error
+            self._read(self.path, require_player=True)  # what others have added since
+            yield
+        finally:
+            if self._handle is not None:
+                self._handle.close()
+                self._handle = None
+            if not self._size and self.path.exists() and not self.path.stat().st_size:
+                self.path.unlink()
+
     def append(self, record: ForkRecord) -> None:
         """Keep a fork, and write it if there is a path."""
-        self._keep(record)
-        if self.path is None:
-            return
-        mode = "r+b" if self._size else "wb"
-        with self.path.open(mode) as file:
-            file.truncate(self._size)
-            file.seek(self._size)
+        with self.writing():
+            self._keep(record)
+            if self._handle is None:
+                return
+            self._handle.seek(self._size)
+            self._handle.truncate()
             if not self._size:
-                file.write(
-                    json_text({"truth": VERSION, "player": dict(self.player)}, compact=True).encode("ascii") + b"\n"
-                )
-            file.write(record.to_json().encode("ascii") + b"\n")
-            self._size = file.tell()
+                head = json_text({"truth": VERSION, "player": dict(self.player)}, compact=True)
+                self._handle.write(head.encode("ascii") + b"\n")
+            self._handle.write(record.to_json().encode("ascii") + b"\n")
+            self._handle.flush()
+            self._size = self._handle.tell()
 
     def _keep(self, record: ForkRecord) -> None:
         self.forks.setdefault(record.history, {})[record.number] = record

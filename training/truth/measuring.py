@@ -145,12 +145,21 @@ def measure(
     Raises:
         KeyboardInterrupt: Ctrl-C; what was played is in the file.
         TrainingError: nothing could be played.
+        FolderInUse: another process plays forks into the file.
     """
 
     def keep(record: ForkRecord) -> None:
         table.file.append(record)
         on_record(record)
 
+    with table.file.writing():
+        _measure(table, player, options, keep)
+    if not len(table.file):
+        reasons = "; ".join(player.problems) or "there are no turns"
+        raise TrainingError(f"no fork could be played: {reasons}")
+
+
+def _measure(table: TruthTable, player: ForkPlayer, options: TruthOptions, keep: Callable[[ForkRecord], None]) -> None:
     forks = plan_forks(table, options).forks
     player.play(_jobs(table, np.maximum(min(FIRST, forks) - table.counts(), 0)), keep)
     if not options.reliability:
@@ -167,9 +176,6 @@ def measure(
         player.play(_jobs(table, _shares(table, options, min(room, FIRST * len(table.histories)))), keep)
         if len(table.file) == before:
             break
-    if not len(table.file):
-        reasons = "; ".join(player.problems) or "there are no turns"
-        raise TrainingError(f"no fork could be played: {reasons}")
 
 
 def _settled(table: TruthTable, options: TruthOptions) -> NDArray[np.bool_]:
