@@ -10,6 +10,7 @@ from turnwise.agents.errors import (
     ContextOverflow,
     EngineFailed,
     EvaluationError,
+    ForkRefused,
     Interrupted,
     PromptError,
     RequestFailed,
@@ -23,7 +24,7 @@ from turnwise.agents.prompts.parsing import PARSERS, Parsed, Parser
 from turnwise.agents.prompts.prompt import PROMPTS, Conversation, Exchange, PromptBuilder, View, Window
 from turnwise.agents.prompts.templates import PLAIN, REACT, TEMPLATES, Template
 from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.rollouts.rollout import RolloutReport, arollout, play, rollout
+from turnwise.agents.rollouts.rollout import Fork, RolloutReport, Snapshots, arollout, play, rollout
 from turnwise.agents.rollouts.rollout_stream import stream
 from turnwise.agents.samplers import (
     SAMPLERS,
@@ -60,6 +61,8 @@ __all__ = [
     "EvaluationError",
     "Exchange",
     "Expert",
+    "Fork",
+    "ForkRefused",
     "Group",
     "ImagePart",
     "Interrupted",
@@ -77,6 +80,7 @@ __all__ = [
     "SamplerError",
     "SamplerSettings",
     "Scripted",
+    "Snapshots",
     "StepsError",
     "Stop",
     "StoreError",

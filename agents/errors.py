@@ -17,6 +17,7 @@ Interrupted                (a KeyboardInterrupt) Ctrl-C in a rollout: it carries
 EnvFailure                 (no AgentError) an environment that failed during an episode. It is data: it ends the
 ├── EnvLost                episode as a trajectory with ``stop="error"``
 ├── EnvEndedHost
+├── ForkRefused
 └── NoPlan
 """
 
@@ -104,6 +105,10 @@ class EnvLost(EnvFailure):
 
 class EnvEndedHost(EnvFailure):
     """An environment ended its process, in which others may have lived."""
+
+
+class ForkRefused(EnvFailure):
+    """An episode cannot begin in the middle of another: its environment cannot be put into that state again."""
 
 
 class NoPlan(EnvFailure):

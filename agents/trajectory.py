@@ -7,12 +7,16 @@ the prompt builder, nor are images.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, get_args
 
 from turnwise.agents.content import Content, TextPart
+
+_PATH = re.compile(r"[0-9]{1,18}(/[0-9]{1,18}\+?\.[0-9]{1,18})*", re.ASCII)
+"""Member of a group in the id of a trajectory: its number; for a fork, then the turn and its number among the forks."""
 
 Stop = Literal["terminated", "truncated", "turns", "tokens", "error"]
 """Why an episode ended: the environment ended or truncated it, the agent's limit of turns or the model's context was
@@ -163,6 +167,10 @@ class Trajectory:
     """Message of an episode that ended as ``error`` or ``tokens``; else None."""
     seconds: float
     """Wall-clock time from reset to the end."""
+    fork_of: str | None = None
+    """Id of the trajectory in whose middle it began; None for an episode that began with a reset."""
+    fork_turn: int | None = None
+    """Index of the first turn that was sampled for this trajectory; those before it are the parent's. None as above."""
 
     @property
     def reward(self) -> float:
@@ -252,10 +260,11 @@ def grouped(trajectories: Iterable[Trajectory]) -> list[Group]:
     members: dict[tuple[str, int], list[Trajectory]] = {}
     for trajectory in trajectories:
         members.setdefault((trajectory.task, trajectory.seed), []).append(trajectory)
-    return [Group(task, tuple(sorted(group, key=_by_member))) for (task, _), group in members.items()]
+    return [Group(task, tuple(sorted(group, key=member_order))) for (task, _), group in members.items()]
 
 
-def _by_member(trajectory: Trajectory) -> tuple[int, str]:
-    # numerically, so that "task#10@7" follows "task#9@7"
-    member = trajectory.id.rpartition("#")[2].partition("@")[0]
-    return (int(member) if member.isascii() and member.isdigit() else -1, trajectory.id)
+def member_order(trajectory: Trajectory) -> tuple[tuple[int, ...], str]:
+    """Return what members of a group are sorted by: their numbers; a fork, ``task#9/2.0@7``, follows its parent."""
+    path = trajectory.id.rpartition("#")[2].partition("@")[0]
+    numbers = tuple(map(int, re.split(r"[/.]", path.replace("+", "")))) if _PATH.fullmatch(path) else (-1,)
+    return (numbers, trajectory.id)

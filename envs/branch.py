@@ -3,6 +3,7 @@
     data = save(env)                 bytes
     load(make(...), data)            the same state, possibly in another process
     env1, env2 = branch(env, 2)      two copies that continue independently of each other and of `env`
+    reseed(env, 7)                   the same state, with other random numbers from here on
 
 An environment's own `snapshot()` does not know of the turn limit around it, so `save` adds the state of the wrappers:
 the turns so far, and whether the episode is over. It supports the wrappers of this package and Gymnasium's standard
@@ -19,6 +20,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import gymnasium
+import numpy as np
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset
@@ -26,7 +28,7 @@ from turnwise.envs.info import Environment, ResetResult
 from turnwise.envs.snapshot import pack, unpack
 from turnwise.envs.wrappers import EndGuard, TurnLimit
 
-__all__ = ["OPTIONAL_METHODS", "branch", "find_method", "load", "save"]
+__all__ = ["OPTIONAL_METHODS", "branch", "find_method", "load", "reseed", "save"]
 
 OPTIONAL_METHODS: Final = ("task_ids", "plan", "snapshot", "restore")
 """Methods beyond Gymnasium's that an environment may have (see `turnwise.envs.info`)."""
@@ -128,12 +130,31 @@ def branch(env: Environment, n: int, make: Callable[[], Environment] | None = No
     return made
 
 
+def reseed(env: Environment, seed: int) -> None:
+    """Give an episode in progress another random generator; nothing else of its state changes.
+
+    Args:
+        env: an environment in an episode.
+        seed: of the generator that every later draw of `env.np_random` comes from.
+    """
+    core = env.unwrapped
+    if callable(method := getattr(core, "reseed", None)):
+        method(seed)  # it stands for an environment elsewhere
+    else:
+        core.np_random = np.random.default_rng(seed)
+
+
 def find_method(env: Environment, name: str) -> Any:
-    """Return a method of an environment; for "snapshot" and "restore", `save` and `load`, which include the wrappers.
+    """Return a method of an environment.
+
+    For "snapshot" and "restore" these are `save` and `load`, which include the wrappers; every environment has
+    "reseed".
 
     Raises:
         AttributeError: the environment has no such method.
     """
+    if name == "reseed":
+        return partial(reseed, env)
     method = env.get_wrapper_attr(name)
     return {"snapshot": partial(save, env), "restore": partial(load, env)}.get(name, method)
 

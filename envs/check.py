@@ -17,7 +17,14 @@ from typing import Literal
 
 import numpy as np
 
-from turnwise.envs.checks import instance_rules, interface_rules, snapshot_rules, state_key_rules, step_rules
+from turnwise.envs.checks import (
+    fork_rules,
+    instance_rules,
+    interface_rules,
+    snapshot_rules,
+    state_key_rules,
+    step_rules,
+)
 from turnwise.envs.checks.contract_rule import ContractRule, RuleFailed, RuleSkipped, crashed
 from turnwise.envs.checks.episode_data import Crash, Effort, EnvSource, literal
 from turnwise.envs.checks.explorer import Explorer, PlayExpert
@@ -88,6 +95,7 @@ _ALL: tuple[ContractRule, ...] = (
     *state_key_rules.RULES,
     *instance_rules.RULES,
     *snapshot_rules.RULES,
+    *fork_rules.RULES,
 )
 
 

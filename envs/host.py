@@ -53,7 +53,8 @@ class EnvHost:
         Args:
             number: of the environment, chosen by the caller.
             method: "make", with a function that makes the environment, which returns `facts_of` it; "close"; or a
-                method of the environment: reset, step, render, or one of `turnwise.envs.branch.OPTIONAL_METHODS`.
+                method of the environment: reset, step, render, reseed, or one of
+                `turnwise.envs.branch.OPTIONAL_METHODS`.
             args: of the method.
             kwargs: of the method.
 
@@ -166,6 +167,10 @@ class ProxyEnv(Environment, ABC):
     def render(self) -> Any:
         """Return what the environment renders."""
         return self._call("render")
+
+    def reseed(self, seed: int) -> None:
+        """Give the episode other random numbers from here on (`turnwise.envs.branch.reseed`)."""
+        self._call("reseed", seed)
 
     def __getattr__(self, name: str) -> Any:
         """Return an optional method that the environment has."""

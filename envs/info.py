@@ -23,6 +23,7 @@ __all__ = [
     "EXTRAS",
     "FREE",
     "KNOWLEDGE_IN_STATE",
+    "NO_FORKS",
     "RESULTS",
     "SCORE",
     "STATE",
@@ -55,6 +56,10 @@ StepResult: TypeAlias = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
 
 KNOWLEDGE_IN_STATE: Final = "knowledge_in_state"
 """Key of an environment's `metadata`: True if its state keys also hold what the agent has read."""
+
+NO_FORKS: Final = "no_forks"
+"""Key of an environment's `metadata`: a sentence that says why no episode can begin in the middle of another, where
+neither snapshots nor the same actions lead to a state again."""
 
 TASK: Final = "task"
 STATE: Final = "state"

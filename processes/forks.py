@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from turnwise.processes.child_process import ChildProcess, ProcessDied, answer_bytes, result_of
 
-__all__ = ["Fork", "ForkPipe"]
+__all__ = ["ForkPipe", "ForkedProcess"]
 
 T = TypeVar("T")
 _MESSAGE, _RESULT = range(2)
@@ -36,7 +36,7 @@ class ForkPipe:
         return pickle.loads(self._pipe.recv_bytes())
 
 
-class Fork(Generic[T]):
+class ForkedProcess(Generic[T]):
     """A copy of this process that calls one function; its messages and its result come back through a pipe."""
 
     def __init__(self, work: Callable[[ForkPipe], T], name: str = "turnwise-fork", *, daemon: bool = True) -> None:
@@ -95,7 +95,7 @@ class Fork(Generic[T]):
         """End the copy, whether or not its work is done."""
         self._child.kill()
 
-    def __enter__(self) -> Fork[T]:
+    def __enter__(self) -> ForkedProcess[T]:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -132,9 +132,21 @@ def compare_rules(groups: Sequence[Group], settings: CreditSettings) -> RuleComp
         ReportError: no rule can be applied.
     """
     from turnwise.agents.steps import steps_of
-    from turnwise.credit import BadTable
 
     steps = steps_of(groups, anchor=settings.anchor)
+    results, left_out = advantages_of(steps, settings)
+    numbers = {name: _statistics(steps, result) for name, result in results.items()}
+    return RuleComparison(_facts(groups, steps), numbers, _correlation(results), left_out, steps, results)
+
+
+def advantages_of(steps: Steps, settings: CreditSettings) -> tuple[dict[str, Advantages], dict[str, str]]:
+    """Return the advantages that each rule gives, and why a rule that lacks a column gives none.
+
+    Raises:
+        ReportError: no rule can be applied.
+    """
+    from turnwise.credit import BadTable
+
     results: dict[str, Advantages] = {}
     left_out: dict[str, str] = {}
     for name in settings.rules:
@@ -144,8 +156,7 @@ def compare_rules(groups: Sequence[Group], settings: CreditSettings) -> RuleComp
             left_out[name] = str(error)
     if not results:
         raise ReportError(f"no credit rule can be applied to these trajectories: {'; '.join(left_out.values())}")
-    numbers = {name: _statistics(steps, result) for name, result in results.items()}
-    return RuleComparison(_facts(groups, steps), numbers, _correlation(results), left_out, steps, results)
+    return results, left_out
 
 
 def _statistics(steps: Steps, result: Advantages) -> RuleStatistics:

@@ -52,6 +52,9 @@ _TRAJECTORY_FIELDS = {
     "error": _STRING_OR_NULL,
     "seconds": _NUMBER,
 }
+_FORK_FIELDS = {"fork_of": _STRING, "fork_turn": _INTEGER}
+"""Of a trajectory that began in the middle of another."""
+
 _TURN_FIELDS = {
     "version": _INTEGER,
     "observation": _STRING,
@@ -90,7 +93,9 @@ class TornLine(UserWarning):
 def to_json(trajectory: Trajectory) -> str:
     """Return the trajectory as one line of JSON without a newline; floats keep every bit."""
     record: dict[str, Any] = {"version": VERSION}
-    record |= {name: getattr(trajectory, name) for name in Trajectory.__slots__ if name != "turns"}
+    record |= {name: getattr(trajectory, name) for name in _TRAJECTORY_FIELDS}
+    if trajectory.fork_of is not None:
+        record |= {name: getattr(trajectory, name) for name in _FORK_FIELDS}
     turns = []
     previous: tuple[int, ...] = ()
     for turn in trajectory.turns:
@@ -134,10 +139,14 @@ def from_json(line: str | bytes) -> Trajectory:
             f"version {record['version']!r} of the format is unknown; this release reads version {VERSION}"
         )
     try:
-        values = _fields(record, _TRAJECTORY_FIELDS)
+        forked = record.get("fork_of") is not None
+        values = _fields(record, _TRAJECTORY_FIELDS | (_FORK_FIELDS if forked else {}))
         if values["stop"] not in STOPS:
             raise StoreError(f"stop must be one of {', '.join(STOPS)}; got {values['stop']!r}")
-        return Trajectory(**values, turns=_turns(record["turns"]))
+        turns = _turns(record["turns"])
+        if forked and not 0 <= values["fork_turn"] <= len(turns):
+            raise StoreError(f"fork_turn must be one of the {len(turns)} turns, got {values['fork_turn']}")
+        return Trajectory(**values, turns=turns)
     except KeyError as error:
         raise StoreError(f"not a trajectory: the key {error} is missing") from error
 

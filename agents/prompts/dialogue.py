@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,12 @@ class Dialogue:
         self._messages: list[Message] = [{"role": "system", "content": system}] if system else []
         self._ids: tuple[int, ...] = ()
         self._current: tuple[View, Prompt] | None = None
+
+    def copy(self) -> Dialogue:
+        """Return a dialogue with the same turns, which goes on independently."""
+        other = copy.copy(self)
+        other.memory = list(self.memory)
+        return other
 
     @property
     def end(self) -> AnswerEnd | None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import gymnasium
 
@@ -25,9 +25,23 @@ from turnwise.agents.json_types import JsonObject
 from turnwise.agents.reported_values import check_columns, check_number
 from turnwise.agents.rollouts.env_processes import EnvProcesses
 from turnwise.agents.trajectory import Extra, check_extras
+from turnwise.envs.branch import find_method
 from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied, HostDied, NoExpert
 from turnwise.envs.host import EnvHosts, LimitsLosses, RemoteEnv
-from turnwise.envs.info import ADMISSIBLE, EXTRAS, FREE, RESULTS, SCORE, STATE, TASK, TASK_TYPE, TOOLS, VALID, WON
+from turnwise.envs.info import (
+    ADMISSIBLE,
+    EXTRAS,
+    FREE,
+    NO_FORKS,
+    RESULTS,
+    SCORE,
+    STATE,
+    TASK,
+    TASK_TYPE,
+    TOOLS,
+    VALID,
+    WON,
+)
 from turnwise.processes.deadlines import WorkerThread, wait
 from turnwise.processes.failures import message_of
 
@@ -109,25 +123,47 @@ class EnvWorker:
         Raises:
             EnvFailure: construction or reset failed, overran, or returned something invalid.
         """
-        if (remote := self._remote) is not None and remote.connection.retired:
-            self.close()
-        if self._env is None:
-            self._env = await self._construct()
-            # Two episodes in one environment would play each other's moves without any error.
-            if id(self._env) in self._in_use:
-                self._env = None
-                raise AgentError(
-                    "make() returned an environment that is already in use; return a new one from every call, or set "
-                    "concurrency=1"
-                )
-            self._in_use.add(id(self._env))
+        await self._prepare()
         options = None if task is None else {"task": task}
-        result = await self._call("reset", seed=seed, options=options)
+        return _start_of("reset()", await self._call("reset", seed=seed, options=options))
+
+    async def restore(self, data: bytes) -> StepResult:
+        """Return what the agent sees in a saved state, after putting the environment into it.
+
+        Raises:
+            EnvFailure: construction or restoring failed, overran, or returned something invalid.
+        """
+        await self._prepare()
+        return _start_of("restore()", await self._call("restore", data))
+
+    async def save(self) -> bytes | None:
+        """Return the state of the environment; None if it, or a wrapper around it, cannot be saved.
+
+        Raises:
+            EnvFailure: saving overran, or ended its process.
+        """
+        if self._env is None or not self._env.has_wrapper_attr("snapshot"):
+            return None
         try:
-            observation, info = result
-            return step_result(observation, 0.0, False, False, info)
-        except Exception as error:  # what is read may be objects of the environment's own
-            raise EnvFailure(f"reset() must return (observation, info): {message_of(error)}") from error
+            return await self._call("snapshot")  # type: ignore[no-any-return]
+        except EnvFailure as failure:
+            cause = failure.__cause__
+            if isinstance(cause, EnvError) and not isinstance(cause, DeadlineExceeded | EnvironmentDied):
+                return None
+            raise
+
+    async def reseed(self, seed: int) -> None:
+        """Give the episode other random numbers from here on.
+
+        Raises:
+            EnvFailure: the environment failed.
+        """
+        await self._call("reseed", seed)
+
+    @property
+    def no_forks(self) -> str:
+        """Why no episode of the environment can begin in the middle of another; empty if it can."""
+        return "" if self._env is None else str(self._env.metadata.get(NO_FORKS, ""))
 
     async def step(self, action: str) -> StepResult:
         """Return the result of an action.
@@ -194,6 +230,22 @@ class EnvWorker:
         """The environment, if it lives in another process."""
         return self._env if self._hosts is not None and isinstance(self._env, RemoteEnv) else None
 
+    async def _prepare(self) -> None:
+        """Make the environment if there is none, or if its host should be left."""
+        if (remote := self._remote) is not None and remote.connection.retired:
+            self.close()
+        if self._env is not None:
+            return
+        self._env = await self._construct()
+        # Two episodes in one environment would play each other's moves without any error.
+        if id(self._env) in self._in_use:
+            self._env = None
+            raise AgentError(
+                "make() returned an environment that is already in use; return a new one from every call, or set "
+                "concurrency=1"
+            )
+        self._in_use.add(id(self._env))
+
     async def _construct(self) -> Environment:
         if self._hosts is None:
             return await self._run("the construction", CONSTRUCTION_DEADLINES, self._make)  # type: ignore[no-any-return]
@@ -211,7 +263,10 @@ class EnvWorker:
         """Return the result of a method of the environment."""
         if (remote := self._remote) is not None:
             return await self._answer(f"{method}()", remote.submit(method, *args, **kwargs))
-        return await self._run(f"{method}()", 1.0, getattr(self._env, method), *args, **kwargs)
+        env = self._env
+        assert env is not None
+        function = getattr(env, method) if method in ("reset", "step") else find_method(env, method)
+        return await self._run(f"{method}()", 1.0, function, *args, **kwargs)
 
     async def _run(
         self, name: str, deadlines: float, function: Callable[..., Any], *args: object, **kwargs: object
@@ -358,6 +413,15 @@ def _failure(name: str, error: BaseException, kind: type[EnvFailure] = EnvFailur
         lost.suspect = error.suspect
         return lost
     return EnvEndedHost(text) if isinstance(error, EnvironmentDied) and error.took_others else kind(text)
+
+
+def _start_of(call: str, result: object) -> StepResult:
+    """Return the first result of an episode, or of the rest of one."""
+    try:
+        observation, info = cast(tuple[object, JsonObject], result)
+        return step_result(observation, 0.0, False, False, info)
+    except Exception as error:  # what is read may be objects of the environment's own
+        raise EnvFailure(f"{call} must return (observation, info): {message_of(error)}") from error
 
 
 def _close(env: Environment) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.content import ImagePart
@@ -15,13 +15,16 @@ from turnwise.agents.errors import (
     EnvEndedHost,
     EnvFailure,
     EnvLost,
+    ForkRefused,
     RequestFailed,
     SamplerError,
 )
+from turnwise.agents.json_types import JsonObject
 from turnwise.agents.prompts.dialogue import Dialogue, Prompt
 from turnwise.agents.prompts.prompt import View
 from turnwise.agents.reported_values import check_columns
 from turnwise.agents.rollouts.env_pool import Environment, EnvWorker, StepResult
+from turnwise.agents.rollouts.forks import Fork, Moment, Snapshot, Snapshots
 from turnwise.agents.samplers.base import Completion, Request, Sampler, Samples
 from turnwise.agents.samplers.token_requests import check_sample
 from turnwise.agents.samplers.wrappers import as_sampler
@@ -70,14 +73,33 @@ class EpisodeSpec:
     sampling_seed: int
     position: tuple[int, int] = (0, 0)
     """Index of the group, index of the member."""
+    fork: Fork | None = None
+    """Where the episode begins; None: with a reset."""
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What came of one action, as far as it is known."""
+
+    reward: float = 0.0
+    valid: bool = False
+    extras: dict[str, Extra] = field(default_factory=dict)
 
 
 class Episode:
     """An episode in progress."""
 
-    def __init__(self, agent: Agent, sampler: Sampler, worker: EnvWorker, spec: EpisodeSpec) -> None:
-        """Prepare the episode; `play` plays it."""
+    def __init__(
+        self,
+        agent: Agent,
+        sampler: Sampler,
+        worker: EnvWorker,
+        spec: EpisodeSpec,
+        snapshots: Snapshots | None = None,
+    ) -> None:
+        """Prepare the episode; `play` plays it, and leaves the state before every turn in `snapshots`."""
         self.agent, self.sampler, self.worker, self.spec = agent, sampler, worker, spec
+        self.snapshots = snapshots
         self.dialogue = Dialogue(agent, sampler.tokenizer, sampler.context)
         self.turns: list[Turn] = []
         self.observation = ""
@@ -92,6 +114,7 @@ class Episode:
         """How its environment failed."""
         self._lists = agent.prompt.template.lists
         self._extras: dict[str, Extra] = {}
+        self._tools: tuple[JsonObject, ...] = ()
 
     async def play(self) -> Trajectory:
         """Play the episode to its end."""
@@ -120,32 +143,149 @@ class Episode:
         """Whether its environment ended a process in which others may have lived."""
         return isinstance(self.env_failure, EnvEndedHost)
 
+    async def retrace(self) -> None:
+        """Take over the turns of the episode's fork, and leave the state before each of them in `snapshots`.
+
+        Raises:
+            ForkRefused: the environment does not repeat what was recorded.
+            EnvFailure: it failed.
+        """
+        assert self.spec.fork is not None
+        try:
+            await self._replay(self.spec.fork, keep=True)
+        except EnvFailure:
+            self.worker.discard()
+            raise
+
     async def _run(self) -> Stop:
-        self.result = result = self._checked(await self.worker.reset(self.spec.task, self.spec.seed))
-        self.observation, self.images, self._extras = result.observation, result.images, dict(result.extras)
+        stop = await self.begin()
         planner = self.worker.planner()
         if planner is not None:
             self.sampler.attach(self.spec.name, planner)
-        for _ in range(self.agent.max_turns):
-            latest = self.result
-            view = self.dialogue.view(
-                self.observation,
-                latest.admissible,
-                free=latest.free,
-                valid=self.valid,
-                images=self.images,
-                tools=result.tools,
-                results=self.results,
-            )
-            prompt = self.dialogue.prompt(view)
-            if not self._fits(prompt, view):
-                return "tokens"
-            await self._turn(view, prompt)
-            if self.result.terminated:
-                return "terminated"
-            if self.result.truncated:
-                return "truncated"
-        return "turns"
+        while stop is None and len(self.turns) < self.agent.max_turns:
+            stop = await self._next_turn()
+        return stop or "turns"
+
+    async def begin(self) -> Stop | None:
+        """Bring the environment to where the episode begins; return why the episode is over, if it is.
+
+        Raises:
+            ForkRefused: the environment does not repeat what was recorded.
+            EnvFailure: it failed.
+        """
+        fork = self.spec.fork
+        if fork is None:
+            self._start(await self.worker.reset(self.spec.task, self.spec.seed))
+            return None
+        snapshot = fork.snapshot if self.snapshots is None else self.snapshots.find(fork)
+        if snapshot is not None and snapshot.dialogue.agent is self.agent:
+            await self._restore(fork, snapshot)
+        else:
+            await self._replay(fork)
+        if fork.fresh:
+            await self.worker.reseed(sampling_seed(f"{self.spec.name} noise"))
+        return await self._repeat(fork) if fork.repeat else None
+
+    def _start(self, result: StepResult) -> None:
+        """Take over the first result of a reset."""
+        self.result = self._checked(result)
+        self.observation, self.images, self._extras = result.observation, result.images, dict(result.extras)
+        self._tools = result.tools
+
+    async def _restore(self, fork: Fork, snapshot: Snapshot) -> None:
+        """Begin in a saved state."""
+        restored = await self.worker.restore(snapshot.env)
+        moment = snapshot.moment
+        if restored.state != moment.latest.state:
+            fork.refuse(fork.turn, "the restored state key", restored.state, moment.latest.state)
+        fork.check(fork.turn, moment.latest.state, moment.observation)
+        self.turns = list(fork.taken)
+        self.dialogue = snapshot.dialogue.copy()
+        self.result, self.observation, self.images = moment.latest, moment.observation, moment.images
+        self.valid, self.results = moment.valid, moment.results
+        self._tools, self._extras = moment.tools, dict(moment.extras)
+
+    async def _replay(self, fork: Fork, *, keep: bool = False) -> None:
+        """Begin by taking the recorded actions again, and compare each state with the recorded one."""
+        result = await self.worker.reset(self.spec.task, self.spec.seed)
+        if self.worker.no_forks:
+            raise ForkRefused(f"an episode of this environment cannot be forked: {self.worker.no_forks}")
+        self._start(result)
+        for number, turn in enumerate(fork.taken):
+            await self._arrive(fork, number, keep=keep)
+            outcome = await self._take(fork, number)
+            if outcome.reward != turn.reward:
+                fork.refuse(number, "the reward", outcome.reward, turn.reward)
+            if self._ended is not None:
+                fork.refuse(number, "the end of the episode", self._ended, "no end")
+            self.turns.append(turn)
+        await self._arrive(fork, fork.turn, keep=keep)
+
+    async def _arrive(self, fork: Fork, number: int, *, keep: bool) -> None:
+        """Compare the state before a turn with the recorded one, and leave it in the snapshots if asked to."""
+        fork.check(number, self._latest.state, self.observation)
+        if keep:
+            await self._keep(fork.trajectory.id)
+
+    async def _take(self, fork: Fork, number: int) -> _Outcome:
+        """Give the parent's answer of a turn to the environment once more."""
+        turn = fork.trajectory.turns[number]
+        view, prompt = self._look()
+        fork.check_prompt(number, prompt.ids)
+        outcome = _Outcome()
+        await self._act(turn.action, "" if turn.action else str(self.agent.parse(turn.text).why), outcome)
+        self.dialogue.add(view, turn.text, turn.action, turn.response or None)
+        return outcome
+
+    async def _repeat(self, fork: Fork) -> Stop | None:
+        """Repeat the parent's answer at the turn of the fork, and record what the environment does now."""
+        turn = fork.trajectory.turns[fork.turn]
+        outcome = await self._take(fork, fork.turn)
+        extras = {**turn.extras, **outcome.extras}
+        self.turns.append(replace(turn, reward=outcome.reward, valid=outcome.valid, extras=extras))
+        return self._ended
+
+    async def _keep(self, episode: str) -> None:
+        """Leave the state before the next turn in the snapshots, if the environment can be saved."""
+        if self.snapshots is None or (data := await self.worker.save()) is None:
+            return
+        moment = Moment(
+            self._latest, self.observation, self.images, self.valid, self.results, self._tools, self._extras
+        )
+        self.snapshots.put(episode, len(self.turns), Snapshot(data, self.dialogue.copy(), moment))
+
+    @property
+    def _latest(self) -> StepResult:
+        assert self.result is not None
+        return self.result
+
+    @property
+    def _ended(self) -> Stop | None:
+        """How the environment ended the episode, if it did."""
+        return "terminated" if self._latest.terminated else "truncated" if self._latest.truncated else None
+
+    def _look(self) -> tuple[View, Prompt]:
+        """Return what the agent sees now, and the prompt about it."""
+        view = self.dialogue.view(
+            self.observation,
+            self._latest.admissible,
+            free=self._latest.free,
+            valid=self.valid,
+            images=self.images,
+            tools=self._tools,
+            results=self.results,
+        )
+        return view, self.dialogue.prompt(view)
+
+    async def _next_turn(self) -> Stop | None:
+        """Play a turn; return why the episode is over, if it is."""
+        if self.snapshots is not None:
+            await self._keep(self.spec.name)
+        view, prompt = self._look()
+        if not self._fits(prompt, view):
+            return "tokens"
+        await self._turn(view, prompt)
+        return self._ended
 
     def _checked(self, result: StepResult) -> StepResult:
         """Refuse images that the sampler cannot use."""
@@ -171,23 +311,13 @@ class Episode:
 
     async def _turn(self, view: View, prompt: Prompt) -> None:
         """Sample, parse and step; record the turn even if the step fails."""
-        agent, before = self.agent, self.result
-        assert before is not None
+        agent, state = self.agent, self._latest.state
         completion = await self._sample(self._request(view, prompt))
         text = storable(agent.answer_text(completion.text, completion.reasoning, MAX_RESPONSE_CHARS))
         parsed = agent.parse(text)
-        reward, valid, extras = 0.0, False, self._extras | _extras_of(completion)
+        outcome = _Outcome(extras=self._extras | _extras_of(completion))
         try:
-            if parsed.action is None:
-                self.observation, self.images, self.valid = agent.correction(str(parsed.why)), (), False
-                self.results = ()
-            else:
-                valid = before.admissible is None or parsed.action in before.admissible
-                self.result = after = self._checked(await self.worker.step(parsed.action))
-                self.observation, self.images, self.valid = after.observation, after.images, after.valid
-                self.results = after.results
-                extras |= after.extras
-                reward, valid = after.reward, (valid if after.valid is None else after.valid)
+            await self._act(parsed.action, str(parsed.why), outcome)
         finally:
             self.turns.append(
                 Turn(
@@ -198,11 +328,11 @@ class Episode:
                     observation=view.observation,
                     text=text,
                     action=parsed.action,
-                    state=before.state,
-                    reward=reward,
-                    valid=valid,
+                    state=state,
+                    reward=outcome.reward,
+                    valid=outcome.valid,
                     admissible=view.admissible if self._lists else None,
-                    extras=extras,
+                    extras=outcome.extras,
                     finish=completion.finish,
                     switches=completion.switches,
                     results=view.results,
@@ -210,6 +340,21 @@ class Episode:
                 )
             )
             self.dialogue.add(view, text, parsed.action, completion.tokens, completion.message)
+
+    async def _act(self, action: str | None, why: str, outcome: _Outcome) -> None:
+        """Give an action to the environment, or a correction to the agent, and note what came of it."""
+        before = self._latest
+        if action is None:
+            self.observation, self.images, self.valid = self.agent.correction(why), (), False
+            self.results = ()
+            return
+        outcome.valid = before.admissible is None or action in before.admissible
+        self.result = after = self._checked(await self.worker.step(action))
+        self.observation, self.images, self.valid = after.observation, after.images, after.valid
+        self.results = after.results
+        outcome.extras |= after.extras
+        outcome.reward = after.reward
+        outcome.valid = outcome.valid if after.valid is None else after.valid
 
     async def _sample(self, request: Request) -> Completion:
         """Return the sampler's answer.
@@ -249,6 +394,8 @@ class Episode:
             final_observation=self.observation,
             error=self.error,
             seconds=seconds,
+            fork_of=None if self.spec.fork is None else self.spec.fork.trajectory.id,
+            fork_turn=None if self.spec.fork is None else self.spec.fork.first,
         )
 
 

@@ -19,21 +19,22 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError, EngineFailed, Interrupted
 from turnwise.agents.rollouts.env_pool import EnvPool, MakeEnv
 from turnwise.agents.rollouts.episode import play, sampling_seed
+from turnwise.agents.rollouts.forks import Fork, Snapshots
 from turnwise.agents.rollouts.rollout_options import RolloutOptions, RolloutReport, with_defaults
 from turnwise.agents.rollouts.rollout_stream import GroupNumbers, GroupSpec, GroupStream, group_of
 from turnwise.agents.samplers.base import Samples
 from turnwise.agents.samplers.wrappers import as_sampler
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.processes.child_process import ProcessDied
-from turnwise.processes.forks import Fork, ForkPipe
+from turnwise.processes.forks import ForkedProcess, ForkPipe
 
-__all__ = ["RolloutOptions", "RolloutReport", "arollout", "play", "rollout", "sampling_seed"]
+__all__ = ["Fork", "RolloutOptions", "RolloutReport", "Snapshots", "arollout", "play", "rollout", "sampling_seed"]
 
 
 def rollout(
     agent: Agent,
     sampler: Samples,
-    tasks: Sequence[str],
+    tasks: Sequence[str | Fork],
     *,
     make: MakeEnv | EnvPool,
     size: int = 1,
@@ -45,7 +46,8 @@ def rollout(
     Args:
         agent: prompts, parser, limits.
         sampler: the model.
-        tasks: ids of task instances; see `turnwise.agents.rollouts.rollout_stream.stream` for seeds and members.
+        tasks: ids of task instances, or forks of trajectories; see `turnwise.agents.rollouts.rollout_stream.stream`
+            for seeds and members.
         make: makes an environment; or an `EnvPool`, which keeps its environments for the next call.
         size: episodes of each task (G).
         seed: seed of the environments and, through the ids of the episodes, of the sampling.
@@ -74,7 +76,7 @@ def rollout(
 async def arollout(
     agent: Agent,
     sampler: Samples,
-    tasks: Sequence[str],
+    tasks: Sequence[str | Fork],
     *,
     make: MakeEnv | EnvPool,
     size: int = 1,
@@ -104,7 +106,7 @@ class _Rollout:
     """The trajectories of a list of tasks, complete or not."""
 
     def __init__(
-        self, agent: Agent, sampler: Samples, tasks: Sequence[str], size: int, seed: int, options: RolloutOptions
+        self, agent: Agent, sampler: Samples, tasks: Sequence[str | Fork], size: int, seed: int, options: RolloutOptions
     ) -> None:
         numbers = GroupNumbers(size, seed)
         self._agent, self._sampler, self._options = agent, as_sampler(sampler), with_defaults(options)
@@ -123,7 +125,7 @@ class _Rollout:
         own, *others = (self._specs[share::count] for share in range(count))
         with ExitStack() as stack:  # forks end with it
             work = [partial(self._play_apart, make, share, limit) for share in others]
-            forks = [stack.enter_context(Fork(job)) for job in work]
+            forks = [stack.enter_context(ForkedProcess(job)) for job in work]
 
             def finished(trajectory: Trajectory) -> None:
                 self._tell(trajectory)

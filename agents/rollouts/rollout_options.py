@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Final, TypedDict
 
 from turnwise.agents.errors import AgentError
+from turnwise.agents.rollouts.forks import Snapshots
 from turnwise.agents.trajectory import Trajectory
 
 __all__ = ["RolloutOptions", "RolloutReport", "with_defaults"]
@@ -95,6 +96,9 @@ class RolloutOptions(TypedDict, total=False):
     """Called with every trajectory as it finishes, for example to store it."""
     report: RolloutReport | None
     """Receives the counts."""
+    snapshots: Snapshots | None
+    """Receives the state before every turn, where the environment can be saved, and gives it to forks. With several
+    processes, each has its own."""
 
 
 _DEFAULTS: Final[RolloutOptions] = {
@@ -104,6 +108,7 @@ _DEFAULTS: Final[RolloutOptions] = {
     "replacements": 0,
     "on_finish": None,
     "report": None,
+    "snapshots": None,
 }
 
 

@@ -30,10 +30,11 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError
 from turnwise.agents.rollouts.env_pool import EnvPool, EnvWorker, MakeEnv
 from turnwise.agents.rollouts.episode import Episode, EpisodeSpec, sampling_seed
+from turnwise.agents.rollouts.forks import Fork
 from turnwise.agents.rollouts.rollout_options import RolloutOptions, RolloutReport, with_defaults
 from turnwise.agents.samplers.base import Sampler, Samples
 from turnwise.agents.samplers.wrappers import as_sampler
-from turnwise.agents.trajectory import Group, Trajectory
+from turnwise.agents.trajectory import Group, Trajectory, member_order
 
 __all__ = [
     "GroupNumbers",
@@ -76,6 +77,8 @@ class GroupSpec:
     """Number of its first member; not 0 where an earlier group has the same task and seed."""
     played: tuple[Trajectory, ...] = ()
     """Members that are finished already, and are not played again."""
+    fork: Fork | None = None
+    """Where its episodes begin; None: with a reset."""
 
     @property
     def members(self) -> range:
@@ -86,7 +89,7 @@ class GroupSpec:
 async def stream(
     agent: Agent,
     sampler: Samples,
-    tasks: Iterable[str] | AsyncIterable[str],
+    tasks: Iterable[str | Fork] | AsyncIterable[str | Fork],
     *,
     make: MakeEnv | EnvPool,
     size: int = 1,
@@ -101,8 +104,8 @@ async def stream(
     Args:
         agent: prompts, parser, limits.
         sampler: the model.
-        tasks: ids of task instances; they may be without end. An asynchronous iterator is asked for the next task when
-            an environment is free, and may make it wait.
+        tasks: ids of task instances, or forks; they may be without end. An asynchronous iterator is asked for the next
+            one when an environment is free, and may make it wait.
         make: makes an environment; or an `EnvPool`, which keeps its environments for the next call.
         size: episodes of each task (G).
         seed: seed of the environments and, through the hash, of the sampling.
@@ -121,7 +124,9 @@ async def stream(
             yield group
 
 
-async def number_groups(tasks: Iterable[str] | AsyncIterable[str], size: int, seed: int) -> AsyncIterator[GroupSpec]:
+async def number_groups(
+    tasks: Iterable[str | Fork] | AsyncIterable[str | Fork], size: int, seed: int
+) -> AsyncIterator[GroupSpec]:
     """Yield the groups of a sequence of tasks.
 
     Raises:
@@ -151,10 +156,19 @@ class GroupNumbers:
         self._members: Counter[str] = Counter()
         self._number = 0
 
-    def next(self, task: str) -> GroupSpec:
-        """Return the next group; if its task was given before, its members have other numbers."""
-        spec = GroupSpec(task, self._seed, self._size, self._number, self._members[task])
-        self._members[task] += self._size
+    def next(self, task: str | Fork) -> GroupSpec:
+        """Return the next group; if its task or fork was given before, its members have other numbers.
+
+        A fork has the environment's seed of its parent.
+        """
+        if isinstance(task, Fork):
+            origin, parent = task.origin, task.trajectory
+            first = self._members[origin]
+            spec = GroupSpec(parent.task, parent.seed, self._size, self._number, first, fork=task)
+        else:
+            origin = task
+            spec = GroupSpec(task, self._seed, self._size, self._number, self._members[task])
+        self._members[origin] += self._size
         self._number += 1
         return spec
 
@@ -165,8 +179,8 @@ class _OpenGroup:
 
     spec: GroupSpec
     left: int
-    members: dict[int, Trajectory] = field(default_factory=dict)
-    """Finished episodes, by their numbers."""
+    members: dict[str, Trajectory] = field(default_factory=dict)
+    """Finished episodes, by their ids."""
     replacements: int = 0
 
 
@@ -309,7 +323,8 @@ class GroupStream:
 
     async def _play_in(self, worker: EnvWorker, pool: EnvPool, spec: EpisodeSpec) -> None:
         """Play an episode in the environment of a worker."""
-        episode, failures = Episode(self.agent, self.sampler, worker, spec), worker.failures
+        episode = Episode(self.agent, self.sampler, worker, spec, self.options["snapshots"])
+        failures = worker.failures
         self.playing += 1
         try:
             trajectory = await episode.play()
@@ -359,8 +374,9 @@ class GroupStream:
 
     def _begin(self, spec: GroupSpec) -> None:
         """Let the episodes of a group wait for environments."""
-        played = {member_number(trajectory.id): trajectory for trajectory in spec.played}
-        left = [member for member in spec.members if not _is_played(member, played)]
+        played = {trajectory.id: trajectory for trajectory in spec.played}
+        numbers = {member_number(name) % REPLACED for name in played}
+        left = [member for member in spec.members if member not in numbers]
         # A group whose members are all played counts as one episode that is over: `_settle` completes it.
         self._open[spec.number] = _OpenGroup(spec, len(left) + (not left), played)
         self._waiting.extend(_episode(spec, member) for member in left)
@@ -379,7 +395,7 @@ class GroupStream:
             self.report.lost += 1
             self._waiting.appendleft(spec)
             return
-        group.members[member] = trajectory
+        group.members[trajectory.id] = trajectory
         self.report.count(trajectory)
         if trajectory.stop != "error":
             self._failed_in_a_row[spec.task] = 0
@@ -413,13 +429,13 @@ class GroupStream:
 
 
 def _episode(spec: GroupSpec, member: int) -> EpisodeSpec:
-    name = f"{spec.task}#{member}@{spec.seed}"
-    return EpisodeSpec(spec.task, spec.seed, name, sampling_seed(name), (spec.number, member))
+    name = f"{spec.task}#{member}@{spec.seed}" if spec.fork is None else spec.fork.name(member)
+    return EpisodeSpec(spec.task, spec.seed, name, sampling_seed(name), (spec.number, member), spec.fork)
 
 
 def group_of(spec: GroupSpec, members: Iterable[Trajectory]) -> Group:
     """Return the group of its finished members, complete or not, in the order of their numbers."""
-    return Group(spec.task, tuple(sorted(members, key=lambda trajectory: member_number(trajectory.id))))
+    return Group(spec.task, tuple(sorted(members, key=member_order)))
 
 
 def is_replacement(episode_id: str) -> bool:
@@ -432,10 +448,10 @@ def is_replacement(episode_id: str) -> bool:
 
 
 def member_number(episode_id: str) -> int:
-    """Return the number of an episode in its group, from its id; it is at least `REPLACED` for a replacement."""
-    return int(episode_id.rpartition("#")[2].partition("@")[0])
+    """Return the number of an episode in its group, from its id; it is at least `REPLACED` for a replacement.
 
-
-def _is_played(member: int, played: dict[int, Trajectory]) -> bool:
-    """Whether a member, or an episode in its place, is finished."""
-    return any(number % REPLACED == member for number in played)
+    >>> member_number("open-3-1#2@7"), member_number("open-3-1#2/5.3@7")
+    (2, 3)
+    """
+    path = episode_id.rpartition("#")[2].partition("@")[0]
+    return int(path.rpartition(".")[2])

@@ -174,12 +174,13 @@ class _DemonstratorPlayer:
     """A demonstrator of an environment as a player."""
 
     def __init__(self, demonstrator: Demonstrator) -> None:
-        self._demonstrator = demonstrator
+        self._demonstrator, self._started = demonstrator, False
 
     def act(self, view: View) -> str:
-        """Return the demonstrator's action."""
-        if view.turn == 0:
+        """Return the demonstrator's action; in a fork it has seen the first observation, and none between."""
+        if not self._started:
             self._demonstrator.start(view.start)
+            self._started = True
         return self._demonstrator.act(view.observation, view.admissible or ())
 
 

@@ -4,7 +4,7 @@ The server is the original's container, with an emulator in it, or `turnwise ser
 those of `turnwise/Android-v0`. The server lists its elements at /dump; the original does not, and gives screenshots
 only, so that its phone is operated by coordinates.
 
-Not included: snapshots and an expert, for which a server has no request.
+Not included: snapshots, forks and an expert, for which a server has no request.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from turnwise.envs.android.phone_agent import PHONE_AGENT
 from turnwise.envs.android.screen_text import FORMATS, admissible, scrolls
 from turnwise.envs.android.values import Info, JsonObject, Observation, Options
 from turnwise.envs.errors import EnvError, EnvironmentDied, UnknownOption, UnknownTask
+from turnwise.envs.info import NO_FORKS
 from turnwise.envs.spaces import Text
 from turnwise.envs.text import TextEnv
 from turnwise.envs.validation import choice, integer, number
@@ -94,7 +95,11 @@ class AndroidWorldEnv(TextEnv):
         UnknownOption: an argument is missing or invalid.
     """
 
-    metadata: Info = {"render_modes": ["ansi", "rgb_array"], "agent": PHONE_AGENT}  # noqa: RUF012 (Gymnasium's attribute)
+    metadata: Info = {  # noqa: RUF012 (Gymnasium's attribute)
+        "render_modes": ["ansi", "rgb_array"],
+        "agent": PHONE_AGENT,
+        NO_FORKS: "an emulator keeps its own clock, so the same taps need not lead to the same screen",
+    }
     EXAMPLE_ACTION = "tap 540 1200"
 
     def __init__(

@@ -21,6 +21,7 @@ from turnwise.envs.android.task_source import DeviceTask, SimulatedTasks, TaskSo
 from turnwise.envs.android.tasks.judge import Verdict
 from turnwise.envs.android.values import Info, Observation, Options
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, UnknownOption, UnknownTask
+from turnwise.envs.info import NO_FORKS
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.spaces import Text
 from turnwise.envs.text import SavableEnv
@@ -89,6 +90,8 @@ class AndroidEnv(SavableEnv):
         self._intro = _INSTRUCTIONS if flag("instructions", instructions) else ""
         chosen = _names("apps", apps), _names("task_types", task_types)
         self._source = _source(device, connection, (split, *chosen), injections)
+        if not self._source.replayable:
+            self.metadata = self.metadata | {NO_FORKS: "a device goes on by itself between two actions"}
         self._episode: DeviceTask | None = None
         self._played: list[str] = []
         self._answer = ""

@@ -30,6 +30,9 @@ LONGEST = 20_000
 
 MAX_TOKENS = 4000
 """Tokens of one prompt that the report keeps, from the first that was not in the turn before."""
+TRUTH = "truth"
+"""What the true advantages are called among the rules."""
+
 Pieces = Callable[[int], str]
 """Gives the text of a token."""
 
@@ -41,6 +44,7 @@ class Iteration:
     number: int
     groups: list[Group]
     notes: list[str] = field(default_factory=list)
+    file: Path | None = None
 
 
 def read(file: Path, number: int) -> Iteration:
@@ -58,7 +62,7 @@ def read(file: Path, number: int) -> Iteration:
         except (StoreError, OSError, EOFError) as error:
             notes.append(f"{error}; the {len(trajectories)} episodes before it are shown")
     notes += [str(warning.message) for warning in caught]
-    return Iteration(number, grouped(trajectories), notes)
+    return Iteration(number, grouped(trajectories), notes, file)
 
 
 def summary(iteration: Iteration) -> Parts:
@@ -88,10 +92,15 @@ def turns(iteration: Iteration, settings: CreditSettings | None, only: int | Non
         only: position of the one group that is wanted; its advantages are those among all groups. None: all of them.
     """
     strings, notes = Strings(), list[str]()
-    credited = _credit(iteration.groups, settings, notes)
+    credited = _credit(iteration.groups, settings, notes) | _truth(iteration, settings, notes)
     anchor: Anchor = "state" if settings is None else settings.anchor
     groups = {
-        str(index): {"members": [_member(trajectory, strings, credited, anchor) for trajectory in group.trajectories]}
+        str(index): {
+            "members": [
+                _member(trajectory, strings, credited, anchor) | _fork(trajectory, group)
+                for trajectory in group.trajectories
+            ]
+        }
         for index, group in _wanted(iteration, only)
     }
     return {"strings": strings.all, "groups": groups, "rules": list(credited), "notes": notes}
@@ -174,6 +183,14 @@ def _member(trajectory: Trajectory, strings: Strings, credited: dict[str, Parts]
     }
 
 
+def _fork(trajectory: Trajectory, group: Group) -> Parts:
+    """Return where an episode began in another one: [position of the parent in the group or -1, turn]."""
+    if trajectory.fork_of is None:
+        return {}
+    ids = [member.id for member in group.trajectories]
+    return {"fork": [ids.index(trajectory.fork_of) if trajectory.fork_of in ids else -1, trajectory.fork_turn or 0]}
+
+
 def _mark(turn: Turn) -> str:
     """Return "." for a valid turn, "u" for an answer that could not be parsed, "i" for an inadmissible action."""
     if turn.action is None:
@@ -205,6 +222,37 @@ def _credit(groups: Sequence[Group], settings: CreditSettings | None, notes: lis
         except CreditError as error:
             notes.append(f"{rule} is left out: {error}")
     return advantages
+
+
+def _truth(iteration: Iteration, settings: CreditSettings | None, notes: list[str]) -> dict[str, Parts]:
+    """Return the true advantages by trajectory, as one more rule, where `turnwise credit --truth` has played forks."""
+    if settings is None or iteration.file is None:
+        return {}
+    from turnwise.agents.errors import StoreError
+    from turnwise.report.truth_scores import return_options
+    from turnwise.training.truth.fork_records import ForkFile, truth_file
+    from turnwise.training.truth.measuring import TruthTable
+
+    path = truth_file(iteration.file)
+    if not path.exists():
+        return {}
+    try:
+        forks = ForkFile.read(path)
+    except (StoreError, OSError) as error:
+        notes.append(f"the truth is left out: {error}")
+        return {}
+    table = TruthTable.of(iteration.groups, forks, chance=bool(forks.player.get("chance")))
+    truth, parts, row = table.estimate(*return_options(settings, list(settings.rules))), Parts(), 0
+    for trajectory in table.histories.trajectories:
+        mine = range(row, row + len(trajectory.turns))
+        row = mine.stop
+        columns = {"V": truth.value, "standard error": truth.error}
+        parts[trajectory.id] = {
+            "value": [_number(truth.advantage[at]) for at in mine],
+            "parts": {name: [_number(column[at]) for at in mine] for name, column in columns.items()},
+            "dropped": [],
+        }
+    return {TRUTH: parts}
 
 
 def _by_trajectory(steps: Steps, result: Advantages) -> Parts:

@@ -89,8 +89,8 @@ class RunData:
             return {0: self.path}
         files = {}
         for file in sorted((self.path / "trajectories").glob("[0-9]*.jsonl*")):
-            number = file.name.partition(".")[0]
-            if number.isascii() and number.isdigit() and file.is_file():
+            number, _, suffix = file.name.partition(".")
+            if number.isascii() and number.isdigit() and suffix.startswith("jsonl") and file.is_file():
                 files[int(number)] = file
         return files
 

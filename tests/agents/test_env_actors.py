@@ -25,7 +25,7 @@ from turnwise.agents.cluster.connection import ClusterSettings  # noqa: E402
 from turnwise.agents.cluster.env_actors import EnvActors  # noqa: E402
 from turnwise.agents.errors import SamplerError  # noqa: E402
 from turnwise.agents.rollouts.env_pool import EnvPool  # noqa: E402
-from turnwise.agents.rollouts.rollout import RolloutReport, rollout  # noqa: E402
+from turnwise.agents.rollouts.rollout import Fork, RolloutReport, Snapshots, rollout  # noqa: E402
 from turnwise.agents.samplers.base import Completion, Request  # noqa: E402
 from turnwise.agents.samplers.scripted import Random, Scripted  # noqa: E402
 from turnwise.agents.trajectory import Trajectory  # noqa: E402
@@ -160,3 +160,21 @@ def test_an_actor_that_finds_no_room_is_given_up(monkeypatch: pytest.MonkeyPatch
     assert full.killed == 1
     with pytest.raises(ProcessDied, match="no node"):
         process.submit(0, None, "make").result(0.0)
+
+
+def test_forks_begin_in_actors_as_they_do_here() -> None:
+    household = maker("turnwise/Household-v0", level="tiny")
+    task = household().get_wrapper_attr("task_ids")(1)[0]
+    snapshots = Snapshots()
+    (parent, *_) = played(household, [task], snapshots=snapshots)
+    forks = [Fork(parent, turn) for turn in range(len(parent.turns))]
+
+    def of_forks(make: Any, store: Snapshots | None) -> list[Trajectory]:
+        groups = rollout(Agent(max_turns=6), Random(), forks, make=make, size=2, snapshots=store)
+        return [dataclasses.replace(one, seconds=0.0) for group in groups for one in group.trajectories]
+
+    here = of_forks(household, None)
+    assert all(one.finished for one in here)
+    with pool(household) as actors:
+        assert of_forks(actors, None) == here  # by replay
+        assert of_forks(actors, snapshots) == here

@@ -57,7 +57,7 @@ def test_the_script_shows_the_fault_and_is_silent_without_it(broken: type[Corrid
 
 
 def test_every_rule_has_an_environment_that_breaks_it():
-    assert set(rules()) - set(BROKEN.values()) == {"speed", "limit"}
+    assert set(rules()) - set(BROKEN.values()) == {"speed", "limit", "forks", "deterministic"}
 
 
 class Speaking(Corridor):

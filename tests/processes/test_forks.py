@@ -10,12 +10,12 @@ import pytest
 from toys.waiting import gone
 
 from turnwise.processes.child_process import CallFailed, ProcessDied
-from turnwise.processes.forks import Fork, ForkPipe
+from turnwise.processes.forks import ForkedProcess, ForkPipe
 
 
 def test_a_fork_works_on_what_this_process_holds() -> None:
     held = {"number": 20, "function": lambda value: value + 1}  # no need to pickle it
-    with Fork(lambda _: (held["function"](held["number"]), os.getpid())) as fork:  # type: ignore[operator]
+    with ForkedProcess(lambda _: (held["function"](held["number"]), os.getpid())) as fork:  # type: ignore[operator]
         value, pid = fork.result()
     assert value == 21
     assert pid != os.getpid()
@@ -29,13 +29,13 @@ def test_a_fork_can_be_asked() -> None:
             asked += 1
         return asked
 
-    with Fork(work) as fork:
+    with ForkedProcess(work) as fork:
         for number in range(5):
             fork.send(number)
             assert next(fork.messages()) == number**2
         fork.send(None)
         assert fork.result() == 5
-    with Fork(lambda _: os._exit(3)) as fork, pytest.raises(ProcessDied):
+    with ForkedProcess(lambda _: os._exit(3)) as fork, pytest.raises(ProcessDied):
         fork.send("x" * 10_000_000)  # more than a pipe holds
 
 
@@ -45,7 +45,7 @@ def test_messages_come_in_order_and_before_the_result() -> None:
             pipe.send((number, "x" * 5000))  # more than a pipe holds
         return "done"
 
-    with Fork(work) as fork:
+    with ForkedProcess(work) as fork:
         found = list(fork.arrived())
         found += list(fork.messages())
         assert fork.result() == "done"
@@ -63,16 +63,19 @@ def test_what_the_work_raises_is_raised_here() -> None:
     def fails_strangely(_: ForkPipe) -> None:
         raise Local("cannot be pickled")
 
-    with Fork(fails) as fork, pytest.raises(KeyError, match="no such thing"):
+    with ForkedProcess(fails) as fork, pytest.raises(KeyError, match="no such thing"):
         fork.result()
-    with Fork(fails_strangely) as fork, pytest.raises(CallFailed, match="Local: cannot be pickled"):
+    with ForkedProcess(fails_strangely) as fork, pytest.raises(CallFailed, match="Local: cannot be pickled"):
         fork.result()
 
 
 def test_a_death_is_told() -> None:
-    with Fork(lambda _: os.kill(os.getpid(), signal.SIGKILL)) as fork, pytest.raises(ProcessDied, match="SIGKILL"):
+    with (
+        ForkedProcess(lambda _: os.kill(os.getpid(), signal.SIGKILL)) as fork,
+        pytest.raises(ProcessDied, match="SIGKILL"),
+    ):
         fork.result()
-    with Fork(lambda _: os._exit(3)) as fork, pytest.raises(ProcessDied, match="exit code 3"):
+    with ForkedProcess(lambda _: os._exit(3)) as fork, pytest.raises(ProcessDied, match="exit code 3"):
         list(fork.messages())
 
 
@@ -81,7 +84,7 @@ def test_no_fork_is_left_behind() -> None:
         pipe.send(os.getpid())
         time.sleep(600)
 
-    with Fork(work) as fork:
+    with ForkedProcess(work) as fork:
         pid = next(fork.messages())
         os.kill(pid, 0)  # it is there
     assert gone(pid)
@@ -89,7 +92,7 @@ def test_no_fork_is_left_behind() -> None:
 
 def test_a_fork_ends_with_its_parent() -> None:
     def parent(pipe: ForkPipe) -> None:
-        inner = Fork(child)
+        inner = ForkedProcess(child)
         pipe.send(next(inner.messages()))
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -97,7 +100,7 @@ def test_a_fork_ends_with_its_parent() -> None:
         pipe.send(os.getpid())
         time.sleep(600)
 
-    with Fork(parent, daemon=False) as fork:
+    with ForkedProcess(parent, daemon=False) as fork:
         pid = next(fork.messages())
         with pytest.raises(ProcessDied):
             fork.result()
@@ -109,5 +112,5 @@ def test_ctrl_c_is_left_to_the_parent() -> None:
         os.kill(os.getpid(), signal.SIGINT)
         return "went on"
 
-    with Fork(work) as fork:
+    with ForkedProcess(work) as fork:
         assert fork.result() == "went on"

@@ -14,8 +14,10 @@ import turnwise.training.audit.checks as checks_module
 import turnwise.training.audit.scoring as scoring_module
 from turnwise.agents.files.trajectory_files import TrajectoryWriter, read_trajectories, to_json
 from turnwise.agents.models.model_folder import load_model, load_tokenizer
+from turnwise.agents.rollouts.forks import Fork
 from turnwise.training import Run, train
 from turnwise.training.audit import AuditOptions, audit
+from turnwise.training.audit.checks import EpisodeEnd, wrong_forks
 from turnwise.training.audit.gaps import GapMeter
 from turnwise.training.audit.report import engine_dtype, ranges
 from turnwise.training.config.toml import render
@@ -235,6 +237,43 @@ def test_a_corrupted_iteration_is_found(copy, way):
     report = audit(copy, AuditOptions(scores=False))
     assert name in failed(report)
     assert result(report, name).problems[0].location.iteration == 2
+
+
+def forked(stored, **changes):
+    """The iteration with a fork of its first episode, which repeats it, in place of a sibling."""
+    parent = next(one for one in stored if len(one.turns) > 1)
+    sibling = next(one for one in stored if one.task == parent.task and one.id != parent.id)
+    fork = replace(parent, id=Fork(parent, 1).name(0), fork_of=parent.id, fork_turn=1)
+    return [replace(fork, **changes) if one is sibling else one for one in stored]
+
+
+def test_forks_are_members_like_others(copy):
+    rewrite(copy, forked)
+    report = audit(copy, AuditOptions(scores=False))
+    assert failed(report) <= {"metrics"}  # the sibling had another outcome
+    assert result(report, "forks").checked == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"fork_of": "open-3-1#9@9"}, "its parent open-3-1#9@9 is not stored in this iteration"),
+        ({"fork_turn": 99}, "it begins at turn 99"),
+        ("turn", "turn 0, before its fork at 1, is not that of"),
+    ],
+)
+def test_a_fork_that_is_none_is_found(copy, changes, text):
+    def changed(stored):
+        if changes != "turn":
+            return forked(stored, **changes)
+        parent = next(one for one in stored if len(one.turns) > 1)
+        turns = (replace(parent.turns[0], logprobs=tuple(2 * x for x in parent.turns[0].logprobs)), *parent.turns[1:])
+        return forked(stored, turns=turns)
+
+    stored = changed(list(read_trajectories(copy / "trajectories/000002.jsonl")))
+    problems = [problem for _, problem in wrong_forks(None, 2, [EpisodeEnd.of(one) for one in stored])]
+    assert len(problems) == 1
+    assert problems[0].startswith(text)
 
 
 def test_versions_that_decrease_are_found(copy):

@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import pairwise
 
 import numpy as np
@@ -303,6 +304,10 @@ class EpisodeEnd:
     reward: float
     turns: int
     finished: bool
+    fork_of: str | None = None
+    fork_turn: int = 0
+    digests: tuple[bytes, ...] = ()
+    """Of each turn, where forks may take it over."""
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> "EpisodeEnd":
@@ -315,7 +320,19 @@ class EpisodeEnd:
             trajectory.reward,
             len(trajectory.turns),
             trajectory.finished,
+            trajectory.fork_of,
+            trajectory.fork_turn or 0,
+            tuple(map(_digest, trajectory.turns)),
         )
+
+
+def _digest(turn: Turn) -> bytes:
+    """Return what is equal where a fork took a turn over: ids, log-probabilities, versions, texts, action, reward."""
+    facts = (
+        (turn.prompt, turn.response, turn.logprobs, turn.versions),
+        (turn.observation, turn.text, turn.action, turn.state, turn.reward),
+    )
+    return blake2b(repr(facts).encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,7 +391,28 @@ def wrong_metrics(audited: AuditedRun, iteration: int, episodes: Sequence[Episod
             yield None, f"metrics.jsonl says {name} {told:g}, the stored trajectories say {value:g}"
 
 
+def wrong_forks(_: AuditedRun, __: int, episodes: Sequence[EpisodeEnd]) -> OfIteration:
+    """Yield forks whose parent is missing, or whose turns before the fork are not the parent's."""
+    by_id = {episode.id: episode for episode in episodes}
+    for fork in episodes:
+        if fork.fork_of is None:
+            continue
+        parent = by_id.get(fork.fork_of)
+        if parent is None:
+            yield fork.id, f"its parent {fork.fork_of} is not stored in this iteration"
+        elif (parent.task, parent.seed) != (fork.task, fork.seed):
+            yield fork.id, f"its parent {fork.fork_of} has another task or seed"
+        elif fork.fork_turn > parent.turns:
+            yield fork.id, f"it begins at turn {fork.fork_turn} of {fork.fork_of}, which has {parent.turns} turns"
+        else:
+            pairs = zip(fork.digests[: fork.fork_turn], parent.digests, strict=False)
+            changed = next((at for at, (mine, theirs) in enumerate(pairs) if mine != theirs), None)
+            if changed is not None:
+                yield fork.id, f"turn {changed}, before its fork at {fork.fork_turn}, is not that of {fork.fork_of}"
+
+
 ITERATION_CHECKS: tuple[IterationCheck, ...] = (
+    IterationCheck("forks", "forks begin with the turns of their parents", wrong_forks),
     IterationCheck("groups", "ids are unique, groups complete", wrong_groups),
     IterationCheck("metrics", "metrics are those of the stored trajectories", wrong_metrics),
 )

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from turnwise.processes.child_process import ProcessDied, result_of
-from turnwise.processes.forks import Fork, ForkPipe
+from turnwise.processes.forks import ForkedProcess, ForkPipe
 from turnwise.training.batch.batch import Batch
 from turnwise.training.errors import TrainingError
 from turnwise.training.learner.gradient import MiniBatch, UpdateMeter, UpdatePlan, mini_batch
@@ -45,12 +45,12 @@ class UpdateForks:
     def __init__(self, scorer: TokenScorer, parts: Sequence[Batch], objective: Objective, processes: int) -> None:
         self._scorer, self._parts, self._objective, self._processes = scorer, parts, objective, processes
         self._parameters = [parameter for parameter in scorer.model.parameters() if parameter.requires_grad]
-        self._forks: list[Fork[None]] = []
+        self._forks: list[ForkedProcess[None]] = []
         self._stack = ExitStack()
 
     def __enter__(self) -> "UpdateForks":
         for share in range(1, self._processes):
-            self._forks.append(self._stack.enter_context(Fork(partial(self._serve, share))))
+            self._forks.append(self._stack.enter_context(ForkedProcess(partial(self._serve, share))))
         return self
 
     def __exit__(self, *_: object) -> None:

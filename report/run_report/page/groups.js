@@ -3,6 +3,7 @@
 const CELLS = 400; // turns of an episode that strips show
 const LINES = 200; // turns of one state that are linked
 const ROWS = 150; // iterations that the grid shows at first
+const TRUTH = "truth"; // what the true advantages are called among the rules
 const COLUMNS = 60; // distinct tasks up to which a task that recurs has a column of its own
 
 /** What the reader has chosen; it stays from page to page. */
@@ -112,7 +113,7 @@ function ruleOf(turns, store) {
 /** Return the largest absolute advantage. @param {Member[]} members @param {string} rule */
 function extent(members, rule) {
   let most = 0;
-  for (const one of members) for (const value of one.credit[rule]?.value ?? []) most = Math.max(most, Math.abs(value));
+  for (const one of members) for (const value of one.credit[rule]?.value ?? []) most = Math.max(most, Math.abs(value ?? 0));
   return most;
 }
 
@@ -152,37 +153,82 @@ async function groupPage(store, number, index) {
  */
 function strips(store, turns, members, group, path, redraw) {
   const rule = ruleOf(turns, store), most = extent(members, rule);
+  const beside = rule !== TRUTH && turns.rules.includes(TRUTH), widest = extent(members, TRUTH);
   const detail = h("div", { class: "detail", "aria-live": "polite" }, h("p", { class: "quiet" }, "Point at a turn: what was done, its advantage, and who else was in its state."));
   const lines = svg("svg", { class: "links", "aria-hidden": "true" });
   /** @type {Map<number, HTMLElement[]>} */
   const byState = new Map();
-  const rows = members.map((member, m) => {
+  const row = (/** @type {{m: number, depth: number}} */ { m, depth }) => {
+    const member = members[m], taken = member.fork?.[1] ?? 0;
     const cells = member.answer.slice(0, CELLS).map((_, t) => {
       const value = member.credit[rule]?.value[t], look = shade(value, most), mark = member.mark[t];
       const cell = h("a", {
-        class: `turn ${look.class} ${mark === "i" ? "bad" : mark === "u" ? "unread" : ""}`, style: look.style,
+        class: `turn ${look.class} ${mark === "i" ? "bad" : mark === "u" ? "unread" : ""} ${t < taken ? "taken" : ""}`, style: look.style,
         href: `#/turn/${path}/${m}/${t}`,
-        "aria-label": `turn ${t + 1}: ${line(did(turns, member, t), 60)}, advantage ${signed(value)}`,
-      }, mark === "u" ? "?" : mark === "i" ? "×" : "");
+        "aria-label": `turn ${t + 1}: ${line(did(turns, member, t), 60)}, advantage ${signed(value)}${t < taken ? ", taken over" : ""}`,
+      }, mark === "u" ? "?" : mark === "i" ? "×" : "", beside && trueBar(member.credit[TRUTH]?.value[t], widest));
       const seen = () => { point(cell, byState.get(member.state[t]) ?? [], lines); detail.replaceChildren(...turnDetail(turns, members, m, t, rule)); };
       cell.addEventListener("pointerenter", seen);
       cell.addEventListener("focus", seen);
       byState.set(member.state[t], [...(byState.get(member.state[t]) ?? []), cell]);
       return cell;
     });
-    const won = group.won[m], values = member.credit[rule]?.value ?? [];
-    return h("div", { class: "strip" },
-      h("a", { class: `who ${won === 1 ? "won" : won === 0 ? "lost" : "failed"}`, href: `#/turn/${path}/${m}/0`, title: member.id }, h("b", {}, won === 1 ? "✓" : won === 0 ? "✗" : "!"), ` ${m + 1}`),
+    const won = group.won[m], values = numbers(member.credit[rule]?.value.slice(taken));
+    return h("div", { class: "strip", style: { "--depth": String(depth) } },
+      h("a", { class: `who ${won === 1 ? "won" : won === 0 ? "lost" : "failed"}`, href: `#/turn/${path}/${m}/0`, title: member.fork ? `${member.id}\na fork of ${member.fork[0] < 0 ? "an episode that is not here" : `episode ${member.fork[0] + 1}`} at turn ${taken + 1}` : member.id }, member.fork && h("i", {}, "↳"), h("b", {}, won === 1 ? "✓" : won === 0 ? "✗" : "!"), ` ${m + 1}`),
       h("div", { class: "turns" }, cells, rest(member, `${path}/${m}`)),
       h("span", { class: "n quiet" }, `reward ${plain(group.reward[m])} · `, h("span", { class: "wide-only" }, `ended as ${group.stop[m]} · `), values.length ? `mean advantage ${signed(mean(values))}` : group.won[m] === null ? "failed: no advantage" : turns.rules.length > 0 && "no advantage"));
-  });
-  const board = h("div", { class: "strips", onpointerleave: () => point(null, [], lines) }, lines, rows);
+  };
+  const forked = members.some((member) => member.fork);
+  const board = h("div", { class: forked ? "strips forest" : "strips", onpointerleave: () => point(null, [], lines) }, lines, forest(members).map(row));
   return [
     h("div", { class: "filters" },
       turns.rules.length > 0 && choice("coloured by", turns.rules.map((name) => [name, name]), rule, (value) => { chosen.rule = value; redraw(); }),
-      scale(most), h("span", { class: "key" }, h("i", { class: "turn none bad" }, "×"), "not admissible"), h("span", { class: "key" }, h("i", { class: "turn none unread" }, "?"), "not parsable")),
-    board, detail, decisive(turns, members, rule, path),
+      scale(most), h("span", { class: "key" }, h("i", { class: "turn none bad" }, "×"), "not admissible"), h("span", { class: "key" }, h("i", { class: "turn none unread" }, "?"), "not parsable"),
+      beside && h("span", { class: "key" }, h("i", { class: "turn none" }, h("i", { class: "true plus", style: { "--a": "100%" } })), `below: the truth, to ±${plain(widest)}`),
+      forked && h("span", { class: "key" }, h("i", { class: "turn none taken" }), "taken over by a fork")),
+    board, detail, decisive(turns, members, rule, path), against(turns, members, rule, path),
   ].filter(Boolean);
+}
+
+/** Return a bar in the colour of a true advantage. @param {number | null | undefined} value @param {number} most */
+function trueBar(value, most) {
+  const look = shade(value, most);
+  return h("i", { class: `true ${look.class}`, style: look.style });
+}
+
+/** Return the members with their depth, each followed by its forks. @param {Member[]} members */
+function forest(members) {
+  /** @type {{m: number, depth: number}[]} */
+  const order = [];
+  const add = (/** @type {number} */ m, /** @type {number} */ depth) => {
+    order.push({ m, depth });
+    members.forEach((one, child) => { if (one.fork?.[0] === m && child !== m) add(child, depth + 1); });
+  };
+  members.forEach((one, m) => { if (!one.fork || one.fork[0] < 0) add(m, one.fork ? 1 : 0); });
+  return order;
+}
+
+/** Return the values that are known. @param {(number | null)[] | undefined} values @returns {number[]} */
+function numbers(values) {
+  return (values ?? []).filter((value) => value !== null);
+}
+
+/** A rule's credit beside the truth, turn by turn. @param {Turns} turns @param {Member[]} members @param {string} rule @param {string} path */
+function against(turns, members, rule, path) {
+  if (!turns.rules.includes(TRUTH)) return null;
+  const shown = rule === TRUTH ? (turns.rules.find((name) => name !== TRUTH) ?? "") : rule;
+  const points = members.flatMap((member, m) => (member.credit[shown]?.value ?? []).flatMap((x, t) => {
+    const y = member.credit[TRUTH]?.value[t], error = member.credit[TRUTH]?.parts["standard error"]?.[t] ?? 0;
+    if (x === null || y === null || y === undefined) return [];
+    const text = `episode ${m + 1}, turn ${t + 1}: ${line(did(turns, member, t), 80)}\n${shown} ${signed(x)}, truth ${signed(y)} ± ${plain(2 * error)}`;
+    return [{ x, y, low: y - 2 * error, high: y + 2 * error, text, href: `#/turn/${path}/${m}/${t}` }];
+  }));
+  if (!points.length) return null;
+  const wrong = points.filter((p) => p.x * p.y < 0 && Math.abs(p.y) > Math.abs(p.high - p.y)).length;
+  return h("section", {}, h("h2", {}, `${shown} against the truth`),
+    h("p", { class: "quiet" }, `Each dot is a turn with two standard errors. ${wrong ? `${plural(wrong, "turn")} with the wrong sign beyond them.` : "No turn has the wrong sign beyond them."}`),
+    h("div", { class: "plots wide" }, scatter(`advantage by ${shown}`, "true advantage", points)));
 }
 
 /** Return a link to the turns that a strip does not show. @param {Member} member @param {string} path */
@@ -244,8 +290,8 @@ function visitors(members, state) {
 /** The turns whose advantage differs most from that of their episode. @param {Turns} turns @param {Member[]} members @param {string} rule @param {string} path */
 function decisive(turns, members, rule, path) {
   const found = members.flatMap((member, m) => {
-    const values = member.credit[rule]?.value ?? [], middle = mean(values);
-    return values.map((value, t) => ({ m, t, value, own: value - middle }));
+    const values = member.credit[rule]?.value ?? [], middle = mean(numbers(values));
+    return values.flatMap((value, t) => value === null ? [] : [{ m, t, value, own: value - middle }]);
   }).filter((one) => Math.abs(one.own) > 1e-6).sort((a, b) => Math.abs(b.own) - Math.abs(a.own)).slice(0, 8);
   if (!found.length) return h("p", { class: "quiet" }, "All turns of an episode have the same advantage here: no single turn was judged.");
   return h("section", {}, h("h2", {}, "Turns that stand out"),

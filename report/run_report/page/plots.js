@@ -95,3 +95,30 @@ function bar(parts) {
       h("li", {}, h("i", { class: `c${place}` }), `${key} ${text} (${((100 * size) / whole).toFixed(0)} %)`))),
   );
 }
+
+/**
+ * Return dots of two numbers with intervals of the second, around zero.
+ * @param {string} xName @param {string} yName
+ * @param {{x: number, y: number, low: number, high: number, text: string, href: string}[]} points
+ */
+function scatter(xName, yName, points) {
+  const WIDE = 560, HIGH = 340, LOW = 40;
+  const xs = Math.max(1e-6, ...points.map((p) => Math.abs(p.x))), ys = Math.max(1e-6, ...points.map((p) => Math.max(Math.abs(p.low), Math.abs(p.high))));
+  const x = (/** @type {number} */ v) => LEFT + ((v / xs + 1.05) / 2.1) * (WIDE - LEFT - RIGHT);
+  const y = (/** @type {number} */ v) => HIGH - LOW - ((v / ys + 1.05) / 2.1) * (HIGH - ABOVE - LOW);
+  const shown = svg("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": `${xName} and ${yName} of ${points.length} turns` });
+  shown.append(
+    svg("line", { class: "rule", x1: LEFT, x2: WIDE - RIGHT, y1: y(0), y2: y(0) }),
+    svg("line", { class: "rule", x1: x(0), x2: x(0), y1: ABOVE, y2: HIGH - LOW }),
+    svg("text", { x: (WIDE + LEFT) / 2, y: HIGH - 6, "text-anchor": "middle" }, xName),
+    svg("text", { x: 12, y: (HIGH - LOW) / 2, "text-anchor": "middle", transform: `rotate(-90 12 ${(HIGH - LOW) / 2})` }, yName));
+  for (const tick of steps(-xs, xs, 4)) if (Math.abs(tick) <= xs) shown.append(svg("text", { x: x(tick), y: HIGH - 22, "text-anchor": "middle" }, plain(tick)));
+  for (const tick of steps(-ys, ys, 4)) if (Math.abs(tick) <= ys) shown.append(svg("text", { x: LEFT - 6, y: y(tick) + 3.5, "text-anchor": "end" }, plain(tick)));
+  for (const p of points) {
+    const kind = p.x * p.y < 0 && Math.abs(p.y) > Math.abs(p.high - p.y) ? "l1" : "l0";
+    shown.append(svg("a", { href: p.href }, svg("title", {}, p.text),
+      svg("line", { class: `curve spread ${kind}`, x1: x(p.x), x2: x(p.x), y1: y(p.low), y2: y(p.high) }),
+      svg("circle", { class: `dot ${kind}`, cx: x(p.x), cy: y(p.y), r: 3.2 })));
+  }
+  return h("figure", { class: "plot" }, shown);
+}

@@ -8,7 +8,8 @@
  * @typedef {{id: string, seed: number, score: number, seconds: number, error: string | null, final: number,
  *   observation: number[], answer: number[], action: number[], state: number[], reward: number[], mark: string,
  *   repeat: string, finish: Record<string, string>, extras: Record<string, Record<string, string>>,
- *   version: number[], credit: Record<string, Credit>}} Member an episode; texts are positions in `strings`
+ *   version: number[], credit: Record<string, Credit>,
+ *   fork?: [number, number]}} Member an episode; texts are positions in `strings`
  * @typedef {{strings: string[], groups: Record<number, {members: Member[]}>, rules: string[], notes: string[]}} Turns
  * @typedef {{prompt: number[], same: number[], added: number[][], response: number[][],
  *   logprob: (number | null)[][]}} TokenRows tokens of an episode, turn by turn

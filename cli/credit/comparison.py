@@ -1,27 +1,15 @@
-"""`turnwise credit`: stored trajectories under several credit rules side by side, and a task's graph as a picture.
-
-Advantages are computed here from the file; they are not stored with the trajectories.
-"""
+"""What `turnwise credit` prints about several rules side by side."""
 
 from __future__ import annotations
 
-import shlex
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.table import Table
 
-from turnwise.cli.console import out, say, say_json, warn
-from turnwise.cli.options import Trust, parse_options
-from turnwise.cli.show import CREDIT_HELP, ITERATION_HELP, PATH_HELP
-from turnwise.report.credit_comparison import RULES, compare_rules
-from turnwise.report.credit_picture import check_picture, most_instructive, save_picture
-from turnwise.report.credit_settings import credit_settings
+from turnwise.cli.console import out
 from turnwise.report.number_text import percent
-from turnwise.report.stored_groups import read_groups, require_turns
 
 if TYPE_CHECKING:
     from turnwise.agents.steps import Anchor
@@ -38,64 +26,8 @@ _REPORTED = {
 _CELL = 11
 
 
-def credit(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help=PATH_HELP)],
-    options: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Options for the rules that have them.")
-    ] = None,
-    rules: Annotated[
-        str | None,
-        typer.Option("--credit", metavar="A,B,...", help=CREDIT_HELP.format(f"{RULES} and the run's")),
-    ] = None,
-    anchor: Annotated[
-        str | None,
-        typer.Option(help="What makes two turns comparable: state, observation or history. Default: the run's."),
-    ] = None,
-    task: Annotated[str | None, typer.Option(help="Only tasks whose id contains this text.")] = None,
-    iteration: Annotated[int | None, typer.Option(min=0, help=ITERATION_HELP)] = None,
-    picture: Annotated[
-        Path | None,
-        typer.Option(metavar="OUT", help="Draw a task as .svg or .html, or write its graph as .graphml, .dot, .json."),
-    ] = None,
-    form: Annotated[
-        str, typer.Option("--format", help="Format of the picture: full, or column (3.3 inches wide, .svg or .pdf).")
-    ] = "full",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
-    trust: Trust = False,
-) -> None:
-    """Compare credit rules on stored trajectories: where each sees a difference, and where they agree.
-
-    Rules, options and the anchor default to those of the run that the trajectories belong to.
-    """
-    from turnwise.training.run_folder.paths import trajectory_file
-
-    file = trajectory_file(path, iteration)
-    settings = credit_settings(file, rules, parse_options(options), anchor, RULES)
-    if picture is not None:
-        check_picture(picture, form)
-    groups = read_groups(file, task)
-    require_turns(groups, file)
-    comparison = compare_rules(groups, settings)
-    for reason in comparison.left_out.values():
-        warn(f"left out: {reason}")
-    number = most_instructive(groups)
-    if picture is not None:  # before printing, so that `| head` does not prevent it
-        save_picture(picture, form, groups, number, comparison, settings.anchor)
-    if as_json:
-        say_json({"file": str(file), "settings": settings.as_dict(), **comparison.as_dict()})
-        return
-    _print(comparison, [str(file), *settings.describe()], settings.anchor)
-    if picture is None:
-        words = [*(options or ()), *(["--credit", rules] if rules else []), *(["--anchor", anchor] if anchor else [])]
-        words += ["--task", task] if task else []
-        say(
-            f"to draw a task: {shlex.join(['turnwise', 'credit', str(file), *words, '--picture', 'graph.html'])}", "dim"
-        )
-    else:
-        say(f"task {groups[number].task} drawn: {picture}")
-
-
-def _print(comparison: RuleComparison, settings: Sequence[str], anchor: Anchor) -> None:
+def print_comparison(comparison: RuleComparison, settings: Sequence[str], anchor: Anchor) -> None:
+    """Print facts, statistics and correlations of the rules."""
     console = out()
     for line in settings:
         console.print(line, style="dim", soft_wrap=True)

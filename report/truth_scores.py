@@ -1,0 +1,175 @@
+"""Credit rules scored against the truth: which of them find the turns that mattered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+from turnwise.report.credit_comparison import advantages_of
+from turnwise.report.credit_settings import CreditSettings
+from turnwise.report.errors import ReportError
+
+if TYPE_CHECKING:
+    from turnwise.credit import Advantages, Steps
+    from turnwise.credit.truth import Density, Interval, TrueCredit
+    from turnwise.training.truth.measuring import TruthTable
+
+GradientScores = Callable[[Mapping[str, "Advantages"], "TrueCredit"], Mapping[str, Mapping[str, "Interval"]]]
+"""Returns the measures of the second family of each rule; see `turnwise.training.truth.gradients`."""
+
+ENOUGH = 0.5
+"""Reliability below which the order of the rules is mostly noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTruth:
+    """A rule beside the truth: `rank_true` is `rank` without the noise of the truth, an estimate."""
+
+    name: str
+    scores: Mapping[str, Interval]
+    rank_true: float | None
+    advantages: Advantages = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TruthScores:
+    """Rules against the truth, best first; `left_out` says why a rule is missing."""
+
+    rules: tuple[RuleTruth, ...]
+    left_out: Mapping[str, str]
+    reliability: float | None
+    density: Density
+    turns: int
+    """Turns whose advantage is known with its error."""
+    histories: int
+    forks: int
+    chance: bool
+    gamma: float
+    invalid_penalty: float
+    truth: TrueCredit = field(repr=False)
+    steps: Steps = field(repr=False)
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are forks enough for the order of the rules to mean something."""
+        return self.reliability is not None and self.reliability >= ENOUGH
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the scores as plain values for JSON, and the truth turn by turn."""
+        names, steps = self.steps.names, self.steps
+        rows = zip(
+            steps.trajectory.tolist(),
+            steps.turn.tolist(),
+            *(column.tolist() for column in (self.truth.value, self.truth.advantage, self.truth.error)),
+            self.truth.forks.tolist(),
+            strict=True,
+        )
+        return {
+            "turns": self.turns,
+            "histories": self.histories,
+            "forks": self.forks,
+            "chance": self.chance,
+            "gamma": self.gamma,
+            "invalid_penalty": self.invalid_penalty,
+            "reliability": self.reliability,
+            "density": asdict(self.density),
+            "rules": {
+                rule.name: {name: asdict(score) for name, score in rule.scores.items()} | {"rank_true": rule.rank_true}
+                for rule in self.rules
+            },
+            "left_out": dict(self.left_out),
+            "truth": [
+                {
+                    "trajectory": names["trajectory"][trajectory],
+                    "turn": turn,
+                    "value": _finite(value),
+                    "advantage": _finite(advantage),
+                    "error": _finite(error),
+                    "forks": forks,
+                }
+                for trajectory, turn, value, advantage, error, forks in rows
+            ],
+        }
+
+
+def score_rules(
+    table: TruthTable,
+    settings: CreditSettings,
+    *,
+    gamma: float,
+    invalid_penalty: float,
+    gradients: GradientScores | None = None,
+) -> TruthScores:
+    """Return how well credit rules agree with the truth about the same turns.
+
+    Args:
+        table: the turns with their forks.
+        settings: the rules with their options; one that cannot be applied is left out with the reason.
+        gamma: discount of the true returns.
+        invalid_penalty: penalty of an invalid action in the true returns.
+        gradients: computes the second family of measures; None: only the first.
+
+    Raises:
+        ReportError: there is no truth, or no rule can be applied.
+    """
+    from turnwise.agents.steps import steps_of
+    from turnwise.credit.truth import density, identification, reliability
+
+    steps = steps_of(table.groups, anchor=settings.anchor)
+    truth = table.estimate(gamma, invalid_penalty)
+    if not truth.known.any():
+        raise ReportError("no turn has two forks on either side, so there is no truth to compare with")
+    results, left_out = advantages_of(steps, settings)
+    more = {} if gradients is None else gradients(results, truth)
+    reached = reliability(truth)
+    rules = []
+    for name, result in results.items():
+        scores = identification(result.values * result.keep, truth, steps.task, steps.trajectory)
+        rank = scores["rank"].value
+        true = None if rank is None or reached is None or reached <= 0 else rank / reached**0.5
+        rules.append(RuleTruth(name, {**scores, **more.get(name, {})}, true, result))
+    rules.sort(key=_order)
+    return TruthScores(
+        rules=tuple(rules),
+        left_out=left_out,
+        reliability=reached,
+        density=density(truth),
+        turns=int(truth.known.sum()),
+        histories=len(table.histories),
+        forks=int(table.counts().sum()),
+        chance=table.histories.repeats,
+        gamma=gamma,
+        invalid_penalty=invalid_penalty,
+        truth=truth,
+        steps=steps,
+    )
+
+
+def return_options(settings: CreditSettings, rules: Sequence[str]) -> tuple[float, float]:
+    """Return discount and penalty of the true returns: those of the first rule that has them, as it is configured.
+
+    >>> from pathlib import Path
+    >>> from turnwise.report.credit_settings import credit_settings
+    >>> return_options(credit_settings(Path("episodes.jsonl"), "grpo,gigpo", {"gamma": 0.9}), ["grpo", "gigpo"])
+    (0.9, 0.1)
+    """
+    values = {"gamma": 0.95, "invalid_penalty": 0.0}
+    for option in values:
+        for name in rules:
+            default = settings.rules[name].options.get(option)
+            value = settings.options[name].get(option, default)
+            if isinstance(value, int | float):
+                values[option] = float(value)
+                break
+    return values["gamma"], values["invalid_penalty"]
+
+
+def _order(rule: RuleTruth) -> tuple[float, str]:
+    """Return what is least for the rule with the highest rank; those without one come last."""
+    rank = rule.scores["rank"].value
+    return (2.0 if rank is None else -rank, rule.name)
+
+
+def _finite(value: float) -> float | None:
+    return value if abs(value) < float("inf") else None
