@@ -77,7 +77,7 @@ def train_all(
         workers: maximum number of processes, >= 1.
         on_event: receives each run's events, and "begun", "ended" and "failed" (with "text") of its process.
         idle: called several times per second.
-        seconds: after this time no run begins another iteration: each ends with those that it has, and is evaluated.
+        seconds: after this time no run begins, and no iteration: a run ends with those that it has, and is evaluated.
 
     Returns:
         False after Ctrl-C, which stops all runs at their last finished iteration (a second one kills them).
@@ -115,8 +115,10 @@ def _begin(
         if job.after is not None and job.after.state == "failed":
             job.state, job.text = "failed", f"the {job.after.name} of seed {job.after.seed} failed"
             on_event(job, {"phase": "failed", "text": job.text})
-        elif sum(other.state == "running" for other in jobs) < workers and (
-            job.after is None or job.after.state == "finished"
+        elif (
+            sum(other.state == "running" for other in jobs) < workers
+            and (job.after is None or job.after.state == "finished")
+            and (end is None or time.monotonic() < end)
         ):
             job.run.folder.mkdir(parents=True, exist_ok=True)
             with job.log.open("a", encoding="utf-8", errors="backslashreplace") as log:

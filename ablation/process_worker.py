@@ -4,8 +4,8 @@
 
 is the last line; output of libraries goes to standard error, the log of the run. When the parent process dies, standard
 input ends, and the worker stops as after Ctrl-C: with a checkpoint. A run whose time is up stops in the same way, and
-is then continued as a run of the iterations that it has, which evaluates it. A process trains one run only, so that
-every run starts with the same state of all libraries.
+is then continued as a run of the iterations that it has, if any, which evaluates it. A process trains one run only, so
+that every run starts with the same state of all libraries.
 """
 
 import json
@@ -60,7 +60,7 @@ def _train(table: dict[str, object], send: Callable[[dict[str, object]], None], 
     listen, clock = _throttled(send), None if seconds is None else TimeLimit(seconds)
     run = Run.parse(table)
     outcome = _unlocked(run, clock.watched(listen) if clock else listen)
-    if clock is not None and clock.reached and not outcome.finished and outcome.checkpoint is not None:
+    if clock is not None and clock.reached and not outcome.finished and outcome.step:
         outcome = _unlocked(Run.parse(table, [f"train.iterations={outcome.step}"]), listen)
     send({"phase": "ended", "finished": outcome.finished})
 

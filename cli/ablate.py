@@ -227,7 +227,7 @@ def ablate(
     ] = False,
     seconds: Annotated[
         float | None,
-        typer.Option(min=1.0, help="No run begins an iteration after this time; all are evaluated as they are then."),
+        typer.Option(min=1.0, help="No run and no iteration begins after this time; runs end with those they have."),
     ] = None,
     trust: Trust = False,
 ) -> None:

@@ -310,6 +310,9 @@ def test_a_process_is_told_how_much_of_the_time_is_left(crew):
     train_all(jobs, 1, lambda job, event: None, seconds=1000.0)
     first, second = (json.loads((job.run.folder / "seconds").read_text()) for job in jobs)
     assert 0 <= second < first <= 1000
+    jobs = crew("too-late")
+    train_all(jobs, 1, lambda job, event: None, seconds=0.0)
+    assert jobs[0].state == "waiting"
     (late,) = crew("late")
     train_all([late], 1, lambda job, event: None)
     assert json.loads((late.run.folder / "seconds").read_text()) is None
