@@ -85,7 +85,9 @@ def make_model(options: argparse.Namespace, dtype: torch.dtype, seed: int = 0) -
 
     torch.manual_seed(seed)
     with torch.device(options.device):
-        model = AutoModelForCausalLM.from_config(config_of(options), dtype=dtype, attn_implementation="sdpa")
+        model = AutoModelForCausalLM.from_config(
+            config_of(options), dtype=dtype, attn_implementation="sdpa", trust_remote_code=False
+        )
     return model.eval()
 
 

@@ -110,7 +110,7 @@ def new_model(name: str, *, device: str = "cpu", dtype: torch.dtype = torch.bflo
     config = make(**sizes)
     torch.manual_seed(0)
     with torch.device(device):
-        return transformers.AutoModelForCausalLM.from_config(config, dtype=dtype).eval()
+        return transformers.AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=False).eval()
 
 
 def write_model(name: str, folder: Path, *, device: str = "cpu", dtype: torch.dtype = torch.bfloat16) -> None:

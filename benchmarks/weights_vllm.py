@@ -114,7 +114,7 @@ class Bench:
 
         config = getattr(transformers, kind)(**sizes, max_position_embeddings=CONTEXT, initializer_range=0.05)
         with torch.device(self.options.device):
-            model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+            model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32, trust_remote_code=False)
         return model.eval()
 
     @contextmanager

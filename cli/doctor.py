@@ -29,6 +29,7 @@ from turnwise.registry import suggest
 EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "train": ("torch", "transformers", "matplotlib", "zstandard"),
     "lora": ("peft",),
+    "qlora": ("peft", "bitsandbytes"),
     "gguf": ("accelerate", "gguf"),
     "openai": ("httpx",),
     "vllm": ("vllm",),

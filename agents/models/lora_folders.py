@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from turnwise.agents.errors import ModelError, SamplerError
 from turnwise.agents.files.json_files import write_json
 from turnwise.agents.models.weights import has_adapter, require_plain_adapter, shared_embedding
-from turnwise.tools.bounded_input import read_json
+from turnwise.tools.bounded_input import parse_json, read_json
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -206,7 +206,7 @@ def plain_adapter(model: Any, names: Mapping[str, str] | None = None) -> dict[st
 def adapter_config(model: Any) -> dict[str, object]:
     """Return the configuration of a peft model's adapter as its file has it."""
     table = model.peft_config["default"].to_dict()
-    plain: dict[str, object] = json.loads(json.dumps(table, default=_plain))
+    plain: dict[str, object] = parse_json(json.dumps(table, default=_plain), "the configuration of the adapter")
     return plain
 
 

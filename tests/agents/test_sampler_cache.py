@@ -21,6 +21,7 @@ transformers = pytest.importorskip("transformers")
 
 from turnwise.agents.samplers.transformers import decoder_choice, paged_attention  # noqa: E402
 from turnwise.agents.samplers.transformers.cached_decoding import CachedDecoder  # noqa: E402
+from turnwise.agents.samplers.transformers.decoder_choice import _difference  # noqa: E402
 from turnwise.agents.samplers.transformers.decoding import UncachedDecoder  # noqa: E402
 from turnwise.agents.samplers.transformers.kvcache import PagedLayer  # noqa: E402
 from turnwise.agents.samplers.transformers.sampler import GIB, TransformersSampler  # noqa: E402
@@ -525,3 +526,30 @@ def test_a_model_that_excludes_tokens_keeps_its_cache():
     answers = serve(sampler, *asked)
     assert_equal(answers, serve(uncached(model), *asked))
     assert not {3, 4} & {token for answer in answers for token in answer.tokens}
+
+
+# -- the probe --
+
+
+def probe_of(error, *, dtype=torch.bfloat16, reaction=4.0):
+    """What the probe says of logits with an error, relative to what another context would change."""
+    torch.manual_seed(0)
+    right = 8.0 * torch.randn(2, 50)
+    change = torch.nn.functional.normalize(torch.randn(2, 50)) * reaction
+    wrong = torch.nn.functional.normalize(torch.randn(2, 50)) * error
+    return _difference(right + wrong, right, right + change, exact=dtype == torch.float32)
+
+
+def test_rounding_of_16_bits_is_no_fault_and_wrong_tokens_are():
+    assert probe_of(1.5, reaction=8.0) is None  # 6 % of the largest logit, as of a trained model in bfloat16
+    assert "relative error of" in probe_of(8.0, reaction=8.0)
+    assert "relative error of" in probe_of(1.5, reaction=8.0, dtype=torch.float32)
+    assert probe_of(1e-3, dtype=torch.float32) is None
+    assert probe_of(0.1, reaction=0.0) is None  # a model that no context changes
+
+
+def test_logits_that_are_not_finite_in_the_same_places_are_a_fault():
+    right = torch.zeros(1, 3)
+    right[0, 1] = -torch.inf
+    assert _difference(right.clone(), right, right, exact=False) is None
+    assert "not finite" in _difference(torch.zeros(1, 3), right, right, exact=False)

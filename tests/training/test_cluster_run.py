@@ -147,7 +147,8 @@ def test_environment_workers_on_the_cluster_may_be_killed(tmp_path, monkeypatch,
     assert not ray.is_initialized()
 
 
-def test_what_the_section_asks_for():
+def test_what_the_section_asks_for(monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     table = {"cluster": {"address": "auto", "engines": 3}, "sampler": {"options": {"tensor_parallel_size": 2}}}
     run = Run.parse(TABLE | table)
     settings = partial(cluster_settings, run.cluster, run.sampler.options)
