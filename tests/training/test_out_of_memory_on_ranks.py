@@ -18,8 +18,8 @@ from turnwise.training.imitation.imitation import demonstration_batch, imitate
 from turnwise.training.learner.distributed_learner import DistributedLearner
 from turnwise.training.learner.gradient import MiniBatch, UpdatePlan
 from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.sharding import _AllGather
 from turnwise.training.learner.ranks import Ranks
+from turnwise.training.learner.sharding import _AllGather
 from turnwise.training.objectives import Objective
 
 torch.set_num_threads(1)
