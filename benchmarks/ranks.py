@@ -1,7 +1,8 @@
-"""What it costs that ranks ask each other, before every exchange, whether memory has run out on one of them.
+"""What it costs that ranks ask each other whether memory has run out on one of them.
 
-Two ranks of gloo on this machine compute the same update with the question and without it, in turns. The share is
-largest for a small model, whose layers take little time.
+Two ranks of gloo on this machine compute the same update in turns: with the question once a micro-batch, as turnwise
+asks it; with one more before every exchange of weights or gradients; and without any. The share is largest for a small
+model, whose layers take little time.
 
     python benchmarks/ranks.py [--ranks 2] [--hidden 512] [--rounds 5] [--json PATH]
 """
@@ -11,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -30,6 +30,7 @@ from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.policy import build_policy
 from turnwise.training.learner.rank_commands import lead, serve_rank
 from turnwise.training.learner.ranks import Ranks, agree, join
+from turnwise.training.learner.sharding import Exchange, Exchanges
 from turnwise.training.objectives import Objective
 
 ROWS, LENGTH, VOCABULARY = 16, 128, 2048
@@ -56,31 +57,41 @@ def nothing(ranks: Ranks, *, ran_out: bool = False) -> None:
     """Ask nobody."""
 
 
-ASK = Ranks.check_memory
+ASK, NOTE = Ranks.check_memory, Exchanges.add
+WAYS = ("every exchange", "micro-batch", "never")
 
 
-def ask(learner: Learner, wanted: bool) -> None:
-    """Have this rank ask the others, or not."""
-    Ranks.check_memory = ASK if wanted else nothing  # type: ignore[method-assign]
+def ask(learner: Learner, way: str) -> None:
+    """Have this rank ask the others in one of the ways."""
+    ranks = learner.ranks
+    assert ranks is not None
+
+    def ask_as_well(exchanges: Exchanges, exchange: Exchange) -> None:
+        ranks.check_memory()
+        NOTE(exchanges, exchange)
+
+    Ranks.check_memory = nothing if way == "never" else ASK  # type: ignore[method-assign]
+    Exchanges.add = ask_as_well if way == "every exchange" else NOTE  # type: ignore[method-assign]
 
 
 def measure(options: argparse.Namespace, leader: Any) -> dict[str, float]:
-    """Return the median seconds of both, and the median of the ratios of neighbours."""
+    """Return the seconds of the fastest update in each way, which other programs disturbed least, and their ratios."""
     sizes = {"vocab": VOCABULARY, "hidden": options.hidden, "layers": 8, "heads": 8, "context": 512}
     model, tokenizer = build_policy(["a b c d"] * 9, **sizes)
     learner = DistributedLearner(model, tokenizer, leader=leader)
     batch = random_batch(int(model.get_input_embeddings().weight.shape[0]))
-    seconds: dict[bool, list[float]] = {True: [], False: []}
-    for number in range(2 * options.rounds + 2):
-        wanted = number % 2 == 0
-        learner.on_all_ranks(ask, wanted)
-        started = time.perf_counter()
-        learner.update(batch, Objective(), UpdatePlan(micro_tokens=512))
-        if number > 1:
-            seconds[wanted].append(time.perf_counter() - started)
-    ratios = [one / other for one, other in zip(seconds[True], seconds[False], strict=True)]
-    with_question, without = (statistics.median(seconds[wanted]) for wanted in (True, False))
-    return {"with": with_question, "without": without, "ratio": statistics.median(ratios)}
+    seconds: dict[str, list[float]] = {way: [] for way in WAYS}
+    for number in range(options.rounds + 1):
+        for way in WAYS[number % 3 :] + WAYS[: number % 3]:
+            learner.on_all_ranks(ask, way)
+            started = time.perf_counter()
+            learner.update(batch, Objective(), UpdatePlan(micro_tokens=512))
+            if number:
+                seconds[way].append(time.perf_counter() - started)
+    results = {way: min(values) for way, values in seconds.items()}
+    for way in WAYS[:2]:
+        results[f"{way}, ratio"] = results[way] / results["never"]
+    return results
 
 
 def rank(number: int, port: int, options: argparse.Namespace) -> None:
@@ -94,10 +105,11 @@ def rank(number: int, port: int, options: argparse.Namespace) -> None:
         serve_rank(ranks)
         return
     with lead(ranks) as leader:
-        found = measure(options, leader)
-    print(f"update: {found['with']:.3f} s with the question, {found['without']:.3f} s without; {found['ratio']:.3f}")
+        results = measure(options, leader)
+    for way in WAYS:
+        print(f"{way:<16} {results[way]:.3f} s per update, {results.get(f'{way}, ratio', 1.0):.3f} of one without")
     if options.json:
-        options.json.write_text(json.dumps(found, indent=2))
+        options.json.write_text(json.dumps(results, indent=2))
 
 
 def main() -> None:

@@ -43,7 +43,7 @@ from turnwise.training.preflight.rules import check_rules
 from turnwise.training.rollouts import Rollouts, SynchronousRollouts
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.recovery import Recovery, ReferencePolicy
-from turnwise.training.run_folder.trajectory_store import GroupFiles, TrajectoryStore
+from turnwise.training.run_folder.trajectory_store import GroupFiles, RolloutFiles, TrajectoryStore
 from turnwise.training.scheduled_objective import ScheduledObjective
 from turnwise.training.tasks import TaskSampler
 from turnwise.training.token_scores import TokenScores
@@ -234,6 +234,7 @@ class RunParts:
             tasks=tasks,
             seed_of=seed_of,
             store=store,
+            files=RolloutFiles(run.folder / "groups"),
             processes=run.processes,
         )
 

@@ -2,7 +2,7 @@
 
 `SynchronousRollouts` plays exactly the groups of one iteration with the newest weights;
 `turnwise.training.asynchronous` has the concurrent ones. Both write the trajectories that an iteration trains on to one
-file.
+file, and keep what no checkpoint has trained on yet, so that a run that was killed need not play it again.
 """
 
 from collections import Counter
@@ -12,6 +12,7 @@ from typing import Protocol
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.rollouts.rollout import RolloutReport, rollout
+from turnwise.agents.rollouts.rollout_options import OnFinish
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.advantages import Advantages
 from turnwise.training.batch.batch import Batch
@@ -20,7 +21,7 @@ from turnwise.training.engine.engine import RunEngine
 from turnwise.training.environments import Environments
 from turnwise.training.errors import TrainingError
 from turnwise.training.run_folder.events import Reporter
-from turnwise.training.run_folder.trajectory_store import TrajectoryStore
+from turnwise.training.run_folder.trajectory_store import RolloutFiles, TrajectoryStore
 from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
 from turnwise.training.states import State
 from turnwise.training.tasks import TaskSampler
@@ -101,6 +102,7 @@ class SynchronousRollouts:
         tasks: order of the tasks.
         seed_of: returns the seed of an iteration.
         store: stores the trajectories.
+        files: finished rollouts since the last checkpoint.
         processes: number of processes that play, of which this one is the first.
     """
 
@@ -115,19 +117,25 @@ class SynchronousRollouts:
         tasks: TaskSampler,
         seed_of: Callable[[int], int],
         store: TrajectoryStore,
+        files: RolloutFiles,
         processes: int = 1,
     ) -> None:
         self._section, self._agent, self._engine, self._report = section, agent, engine, report
         self._tasks, self._seed_of, self._pool = tasks, seed_of, environments.pool()
-        self._store, self._processes = store, processes
+        self._store, self._files, self._processes = store, files, processes
+        self._resumed = False  # whether all iterations since a checkpoint took their rollouts from files
+        self._played = False  # whether a rollout was played, from which on the files are those of this process
 
     def load(self, version: int) -> None:
         """Give the learner's weights to the engine."""
         self._engine.load(version)
 
     def next(self, step: int) -> Played:
-        """Play the groups of the next iteration; trajectories are stored as they finish."""
-        section, counts = self._section, RolloutReport()
+        """Play the groups of the next iteration; trajectories are stored as they finish.
+
+        A run that was killed after this rollout had finished takes it from its file.
+        """
+        section = self._section
         tasks = self._tasks.next(section.groups)
         tick = self._report.counting("rollout", len(tasks) * section.group_size)
         with self._store.iteration(step + 1) as store:
@@ -136,28 +144,50 @@ class SynchronousRollouts:
                 store(trajectory)
                 tick(trajectory)
 
-            groups = rollout(
-                self._agent,
-                self._engine.sampler,
-                tasks,
-                make=self._pool,
-                size=section.group_size,
-                seed=self._seed_of(step),
-                concurrency=section.concurrency,
-                processes=self._processes,
-                replacements=section.replacements,
-                on_finish=finished,
-                report=counts,
-            )
+            groups, counts = self._restored(step, tasks, finished) or self._play(step, tasks, finished)
         refuse_empty(groups, step)
         self._engine.rest()
         return Played(groups, counts, step)
+
+    def _play(self, step: int, tasks: Sequence[str], finished: OnFinish) -> tuple[list[Group], RolloutReport]:
+        section, counts = self._section, RolloutReport()
+        groups = rollout(
+            self._agent,
+            self._engine.sampler,
+            tasks,
+            make=self._pool,
+            size=section.group_size,
+            seed=self._seed_of(step),
+            concurrency=section.concurrency,
+            processes=self._processes,
+            replacements=section.replacements,
+            on_finish=finished,
+            report=counts,
+        )
+        self._files.write(step + 1, groups, counts)
+        return groups, counts
+
+    def _restored(
+        self, step: int, tasks: Sequence[str], finished: OnFinish
+    ) -> tuple[list[Group], RolloutReport] | None:
+        """Return the rollout of an iteration that was finished before the run was resumed; None if there is none."""
+        stored = self._files.read(step + 1, tasks) if self._resumed else None
+        if stored is None:
+            if not self._played:  # those of later iterations were played by weights that may not come again
+                self._files.clear()
+            self._resumed, self._played = False, True
+            return None
+        for group in stored[0]:
+            for trajectory in group.trajectories:
+                finished(trajectory)
+        return stored
 
     def settle(self) -> None:
         """Do nothing: nothing is in play."""
 
     def saved(self) -> None:
-        """Do nothing: all that was played is trained on."""
+        """Remove the files: all that was played is trained on."""
+        self._files.clear()
 
     def state(self) -> State:
         """Return the position in the stream of tasks."""
@@ -166,6 +196,7 @@ class SynchronousRollouts:
     def load_state(self, state: State) -> None:
         """Continue at a position in the stream of tasks."""
         self._tasks.load_state_dict(state["tasks"])
+        self._resumed = True
 
     def close(self) -> None:
         """Close the environments."""

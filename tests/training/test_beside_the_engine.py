@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 import toys.corridor
 from toys.gpus import GIB, FakeMemory
-from toys.training_helpers import tiny_llama
+from toys.ranks import on_ranks
+from toys.training_helpers import play, random_advantages, tiny_llama, weights
 
 from turnwise.agents.models.model_folder import load_model
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler
 from turnwise.agents.samplers.vllm.gpu_memory import EngineMemory
 from turnwise.training import Run, train, training_run
+from turnwise.training.batch.batch import pack
 from turnwise.training.card_layout import CardLayout, LearnerMemory
 from turnwise.training.errors import NotEnoughMemory
 from turnwise.training.learner import learner as learners
+from turnwise.training.learner.distributed_learner import DistributedLearner
+from turnwise.training.learner.gradient import UpdatePlan
+from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.optimizers import make_optimizer
 from turnwise.training.learner.parked_optimizer import ParkedOptimizer
+from turnwise.training.objectives import Objective
 from turnwise.training.preflight import effects, shared_card
 from turnwise.training.run_folder.checkpoint import Checkpoints
 
@@ -77,6 +84,71 @@ def test_parked_states_come_back_bit_by_bit(name):
     parked.park()
     for one, other in zip(untouched.state.values(), optimizer.state.values(), strict=True):
         assert all(torch.equal(one[key], other[key]) for key in one)  # a checkpoint of parked states is the same
+
+
+def count_moves(learner):
+    """Have a rank's memory be one that is counted."""
+    learner.memory = FakeMemory()
+
+
+def moves(learner):
+    """How many tensors each rank has moved there and back, how many it has, and how many of them are away now."""
+    states = [value for state in learner.optimizer.state.values() for value in state.values() if value.ndim]
+    here = [value for value in states if learner.memory.holds(value.to_local())]
+    events = learner.memory.events
+    return learner.ranks.gather((events.count("to host"), events.count("from host"), len(states), len(here)))
+
+
+def parked_on_ranks(leader, folder):
+    """The weights after two updates and after a third, with and without parking, and what was moved meanwhile."""
+    results = {}
+    for name in ("plain", "parked"):
+        learner = DistributedLearner(tiny_llama(), None, leader=leader, lr=1e-2)
+        if name == "parked":
+            learner.on_all_ranks(count_moves)
+            learner.offload_optimizer()
+        for step in range(3):
+            learner.update(small_batch(), Objective(), UpdatePlan())
+            if step == 1:
+                learner.make_room()
+                (folder / name).mkdir()
+                learner.save_shards(folder / name)  # in a rollout, after Ctrl-C
+                learner.make_room()  # a second time
+                results[f"{name} early"] = weights(learner)
+                if name == "parked":
+                    results["moved"] = learner.on_all_ranks(moves)
+        results[name] = weights(learner)
+    results["moved back"] = learner.on_all_ranks(moves)
+    return results
+
+
+def small_batch():
+    rng = np.random.default_rng(0)
+    groups = play(rng, groups=2, size=3)
+    return pack(groups, random_advantages(rng, groups))
+
+
+@pytest.mark.slow
+def test_each_rank_parks_its_part_of_the_states(tmp_path):
+    results = on_ranks(2, parked_on_ranks, tmp_path)
+    assert same_bits(results["plain"], results["parked"])
+    assert not same_bits(results["plain"], results["plain early"])
+    for (there, back, states, here), (_, at_last, _, here_again) in zip(
+        results["moved"], results["moved back"], strict=True
+    ):
+        assert (there, back, here) == (states, 0, 0)
+        assert (at_last, here_again) == (states, states)
+    alone = []
+    for name in ("plain", "parked"):  # a checkpoint of parked states is the same, also for one process
+        learner = Learner(tiny_llama(), None, lr=1e-2)
+        learner.load_state({}, tmp_path / name)
+        learner.update(small_batch(), Objective(), UpdatePlan())
+        alone.append(weights(learner))
+    assert same_bits(*alone)
+
+
+def same_bits(one, other):
+    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
 
 
 def test_states_that_are_loaded_while_others_are_parked_are_the_ones_that_count():

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from torch.distributed.fsdp import FSDPModule
 from toys.ranks import on_ranks
 from toys.training_helpers import plain_descent, play, random_advantages, same, tiny_llama, weights
 
@@ -15,8 +16,10 @@ from turnwise.training.config.sections import ImitationSection
 from turnwise.training.errors import NotEnoughMemory
 from turnwise.training.imitation.imitation import demonstration_batch, imitate
 from turnwise.training.learner.distributed_learner import DistributedLearner
-from turnwise.training.learner.gradient import UpdatePlan
+from turnwise.training.learner.gradient import MiniBatch, UpdatePlan
 from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.ranks import Ranks
+from turnwise.training.learner.sharding import _AllGather
 from turnwise.training.objectives import Objective
 
 torch.set_num_threads(1)
@@ -30,12 +33,16 @@ PLACES = {
     "layer 1 of rank 0": {0: "layer 1"},
     "head": {1: "head"},
     "backward": {1: "backward"},
+    "after everything": {1: "end"},
+    "memory for an exchange": {1: "exchange"},
+    "both at once": {0: "layer 1", 1: "layer 1"},
     "different places": {0: "backward", 1: "layer 1"},
 }
 CASES = {name: {"places": places} for name, places in PLACES.items()} | {
     "tied embeddings": {"places": {1: "backward"}, "model": {"tie_word_embeddings": True}},
     "recomputed layers": {"places": {1: "backward"}, "options": {"recompute_activations": True}},
     "packed rows": {"places": {1: "backward"}, "options": {"packing": True}},
+    "shared prefixes": {"places": {1: "backward"}, "options": {"share_prefixes": True}},
     "whole sequences": {"places": {0: "layer 1"}, "objective": "gspo", "merge": False},
     "whole mini-batch": {"places": {1: "backward"}, "objective": "kl_cov"},
     "float32": {"places": {1: "backward"}, "kind": torch.float32},
@@ -61,12 +68,32 @@ def crowd(learner, places, most=MOST):
         else:
             run_out()
 
+    class Gather(_AllGather):
+        def allocate(self, size, *, dtype, device):
+            if learner.rows_seen:
+                run_out()
+            return super().allocate(size, dtype=dtype, device=device)
+
     model.model.register_forward_pre_hook(measure, with_kwargs=True)
+    if place == "exchange":
+        for module in model.modules():
+            if isinstance(module, FSDPModule):
+                module.set_custom_all_gather(Gather(learner.scorer._inside.exchanges))
+    if place == "end":
+        backward = MiniBatch._backward
+
+        def end(*args):
+            result = backward(*args)
+            if args[0].scorer is learner.scorer:
+                run_out()
+            return result
+
+        MiniBatch._backward = end
     if place == "backward":
         model.model.layers[0].register_forward_hook(run_out_later)
     elif place == "head":
         model.lm_head.register_forward_hook(run_out)
-    elif place is not None:
+    elif place in ("layer 0", "layer 1"):
         model.model.layers[int(place.removeprefix("layer "))].register_forward_hook(run_out)
 
 
@@ -165,6 +192,35 @@ def test_scores_and_imitation_are_computed_again(found):
     _, results = found
     np.testing.assert_allclose(results["scores"], scored(Learner), atol=1e-9)
     same(results["imitation"], imitated(Learner), 1e-6)
+
+
+def questions(learner):
+    """Have a rank count how often it asks the others."""
+    asked, ask = [], Ranks.check_memory
+
+    def counted(self, *, ran_out=False):
+        asked.append(ran_out)
+        return ask(self, ran_out=ran_out)
+
+    Ranks.check_memory, learner.asked = counted, asked
+
+
+def asked(learner):
+    return learner.ranks.gather((len(learner.asked), len(learner.rows_seen)))
+
+
+def calm(leader):
+    learner = learner_of(partial(DistributedLearner, leader=leader), {})
+    learner.on_all_ranks(questions)
+    learner.on_all_ranks(crowd, {})
+    learner.update(batch_of({}), Objective(), PLAN)
+    return learner.on_all_ranks(asked)
+
+
+def test_ranks_ask_each_other_once_a_micro_batch():
+    for count, passes in on_ranks(2, calm):
+        assert count == passes + 2  # before the sum of the losses, and at the end
+        assert passes > 1
 
 
 def one_sequence(leader):

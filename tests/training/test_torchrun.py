@@ -18,6 +18,8 @@ from turnwise.training.preflight.effects import effective_toml
 
 pytestmark = pytest.mark.slow
 SECONDS = 600
+OF_TIME = "second|left|load|idle|memory"
+"""Metrics that differ from run to run."""
 TABLE = {
     "name": "tiny",
     "threads": 1,
@@ -41,9 +43,9 @@ def written(run, path):
     return path
 
 
-def torchrun(ranks, *words, restarts=0):
+def torchrun(ranks, *words, restarts=0, program=("-m", "turnwise.cli.main")):
     """Start `turnwise train` on several ranks, with a Python that torchrun takes for the program turnwise."""
-    program = ["-m", "turnwise.cli.main", "train", *map(str, words)]
+    program = [*map(str, program), "train", *map(str, words)]
     command = [sys.executable, "-P", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
     command += ["--max-restarts", str(restarts)]
     return subprocess.Popen(
@@ -88,7 +90,7 @@ def same_run(folder, wanted, steps):
     for event, other in zip(events, others, strict=True):
         assert event.keys() == other.keys()
         for key, value in event.items():
-            if not re.search("second|left|load|idle|memory|hardware", key):
+            if not re.search(f"{OF_TIME}|hardware", key):
                 wanted_value = pytest.approx(other[key], rel=1e-4, abs=1e-5) if isinstance(value, float) else other[key]
                 assert value == wanted_value, key
     for name, weights in final(wanted, steps).items():
@@ -174,6 +176,63 @@ def test_a_torchrun_that_may_restart_continues_the_run(tmp_path, rank):
     done = len(train_events(folder))
     assert [event["iteration"] for event in train_events(folder)] == list(range(1, done + 1))
     assert f"stopped after {done} iterations; to continue:" in output
+
+
+DYING = """
+import os, signal
+from turnwise.cli.main import main
+from turnwise.training.learner import gradient
+from turnwise.training.learner.learner import Learner
+from turnwise.training import rollouts
+
+first, rank = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0", os.environ["RANK"]
+updates, update = 0, Learner.update
+played, rollout = [], rollouts.rollout
+
+def counted(self, *args):
+    global updates
+    updates += 1
+    return update(self, *args)
+
+def die(parameter):
+    if updates == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def noted(*args, **options):
+    print("played by attempt", os.environ["TORCHELASTIC_RESTART_COUNT"], flush=True)
+    return rollout(*args, **options)
+
+def hooked(self, *args, **options):
+    made(self, *args, **options)
+    for parameter in self.model.parameters():
+        parameter.register_post_accumulate_grad_hook(die)
+
+rollouts.rollout, made = noted, Learner.__init__
+if first and rank == "1":
+    Learner.update, Learner.__init__ = counted, hooked
+main()
+"""
+
+
+def test_a_rank_that_is_killed_in_an_update_costs_nothing_but_time(tmp_path):
+    """Rank 1 ends itself in the backward pass of the third update, after the checkpoint of the second iteration."""
+    program = tmp_path / "dying.py"
+    program.write_text(DYING)
+    calm, folder = tmp_path / "calm", tmp_path / "run"
+    finished(torchrun(2, written(run_of(calm, every=2, iterations=4), tmp_path / "calm.toml")))
+    file = written(run_of(folder, every=2, iterations=4), tmp_path / "run.toml")
+    output = finished(torchrun(2, file, restarts=1, program=[program]))
+    assert "finished 4 iterations" in output
+    assert output.count("played by attempt 0") == 3
+    assert output.count("played by attempt 1") == 1, "the third rollout is taken from its file"
+    assert not (folder / "groups").exists()
+    events, others = (
+        [{key: value for key, value in event.items() if not re.search(OF_TIME, key)} for event in train_events(one)]
+        for one in (folder, calm)
+    )
+    assert events == others, "to the last digit"
+    for name, weights in final(calm, 4).items():
+        np.testing.assert_array_equal(final(folder, 4)[name], weights)
 
 
 def test_a_torchrun_that_may_restart_leaves_an_older_run_alone(alone, tmp_path):

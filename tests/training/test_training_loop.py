@@ -28,7 +28,7 @@ from turnwise.credit.registry import RULES
 from turnwise.envs import register
 from turnwise.evaluation.panels import Panel
 from turnwise.evaluation.results import EvaluationResult
-from turnwise.training import ConfigError, Run, RunExists, train
+from turnwise.training import ConfigError, Run, RunExists, rollouts, train
 from turnwise.training.errors import NoDemonstrations, TrainingError
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.policy import save_policy
@@ -282,6 +282,52 @@ def test_killed_and_resumed_it_ends_with_the_same_weights(finished, tmp_path, mo
         assert [t.turns for t in sorted(one, key=lambda t: t.id)] == [
             t.turns for t in sorted(other, key=lambda t: t.id)
         ]
+
+
+class Killed(BaseException):
+    """Ends a run as SIGKILL does, with nothing saved."""
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+@pytest.mark.parametrize(
+    ("change", "played"),
+    [
+        pytest.param(lambda files: None, [5], id="whole"),
+        pytest.param(lambda files: cut(files / "000004.jsonl"), [4, 5], id="cut"),
+        pytest.param(lambda files: (files / "000003.jsonl").unlink(), [3, 4, 5], id="the first is lost"),
+        pytest.param(lambda files: (files / "000003.jsonl").write_text("[]\n"), [3, 4, 5], id="damaged"),
+    ],
+)
+def test_finished_rollouts_outlive_a_run_that_is_killed_in_an_update(finished, tmp_path, monkeypatch, change, played):
+    """The run dies in the update of iteration 4, and resumes after iteration 2."""
+    whole, _ = finished
+    folder, calls = tmp_path / "run", []
+    update, play = Learner.update, rollouts.rollout
+
+    def die(self, batch, objective, plan):
+        if plan.version == 3:
+            raise Killed
+        return update(self, batch, objective, plan)
+
+    def noted(agent, sampler, *args, **options):
+        calls.append(sampler.version + 1)
+        return play(agent, sampler, *args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Learner, "update", die)
+        with pytest.raises(Killed):
+            train(make_run(folder))
+    assert [path.name for path in sorted((folder / "groups").iterdir())] == ["000003.jsonl", "000004.jsonl"]
+    change(folder / "groups")
+    monkeypatch.setattr(rollouts, "rollout", noted)
+    assert train(make_run(folder), resume=True).finished
+    assert calls == played
+    assert_same_weights(weights(whole, 5), weights(folder, 5))
+    assert timeless(lines(folder))[1:] == timeless(lines(whole))[1:]
+    assert not (folder / "groups").exists()
 
 
 def test_a_torn_checkpoint_costs_only_what_came_after_the_one_before(finished, tmp_path):

@@ -182,12 +182,16 @@ def _accumulate(learner: Learner, batch: Batch, micro_tokens: int) -> float:
     """Compute the gradient of one optimizer step; return the loss, summed over the tokens of answers."""
     learner.model.zero_grad(set_to_none=True)
     scale, total = 1.0 / float(batch.advantages.sum() or 1.0), 0.0
-    for index in learner.scorer.micro_batches(batch, micro_tokens):
+
+    def backward(index: NDArray[np.int64]) -> float:
         rows = batch.rows(index)
         if learner.scorer.ranks is None and not rows.mask.any():
-            continue
+            return 0.0
         chosen, _ = learner.scorer(rows)
         weights = torch.from_numpy(rows.advantages[rows.mask]).to(chosen)
         (-scale * (weights * chosen).sum()).backward()  # type: ignore[no-untyped-call]
-        total -= float(chosen.detach()[torch.from_numpy(rows.turn[rows.mask] >= 0).to(chosen.device)].sum())
+        return float(chosen.detach()[torch.from_numpy(rows.turn[rows.mask] >= 0).to(chosen.device)].sum())
+
+    for index in learner.scorer.micro_batches(batch, micro_tokens):
+        total -= learner.scorer.together(partial(backward, index))
     return float(learner.scorer.total(torch.tensor(total, dtype=torch.float64)))

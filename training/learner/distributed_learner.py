@@ -52,6 +52,11 @@ class DistributedLearner(Learner):
         with leader.command(Learner, skeleton(model), **options):
             super().__init__(model, tokenizer, device=ranks.device, ranks=ranks, note=note, **options)
 
+    def offload_optimizer(self) -> None:
+        """Let each rank keep its part of the optimizer's states in main memory between updates."""
+        with self._leader.command(Learner.offload_optimizer):
+            super().offload_optimizer()
+
     def make_room(self) -> None:
         """Leave to other processes what the devices' memory holds and nothing needs before the next update."""
         with self._leader.command(Learner.make_room):

@@ -14,6 +14,7 @@ whether a step is skipped are those of the whole mini-batch, on every rank.
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -156,7 +157,7 @@ class MiniBatch:
         if several and _divides_sequences(self.part, self.objective):
             self.meter.loss.append(self._in_two_passes())
         else:
-            own = sum(self._directly(index) for index in self.cuts)
+            own = sum(self.scorer.together(partial(self._directly, index)) for index in self.cuts)
             self.meter.loss.append(float(self.scorer.total(torch.tensor(own, dtype=torch.float64))))
 
     def _directly(self, index: NDArray[np.int64]) -> float:
@@ -179,7 +180,7 @@ class MiniBatch:
         at once, but only two numbers of each; the second need the model, but only one micro-batch at a time.
         """
         with torch.no_grad():  # first pass: the numbers alone, so that no activation is held
-            pairs = [self._score(index) for index in self.cuts]
+            pairs = [self.scorer.together(partial(self._score, index)) for index in self.cuts]
         before, index, columns = self._of_all_ranks(pairs)
         # leaves of a graph of their own, at which the backward pass of the loss ends, before it reaches the model
         chosen, spread = (column.requires_grad_() for column in columns)
@@ -190,16 +191,20 @@ class MiniBatch:
         derivatives = [torch.zeros_like(tensor) if tensor.grad is None else tensor.grad for tensor in (chosen, spread)]
         sizes = [len(pair[0]) for pair in pairs]
         split = [torch.split(derivative[before : before + sum(sizes)], sizes) for derivative in derivatives]
+        for cut, of_chosen, of_spread in zip(self.cuts, *split, strict=True):
+            self.scorer.together(partial(self._along, cut, of_chosen, of_spread))
+        return loss
+
+    def _along(self, index: NDArray[np.int64], of_chosen: Tensor, of_spread: Tensor) -> None:
+        """Accumulate the gradient of one micro-batch, given the derivatives of the loss for its scores."""
         bonus = self.objective.entropy != 0
         # Second pass: the surrogate has the value of nothing, but its gradient is that of the loss. Dropout is off, so
         # the same log-probabilities come out, and the derivatives belong to them.
-        for cut, of_chosen, of_spread in zip(self.cuts, *split, strict=True):
-            again = self._score(cut, entropy=bonus)
-            surrogate = (of_chosen * again[0]).sum()
-            if bonus:
-                surrogate = surrogate + (of_spread * again[1]).sum()
-            surrogate.backward()
-        return loss
+        again = self._score(index, entropy=bonus)
+        surrogate = (of_chosen * again[0]).sum()
+        if bonus:
+            surrogate = surrogate + (of_spread * again[1]).sum()
+        surrogate.backward()  # type: ignore[no-untyped-call]
 
     def _of_all_ranks(self, pairs: list[tuple[Tensor, Tensor]]) -> tuple[int, NDArray[np.int64], list[Tensor]]:
         """Return where this rank's tokens begin among those of all ranks, and the rows and scores of all of them."""

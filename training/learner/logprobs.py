@@ -104,6 +104,8 @@ class TokenScorer:
                 self._inside(require_packable, self._inner)
             self.unshared = self._inside(self._share_if_possible) if share_prefixes else ""
         self.cost = PassCost(ModelShape.of(self._inner), recompute_activations, not self._projects)
+        if ranks is not None:
+            self._rehearse()
 
     @property
     def device(self) -> torch.device:
@@ -186,6 +188,45 @@ class TokenScorer:
             self._inside.abandon()
             raise
         return result
+
+    def together(self, compute: Callable[[], T]) -> T:
+        """Return `compute()`, all that this rank computes of a micro-batch; every other rank does so with its own.
+
+        With a gradient, that is a forward and a backward pass. A rank whose memory runs out in it takes part in the
+        exchanges that are left, since the others wait there. They learn of it at the beginning of the next micro-batch,
+        or at the end of the last, and begin again.
+
+        Raises:
+            OutOfMemoryOnRank: memory has run out on another rank before.
+            MemoryError: memory has run out on this one.
+        """
+        if self.ranks is None:
+            return compute()
+        self.ranks.check_memory()
+        exchanges, gradient = self._inside.exchanges, torch.is_grad_enabled()
+        exchanges.begin()
+        try:
+            result = compute()
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            reason = str(error)
+        else:
+            exchanges.end(gradient=gradient)
+            return result
+        # outside of the handler, since the exception holds what the failed computation has allocated
+        self._inside.abandon()
+        exchanges.finish(gradient=gradient)
+        raise MemoryError(reason)
+
+    def _rehearse(self) -> None:
+        """Compute two tokens, so that the exchanges of a micro-batch are known before memory runs out in one."""
+        empty = _PLACEHOLDER.rows(np.empty(0, dtype=np.int64))
+        with torch.no_grad():
+            self.together(lambda: self(empty))
+        if torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.model.parameters()):
+            self.together(lambda: self(empty)[0].sum().backward())  # type: ignore[no-untyped-call]
+            self._inside.abandon()
 
     def __call__(self, batch: Batch, *, temperature: float = 1.0, entropy: bool = False) -> tuple[Tensor, Tensor]:
         """Return the log-probability of every token in the mask, and the entropy of its distribution.
@@ -295,15 +336,18 @@ class TokenScorer:
             micro_tokens: tokens per micro-batch, padding included.
         """
 
+        def fill(result: Scores, index: NDArray[np.int64]) -> None:
+            rows = batch.rows(index)
+            columns = self(rows, temperature=temperature)
+            for array, column in zip((result.logprobs, result.entropy), columns, strict=True):
+                block = np.zeros(rows.mask.shape)
+                block[rows.mask] = column.double().cpu().numpy()
+                array[index, : rows.mask.shape[1]] = block
+
         def compute(budget: int) -> Scores:
             result = Scores(np.zeros(batch.mask.shape), np.zeros(batch.mask.shape))
             for index in self.micro_batches(batch, budget):
-                rows = batch.rows(index)
-                columns = self(rows, temperature=temperature)
-                for array, column in zip((result.logprobs, result.entropy), columns, strict=True):
-                    block = np.zeros(rows.mask.shape)
-                    block[rows.mask] = column.double().cpu().numpy()
-                    array[index, : rows.mask.shape[1]] = block
+                self.together(partial(fill, result, index))
             return Scores(
                 *(self.total(torch.from_numpy(values)).numpy() for values in (result.logprobs, result.entropy))
             )

@@ -1,8 +1,9 @@
 """When memory runs out during training: the computation is repeated with half as many tokens per micro-batch.
 
-Several ranks begin again together, wherever memory ran out on one of them. Before anything that they compute with each
-other, and at the end, every rank says whether its memory has run out (`Ranks.check_memory`); if one says so, all of
-them raise `OutOfMemoryOnRank` there. So no rank waits for one that is not coming.
+Several ranks begin again together, wherever memory ran out on one of them. Before every micro-batch, and at the end of
+the last, each rank says whether its memory has run out (`Ranks.check_memory`); if one says so, all of them raise
+`OutOfMemoryOnRank` there. Until then it takes part, with zeros, in the exchanges that are left of its micro-batch
+(`TokenScorer.together`). So no rank waits for one that is not coming, and none is asked before every exchange.
 """
 
 from collections.abc import Callable, Sequence

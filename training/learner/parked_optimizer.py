@@ -1,5 +1,7 @@
 """The optimizer's states in main memory, while something else needs the device on which they are used."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -22,8 +24,8 @@ class ParkedOptimizer:
         """Move what lies on the device to main memory."""
         for state in self._optimizer.state.values():
             for name, value in state.items():
-                if isinstance(value, Tensor) and self._memory.holds(value):
-                    state[name] = self._memory.to_host(value)
+                if isinstance(value, Tensor) and self._memory.holds(_here(value)):
+                    state[name] = _with(value, self._memory.to_host(_here(value)))
                     self._away.append((state, name))
 
     def fetch(self) -> None:
@@ -32,4 +34,21 @@ class ParkedOptimizer:
             state, name = self._away.pop()
             parked = state[name]
             assert isinstance(parked, Tensor)
-            state[name] = self._memory.from_host(parked)
+            state[name] = _with(parked, self._memory.from_host(_here(parked)))
+
+
+def _here(tensor: Tensor) -> Tensor:
+    """Return the part of a tensor that this process has; all of it where it is not divided over ranks."""
+    divided: Any = tensor
+    part: Tensor = divided.to_local() if hasattr(tensor, "to_local") else tensor
+    return part
+
+
+def _with(tensor: Tensor, part: Tensor) -> Tensor:
+    """Return a tensor of which this process has another part, divided in the same way."""
+    if not hasattr(tensor, "to_local"):
+        return part
+    # `DTensor.from_local` would move the part to the device of the mesh
+    divided: Any = tensor
+    divided._local_tensor = part
+    return tensor

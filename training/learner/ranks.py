@@ -174,8 +174,6 @@ def _check(run: Run) -> None:
         raise ConfigError('train.optimizer = "adamw_8bit" works with one rank only; with several use adamw_fused')
     if run.policy.lora.get("bits") == 4:
         raise ConfigError("policy.lora.bits = 4 works with one rank only; several divide whole weights")
-    if run.train.optimizer.offload:
-        raise ConfigError("train.optimizer.offload works with one rank only; several divide the optimizer's states")
     from torch.distributed.fsdp import FSDPModule  # takes a second to import, and the learner needs it anyway
 
     if not hasattr(FSDPModule, "reset_iter_state"):

@@ -4,12 +4,14 @@ Every parameter is cut along its first dimension. A layer's weights are gathered
 afterwards; the others (embedding, last norm, head) while `ShardedModel` runs a function. Gradients are summed over the
 ranks, never averaged: the loss of every token already has the denominator of the whole mini-batch.
 
-Before each of these exchanges the ranks ask each other whether memory has run out on one of them
-(`turnwise.training.learner.out_of_memory`).
+A rank whose memory runs out in the middle of a micro-batch takes part in the exchanges that are left of it, with zeros,
+so that no other rank waits for it (`Exchanges`, and `turnwise.training.learner.out_of_memory`).
 """
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -28,11 +30,13 @@ class ShardedModel(torch.nn.Module):
 
     Args:
         model: a causal language model.
+        device: of this rank's part of it.
     """
 
-    def __init__(self, model: CausalLM) -> None:
+    def __init__(self, model: CausalLM, device: str) -> None:
         super().__init__()
         self.model = model
+        self.exchanges = Exchanges(device)
 
     def abandon(self) -> None:
         """Drop what a computation that was not finished has left: gradients, and weights that are gathered."""
@@ -49,26 +53,89 @@ class ShardedModel(torch.nn.Module):
         return result
 
 
-class _Exchange:
-    """An exchange between the ranks that begins only if memory has run out on none of them."""
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One exchange between the ranks, without what is exchanged.
 
-    def __init__(self, ranks: Ranks) -> None:
-        self.ranks = ranks
+    Attributes:
+        call: does it, given an output, an input and the group.
+        received: numbers that a rank receives.
+        sent: numbers that it sends.
+        dtype: of the numbers.
+        group: the ranks.
+    """
+
+    call: Callable[..., Any]
+    received: int
+    sent: int
+    dtype: torch.dtype
+    group: dist.ProcessGroup
+
+    def with_zeros(self, device: str) -> None:
+        """Take part with zeros, and drop what comes."""
+        output, zeros = (torch.zeros(size, dtype=self.dtype, device=device) for size in (self.received, self.sent))
+        self.call(output, zeros, group=self.group)
+
+
+class Exchanges:
+    """The exchanges of weights and gradients in a micro-batch. They are the same in each, whatever its rows are.
+
+    Args:
+        device: of this rank's part of the model.
+    """
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+        self._done: list[Exchange] = []
+        self._whole: dict[bool, list[Exchange]] = {}
+
+    def begin(self) -> None:
+        """Begin a micro-batch."""
+        self._done = []
+
+    def add(self, exchange: Exchange) -> None:
+        """Note an exchange that this rank has taken part in."""
+        self._done.append(exchange)
+
+    def end(self, *, gradient: bool) -> None:
+        """End a micro-batch that was computed to its end.
+
+        Args:
+            gradient: whether it had a backward pass.
+        """
+        self._whole[gradient] = self._done
+
+    def finish(self, *, gradient: bool) -> None:
+        """Take part in what is left of a micro-batch that this rank has given up, in which nothing counts any more."""
+        for exchange in self._whole[gradient][len(self._done) :]:
+            exchange.with_zeros(self._device)
+
+
+class _Noted:
+    """An exchange of FSDP that is noted once it has begun."""
+
+    def __init__(self, exchanges: Exchanges) -> None:
+        self.exchanges = exchanges
 
     def allocate(self, size: Sequence[int | torch.SymInt], *, dtype: torch.dtype, device: torch.device) -> Tensor:
         """Return the memory for it."""
         return torch.empty(*size, dtype=dtype, device=device)
 
+    def add(self, call: Callable[..., Any], output: Tensor, source: Tensor, group: dist.ProcessGroup) -> None:
+        """Note it."""
+        self.exchanges.add(Exchange(call, output.numel(), source.numel(), source.dtype, group))
 
-class _AllGather(_Exchange):
+
+class _AllGather(_Noted):
     def __call__(
         self, output_tensor: Tensor, input_tensor: Tensor, group: dist.ProcessGroup, async_op: bool = False
     ) -> Any:
-        self.ranks.check_memory()
-        return dist.all_gather_single(output_tensor, input_tensor, group=group, async_op=async_op)
+        work = dist.all_gather_single(output_tensor, input_tensor, group=group, async_op=async_op)
+        self.add(dist.all_gather_single, output_tensor, input_tensor, group)
+        return work
 
 
-class _ReduceScatter(_Exchange):
+class _ReduceScatter(_Noted):
     def __call__(
         self,
         output_tensor: Tensor,
@@ -77,8 +144,9 @@ class _ReduceScatter(_Exchange):
         op: Any,
         async_op: bool = False,
     ) -> Any:
-        self.ranks.check_memory()
-        return dist.reduce_scatter_single(output_tensor, input_tensor, group=group, op=op, async_op=async_op)
+        work = dist.reduce_scatter_single(output_tensor, input_tensor, group=group, op=op, async_op=async_op)
+        self.add(partial(dist.reduce_scatter_single, op=op), output_tensor, input_tensor, group)
+        return work
 
 
 def skeleton(model: CausalLM) -> CausalLM:
@@ -101,7 +169,7 @@ def shard(model: CausalLM, ranks: Ranks, *, bfloat16: bool = False) -> ShardedMo
     """
     # Rank 0 keeps its whole model as it is and divides a copy without values, as the others do: the weights are never
     # there twice on a GPU.
-    root = ShardedModel(skeleton(model) if ranks.leads else model)
+    root = ShardedModel(skeleton(model) if ranks.leads else model, ranks.device)
     kinds = {"param_dtype": torch.bfloat16, "reduce_dtype": torch.float32} if bfloat16 else {}
     options: dict[str, Any] = {"mesh": ranks.mesh, "reshard_after_forward": True}
     options["mp_policy"] = MixedPrecisionPolicy(**kinds)  # type: ignore[arg-type]
@@ -110,8 +178,8 @@ def shard(model: CausalLM, ranks: Ranks, *, bfloat16: bool = False) -> ShardedMo
     for layer in known_layers(root):
         fully_shard(layer, **options)
     fully_shard(root, **options)
-    gathering: Any = _AllGather(ranks)
-    reducing: Any = _ReduceScatter(ranks)
+    gathering: Any = _AllGather(root.exchanges)
+    reducing: Any = _ReduceScatter(root.exchanges)
     for module in root.modules():
         if isinstance(module, FSDPModule):
             # Losses have the denominator of the whole mini-batch, so gradients are summed. FSDP's default, the mean

@@ -1,19 +1,27 @@
-"""Trajectories of a run on disk: one file for each iteration, and one for each group in play.
+"""Trajectories of a run on disk: one file for each iteration, and what no checkpoint has trained on yet.
 
-Every member of a group in play is written as it finishes, so that a process that is killed loses none. The file is
-removed once a checkpoint holds the update that used its group.
+With asynchronous rollouts that is one file for each group in play, to which every member is written as it finishes.
+Else it is one for each rollout, written as a whole when it is finished. A process that is killed loses none of them;
+they are removed once a checkpoint holds the update that used them.
 """
 
+import json
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 
+from turnwise.agents.errors import StoreError
 from turnwise.agents.files.background_writer import BackgroundWriter
 from turnwise.agents.files.folder_lock import check_lock
-from turnwise.agents.files.trajectory_files import TornLine, TrajectoryWriter, read_trajectories, to_json
-from turnwise.agents.trajectory import Trajectory
+from turnwise.agents.files.json_files import write_text
+from turnwise.agents.files.trajectory_files import TornLine, TrajectoryWriter, from_json, read_trajectories, to_json
+from turnwise.agents.rollouts.rollout_options import RolloutReport
+from turnwise.agents.trajectory import Group, Trajectory
+from turnwise.tools.bounded_input import InputError, parse_json, read_lines
 
 SUFFIX = ".jsonl"
 
@@ -76,6 +84,55 @@ class GroupFiles:
     def remove(self, number: int) -> None:
         """Remove the file of a group, if there is one."""
         self._path(number).unlink(missing_ok=True)
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{number:06d}{SUFFIX}"
+
+
+class RolloutFiles:
+    """The files of a folder that hold finished rollouts, by the number of their iteration.
+
+    The first line of a file has the tasks, the sizes of their groups and the counts; the others are trajectories.
+
+    Args:
+        folder: it is made for the first rollout, and removed with the last.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, number: int, groups: Sequence[Group], report: RolloutReport) -> None:
+        """Store a finished rollout, wholly or not at all."""
+        sizes = [len(group.trajectories) for group in groups]
+        head = {"tasks": [group.task for group in groups], "sizes": sizes, "report": asdict(report)}
+        members = [to_json(trajectory) for group in groups for trajectory in group.trajectories]
+        write_text(self._path(number), "\n".join([json.dumps(head), *members, ""]))
+
+    def read(self, number: int, tasks: Sequence[str]) -> tuple[list[Group], RolloutReport] | None:
+        """Return the groups and counts of a rollout; None if there is no file, or it is damaged or of other tasks."""
+        path = self._path(number)
+        if not path.exists():
+            return None
+        try:
+            first, *lines = read_lines(path)
+            head = parse_json(first, str(path))
+            if head["tasks"] != list(tasks) or sum(head["sizes"]) != len(lines):
+                return None
+            members = map(from_json, lines)
+            groups = [
+                Group(task, tuple(islice(members, size))) for task, size in zip(tasks, head["sizes"], strict=True)
+            ]
+            report = RolloutReport(**{**head["report"], "reasons": Counter(head["report"]["reasons"])})
+        except (InputError, StoreError, ValueError, TypeError, KeyError):  # it can be played again
+            return None
+        return groups, report
+
+    def clear(self) -> None:
+        """Remove all of them."""
+        for path in self.folder.glob(f"*{SUFFIX}"):
+            path.unlink(missing_ok=True)
+        with suppress(OSError):  # there is none, or something else is in it
+            self.folder.rmdir()
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:06d}{SUFFIX}"
