@@ -9,7 +9,7 @@ iteration trains on depends on time as well.
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnwise.agents.steps import Anchor, steps_of
+from turnwise.agents.steps import Anchor
 from turnwise.training.batch.batch import pack
 from turnwise.training.credit_assignment import CreditAssignment
 from turnwise.training.engine.engine import RunEngine
@@ -18,7 +18,8 @@ from turnwise.training.evaluation import Evaluations
 from turnwise.training.iteration_reports import IterationReports
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.update_plans import UpdatePlans
-from turnwise.training.rollouts import Played, Rollouts
+from turnwise.training.played import Played
+from turnwise.training.rollouts import Rollouts
 from turnwise.training.run_folder.checkpoint import write_merged
 from turnwise.training.run_folder.recovery import Recovery
 from turnwise.training.scheduled_objective import ScheduledObjective
@@ -91,7 +92,7 @@ class TrainingLoop:
         """Sample tasks, roll out, assign credit, pack, and update; `run` has loaded the weights."""
         played = self._roll_out()
         groups = played.groups
-        steps = steps_of(groups, anchor=self.anchor)
+        steps = played.steps(self.anchor)
         advantages = self.credit.advantages(steps, groups, self.step, self.objective.kl)
         batch = pack(groups, played.fresh(advantages))
         with self.recovery.update(self):

@@ -6,55 +6,24 @@ file.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.rollouts.rollout import RolloutReport, rollout
 from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.credit.advantages import Advantages
-from turnwise.training.batch.batch import Batch
 from turnwise.training.config.sections import TrainSection
 from turnwise.training.engine.engine import RunEngine
 from turnwise.training.environments import Environments
 from turnwise.training.errors import TrainingError
+from turnwise.training.forest.fork_values import ForkValues, ValuedTurns
+from turnwise.training.forest.growing import Forest, fork_metrics
+from turnwise.training.played import Played
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.trajectory_store import TrajectoryStore
-from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
 from turnwise.training.states import State
 from turnwise.training.tasks import TaskSampler
-
-
-@dataclass(frozen=True, slots=True)
-class Played:
-    """The groups of one iteration.
-
-    Attributes:
-        groups: to train on.
-        report: counts of what was played for them, or meanwhile.
-        version: version of the weights that they will update.
-        oldest: maximum age of a turn that is trained on, in updates; 0: all turns are of these weights.
-        metrics: further numbers of the rollouts.
-    """
-
-    groups: list[Group]
-    report: RolloutReport
-    version: int
-    oldest: int = 0
-    metrics: Mapping[str, float] = field(default_factory=dict)
-
-    def fresh(self, advantages: Advantages) -> Advantages:
-        """Return the advantages without the turns that are too old to train on."""
-        if not self.oldest:
-            return advantages
-        return without_stale(advantages, turn_ages(self.groups, self.version), self.oldest)
-
-    def age_metrics(self, batch: Batch) -> dict[str, float]:
-        """Return the ages of the turns, and the importance ratios at each age, before the update."""
-        if not self.oldest:
-            return {}
-        return age_metrics(self.groups, self.version, self.oldest) | ratio_metrics(batch, self.version)
 
 
 class Rollouts(Protocol):
@@ -102,6 +71,7 @@ class SynchronousRollouts:
         seed_of: returns the seed of an iteration.
         store: stores the trajectories.
         processes: number of processes that play, of which this one is the first.
+        values: plays forks for the values of turns; None: they have none.
     """
 
     def __init__(
@@ -116,10 +86,12 @@ class SynchronousRollouts:
         seed_of: Callable[[int], int],
         store: TrajectoryStore,
         processes: int = 1,
+        values: ForkValues | None = None,
     ) -> None:
         self._section, self._agent, self._engine, self._report = section, agent, engine, report
         self._tasks, self._seed_of, self._pool = tasks, seed_of, environments.pool()
         self._store, self._processes = store, processes
+        self._forest, self._values = Forest.of(section), values
 
     def load(self, version: int) -> None:
         """Give the learner's weights to the engine."""
@@ -136,10 +108,10 @@ class SynchronousRollouts:
                 store(trajectory)
                 tick(trajectory)
 
-            groups = rollout(
+            play = partial(
+                rollout,
                 self._agent,
                 self._engine.sampler,
-                tasks,
                 make=self._pool,
                 size=section.group_size,
                 seed=self._seed_of(step),
@@ -149,9 +121,21 @@ class SynchronousRollouts:
                 on_finish=finished,
                 report=counts,
             )
+            groups = play(tasks) if self._forest is None else self._forest.grow(tasks, self._seed_of(step), play)
         refuse_empty(groups, step)
+        valued = ValuedTurns()
+        if self._values is not None:
+            valued = self._values.of_turns(groups, self._agent, self._engine.sampler, self._pool)
         self._engine.rest()
-        return Played(groups, counts, step)
+        return Played(
+            groups,
+            counts,
+            step,
+            metrics={**({} if self._forest is None else fork_metrics(groups)), **valued.metrics},
+            columns=valued.columns,
+            forest=self._forest is not None,
+            each_path=section.forks.shared == "each",
+        )
 
     def settle(self) -> None:
         """Do nothing: nothing is in play."""
