@@ -18,8 +18,7 @@ from turnwise.training.evaluation import Evaluations
 from turnwise.training.iteration_reports import IterationReports
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.update_plans import UpdatePlans
-from turnwise.training.played import Played
-from turnwise.training.rollouts import Rollouts
+from turnwise.training.rollouts import Played, Rollouts
 from turnwise.training.run_folder.checkpoint import write_merged
 from turnwise.training.run_folder.recovery import Recovery
 from turnwise.training.scheduled_objective import ScheduledObjective

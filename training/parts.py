@@ -28,8 +28,6 @@ from turnwise.training.engine.engine_probe import EngineProbe
 from turnwise.training.engine.first_prompts import FirstPrompts
 from turnwise.training.environments import Environments, list_tasks, shared_hosts
 from turnwise.training.evaluation import Evaluations
-from turnwise.training.forest.fork_values import ForkValues
-from turnwise.training.forest.growing import Forest
 from turnwise.training.imitation.demonstration_source import DemonstrationSource
 from turnwise.training.imitation.warmstart import WarmStart
 from turnwise.training.iteration_reports import IterationReports
@@ -237,7 +235,7 @@ class RunParts:
             seed_of=seed_of,
             store=store,
             processes=run.processes,
-            values=ForkValues.of(run, self.credit),
+            rule=self.credit,
         )
 
     def evaluations(self, agent: Agent, report: Reporter) -> Evaluations:
@@ -308,7 +306,6 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
     check_policy(run.policy)
     look_up(SAMPLERS, run.sampler.engine)
     check_rules(run)
-    Forest.of(run.train)  # fails on a wrong name or option
     check_sampler(run.sampler, run.cluster, device)
     seeds, count, episodes = Seeds(run.seed), run.train.distinct_tasks or None, run.evaluation.episodes
     environments = Environments(

@@ -13,6 +13,7 @@ from typing import Protocol
 from turnwise.agents.agent import Agent
 from turnwise.agents.rollouts.rollout import RolloutReport, rollout
 from turnwise.agents.trajectory import Group, Trajectory
+from turnwise.credit.registry import CreditRule
 from turnwise.training.config.sections import TrainSection
 from turnwise.training.engine.engine import RunEngine
 from turnwise.training.environments import Environments
@@ -24,6 +25,8 @@ from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.trajectory_store import TrajectoryStore
 from turnwise.training.states import State
 from turnwise.training.tasks import TaskSampler
+
+__all__ = ["Played", "Rollouts", "SynchronousRollouts", "refuse_empty"]
 
 
 class Rollouts(Protocol):
@@ -71,7 +74,7 @@ class SynchronousRollouts:
         seed_of: returns the seed of an iteration.
         store: stores the trajectories.
         processes: number of processes that play, of which this one is the first.
-        values: plays forks for the values of turns; None: they have none.
+        rule: the credit rule, whose discount and penalty the values of turns have.
     """
 
     def __init__(
@@ -85,13 +88,13 @@ class SynchronousRollouts:
         tasks: TaskSampler,
         seed_of: Callable[[int], int],
         store: TrajectoryStore,
+        rule: CreditRule,
         processes: int = 1,
-        values: ForkValues | None = None,
     ) -> None:
         self._section, self._agent, self._engine, self._report = section, agent, engine, report
         self._tasks, self._seed_of, self._pool = tasks, seed_of, environments.pool()
         self._store, self._processes = store, processes
-        self._forest, self._values = Forest.of(section), values
+        self._forest, self._values = Forest.of(section), ForkValues.of(section, rule, processes)
 
     def load(self, version: int) -> None:
         """Give the learner's weights to the engine."""

@@ -17,7 +17,7 @@ from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.trajectory import Group
 from turnwise.credit.columns import Floats, Ints
 from turnwise.credit.registry import CreditRule
-from turnwise.training.config.run import Run
+from turnwise.training.config.sections import TrainSection
 from turnwise.training.truth.fork_records import ForkFile, ForkRecord
 from turnwise.training.truth.forking import ForkPlayer
 from turnwise.training.truth.measuring import TruthOptions, TruthTable, has_chance, measure
@@ -64,12 +64,18 @@ class ForkValues:
     chance: bool | None = None
 
     @classmethod
-    def of(cls, run: Run, rule: CreditRule) -> ForkValues | None:
-        """Return what plays the forks of a run; None if its turns are not valued."""
-        if not run.train.forks.values:
+    def of(cls, section: TrainSection, rule: CreditRule, processes: int) -> ForkValues | None:
+        """Return what plays the forks of a run; None if its turns are not valued.
+
+        Args:
+            section: the `[train]` section.
+            rule: whose options `gamma` and `invalid_penalty` the returns of the forks have.
+            processes: that play.
+        """
+        if not section.forks.values:
             return None
         gamma, penalty = (float(rule.options.get(*option)) for option in (("gamma", 1.0), ("invalid_penalty", 0.0)))
-        return cls(run.train.forks.values, gamma, penalty, run.train.concurrency, run.processes)
+        return cls(section.forks.values, gamma, penalty, section.concurrency, processes)
 
     def of_turns(self, groups: Sequence[Group], agent: Agent, sampler: Sampler, pool: EnvPool) -> ValuedTurns:
         """Return the values of the turns of some groups.

@@ -18,6 +18,7 @@ from turnwise.training.config.demonstrators import plays
 from turnwise.training.config.run import Run
 from turnwise.training.errors import ConfigError
 from turnwise.training.forest.fork_values import COLUMNS as VALUES
+from turnwise.training.forest.growing import Forest
 from turnwise.training.learner.policy import device_of
 from turnwise.training.objectives import Objective, objectives
 from turnwise.training.preflight.effects import set_without_effect, without_effect
@@ -135,6 +136,12 @@ def _filled(run: Run) -> set[str]:
     return {*COLUMNS, *(FOREST if forks.where else ()), *(VALUES if forks.values else ())}
 
 
+def _lacks_forks(run: Run) -> bool:
+    """Whether all episodes of a group begin with a reset though a rule says where to fork."""
+    forest = Forest.of(run.train)
+    return forest is not None and forest.roots >= forest.size
+
+
 def _cannot_fork(run: Run) -> str:
     """Return why the environment, which is opened then, cannot begin in the middle of an episode; else nothing."""
     env = maker(run.env.id, **run.env.kwargs)()
@@ -241,7 +248,7 @@ RULES: tuple[Rule, ...] = (
         "continuations; set one of the two",
     ),
     _forking(
-        lambda run: bool(run.train.forks.where) and not max(1, run.train.forks.roots) < run.train.group_size,
+        _lacks_forks,
         "train.forks.roots = {run.train.forks.roots} of train.group_size = {run.train.group_size} episodes leave no "
         "fork; there must be at least one root and one fork",
     ),
