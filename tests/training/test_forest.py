@@ -25,8 +25,6 @@ from turnwise.agents.steps import FOREST, steps_of
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.credit import BadOption, Steps, arpo_hard, bpo, get, grpo, tempo
 from turnwise.credit.prefix_tree import paths
-from turnwise.envs.info import NO_FORKS
-from turnwise.envs.registration import register
 from turnwise.training import ConfigError, Run, train
 from turnwise.training.batch.batch import pack
 from turnwise.training.forest.fork_values import ForkValues
@@ -439,13 +437,6 @@ def test_a_resumed_run_chooses_the_same_forks(tmp_path: Any, policy: Any) -> Non
     assert all(np.array_equal(one[key], other[key]) for key in one)
 
 
-class Unforkable(Corridor):
-    metadata = Corridor.metadata | {NO_FORKS: "it goes on by itself"}
-
-
-register("toys/Unforkable-v0", f"{__name__}:Unforkable")
-
-
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
@@ -453,11 +444,6 @@ register("toys/Unforkable-v0", f"{__name__}:Unforkable")
         (["train.forks={where={name='entropy', letters=3}}"], "no option 'letters'"),
         (["train.forks={where='uniform', roots=3}"], "roots = 3 of train.group_size = 3"),
         (["train.forks=uniform", "train.group_size=1"], "group_size = 1 episodes leave no fork"),
-        (["train.forks=uniform", "train.staleness=1"], "asynchronous rollouts do not wait"),
-        (["train.forks={where='uniform', values=2}"], "set one of the two"),
-        (["train.forks=uniform", "credit.method=himac", "credit.options.macro=main"], "not as the turn before a fork"),
-        (["train.forks=uniform", "credit={method='spo_segment',options={mode='tree'}}"], 'shared = "each"'),
-        (["train.forks=uniform", 'env.id="toys/Unforkable-v0"'], "it goes on by itself"),
         (["train.forks.roots=2"], "train.forks.roots has no effect: train.forks.where is empty"),
         (["credit.method=bpo"], "'bpo' needs 'parent'"),
         (["credit.method=vine"], "'vine' needs 'value'"),

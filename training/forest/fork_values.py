@@ -97,12 +97,12 @@ class ForkValues:
         played: list[ForkRecord] = []
         measure(table, player, TruthOptions(forks=self.forks), played.append)
         truth = table.estimate(self.gamma, self.invalid_penalty)
-        known = np.isfinite(truth.advantage)
+        estimated = np.isfinite(truth.advantage)
         return ValuedTurns(
             {
-                "value": np.where(known, truth.value, 0.0),
-                "action_value": np.where(known, truth.value + truth.advantage, 0.0),
-                "forks": np.where(known, truth.forks, 0),
+                "value": np.where(estimated, truth.value, 0.0),
+                "action_value": np.where(estimated, truth.value + truth.advantage, 0.0),
+                "forks": np.where(estimated, truth.forks, 0),
             },
             {
                 "value_forks": len(played),

@@ -13,7 +13,6 @@ import inspect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from turnwise.agents.trajectory import Trajectory, Turn
 from turnwise.credit.option_checks import check_number
@@ -47,7 +46,7 @@ class ForkRule(Method):
         return worth
 
     @property
-    def options(self) -> Mapping[str, Any]:
+    def options(self) -> Mapping[str, object]:
         """The options by name, with their defaults."""
         return dict(list(self.parameters.items())[1:])
 
@@ -124,7 +123,7 @@ BUILTIN = (
 )  # fmt: skip
 
 
-def _adapt(name: str, loaded: Any) -> ForkRule:
+def _adapt(name: str, loaded: object) -> ForkRule:
     if isinstance(loaded, ForkRule):
         return replace(loaded, name=name)
     if not callable(loaded):
@@ -138,7 +137,7 @@ for _rule in BUILTIN:
     FORK_RULES.register(_rule.name, _rule)
 
 
-def get_fork_rule(name: str, **options: Any) -> ForkRule:
+def get_fork_rule(name: str, **options: object) -> ForkRule:
     """Return a rule of where to fork with its options bound.
 
     Args:
