@@ -265,11 +265,11 @@ def grouped(trajectories: Iterable[Trajectory]) -> list[Group]:
     members: dict[tuple[str, int], list[Trajectory]] = {}
     for trajectory in trajectories:
         members.setdefault((trajectory.task, trajectory.seed), []).append(trajectory)
-    return [Group(task, tuple(sorted(group, key=_by_member))) for (task, _), group in members.items()]
+    return [Group(task, tuple(sorted(group, key=member_order))) for (task, _), group in members.items()]
 
 
-def _by_member(trajectory: Trajectory) -> tuple[tuple[int, ...], str]:
-    # numerically, so that "task#10@7" follows "task#9@7", and a fork, "task#9/2.0@7", its parent
+def member_order(trajectory: Trajectory) -> tuple[tuple[int, ...], str]:
+    """Return what members of a group are sorted by: their numbers; a fork, ``task#9/2.0@7``, follows its parent."""
     path = trajectory.id.rpartition("#")[2].partition("@")[0]
     numbers = tuple(map(int, re.split(r"[/.]", path.replace("+", "")))) if _PATH.fullmatch(path) else (-1,)
     return (numbers, trajectory.id)

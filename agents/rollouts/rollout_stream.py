@@ -34,7 +34,7 @@ from turnwise.agents.rollouts.forks import Fork
 from turnwise.agents.rollouts.rollout_options import RolloutOptions, RolloutReport, with_defaults
 from turnwise.agents.samplers.base import Sampler, Samples
 from turnwise.agents.samplers.wrappers import as_sampler
-from turnwise.agents.trajectory import Group, Trajectory
+from turnwise.agents.trajectory import Group, Trajectory, member_order
 
 __all__ = [
     "GroupNumbers",
@@ -182,8 +182,8 @@ class _OpenGroup:
 
     spec: GroupSpec
     left: int
-    members: dict[int, Trajectory] = field(default_factory=dict)
-    """Finished episodes, by their numbers."""
+    members: dict[str, Trajectory] = field(default_factory=dict)
+    """Finished episodes, by their ids."""
     replacements: int = 0
 
 
@@ -377,8 +377,9 @@ class GroupStream:
 
     def _begin(self, spec: GroupSpec) -> None:
         """Let the episodes of a group wait for environments."""
-        played = {member_number(trajectory.id): trajectory for trajectory in spec.played}
-        left = [member for member in spec.members if not _is_played(member, played)]
+        played = {trajectory.id: trajectory for trajectory in spec.played}
+        numbers = {member_number(name) % REPLACED for name in played}
+        left = [member for member in spec.members if member not in numbers]
         # A group whose members are all played counts as one episode that is over: `_settle` completes it.
         self._open[spec.number] = _OpenGroup(spec, len(left) + (not left), played)
         self._waiting.extend(_episode(spec, member) for member in left)
@@ -397,7 +398,7 @@ class GroupStream:
             self.report.lost += 1
             self._waiting.appendleft(spec)
             return
-        group.members[member] = trajectory
+        group.members[trajectory.id] = trajectory
         self.report.count(trajectory)
         if trajectory.stop != "error":
             self._failed_in_a_row[spec.task] = 0
@@ -437,7 +438,7 @@ def _episode(spec: GroupSpec, member: int) -> EpisodeSpec:
 
 def group_of(spec: GroupSpec, members: Iterable[Trajectory]) -> Group:
     """Return the group of its finished members, complete or not, in the order of their numbers."""
-    return Group(spec.task, tuple(sorted(members, key=lambda trajectory: member_number(trajectory.id))))
+    return Group(spec.task, tuple(sorted(members, key=member_order)))
 
 
 def is_replacement(episode_id: str) -> bool:
@@ -457,8 +458,3 @@ def member_number(episode_id: str) -> int:
     """
     path = episode_id.rpartition("#")[2].partition("@")[0]
     return int(path.rpartition(".")[2])
-
-
-def _is_played(member: int, played: dict[int, Trajectory]) -> bool:
-    """Whether a member, or an episode in its place, is finished."""
-    return any(number % REPLACED == member for number in played)
