@@ -18,6 +18,7 @@ from toys.wanderer import Wanderer
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import EnvFailure
 from turnwise.agents.files.trajectory_files import read_trajectories
+from turnwise.agents.rollouts.env_pool import EnvPool
 from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.rollouts.rollout_options import RolloutReport
 from turnwise.agents.rollouts.rollout_stream import GroupSpec
@@ -342,8 +343,6 @@ class Slippery(Corridor):
 
 @pytest.mark.parametrize(("make", "chance"), [(Corridor, False), (Slippery, True)])
 def test_values_by_forks_are_those_of_the_truth(make: Any, chance: bool) -> None:
-    from turnwise.agents.rollouts.env_pool import EnvPool
-
     groups = rollout(AGENT, sampler(), TASKS[:2], make=make, size=2, seed=5)
     values = ForkValues(3, 0.9, 0.1, concurrency=8)
     pool = EnvPool(make)
@@ -360,6 +359,28 @@ def test_values_by_forks_are_those_of_the_truth(make: Any, chance: bool) -> None
         assert again.values == pytest.approx(advantages.values, abs=1e-12)
     assert found.metrics["value_forks"] >= 3 * 2
     assert found.metrics["value_turns"] > 0
+
+
+def test_values_of_a_forest_do_not_repeat_its_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value fork with the name of a member would have its sampling seed, and so its outcome."""
+    played: set[str] = set()
+    act = Wanderer.action
+
+    def action(self: Wanderer, request: Any) -> str:
+        played.add(request.episode)
+        return act(self, request)
+
+    monkeypatch.setattr(Wanderer, "action", action)
+    groups = grow(get_fork_rule("uniform"))
+    names = {trajectory.id for trajectory in members(groups)}
+    assert played == names
+    played.clear()
+    pool = EnvPool(Corridor)
+    valued = ForkValues(2, 0.9, 0.1, concurrency=8).of_turns(groups, AGENT, sampler(), pool)
+    pool.close()
+    assert played
+    assert not names & played
+    assert len(valued.columns["value"]) == sum(len(trajectory.turns) for trajectory in members(groups))
 
 
 # -- runs --

@@ -39,7 +39,6 @@ BROKEN: tuple[tuple[tuple[str, ...], str], ...] = (
     (("imitation.demonstrator=expret",), "did you mean 'expert'"),
     ((f"env.id={UNLISTED}", "imitation.demonstrator.noise=0.1"), f"admissible actions, and {UNLISTED} does not"),
     (("train.forks=uniform", "train.staleness=1"), "which asynchronous rollouts do not wait for"),
-    (("train.forks={where='uniform', values=2}",), "set one of the two"),
     (("train.forks={where='uniform', roots=8}",), "train.forks.roots = 8 of train.group_size = 8 episodes leave no"),
     (("train.forks=uniform", "credit.method=himac"), "'himac' reads the column `parent` as the episode"),
     (

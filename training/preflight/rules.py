@@ -243,11 +243,6 @@ RULES: tuple[Rule, ...] = (
         "train.staleness = 0 and train.staleness.spare_groups = 0",
     ),
     _forking(
-        lambda run: bool(run.train.forks.where and run.train.forks.values),
-        "train.forks.values forks every turn, also those that train.forks.where forks, and would sample the same "
-        "continuations; set one of the two",
-    ),
-    _forking(
         _lacks_forks,
         "train.forks.roots = {run.train.forks.roots} of train.group_size = {run.train.group_size} episodes leave no "
         "fork; there must be at least one root and one fork",
