@@ -27,6 +27,7 @@ from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.credit import BadOption, Steps, arpo_hard, bpo, get, grpo, tempo
 from turnwise.credit.prefix_tree import paths
 from turnwise.training import ConfigError, Run, train
+from turnwise.training.audit import audit
 from turnwise.training.batch.batch import pack
 from turnwise.training.forest.fork_values import ForkValues
 from turnwise.training.forest.growing import Forest, choose_forks, fork_metrics
@@ -420,6 +421,9 @@ def test_a_run_trains_on_forests(tmp_path: Any, policy: Any, where: str, method:
         assert event["forks"] == sum(one.fork_of is not None for one in stored)
         assert event["sampled_turns"] == sum(len(one.sampled) for one in stored)
         assert np.isfinite(event["loss"])
+    checks = {check.name: check for check in audit(tmp_path).checks}
+    assert not [check.problems for check in checks.values() if check.count]
+    assert checks["forks"].checked == checks["metrics"].checked == 2
     assert any(event["forks"] for event in events)
     assert any(not np.array_equal(weights(tmp_path, 0)[key], weights(tmp_path, 2)[key]) for key in weights(tmp_path, 0))
 
