@@ -5,7 +5,7 @@ Failed episodes are left out, since no statistic may count them. Tokens appear a
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
 from turnwise.agents.errors import StepsError
@@ -17,9 +17,11 @@ from turnwise.registry import suggest
 Anchor = Literal["state", "observation", "history"]
 COLUMNS = (*FILLED, "logprob")
 """The columns that `steps_of` fills in by itself; environments and samplers add others as extras."""
+FOREST = ("tree", "parent", "fork_turn")
+"""Those that it fills in where episodes are forked."""
 
 
-def steps_of(groups: Sequence[Group], anchor: Anchor = "state") -> Steps:
+def steps_of(groups: Sequence[Group], anchor: Anchor = "state", *, forest: bool = False) -> Steps:
     """Return the table of turns: one row per turn, in the order of groups, trajectories, turns.
 
     Trajectories that ended as "error" have no rows. The reward is the environment's own; penalties for invalid actions
@@ -29,10 +31,14 @@ def steps_of(groups: Sequence[Group], anchor: Anchor = "state") -> Steps:
         groups: as returned by a rollout.
         anchor: what makes two turns comparable; see `anchors_of`. The columns `state` and `next_state` hold it; the
             next state of the last turn is the final one.
+        forest: give the columns of `FOREST` even if no trajectory is a fork.
 
     Returns:
         Steps with the columns of `COLUMNS` (tokens: number of sampled tokens; logprob: their mean; action: None for an
-        answer that could not be parsed), and one column for every name in `Turn.extras`.
+        answer that could not be parsed), and one column for every name in `Turn.extras`. If there are forks, those of
+        `FOREST` as well: tree (id of the trajectory without a parent that the row's descends from), parent (the turn
+        that the row follows, as the trajectory that sampled it and its number; equal for turns with one past, and empty
+        for the first turn) and fork_turn (the first turn that the row's trajectory sampled itself; 0 without a parent).
 
     Raises:
         StepsError: the anchor is unknown, or some turns lack an extra column that others have.
@@ -45,6 +51,9 @@ def steps_of(groups: Sequence[Group], anchor: Anchor = "state") -> Steps:
     if not turns:
         return Steps.empty()
     labels = _labels(groups)
+    extras: dict[str, list[Extra]] = _extras(turns)
+    if forest or any(trajectory.fork_of is not None for _, trajectory in played):
+        extras |= _forest(groups)
     return Steps.from_columns(
         task=[labels[number] for number, trajectory in played for _ in trajectory.turns],
         trajectory=[trajectory.id for _, trajectory in played for _ in trajectory.turns],
@@ -55,7 +64,7 @@ def steps_of(groups: Sequence[Group], anchor: Anchor = "state") -> Steps:
         next_state=[key for keys in anchors for key in keys[1:]],
         valid=[turn.valid for turn in turns],
         tokens=[len(turn.response) for turn in turns],
-        **{"logprob": [sum(turn.logprobs) / max(1, len(turn.logprobs)) for turn in turns], **_extras(turns)},
+        **{"logprob": [sum(turn.logprobs) / max(1, len(turn.logprobs)) for turn in turns], **extras},
     )
 
 
@@ -92,6 +101,31 @@ def _extras(turns: Sequence[Turn]) -> dict[str, list[Extra]]:
                 "which are the defaults of all turns"
             )
     return {name: [turn.extras[name] for turn in turns] for name in names}
+
+
+def _forest(groups: Sequence[Group]) -> dict[str, list[Extra]]:
+    """Return the columns of `FOREST`."""
+    trees, parents, starts = list[Extra](), list[Extra](), list[Extra]()
+    for group in groups:
+        by_id = {trajectory.id: trajectory for trajectory in group.trajectories}
+        for trajectory in group.finished:
+            lineage = _lineage(trajectory, by_id)
+            trees += [lineage[-1][0]] * len(trajectory.turns)
+            starts += [trajectory.fork_turn or 0] * len(trajectory.turns)
+            for number in range(len(trajectory.turns)):
+                owner = next(name for name, start in lineage if number > start or not start)
+                parents.append(f"{owner}/{number}" if number else "")
+    return dict(zip(FOREST, (trees, parents, starts), strict=True))
+
+
+def _lineage(trajectory: Trajectory, by_id: Mapping[str, Trajectory]) -> list[tuple[str, int]]:
+    """Return an episode and those it descends from, each with the first turn that it sampled; the last one with 0."""
+    lineage: list[tuple[str, int]] = []
+    ancestor: Trajectory | None = trajectory
+    while ancestor is not None and ancestor.fork_of is not None:
+        lineage.append((ancestor.id, ancestor.fork_turn or 0))
+        trajectory, ancestor = ancestor, by_id.get(ancestor.fork_of)
+    return [*lineage, (str(trajectory.fork_of) if ancestor is None else ancestor.id, 0)]
 
 
 def _labels(groups: Sequence[Group]) -> list[str]:

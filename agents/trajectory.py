@@ -173,6 +173,11 @@ class Trajectory:
     """Index of the first turn that was sampled for this trajectory; those before it are the parent's. None as above."""
 
     @property
+    def sampled(self) -> tuple[Turn, ...]:
+        """The turns that were sampled for this trajectory: all, or for a fork those after what it took over."""
+        return self.turns[self.fork_turn or 0 :]
+
+    @property
     def reward(self) -> float:
         """Sum of the rewards of all turns (undiscounted)."""
         return sum(turn.reward for turn in self.turns)

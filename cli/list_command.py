@@ -69,6 +69,15 @@ def _transforms() -> Rows:
         )
 
 
+def _forks() -> Rows:
+    from turnwise.training.forest.places import FORK_RULES
+
+    for name, rule in FORK_RULES.items().items():
+        source = f" (arXiv {rule.arxiv})" if rule.arxiv else ""
+        options = "".join(f" Option: {key}={value}." for key, value in rule.options.items())
+        yield name, f"{rule.title}{source}. {rule.use}{options}"
+
+
 def _samplers() -> Rows:
     from turnwise.agents.samplers import SAMPLERS
 
@@ -115,6 +124,7 @@ _KINDS: dict[str, tuple[str, Callable[[], Rows] | None]] = {
     "envs": ("environments", _envs),
     "credit": ("credit rules", None),
     "transforms": ("transforms of token advantages", _transforms),
+    "forks": ("rules of where episodes are forked in training", _forks),
     "objectives": ("objectives, aggregations, divergence estimators and corrections", _objectives),
     "samplers": ("samplers: who answers the prompts", _samplers),
     "prompts": ("how much of an episode a prompt holds", _prompts),

@@ -28,6 +28,7 @@ from turnwise.credit.registry import CreditRule, register
 from turnwise.credit.turn.archer import archer
 from turnwise.credit.turn.arpo import arpo_hard, arpo_soft
 from turnwise.credit.turn.arpo_replay import arpo_replay
+from turnwise.credit.turn.bpo import bpo
 from turnwise.credit.turn.dr_mas import dr_mas
 from turnwise.credit.turn.flow_grpo import flow_grpo
 from turnwise.credit.turn.gae import gae
@@ -52,14 +53,15 @@ from turnwise.credit.turn.step_grpo import step_grpo
 from turnwise.credit.turn.tempo import tempo
 from turnwise.credit.turn.tree_grpo import tree_grpo
 from turnwise.credit.turn.trloo import trloo
+from turnwise.credit.turn.vine import vine
 
 __all__ = [  # the functions; turnwise.credit exports them
-    "a_grae", "adora", "archer", "arpo_hard", "arpo_replay", "arpo_soft", "bnpo", "canon", "copo", "dcpo_sas",
+    "a_grae", "adora", "archer", "arpo_hard", "arpo_replay", "arpo_soft", "bnpo", "bpo", "canon", "copo", "dcpo_sas",
     "dr_grpo", "dr_mas", "evol", "flow_grpo", "gae", "gdpo", "gigpo", "graft", "graphgpo", "grpo", "hapo", "hgpo",
     "himac", "loop", "m_grpo", "mapo_dialogue", "mapo_mixed", "mars", "mc_grpo", "mt_grpo", "ngrpo", "opo",
     "passk", "ppr_renorm", "psr_nsr", "reinforce_pp", "reinforce_pp_baseline", "remax", "rloo", "rtmc", "salt",
     "seed_grpo", "seeupo", "slea", "spear", "spo_segment", "spo_single_stream", "step_grpo", "tempo", "tree_grpo",
-    "trloo", "unlikely", "xrpo_novelty",
+    "trloo", "unlikely", "vine", "xrpo_novelty",
 ]  # fmt: skip
 
 CATALOGUE = (
@@ -155,6 +157,12 @@ CATALOGUE = (
     CreditRule("spo_segment", "Segment Policy Optimization", "2505.23564", "paper",
                "Change in estimated outcome from segment to segment, by resampling or from a tree.",
                spo_segment, ("value",)),
+    CreditRule("bpo", "Branching Policy Optimization", "2607.14171", "our reading",
+               "Branched rollouts: the branches of a fork compared with each other, trunks with the task.",
+               bpo, ("parent",)),
+    CreditRule("vine", "VinePPO, on turns", "2410.01679", "our reading",
+               "True values by forks of every turn: what perfect credit would gain, at the cost of the forks.",
+               vine, ("value",)),
     CreditRule("gae", "Generalized Advantage Estimation over turns", "1506.02438", "paper",
                "Generalised advantages from a critic that values the state before each turn.", gae, ("value",)),
     CreditRule("trloo", "Turn-level REINFORCE Leave-One-Out", "2602.05885", "reference code",

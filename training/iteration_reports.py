@@ -11,7 +11,7 @@ from turnwise.processes.memory_use import memory_use
 from turnwise.training.batch.batch import Batch
 from turnwise.training.engine.engine import RunEngine
 from turnwise.training.learning_watch import LearningWatch
-from turnwise.training.rollouts import Played
+from turnwise.training.played import Played
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.metrics import credit_metrics, group_metrics, play_metrics, sampled_entropy
 

@@ -9,7 +9,7 @@ iteration trains on depends on time as well.
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnwise.agents.steps import Anchor, steps_of
+from turnwise.agents.steps import Anchor
 from turnwise.training.batch.batch import pack
 from turnwise.training.credit_assignment import CreditAssignment
 from turnwise.training.engine.engine import RunEngine
@@ -91,7 +91,7 @@ class TrainingLoop:
         """Sample tasks, roll out, assign credit, pack, and update; `run` has loaded the weights."""
         played = self._roll_out()
         groups = played.groups
-        steps = steps_of(groups, anchor=self.anchor)
+        steps = played.steps(self.anchor)
         advantages = self.credit.advantages(steps, groups, self.step, self.objective.kl)
         batch = pack(groups, played.fresh(advantages))
         with self.recovery.update(self):

@@ -236,6 +236,7 @@ class RunParts:
             store=store,
             files=RolloutFiles(run.folder / "groups"),
             processes=run.processes,
+            rule=self.credit,
         )
 
     def evaluations(self, agent: Agent, report: Reporter) -> Evaluations:

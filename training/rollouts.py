@@ -6,56 +6,28 @@ file, and keep what no checkpoint has trained on yet, so that a run that was kil
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.rollouts.rollout import RolloutReport, rollout
 from turnwise.agents.rollouts.rollout_options import OnFinish
 from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.credit.advantages import Advantages
-from turnwise.training.batch.batch import Batch
+from turnwise.credit.registry import CreditRule
 from turnwise.training.config.sections import TrainSection
 from turnwise.training.engine.engine import RunEngine
 from turnwise.training.environments import Environments
 from turnwise.training.errors import TrainingError
+from turnwise.training.forest.fork_values import ForkValues, ValuedTurns
+from turnwise.training.forest.growing import Forest, fork_metrics
+from turnwise.training.played import Played
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.trajectory_store import RolloutFiles, TrajectoryStore
-from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
 from turnwise.training.states import State
 from turnwise.training.tasks import TaskSampler
 
-
-@dataclass(frozen=True, slots=True)
-class Played:
-    """The groups of one iteration.
-
-    Attributes:
-        groups: to train on.
-        report: counts of what was played for them, or meanwhile.
-        version: version of the weights that they will update.
-        oldest: maximum age of a turn that is trained on, in updates; 0: all turns are of these weights.
-        metrics: further numbers of the rollouts.
-    """
-
-    groups: list[Group]
-    report: RolloutReport
-    version: int
-    oldest: int = 0
-    metrics: Mapping[str, float] = field(default_factory=dict)
-
-    def fresh(self, advantages: Advantages) -> Advantages:
-        """Return the advantages without the turns that are too old to train on."""
-        if not self.oldest:
-            return advantages
-        return without_stale(advantages, turn_ages(self.groups, self.version), self.oldest)
-
-    def age_metrics(self, batch: Batch) -> dict[str, float]:
-        """Return the ages of the turns, and the importance ratios at each age, before the update."""
-        if not self.oldest:
-            return {}
-        return age_metrics(self.groups, self.version, self.oldest) | ratio_metrics(batch, self.version)
+__all__ = ["Played", "Rollouts", "SynchronousRollouts", "refuse_empty"]
 
 
 class Rollouts(Protocol):
@@ -104,6 +76,7 @@ class SynchronousRollouts:
         store: stores the trajectories.
         files: finished rollouts since the last checkpoint.
         processes: number of processes that play, of which this one is the first.
+        rule: the credit rule, whose discount and penalty the values of turns have.
     """
 
     def __init__(
@@ -118,6 +91,7 @@ class SynchronousRollouts:
         seed_of: Callable[[int], int],
         store: TrajectoryStore,
         files: RolloutFiles,
+        rule: CreditRule,
         processes: int = 1,
     ) -> None:
         self._section, self._agent, self._engine, self._report = section, agent, engine, report
@@ -125,6 +99,7 @@ class SynchronousRollouts:
         self._store, self._files, self._processes = store, files, processes
         self._resumed = False  # whether all iterations since a checkpoint took their rollouts from files
         self._played = False  # whether a rollout was played, from which on the files are those of this process
+        self._forest, self._values = Forest.of(section), ForkValues.of(section, rule, processes)
 
     def load(self, version: int) -> None:
         """Give the learner's weights to the engine."""
@@ -146,24 +121,36 @@ class SynchronousRollouts:
 
             groups, counts = self._restored(step, tasks, finished) or self._play(step, tasks, finished)
         refuse_empty(groups, step)
+        valued = ValuedTurns()
+        if self._values is not None:
+            valued = self._values.of_turns(groups, self._agent, self._engine.sampler, self._pool)
         self._engine.rest()
-        return Played(groups, counts, step)
+        return Played(
+            groups,
+            counts,
+            step,
+            metrics={**({} if self._forest is None else fork_metrics(groups)), **valued.metrics},
+            columns=valued.columns,
+            forest=self._forest is not None,
+            each_path=section.forks.shared == "each",
+        )
 
     def _play(self, step: int, tasks: Sequence[str], finished: OnFinish) -> tuple[list[Group], RolloutReport]:
-        section, counts = self._section, RolloutReport()
-        groups = rollout(
+        section, counts, seed = self._section, RolloutReport(), self._seed_of(step)
+        play = partial(
+            rollout,
             self._agent,
             self._engine.sampler,
-            tasks,
             make=self._pool,
             size=section.group_size,
-            seed=self._seed_of(step),
+            seed=seed,
             concurrency=section.concurrency,
             processes=self._processes,
             replacements=section.replacements,
             on_finish=finished,
             report=counts,
         )
+        groups = play(tasks) if self._forest is None else self._forest.grow(tasks, seed, play)
         self._files.write(step + 1, groups, counts)
         return groups, counts
 

@@ -34,7 +34,7 @@ __all__ = ["Fork", "RolloutOptions", "RolloutReport", "Snapshots", "arollout", "
 def rollout(
     agent: Agent,
     sampler: Samples,
-    tasks: Sequence[str | Fork],
+    tasks: Sequence[str | Fork | GroupSpec],
     *,
     make: MakeEnv | EnvPool,
     size: int = 1,
@@ -47,7 +47,7 @@ def rollout(
         agent: prompts, parser, limits.
         sampler: the model.
         tasks: ids of task instances, or forks of trajectories; see `turnwise.agents.rollouts.rollout_stream.stream`
-            for seeds and members.
+            for seeds and members. A `GroupSpec` has its own size and seed.
         make: makes an environment; or an `EnvPool`, which keeps its environments for the next call.
         size: episodes of each task (G).
         seed: seed of the environments and, through the ids of the episodes, of the sampling.
@@ -76,7 +76,7 @@ def rollout(
 async def arollout(
     agent: Agent,
     sampler: Samples,
-    tasks: Sequence[str | Fork],
+    tasks: Sequence[str | Fork | GroupSpec],
     *,
     make: MakeEnv | EnvPool,
     size: int = 1,
@@ -106,7 +106,13 @@ class _Rollout:
     """The trajectories of a list of tasks, complete or not."""
 
     def __init__(
-        self, agent: Agent, sampler: Samples, tasks: Sequence[str | Fork], size: int, seed: int, options: RolloutOptions
+        self,
+        agent: Agent,
+        sampler: Samples,
+        tasks: Sequence[str | Fork | GroupSpec],
+        size: int,
+        seed: int,
+        options: RolloutOptions,
     ) -> None:
         numbers = GroupNumbers(size, seed)
         self._agent, self._sampler, self._options = agent, as_sampler(sampler), with_defaults(options)

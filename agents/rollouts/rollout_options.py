@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Final, TypedDict
 
 from turnwise.agents.errors import AgentError
@@ -44,13 +44,14 @@ class RolloutReport:
     """How often each failure message occurred."""
 
     def count(self, trajectory: Trajectory) -> None:
-        """Add a finished episode."""
+        """Add a finished episode; the turns that a fork took over are counted with its parent."""
+        played = replace(trajectory, turns=trajectory.sampled)
         self.episodes += 1
-        self.turns += len(trajectory.turns)
-        self.unparsable += trajectory.unparsable
-        self.inadmissible += trajectory.inadmissible
-        self.prompt_tokens += trajectory.prompt_tokens
-        self.response_tokens += trajectory.response_tokens
+        self.turns += len(played.turns)
+        self.unparsable += played.unparsable
+        self.inadmissible += played.inadmissible
+        self.prompt_tokens += played.prompt_tokens
+        self.response_tokens += played.response_tokens
         if trajectory.stop == "error":
             self.errors += 1
             self.reasons[str(trajectory.error)] += 1

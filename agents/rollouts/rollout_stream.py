@@ -23,7 +23,7 @@ import time
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Unpack
 
 from turnwise.agents.agent import Agent
@@ -156,11 +156,14 @@ class GroupNumbers:
         self._members: Counter[str] = Counter()
         self._number = 0
 
-    def next(self, task: str | Fork) -> GroupSpec:
+    def next(self, task: str | Fork | GroupSpec) -> GroupSpec:
         """Return the next group; if its task or fork was given before, its members have other numbers.
 
-        A fork has the environment's seed of its parent.
+        A fork has the environment's seed of its parent. A group that is described already keeps all but its number.
         """
+        if isinstance(task, GroupSpec):
+            self._number += 1
+            return replace(task, number=self._number - 1)
         if isinstance(task, Fork):
             origin, parent = task.origin, task.trajectory
             first = self._members[origin]

@@ -122,7 +122,7 @@ def test_values(name, seed):
 
 
 ABSOLUTE = {  # have a baseline that is not the group's: a critic, a memory, an imaginary episode, a greedy one
-    "archer", "arpo_replay", "gae", "ppr_renorm", "psr_nsr", "remax", "spo_segment", "spo_single_stream",
+    "archer", "arpo_replay", "gae", "ppr_renorm", "psr_nsr", "remax", "spo_segment", "spo_single_stream", "vine",
 }  # fmt: skip
 OWN_TURNS = {"graft", "mapo_dialogue", "mars", "reinforce_pp", "rtmc", "seeupo"}  # tell turns of one episode apart
 
@@ -202,7 +202,7 @@ def scaled(row: dict[str, Any], factor: float) -> dict[str, Any]:
     return {**row, **columns, "multi": [factor * reward for reward in row["multi"]], "valid": True}
 
 
-LINEAR = ["dr_grpo", "rloo", "opo", "remax", "trloo", "gae"]  # and any rule with scale="none"
+LINEAR = ["dr_grpo", "rloo", "opo", "remax", "trloo", "gae", "vine", "bpo"]  # and any rule with scale="none"
 CANCELS = ["grpo", "gigpo", "hgpo", "mc_grpo", "reinforce_pp", "reinforce_pp_baseline", "gdpo", "arpo_soft", "tempo"]
 
 
@@ -231,6 +231,7 @@ CENTRED = [
     "loop",
     "arpo_soft",
     "arpo_hard",
+    "bpo",
     "bnpo",
     "reinforce_pp_baseline",
 ]

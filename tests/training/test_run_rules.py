@@ -4,7 +4,7 @@ import pytest
 import toys.corridor
 
 from turnwise.envs import register
-from turnwise.envs.info import ADMISSIBLE
+from turnwise.envs.info import ADMISSIBLE, NO_FORKS
 from turnwise.training import ConfigError, Run
 from turnwise.training.environments import Environments
 from turnwise.training.parts import prepare
@@ -17,6 +17,7 @@ from turnwise.training.preflight.rules import RULES, check_rules
 TABLE = {"threads": 1, "env": {"id": f"toys.corridor:{toys.corridor.ID}"}, "imitation": {"episodes": 4}}
 SERVED = ("sampler.engine=openai", 'sampler.url="http://127.0.0.1:1/v1"', "sampler.options.tokens=true")
 UNLISTED = "toys/SilentCorridor-v0"
+UNFORKED = "toys/UnforkedCorridor-v0"
 FORKED = ("processes=2",)
 
 BROKEN: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -38,11 +39,25 @@ BROKEN: tuple[tuple[tuple[str, ...], str], ...] = (
     (("sampler.engine=openai", 'sampler.url="http://127.0.0.1:1/v1"'), "returns no token ids"),
     (("imitation.demonstrator=expret",), "did you mean 'expert'"),
     ((f"env.id={UNLISTED}", "imitation.demonstrator.noise=0.1"), f"admissible actions, and {UNLISTED} does not"),
+    (("train.forks=uniform", "train.staleness=1"), "which asynchronous rollouts do not wait for"),
+    (("train.forks={where='uniform', roots=8}",), "train.forks.roots = 8 of train.group_size = 8 episodes leave no"),
+    (("train.forks=uniform", "credit.method=himac"), "'himac' reads the column `parent` as the episode"),
+    (
+        ("train.forks=uniform", "credit={method='spo_segment', options={mode='tree'}}"),
+        'set train.forks.shared = "each"',
+    ),
+    (("train.forks=uniform", f"env.id={UNFORKED}"), f"{UNFORKED} cannot: it goes on by itself"),
     (("credit.method=tree_grpo",), "which toys.corridor"),
     (("train.staleness=1", "objective.name=reinforce"), "which objective.name = 'reinforce' with"),
     (("objective.kl.target=0.1",), "objective.kl.target has no effect: objective.kl is 0"),
 )
 """Overrides of TABLE, and words of the sentence with which the run is refused; in the order of the rules."""
+
+
+class Unforked(toys.corridor.Corridor):
+    """The corridor, which says that it cannot begin in the middle of an episode."""
+
+    metadata = toys.corridor.Corridor.metadata | {NO_FORKS: "it goes on by itself"}
 
 
 class Unlisted(toys.corridor.Corridor):
@@ -57,6 +72,7 @@ class Unlisted(toys.corridor.Corridor):
 def machine(monkeypatch):
     """A machine that may have a GPU, and an environment without a list of actions."""
     register(UNLISTED, f"{__name__}:Unlisted")
+    register(UNFORKED, f"{__name__}:Unforked")
     monkeypatch.setattr(rules, "device_of", lambda name: name)
 
 
@@ -103,6 +119,7 @@ RUNS = tuple(
         ("cluster.address=local", "env.workers=1", "train.staleness=1", "sampler.engine=vllm"),
         ("policy.device=cuda", "sampler.engine=vllm"),
         ("agent.template=react",),
+        ("train.forks=uniform",),
     )
 )
 

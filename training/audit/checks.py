@@ -376,8 +376,9 @@ def wrong_groups(audited: AuditedRun, iteration: int, episodes: Sequence[Episode
 
 
 def wrong_metrics(audited: AuditedRun, iteration: int, episodes: Sequence[EpisodeEnd]) -> OfIteration:
-    """Yield metrics of the iteration that differ from those of the stored trajectories."""
-    event, ended = audited.finished[iteration], [trajectory for trajectory in episodes if trajectory.finished]
+    """Yield metrics of the iteration that differ from those of the stored trajectories; means leave forks out."""
+    event = audited.finished[iteration]
+    ended = [trajectory for trajectory in episodes if trajectory.finished and trajectory.fork_of is None]
     count = max(1, len(ended))
     stored = {
         "episodes": len(episodes),

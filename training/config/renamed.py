@@ -67,6 +67,7 @@ SHORT: dict[str, str] = {
     "objective.aggregation": "name",
     "objective.kl": "coefficient",
     "objective.entropy": "coefficient",
+    "train.forks": "where",
     "train.staleness": "updates",
     "train.schedule": "name",
     "train.optimizer": "name",

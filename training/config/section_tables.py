@@ -8,6 +8,8 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from turnwise.training.config.toml import Table
+
 
 class Section(BaseModel):
     """A table of the file. Unknown keys are errors, and values do not change."""
@@ -184,6 +186,30 @@ class StalenessSection(AbbreviatedSection):
     deterministic: bool = Field(
         default=False,
         description="Take groups in order, and let new weights wait for all groups in play; repeatable, but slower.",
+    )
+
+
+class ForksSection(AbbreviatedSection):
+    """Episodes that begin in the middle of others."""
+
+    abbreviated = "where"
+
+    where: str | Table = Field(
+        default="",
+        description="Rule of where episodes of a group are forked, with its options; see `turnwise list forks`. "
+        "Empty: nowhere.",
+    )
+    roots: int = Field(
+        default=0, ge=0, description="Episodes of a group that begin with a reset; the others are forks. 0: half of it."
+    )
+    shared: Literal["first", "each"] = Field(
+        default="first",
+        description="Loss of the turns that forks took over: once, in the episode that sampled them, or in each path.",
+    )
+    values: int = Field(
+        default=0,
+        ge=0,
+        description="Forks of every turn, not trained on, whose mean return is its `value` for credit rules; 0: none.",
     )
 
 

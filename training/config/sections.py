@@ -9,6 +9,7 @@ from turnwise.training.config.section_tables import (
     DemonstratorSection,
     EnginesSection,
     EntropySection,
+    ForksSection,
     KLSection,
     MicroBatchSection,
     NewModelSection,
@@ -257,6 +258,10 @@ class TrainSection(Section):
     group_size: int = Field(default=8, ge=1, description="Episodes per group.")
     concurrency: int = Field(default=64, ge=1, description="Maximum number of episodes in play at once.")
     replacements: int = Field(default=1, ge=0, description="How many failed episodes of a group are played again.")
+    forks: ForksSection = Field(
+        default_factory=ForksSection,
+        description="Episodes that begin in the middle of others: the rule of where, or a table.",
+    )
     staleness: StalenessSection = Field(
         default_factory=StalenessSection,
         description="Rollouts beside updates: the maximum age of turns, in updates, or a table.",

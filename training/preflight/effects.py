@@ -57,6 +57,10 @@ def _on_cluster(run: Run) -> bool:
     return bool(run.cluster.address)
 
 
+def _forks(run: Run) -> bool:
+    return bool(run.train.forks.where)
+
+
 def _takes_turns_on_a_gpu(run: Run) -> bool:
     beside = run.sampler.engine == "vllm" and not run.cluster.address and run.policy.device != "cpu"
     return beside and not run.train.staleness.updates
@@ -85,6 +89,7 @@ NEEDS: dict[str, tuple[Condition, str]] = {
         _takes_turns_on_a_gpu,
         "no engine of vLLM takes turns with the learner on its GPU",
     ),
+    **{f"train.forks.{key}": (_forks, "train.forks.where is empty") for key in ("roots", "shared")},
     "train.staleness.deterministic": (
         lambda run: run.train.staleness.updates > 0 and not run.train.staleness.spare_groups,
         "it needs train.staleness > 0 and train.staleness.spare_groups = 0",

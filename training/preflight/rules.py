@@ -9,14 +9,16 @@ from pathlib import Path
 
 from turnwise.agents.cluster.connection import check_address, own_cores, require_ray
 from turnwise.agents.samplers.base import MODEL_FREE
-from turnwise.agents.steps import COLUMNS
+from turnwise.agents.steps import COLUMNS, FOREST
 from turnwise.credit.registry import get as get_credit_rule
 from turnwise.envs import demonstrators, maker
-from turnwise.envs.info import ADMISSIBLE, EXTRAS
+from turnwise.envs.info import ADMISSIBLE, EXTRAS, NO_FORKS
 from turnwise.registry import suggest
 from turnwise.training.config.demonstrators import plays
 from turnwise.training.config.run import Run
 from turnwise.training.errors import ConfigError
+from turnwise.training.forest.fork_values import COLUMNS as VALUES
+from turnwise.training.forest.growing import Forest
 from turnwise.training.learner.policy import device_of
 from turnwise.training.objectives import Objective, objectives
 from turnwise.training.preflight.effects import set_without_effect, without_effect
@@ -27,6 +29,9 @@ FIELDS = {
     *("structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"),
 }
 """Fields of a request to a server that decide which distribution it samples from."""
+
+OTHER_PARENTS = {"himac", "m_grpo"}
+"""Credit rules to which the column `parent` means something else than a tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,7 @@ def _cannot_list_actions(run: Run) -> bool:
 def _missing_columns(run: Run) -> list[str]:
     """Return the columns that the credit rule needs and the environment, which is opened then, does not provide."""
     rule = get_credit_rule(run.credit.method, **run.credit.options)
-    needs = [name for name in rule.needs if name not in COLUMNS]
+    needs = [name for name in rule.needs if name not in _filled(run)]
     if not needs:
         return []
     env = maker(run.env.id, **run.env.kwargs)()
@@ -129,6 +134,32 @@ def _missing_columns(run: Run) -> list[str]:
         return [repr(name) for name in needs if name not in set(info.get(EXTRAS) or ())]
     finally:
         env.close()
+
+
+def _filled(run: Run) -> set[str]:
+    """Return the columns that every environment's turns have in a run."""
+    forks = run.train.forks
+    return {*COLUMNS, *(FOREST if forks.where else ()), *(VALUES if forks.values else ())}
+
+
+def _lacks_forks(run: Run) -> bool:
+    """Whether all episodes of a group begin with a reset though a rule says where to fork."""
+    forest = Forest.of(run.train)
+    return forest is not None and forest.roots >= forest.size
+
+
+def _cannot_fork(run: Run) -> str:
+    """Return why the environment, which is opened then, cannot begin in the middle of an episode; else nothing."""
+    env = maker(run.env.id, **run.env.kwargs)()
+    try:
+        return str(env.metadata.get(NO_FORKS, ""))
+    finally:
+        env.close()
+
+
+def _forking(holds: Callable[[Run], bool], sentence: str | Callable[[Run], str]) -> Rule:
+    """Return a rule of runs in which episodes are forked, to train on them or for their values."""
+    return Rule(lambda run: bool(run.train.forks.where or run.train.forks.values) and holds(run), sentence)
 
 
 def _treats_stale_as_fresh(run: Run) -> bool:
@@ -216,6 +247,35 @@ RULES: tuple[Rule, ...] = (
         _cannot_list_actions,
         "imitation.demonstrator.noise needs an environment that lists its admissible actions, and {run.env.id} does "
         "not; set imitation.demonstrator.noise = 0 (imitation.demonstrator.typos works without a list)",
+    ),
+    _forking(
+        lambda run: run.train.asynchronous,
+        "train.forks begins episodes in the middle of finished ones, which asynchronous rollouts do not wait for: set "
+        "train.staleness = 0 and train.staleness.spare_groups = 0",
+    ),
+    _forking(
+        _lacks_forks,
+        "train.forks.roots = {run.train.forks.roots} of train.group_size = {run.train.group_size} episodes leave no "
+        "fork; there must be at least one root and one fork",
+    ),
+    _forking(
+        lambda run: bool(run.train.forks.where) and run.credit.method in OTHER_PARENTS,
+        "credit.method {run.credit.method!r} reads the column `parent` as the episode that asked for another one, and "
+        "not as the turn before a fork; it cannot be combined with train.forks.where",
+    ),
+    _forking(
+        lambda run: (
+            run.credit.method == "spo_segment"
+            and run.credit.options.get("mode") == "tree"
+            and run.train.forks.shared == "first"
+        ),
+        'credit.method "spo_segment" divides the weight of a shared turn by its paths; set train.forks.shared = "each"',
+    ),
+    _forking(
+        lambda run: bool(_cannot_fork(run)),
+        lambda run: (
+            f"train.forks needs an environment that can be forked, and {run.env.id} cannot: {_cannot_fork(run)}"
+        ),
     ),
     Rule(
         lambda run: bool(_missing_columns(run)),

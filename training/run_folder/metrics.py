@@ -135,21 +135,24 @@ def play_metrics(groups: Sequence[Group]) -> dict[str, float]:
         episodes, errors (episodes that ended as "error"), tokens (sampled, in all episodes). Without the errors:
         outgrown (episodes that outgrew the context), success, reward and turns (means), success_error (see its
         function), and as shares of turns:
-        unparsable, inadmissible, loops (turns that repeat an earlier state and action of their trajectory).
+        unparsable, inadmissible, loops (turns that repeat an earlier state and action of their trajectory). All but
+        episodes, errors, outgrown and tokens leave forks out: these begin where a rule chose, so their outcomes are no
+        sample of what the policy achieves.
     """
     everyone = [trajectory for group in groups for trajectory in group.trajectories]
-    done = [trajectory for trajectory in everyone if trajectory.stop != "error"]
+    whole = [trajectory for trajectory in everyone if trajectory.fork_of is None]
+    done = [trajectory for trajectory in whole if trajectory.stop != "error"]
     turns = sum(len(trajectory.turns) for trajectory in done)
     count, of_turns = max(1, len(done)), 1.0 / max(1, turns)
     return {
         "episodes": len(everyone),
-        "errors": len(everyone) - len(done),
-        "outgrown": sum(trajectory.stop == "tokens" for trajectory in done),
+        "errors": sum(trajectory.stop == "error" for trajectory in everyone),
+        "outgrown": sum(trajectory.stop == "tokens" for trajectory in everyone),
         "success": sum(trajectory.won for trajectory in done) / count,
         "success_error": success_error(groups),
         "reward": sum(trajectory.reward for trajectory in done) / count,
         "turns": turns / count,
-        "tokens": sum(len(turn.response) for trajectory in everyone for turn in trajectory.turns),
+        "tokens": sum(len(turn.response) for trajectory in everyone for turn in trajectory.sampled),
         "unparsable": sum(trajectory.unparsable for trajectory in done) * of_turns,
         "inadmissible": sum(trajectory.inadmissible for trajectory in done) * of_turns,
         "loops": sum(map(repeated_turns, done)) * of_turns,
@@ -159,11 +162,14 @@ def play_metrics(groups: Sequence[Group]) -> dict[str, float]:
 def success_error(groups: Sequence[Group]) -> float:
     """Return the standard error of the mean success, with groups as the units that were drawn; 0 with less than two.
 
+    Forks do not count.
+
     The episodes of a group play one task and are alike, so they say less than as many of different tasks: with n_g
     episodes and w_g won ones in each of G groups, and p = sum w / sum n (a ratio estimate; Cochran 1977),
     se^2 = G / (G - 1) x sum (w_g - p n_g)^2 / (sum n_g)^2.
     """
-    pairs = [(len(group.finished), sum(trajectory.won for trajectory in group.finished)) for group in groups]
+    whole = [[trajectory for trajectory in group.finished if trajectory.fork_of is None] for group in groups]
+    pairs = [(len(done), sum(trajectory.won for trajectory in done)) for done in whole]
     counts, won = np.array([pair for pair in pairs if pair[0]], dtype=np.float64).reshape(-1, 2).T
     if len(counts) < 2:
         return 0.0
@@ -177,7 +183,7 @@ def sampled_entropy(groups: Sequence[Group]) -> float:
     It estimates the mean entropy of the distributions that the tokens were drawn from, whatever a credit rule makes of
     them.
     """
-    turns = (turn for group in groups for trajectory in group.finished for turn in trajectory.turns)
+    turns = (turn for group in groups for trajectory in group.finished for turn in trajectory.sampled)
     logprobs = [value for turn in turns for value in turn.logprobs]
     return math.fsum(-value for value in logprobs) / max(1, len(logprobs))
 

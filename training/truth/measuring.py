@@ -17,12 +17,13 @@ import numpy as np
 from turnwise.agents.errors import EnvFailure
 from turnwise.agents.rollouts.env_pool import EnvPool
 from turnwise.agents.rollouts.retracing import depends_on_chance
+from turnwise.agents.rollouts.rollout_stream import member_number
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.truth import TrueCredit, estimate, reliability
 from turnwise.training.errors import TrainingError
 from turnwise.training.truth.fork_records import ForkFile, ForkRecord
 from turnwise.training.truth.forking import ForkJob, ForkPlayer
-from turnwise.training.truth.histories import Histories
+from turnwise.training.truth.histories import Histories, History
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -212,9 +213,21 @@ def _shares(table: TruthTable, options: TruthOptions, room: int) -> NDArray[np.i
 
 
 def _jobs(table: TruthTable, missing: NDArray[np.int64]) -> list[ForkJob]:
-    """Return the forks of each history as jobs, those of one episode beside each other."""
+    """Return the forks of each history as jobs, those of one episode beside each other.
+
+    Forks that are members of the groups keep their numbers, so that no estimate has their outcome.
+    """
+    members: dict[tuple[str, int], int] = {}
+    for trajectory in table.histories.trajectories:
+        if trajectory.fork_of is not None:
+            place = trajectory.fork_of, trajectory.fork_turn or 0
+            members[place] = max(members.get(place, 0), member_number(trajectory.id) + 1)
+
+    def first(history: History) -> int:
+        return max(table.file.next_number(history.key), members.get((history.trajectory.id, history.turn), 0))
+
     return [
-        ForkJob(history, table.file.next_number(history.key), number)
+        ForkJob(history, first(history), number)
         for history, number in zip(table.histories.all, missing.tolist(), strict=True)
         if number
     ]

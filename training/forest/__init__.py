@@ -1,0 +1,5 @@
+"""Forests: groups in which some episodes begin in the middle of others, and values by forks.
+
+`places` has the rules that choose where an episode is forked, `growing` plays a group by them, and `fork_values` plays
+forks for the values of turns, which are not trained on.
+"""

@@ -1,0 +1,156 @@
+"""Rules of where to fork: what a fork before each turn of a group's finished episodes is worth.
+
+A rule is a function `(episodes, *, options) -> numbers`, one for every turn of every episode. The places with the
+largest numbers are forked; -inf says that a place is not to be. An installed package adds its own through an entry
+point in the group `turnwise.fork_rules`. Before a run begins its rule is called without episodes, to check the options.
+
+Not included: a rule that asks the environment's expert, whose plan no trajectory holds.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from turnwise.agents.trajectory import Trajectory, Turn
+from turnwise.credit.option_checks import check_number
+from turnwise.credit.registry import Method
+from turnwise.registry import CannotLoad, Registry, UnknownName
+from turnwise.training.errors import ConfigError
+
+__all__ = ["FORK_RULES", "NOWHERE", "ForkRule", "contested", "entropy", "failed", "get_fork_rule", "uniform"]
+
+NOWHERE = -math.inf
+"""The worth of a place at which no episode is to be forked."""
+
+Worth = list[list[float]]
+"""The worth of a fork before each turn of each episode."""
+
+
+@dataclass(frozen=True)
+class ForkRule(Method):
+    """A rule of where to fork: `function(episodes, *, options) -> worth`."""
+
+    def __call__(self, episodes: Sequence[Trajectory]) -> Worth:
+        """Return the worth of a fork before each turn of each episode.
+
+        Raises:
+            ConfigError: the function returned another number of them.
+        """
+        worth = [[float(value) for value in values] for values in self.function(episodes)]
+        turns = [len(episode.turns) for episode in episodes]
+        if [len(values) for values in worth] != turns:
+            raise ConfigError(f"the rule {self.name!r} must return one number a turn, {turns}; got {worth!r:.80}")
+        return worth
+
+    @property
+    def options(self) -> Mapping[str, object]:
+        """The options by name, with their defaults."""
+        return dict(list(self.parameters.items())[1:])
+
+
+def uniform(episodes: Sequence[Trajectory]) -> Worth:
+    """Return the same worth for every turn."""
+    return [[0.0] * len(episode.turns) for episode in episodes]
+
+
+def entropy(episodes: Sequence[Trajectory], *, tokens: int = 8) -> Worth:
+    """Return how uncertain the policy was about the beginning of each answer, nats per token.
+
+        worth = mean of -log p over the first tokens of the answer
+
+    -log p of a sampled token is an unbiased estimate of the entropy of the distribution that it was drawn from.
+
+    Args:
+        episodes: of one group.
+        tokens: how many tokens of the answer count.
+
+    Raises:
+        BadOption: tokens < 1.
+
+    Source: Dong et al. 2025 (ARPO), arXiv 2507.19849, which compares the entropy after each tool call with that of the
+    first turn. Ours: the entropy of the sampled tokens, compared between all turns of the group.
+    """
+    check_number("tokens", tokens, 1, whole=True)
+    return [[_surprise(turn, tokens) for turn in episode.turns] for episode in episodes]
+
+
+def contested(episodes: Sequence[Trajectory]) -> Worth:
+    """Return how mixed the outcomes are of the episodes that visited a turn's state.
+
+        worth = p (1 - p)        p = share of won episodes among those that visited the state
+
+    Where all of them ended alike there is no place to fork.
+    """
+    visitors: dict[str, dict[str, bool]] = {}
+    for episode in episodes:
+        for turn in episode.turns:
+            visitors.setdefault(turn.state, {})[episode.id] = episode.won
+
+    def worth(state: str) -> float:
+        share = sum(visitors[state].values()) / len(visitors[state])
+        return share * (1.0 - share) or NOWHERE
+
+    return [[worth(turn.state) for turn in episode.turns] for episode in episodes]
+
+
+def failed(episodes: Sequence[Trajectory]) -> Worth:
+    """Return 1 at the last turn of a lost episode in a state from which another one won; no other turn is a place."""
+    won = {turn.state for episode in episodes if episode.won for turn in episode.turns}
+    worth = [[NOWHERE] * len(episode.turns) for episode in episodes]
+    for values, episode in zip(worth, episodes, strict=True):
+        places = [number for number, turn in enumerate(episode.turns) if turn.state in won and number]
+        if places and not episode.won:
+            values[places[-1]] = 1.0
+    return worth
+
+
+def _surprise(turn: Turn, tokens: int) -> float:
+    first = turn.logprobs[:tokens]
+    return -math.fsum(first) / len(first) if first else NOWHERE
+
+
+BUILTIN = (
+    ForkRule("uniform", "Any turn", None, "paper", "Each turn with the same probability.", uniform),
+    ForkRule("entropy", "Uncertain answers (ARPO)", "2507.19849", "our reading",
+             "The turns at whose first tokens the policy was least certain.", entropy),
+    ForkRule("contested", "States with both outcomes", None, "our reading",
+             "Turns in states that won and lost episodes of the group visited, the most mixed first.", contested),
+    ForkRule("failed", "Where a lost episode could still be won", None, "our reading",
+             "The last turn of a lost episode in a state from which another member won.", failed),
+)  # fmt: skip
+
+
+def _adapt(name: str, loaded: object) -> ForkRule:
+    if isinstance(loaded, ForkRule):
+        return replace(loaded, name=name)
+    if not callable(loaded):
+        raise TypeError(f"expected a ForkRule or a function, got {type(loaded).__name__}")
+    title = (inspect.getdoc(loaded) or name).splitlines()[0]
+    return ForkRule(name, title, None, "our reading", title, loaded)
+
+
+FORK_RULES: Registry[ForkRule] = Registry("rule of where to fork", group="turnwise.fork_rules", adapt=_adapt)
+for _rule in BUILTIN:
+    FORK_RULES.register(_rule.name, _rule)
+
+
+def get_fork_rule(name: str, **options: object) -> ForkRule:
+    """Return a rule of where to fork with its options bound.
+
+    Args:
+        name: a name of `FORK_RULES`, or "module:function".
+        options: of the rule.
+
+    Raises:
+        ConfigError: there is no such rule, or it cannot be imported.
+        BadOption: it has no such option, or the option has an impossible value.
+    """
+    try:
+        rule = FORK_RULES.get(name).bind(**options)
+    except (UnknownName, CannotLoad) as error:
+        raise ConfigError(str(error)) from error
+    rule(())
+    return rule
