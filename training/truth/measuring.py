@@ -220,8 +220,8 @@ def _jobs(table: TruthTable, missing: NDArray[np.int64]) -> list[ForkJob]:
     members: dict[tuple[str, int], int] = {}
     for trajectory in table.histories.trajectories:
         if trajectory.fork_of is not None:
-            place = trajectory.fork_of, trajectory.fork_turn or 0
-            members[place] = max(members.get(place, 0), member_number(trajectory.id) + 1)
+            beginning = trajectory.fork_of, trajectory.fork_turn or 0
+            members[beginning] = max(members.get(beginning, 0), member_number(trajectory.id) + 1)
 
     def first(history: History) -> int:
         return max(table.file.next_number(history.key), members.get((history.trajectory.id, history.turn), 0))
