@@ -12,7 +12,6 @@ from typing import Protocol
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.rollouts.rollout import RolloutReport, rollout
-from turnwise.agents.rollouts.rollout_options import OnFinish
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.registry import CreditRule
 from turnwise.training.config.sections import TrainSection
@@ -135,7 +134,9 @@ class SynchronousRollouts:
             each_path=section.forks.shared == "each",
         )
 
-    def _play(self, step: int, tasks: Sequence[str], finished: OnFinish) -> tuple[list[Group], RolloutReport]:
+    def _play(
+        self, step: int, tasks: Sequence[str], finished: Callable[[Trajectory], None]
+    ) -> tuple[list[Group], RolloutReport]:
         section, counts, seed = self._section, RolloutReport(), self._seed_of(step)
         play = partial(
             rollout,
@@ -155,7 +156,7 @@ class SynchronousRollouts:
         return groups, counts
 
     def _restored(
-        self, step: int, tasks: Sequence[str], finished: OnFinish
+        self, step: int, tasks: Sequence[str], finished: Callable[[Trajectory], None]
     ) -> tuple[list[Group], RolloutReport] | None:
         """Return the rollout of an iteration that was finished before the run was resumed; None if there is none."""
         stored = self._files.read(step + 1, tasks) if self._resumed else None

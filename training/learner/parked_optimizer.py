@@ -1,7 +1,5 @@
 """The optimizer's states in main memory, while something else needs the device on which they are used."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -39,8 +37,7 @@ class ParkedOptimizer:
 
 def _here(tensor: Tensor) -> Tensor:
     """Return the part of a tensor that this process has; all of it where it is not divided over ranks."""
-    divided: Any = tensor
-    part: Tensor = divided.to_local() if hasattr(tensor, "to_local") else tensor
+    part: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
     return part
 
 
@@ -49,6 +46,5 @@ def _with(tensor: Tensor, part: Tensor) -> Tensor:
     if not hasattr(tensor, "to_local"):
         return part
     # `DTensor.from_local` would move the part to the device of the mesh
-    divided: Any = tensor
-    divided._local_tensor = part
+    tensor._local_tensor = part  # type: ignore[attr-defined]
     return tensor

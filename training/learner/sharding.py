@@ -5,7 +5,7 @@ afterwards; the others (embedding, last norm, head) while `ShardedModel` runs a 
 ranks, never averaged: the loss of every token already has the denominator of the whole mini-batch.
 
 A rank whose memory runs out in the middle of a micro-batch takes part in the exchanges that are left of it, with zeros,
-so that no other rank waits for it (`Exchanges`, and `turnwise.training.learner.out_of_memory`).
+so that no other rank waits for it (`Collectives`, and `turnwise.training.learner.out_of_memory`).
 """
 
 import copy
@@ -36,7 +36,7 @@ class ShardedModel(torch.nn.Module):
     def __init__(self, model: CausalLM, device: str) -> None:
         super().__init__()
         self.model = model
-        self.exchanges = Exchanges(device)
+        self.exchanges = Collectives(device)
 
     def abandon(self) -> None:
         """Drop what a computation that was not finished has left: gradients, and weights that are gathered."""
@@ -54,7 +54,7 @@ class ShardedModel(torch.nn.Module):
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class Collective:
     """One exchange between the ranks, without what is exchanged.
 
     Attributes:
@@ -65,7 +65,7 @@ class Exchange:
         group: the ranks.
     """
 
-    call: Callable[..., Any]
+    call: Callable[..., object]
     received: int
     sent: int
     dtype: torch.dtype
@@ -77,7 +77,7 @@ class Exchange:
         self.call(output, zeros, group=self.group)
 
 
-class Exchanges:
+class Collectives:
     """The exchanges of weights and gradients in a micro-batch. They are the same in each, whatever its rows are.
 
     Args:
@@ -86,14 +86,14 @@ class Exchanges:
 
     def __init__(self, device: str) -> None:
         self._device = device
-        self._done: list[Exchange] = []
-        self._whole: dict[bool, list[Exchange]] = {}
+        self._done: list[Collective] = []
+        self._whole: dict[bool, list[Collective]] = {}
 
     def begin(self) -> None:
         """Begin a micro-batch."""
         self._done = []
 
-    def add(self, exchange: Exchange) -> None:
+    def add(self, exchange: Collective) -> None:
         """Note an exchange that this rank has taken part in."""
         self._done.append(exchange)
 
@@ -114,16 +114,16 @@ class Exchanges:
 class _Noted:
     """An exchange of FSDP that is noted once it has begun."""
 
-    def __init__(self, exchanges: Exchanges) -> None:
+    def __init__(self, exchanges: Collectives) -> None:
         self.exchanges = exchanges
 
     def allocate(self, size: Sequence[int | torch.SymInt], *, dtype: torch.dtype, device: torch.device) -> Tensor:
         """Return the memory for it."""
         return torch.empty(*size, dtype=dtype, device=device)
 
-    def add(self, call: Callable[..., Any], output: Tensor, source: Tensor, group: dist.ProcessGroup) -> None:
+    def add(self, call: Callable[..., object], output: Tensor, source: Tensor, group: dist.ProcessGroup) -> None:
         """Note it."""
-        self.exchanges.add(Exchange(call, output.numel(), source.numel(), source.dtype, group))
+        self.exchanges.add(Collective(call, output.numel(), source.numel(), source.dtype, group))
 
 
 class _AllGather(_Noted):
