@@ -30,7 +30,7 @@ from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.policy import build_policy
 from turnwise.training.learner.rank_commands import lead, serve_rank
 from turnwise.training.learner.ranks import Ranks, agree, join
-from turnwise.training.learner.sharding import Exchange, Exchanges
+from turnwise.training.learner.sharding import Collective, Exchanges
 from turnwise.training.objectives import Objective
 
 ROWS, LENGTH, VOCABULARY = 16, 128, 2048
@@ -66,7 +66,7 @@ def ask(learner: Learner, way: str) -> None:
     ranks = learner.ranks
     assert ranks is not None
 
-    def ask_as_well(exchanges: Exchanges, exchange: Exchange) -> None:
+    def ask_as_well(exchanges: Exchanges, exchange: Collective) -> None:
         ranks.check_memory()
         NOTE(exchanges, exchange)
 

@@ -54,7 +54,7 @@ class ShardedModel(torch.nn.Module):
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class Collective:
     """One exchange between the ranks, without what is exchanged.
 
     Attributes:
@@ -65,7 +65,7 @@ class Exchange:
         group: the ranks.
     """
 
-    call: Callable[..., Any]
+    call: Callable[..., object]
     received: int
     sent: int
     dtype: torch.dtype
@@ -86,14 +86,14 @@ class Exchanges:
 
     def __init__(self, device: str) -> None:
         self._device = device
-        self._done: list[Exchange] = []
-        self._whole: dict[bool, list[Exchange]] = {}
+        self._done: list[Collective] = []
+        self._whole: dict[bool, list[Collective]] = {}
 
     def begin(self) -> None:
         """Begin a micro-batch."""
         self._done = []
 
-    def add(self, exchange: Exchange) -> None:
+    def add(self, exchange: Collective) -> None:
         """Note an exchange that this rank has taken part in."""
         self._done.append(exchange)
 
@@ -121,9 +121,9 @@ class _Noted:
         """Return the memory for it."""
         return torch.empty(*size, dtype=dtype, device=device)
 
-    def add(self, call: Callable[..., Any], output: Tensor, source: Tensor, group: dist.ProcessGroup) -> None:
+    def add(self, call: Callable[..., object], output: Tensor, source: Tensor, group: dist.ProcessGroup) -> None:
         """Note it."""
-        self.exchanges.add(Exchange(call, output.numel(), source.numel(), source.dtype, group))
+        self.exchanges.add(Collective(call, output.numel(), source.numel(), source.dtype, group))
 
 
 class _AllGather(_Noted):
