@@ -30,7 +30,7 @@ from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.policy import build_policy
 from turnwise.training.learner.rank_commands import lead, serve_rank
 from turnwise.training.learner.ranks import Ranks, agree, join
-from turnwise.training.learner.sharding import Collective, Collectives
+from turnwise.training.learner.sharding import Collective, Exchanges
 from turnwise.training.objectives import Objective
 
 ROWS, LENGTH, VOCABULARY = 16, 128, 2048
@@ -57,7 +57,7 @@ def nothing(ranks: Ranks, *, ran_out: bool = False) -> None:
     """Ask nobody."""
 
 
-ASK, NOTE = Ranks.check_memory, Collectives.add
+ASK, NOTE = Ranks.check_memory, Exchanges.add
 WAYS = ("every exchange", "micro-batch", "never")
 
 
@@ -66,12 +66,12 @@ def ask(learner: Learner, way: str) -> None:
     ranks = learner.ranks
     assert ranks is not None
 
-    def ask_as_well(exchanges: Collectives, exchange: Collective) -> None:
+    def ask_as_well(exchanges: Exchanges, exchange: Collective) -> None:
         ranks.check_memory()
         NOTE(exchanges, exchange)
 
     Ranks.check_memory = nothing if way == "never" else ASK  # type: ignore[method-assign]
-    Collectives.add = ask_as_well if way == "every exchange" else NOTE  # type: ignore[method-assign]
+    Exchanges.add = ask_as_well if way == "every exchange" else NOTE  # type: ignore[method-assign]
 
 
 def measure(options: argparse.Namespace, leader: Any) -> dict[str, float]:

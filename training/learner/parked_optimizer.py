@@ -1,9 +1,14 @@
 """The optimizer's states in main memory, while something else needs the device on which they are used."""
 
+from typing import TYPE_CHECKING, cast
+
 import torch
 from torch import Tensor
 
 from turnwise.agents.device_memory import DeviceMemory
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor  # takes a while to import, and one process has none
 
 
 class ParkedOptimizer:
@@ -37,8 +42,7 @@ class ParkedOptimizer:
 
 def _here(tensor: Tensor) -> Tensor:
     """Return the part of a tensor that this process has; all of it where it is not divided over ranks."""
-    part: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
-    return part
+    return cast("DTensor", tensor).to_local() if hasattr(tensor, "to_local") else tensor
 
 
 def _with(tensor: Tensor, part: Tensor) -> Tensor:
@@ -46,5 +50,5 @@ def _with(tensor: Tensor, part: Tensor) -> Tensor:
     if not hasattr(tensor, "to_local"):
         return part
     # `DTensor.from_local` would move the part to the device of the mesh
-    tensor._local_tensor = part  # type: ignore[attr-defined]
+    cast("DTensor", tensor)._local_tensor = part
     return tensor

@@ -5,7 +5,7 @@ afterwards; the others (embedding, last norm, head) while `ShardedModel` runs a 
 ranks, never averaged: the loss of every token already has the denominator of the whole mini-batch.
 
 A rank whose memory runs out in the middle of a micro-batch takes part in the exchanges that are left of it, with zeros,
-so that no other rank waits for it (`Collectives`, and `turnwise.training.learner.out_of_memory`).
+so that no other rank waits for it (`Exchanges`, and `turnwise.training.learner.out_of_memory`).
 """
 
 import copy
@@ -36,7 +36,7 @@ class ShardedModel(torch.nn.Module):
     def __init__(self, model: CausalLM, device: str) -> None:
         super().__init__()
         self.model = model
-        self.exchanges = Collectives(device)
+        self.exchanges = Exchanges(device)
 
     def abandon(self) -> None:
         """Drop what a computation that was not finished has left: gradients, and weights that are gathered."""
@@ -77,7 +77,7 @@ class Collective:
         self.call(output, zeros, group=self.group)
 
 
-class Collectives:
+class Exchanges:
     """The exchanges of weights and gradients in a micro-batch. They are the same in each, whatever its rows are.
 
     Args:
@@ -114,7 +114,7 @@ class Collectives:
 class _Noted:
     """An exchange of FSDP that is noted once it has begun."""
 
-    def __init__(self, exchanges: Collectives) -> None:
+    def __init__(self, exchanges: Exchanges) -> None:
         self.exchanges = exchanges
 
     def allocate(self, size: Sequence[int | torch.SymInt], *, dtype: torch.dtype, device: torch.device) -> Tensor:
