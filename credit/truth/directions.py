@@ -102,8 +102,8 @@ def gradient_scores(
         resamples: draws of the bootstrap.
         seed: of the bootstrap and of the halves.
     """
-    known = np.isfinite(advantage)
-    products = GroupGradients.of(gradients, np.where(known, rule, 0.0), np.where(known, advantage, 0.0), group)
+    has_truth = np.isfinite(advantage)
+    products = GroupGradients.of(gradients, np.where(has_truth, rule, 0.0), np.where(has_truth, advantage, 0.0), group)
     weights, count = draws_of(len(products.rule), resamples, seed), len(products.rule)
     results = {}
     for name, measure in DIRECTIONS.items():

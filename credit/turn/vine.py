@@ -48,7 +48,7 @@ def vine(steps: Steps, *, gamma: float = 0.95, invalid_penalty: float = INVALID_
         else:
             paid = table.reward - penalties(table, invalid_penalty)
             values[order] = lambda_advantages(paid[order], value[order], table.trajectory[order], gamma, 0.0)
-        known = table.column("forks") > 0 if "forks" in table else np.ones(len(table), dtype=np.bool_)
-        return Advantages.of(table, np.where(known, values, 0.0), {"value": value}, keep=known)
+        has_forks = table.column("forks") > 0 if "forks" in table else np.ones(len(table), dtype=np.bool_)
+        return Advantages.of(table, np.where(has_forks, values, 0.0), {"value": value}, keep=has_forks)
 
     return without_copies(steps, estimate)
