@@ -104,7 +104,8 @@ class RolloutFiles:
     def write(self, number: int, groups: Sequence[Group], report: RolloutReport) -> None:
         """Store a finished rollout, wholly or not at all."""
         sizes = [len(group.trajectories) for group in groups]
-        head = {"tasks": [group.task for group in groups], "sizes": sizes, "report": asdict(report)}
+        counts = {**asdict(report), "reasons": dict(report.reasons)}  # `asdict` would count the pairs of a counter
+        head = {"tasks": [group.task for group in groups], "sizes": sizes, "report": counts}
         members = [to_json(trajectory) for group in groups for trajectory in group.trajectories]
         write_text(self._path(number), "\n".join([json.dumps(head), *members, ""]))
 
