@@ -118,8 +118,11 @@ class SynchronousRollouts:
                 store(trajectory)
                 tick(trajectory)
 
-            groups, counts = self._restored(step, tasks, finished) or self._play(step, tasks, finished)
+            stored = self._restored(step, tasks, finished)
+            groups, counts = stored or self._play(step, tasks, finished)
         refuse_empty(groups, step)
+        if stored is None:  # and can be trained on: one that cannot is played again
+            self._files.write(step + 1, groups, counts)
         valued = ValuedTurns()
         if self._values is not None:
             valued = self._values.of_turns(groups, self._agent, self._engine.sampler, self._pool)
@@ -152,7 +155,6 @@ class SynchronousRollouts:
             report=counts,
         )
         groups = play(tasks) if self._forest is None else self._forest.grow(tasks, seed, play)
-        self._files.write(step + 1, groups, counts)
         return groups, counts
 
     def _restored(
