@@ -40,6 +40,9 @@ if Path("/proc/cpuinfo").is_file() and "avx2" in Path("/proc/cpuinfo").read_text
 ON_GPU = os.environ.get("TURNWISE_GPU") == "1"
 if not ON_GPU:
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
+# setuptools, which torch's compiler imports, refuses to come after the distutils of Python 3.11, which another test imports.
+if sys.version_info < (3, 12):
+    os.environ.setdefault("SETUPTOOLS_USE_DISTUTILS", "stdlib")
 # The runner of the tests would build all commands of the program anew for each line of a command.
 typer.testing._get_command = cache(typer.testing._get_command)
 # As the program does; the modules of all tests are a million objects, which the collector would visit in every test.
