@@ -40,7 +40,7 @@ if Path("/proc/cpuinfo").is_file() and "avx2" in Path("/proc/cpuinfo").read_text
 ON_GPU = os.environ.get("TURNWISE_GPU") == "1"
 if not ON_GPU:
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
-# setuptools, which torch's compiler imports, refuses to come after the distutils of Python 3.11, which another test imports.
+# setuptools, which the compiler of torch imports, refuses to come after the distutils of Python 3.11.
 if sys.version_info < (3, 12):
     os.environ.setdefault("SETUPTOOLS_USE_DISTUTILS", "stdlib")
 # The runner of the tests would build all commands of the program anew for each line of a command.
