@@ -236,7 +236,7 @@ class Bench:
         self.rows.append({"line": f"{name}, exact: {verdict}", "note": note, "replayed": replayed, "exact": good})
 
     def attempt(self, line: str, work: Callable[[], None]) -> None:
-        """Do one line, whatever happens to it."""
+        """Do one line; one that fails says why."""
         if time.perf_counter() - self.began > self.options.budget:
             self.rows.append({"line": line, "note": "left out: the budget is spent"})
             return

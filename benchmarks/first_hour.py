@@ -200,8 +200,8 @@ def main() -> None:
     Console().print(table)
     for engine, rows in metrics.items():
         for number, row in enumerate(rows):
-            shown = {key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}
-            print(f"{engine}, iteration {number + 1}: {json.dumps(shown)}")
+            rounded = {key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}
+            print(f"{engine}, iteration {number + 1}: {json.dumps(rounded)}")
     if options.json:
         options.json.write_text(json.dumps({"steps": results, "metrics": metrics}, indent=2) + "\n", encoding="utf-8")
 

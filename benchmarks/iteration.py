@@ -267,18 +267,18 @@ def measure(setting: Setting, repeat: int) -> dict[str, list[dict[str, float]]]:
     texts = [" ".join(WORDS * 4), "\n>\n>\n"]  # twice each, so that every word becomes one token
     tokenizer = build_tokenizer(texts, vocab=512, context=1024)
     ours = Ours(tokenizer, setting)
-    found: dict[str, list[dict[str, float]]] = {"turnwise": [], "TRL": []}
+    rounds: dict[str, list[dict[str, float]]] = {"turnwise": [], "TRL": []}
     with tempfile.TemporaryDirectory() as folder:
         trl = TRL(tokenizer, setting, folder, repeat + 1)
 
         def interleave() -> None:
-            found["turnwise"].append(ours())
-            print({name: times[-1] for name, times in (*found.items(), ("TRL", trl.times)) if times}, file=sys.stderr)
+            rounds["turnwise"].append(ours())
+            print({name: times[-1] for name, times in (*rounds.items(), ("TRL", trl.times)) if times}, file=sys.stderr)
 
         trl.trainer.add_callback(_after_step(interleave))
         trl.trainer.train()
-        found["TRL"] = trl.times
-    return {name: times[1:] for name, times in found.items()}  # the first of each warms up
+        rounds["TRL"] = trl.times
+    return {name: times[1:] for name, times in rounds.items()}  # the first of each warms up
 
 
 def _after_step(call: Callable[[], None]) -> Any:
@@ -312,9 +312,9 @@ def main() -> None:
     except ImportError:
         sys.exit("this benchmark needs trl: pip install trl datasets")
     setting = Setting(options.episodes, getattr(torch, options.dtype), options.device, options.model)
-    found = measure(setting, options.repeat)
+    rounds = measure(setting, options.repeat)
     medians = {
-        name: {key: statistics.median(one[key] for one in times) for key in times[0]} for name, times in found.items()
+        name: {key: statistics.median(row[key] for row in rows) for key in rows[0]} for name, rows in rounds.items()
     }
     table = Table("", "turnwise", f"TRL {trl.__version__}", "ratio", box=None, padding=(0, 2))
     ratios = {}

@@ -369,8 +369,8 @@ def _rate(result: object) -> str:
 
 def _points(mean: object) -> str:
     value, low, high = (getattr(mean, name) for name in ("value", "low", "high"))
-    shown = ["-" if number is None else f"{100 * number:+.1f}" for number in (value, low, high)]
-    return f"{shown[0]} points [{shown[1]}, {shown[2]}]"
+    signed = ["-" if number is None else f"{100 * number:+.1f}" for number in (value, low, high)]
+    return f"{signed[0]} points [{signed[1]}, {signed[2]}]"
 
 
 def arguments() -> argparse.Namespace:

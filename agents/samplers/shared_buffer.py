@@ -113,7 +113,7 @@ def rebuild_arguments(handle: Sequence[object], device: int) -> tuple[object, ..
 
 @contextmanager
 def without_expandable_segments() -> Iterator[None]:
-    """Allocate memory that can be shared inside, whatever the allocator's settings are."""
+    """Allocate memory that can be shared inside, under any settings of the allocator."""
     import torch
 
     before = next((os.environ[name] for name in VARIABLES if os.environ.get(name)), "")

@@ -356,9 +356,9 @@ def print_scores(scores: TruthScores, file: Path, forks: Path) -> None:
 
 def _tables(scores: TruthScores, width: int) -> list[Table]:
     """Return the table of rules, cut into several of as many columns as have room."""
-    shown = [name for name in _COLUMNS if any(name in rule.scores for rule in scores.rules)]
+    names = [name for name in _COLUMNS if any(name in rule.scores for rule in scores.rules)]
     columns: list[tuple[str, list[str], str]] = []
-    for name in shown:
+    for name in names:
         cells = [_cell(rule.scores.get(name)) for rule in scores.rules]
         columns.append((_COLUMNS[name], cells, f"{scores.rules[0].scores[name].n:,}"))
         if name == "rank":

@@ -7,7 +7,7 @@ In an environment that is deterministic, the forks at turn t + 1 give Q of turn 
 action of turn t do. The episode's own continuation is in no estimate: a rule computes its credit from that outcome, so
 truth and rule must not share it.
 
-Not included: playing. Whoever has returns of forks can use this.
+Not included: playing. Returns of forks can come from anywhere.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def forks(explorer: Explorer) -> str:
 
 
 def deterministic(explorer: Explorer) -> str:
-    """The same state and action give the same next state, whatever the random numbers."""
+    """The same state and action give the same next state for all random numbers."""
     moments = [
         (episode, turn)
         for episode in _long_episodes(explorer)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Sequence
 
 import pytest
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from toys.families import CONTEXT, FAMILIES, VOCAB  # noqa: E402
+from toys.families import CONTEXT, FAMILIES  # noqa: E402
+from toys.served_families import Numbers, assert_equal, prompt, serve  # noqa: E402
+from toys.served_families import make_model as make_on_cpu  # noqa: E402
 
-from turnwise.agents.prompts.prompt import View  # noqa: E402
-from turnwise.agents.samplers.base import Completion, Request  # noqa: E402
 from turnwise.agents.samplers.transformers.cached_decoding import CachedDecoder  # noqa: E402
 from turnwise.agents.samplers.transformers.graph_capture import CudaCapture  # noqa: E402
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler  # noqa: E402
@@ -22,58 +21,16 @@ from turnwise.agents.samplers.transformers.step_access import attend_gathered  #
 
 pytestmark = pytest.mark.gpu
 
-VIEW = View(start="", observation="", admissible=None, turn=0)
 PLAIN = ("Llama 3", "Qwen 2.5", "Qwen 3", "Mistral", "Phi 4", "SmolLM 3", "Granite", "Gemma 3, text only")
 """Families whose passes nothing keeps from being captured; of the others it depends on transformers."""
 
 
-class Numbers:
-    """A tokenizer without meaning; no id ends a response."""
-
-    eos_token_id = None
-
-    def encode(self, text: str) -> list[int]:
-        return [ord(letter) % VOCAB for letter in text]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return " ".join(map(str, ids))
-
-
 def make_model(name: str, dtype: str = "float32"):
-    family = FAMILIES[name]
-    with torch.random.fork_rng():
-        torch.manual_seed(3)
-        model = getattr(transformers, family.loader).from_config(family.config()).eval()
-        with torch.no_grad():
-            for label, weight in model.named_parameters():
-                if weight.ndim == 2 and "router" not in label:
-                    weight.normal_(0.0, 0.1)
-    model.generation_config.eos_token_id = None
-    return model.to("cuda", getattr(torch, dtype))
+    return make_on_cpu(FAMILIES[name]).to("cuda", getattr(torch, dtype))
 
 
 def make_sampler(model, **how: object) -> TransformersSampler:
     return TransformersSampler(model, Numbers(), **{"device": "cuda", "context": CONTEXT, "kv_cache_gib": 0.05, **how})
-
-
-def prompt(length: int, salt: int = 0) -> tuple[int, ...]:
-    return tuple(5 + (7 * i + 3 * salt + i * i) % (VOCAB - 20) for i in range(length))
-
-
-def serve(sampler: TransformersSampler, *prompts: Sequence[int], turn: int = 0, **how: object) -> list[Completion]:
-    def request(number: int, ids: Sequence[int]) -> Request:
-        return Request(f"e{number}", turn, tuple(ids), (), number, VIEW, **{"temperature": 0.0, "max_tokens": 9, **how})
-
-    async def together() -> list[Completion]:
-        return await asyncio.gather(*(sampler.sample(request(k, ids)) for k, ids in enumerate(prompts)))
-
-    return asyncio.run(together())
-
-
-def assert_equal(answers: Sequence[Completion], right: Sequence[Completion], limit: float = 1e-5) -> None:
-    for one, other in zip(answers, right, strict=True):
-        assert one.tokens == other.tokens
-        assert one.logprobs == pytest.approx(other.logprobs, abs=limit)
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Sequence
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,43 +15,17 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from toys.families import CONTEXT, FAMILIES, VOCAB, Family  # noqa: E402
+from toys.families import CONTEXT, FAMILIES  # noqa: E402
 from toys.recorded_capture import RecordedCapture  # noqa: E402
+from toys.served_families import Numbers, assert_equal, make_model, prompt, serve  # noqa: E402
 
-from turnwise.agents.prompts.prompt import View  # noqa: E402
-from turnwise.agents.samplers.base import Completion, Request  # noqa: E402
 from turnwise.agents.samplers.transformers import decoder_choice  # noqa: E402
 from turnwise.agents.samplers.transformers.cached_decoding import CachedDecoder  # noqa: E402
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler  # noqa: E402
 from turnwise.agents.samplers.transformers.step_access import attend_gathered  # noqa: E402
 
-VIEW = View(start="", observation="", admissible=None, turn=0)
 DENSE = {"DeepSeek V3"}
 """Families that read copies of the cache on a CPU: its fused kernel takes keys and values of one size only."""
-
-
-class Numbers:
-    """A tokenizer without meaning; no id ends a response."""
-
-    eos_token_id = None
-
-    def encode(self, text: str) -> list[int]:
-        return [ord(letter) % VOCAB for letter in text]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return " ".join(map(str, ids))
-
-
-def make_model(family: Family):
-    with torch.random.fork_rng():
-        torch.manual_seed(3)
-        model = getattr(transformers, family.loader).from_config(family.config()).eval()
-        with torch.no_grad():
-            for name, weight in model.named_parameters():
-                if weight.ndim == 2 and "router" not in name:
-                    weight.normal_(0.0, 0.1)
-    model.generation_config.eos_token_id = None
-    return model
 
 
 @pytest.fixture(autouse=True)
@@ -70,26 +43,6 @@ def capture(monkeypatch: pytest.MonkeyPatch):
 
 def make_sampler(model, **how: object) -> TransformersSampler:
     return TransformersSampler(model, Numbers(), **{"context": CONTEXT, "kv_cache_gib": 0.01, **how})
-
-
-def prompt(length: int, salt: int = 0) -> tuple[int, ...]:
-    return tuple(5 + (7 * i + 3 * salt + i * i) % (VOCAB - 20) for i in range(length))
-
-
-def serve(sampler: TransformersSampler, *prompts: Sequence[int], turn: int = 0, **how: object) -> list[Completion]:
-    def request(number: int, ids: Sequence[int]) -> Request:
-        return Request(f"e{number}", turn, tuple(ids), (), number, VIEW, **{"temperature": 0.0, "max_tokens": 9, **how})
-
-    async def together() -> list[Completion]:
-        return await asyncio.gather(*(sampler.sample(request(k, ids)) for k, ids in enumerate(prompts)))
-
-    return asyncio.run(together())
-
-
-def assert_equal(answers: Sequence[Completion], right: Sequence[Completion]) -> None:
-    for one, other in zip(answers, right, strict=True):
-        assert one.tokens == other.tokens
-        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -1,4 +1,4 @@
-"""Weights on their way to an engine's workers: every tensor arrives, whatever its type and size, and failures end."""
+"""Weights on their way to an engine's workers: tensors of every type and size arrive, and failures end."""
 
 from __future__ import annotations
 

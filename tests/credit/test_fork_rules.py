@@ -29,9 +29,9 @@ def episode(rewards: list[float], value: list[float], trajectory: object = "a", 
 
 def test_vine_is_the_change_in_value():
     """0.9 * 0.5 - 0.25, 0 + 0.9 * 1 - 0.5, and the reward of the end less what was expected."""
-    found = vine(episode([0.0, 0.0, 1.0], [0.25, 0.5, 1.0]), gamma=0.9)
-    assert found.values == pytest.approx([0.2, 0.4, 0.0])
-    assert found.parts["value"].tolist() == [0.25, 0.5, 1.0]
+    advantages = vine(episode([0.0, 0.0, 1.0], [0.25, 0.5, 1.0]), gamma=0.9)
+    assert advantages.values == pytest.approx([0.2, 0.4, 0.0])
+    assert advantages.parts["value"].tolist() == [0.25, 0.5, 1.0]
 
 
 def test_vine_subtracts_the_penalty_at_the_invalid_turn():
@@ -46,14 +46,14 @@ def test_vine_takes_values_of_actions_where_there_are_some():
 
 
 def test_vine_leaves_out_turns_without_forks():
-    found = vine(episode([0.0, 1.0], [0.5, 0.75], forks=[0, 4]), gamma=1.0)
-    assert (found.values.tolist(), found.keep.tolist()) == ([0.0, 0.25], [False, True])
+    advantages = vine(episode([0.0, 1.0], [0.5, 0.75], forks=[0, 4]), gamma=1.0)
+    assert (advantages.values.tolist(), advantages.keep.tolist()) == ([0.0, 0.25], [False, True])
 
 
 def test_vine_telescopes_to_return_less_value():
     """The undiscounted advantages of an episode add up to its return less the value of its beginning."""
-    found = vine(episode([1.0, -2.0, 0.5, 3.0], [0.3, 0.9, -1.0, 2.0]), gamma=1.0)
-    assert found.values.sum() == pytest.approx(2.5 - 0.3)
+    advantages = vine(episode([1.0, -2.0, 0.5, 3.0], [0.3, 0.9, -1.0, 2.0]), gamma=1.0)
+    assert advantages.values.sum() == pytest.approx(2.5 - 0.3)
 
 
 def test_vine_is_gae_without_its_decay():
@@ -78,11 +78,11 @@ def test_bpo_compares_the_branches_of_a_fork_and_the_trunks_of_a_task():
     b the two ends, 0 and 1, with 1/2. y has no fork.
     """
     table = path_rows(["xa1", "xb2", "xb3", "yd4"], [1.0, 0.0, 1.0, 0.0])
-    found = by_trajectory(table, bpo(Steps.from_rows(table)).values)
-    assert found["q", 0] == pytest.approx([1 / 6, 1 / 3, 1 / 3])
-    assert found["q", 1] == pytest.approx([1 / 6, -1 / 6, -1 / 2])
-    assert found["q", 2] == pytest.approx([1 / 6, -1 / 6, 1 / 2])
-    assert found["q", 3] == pytest.approx([-1 / 2, -1 / 2, -1 / 2])
+    advantages = by_trajectory(table, bpo(Steps.from_rows(table)).values)
+    assert advantages["q", 0] == pytest.approx([1 / 6, 1 / 3, 1 / 3])
+    assert advantages["q", 1] == pytest.approx([1 / 6, -1 / 6, -1 / 2])
+    assert advantages["q", 2] == pytest.approx([1 / 6, -1 / 6, 1 / 2])
+    assert advantages["q", 3] == pytest.approx([-1 / 2, -1 / 2, -1 / 2])
 
 
 def test_bpo_of_independent_episodes_is_their_outcome_less_the_mean():
@@ -95,17 +95,17 @@ def test_bpo_of_independent_episodes_is_their_outcome_less_the_mean():
 @MANY
 def test_bpo_gives_shared_turns_one_advantage_and_branches_of_a_fork_a_sum_of_zero(table):
     steps = Steps.from_rows(table)
-    found = bpo(steps, invalid_penalty=0.0)
+    advantages = bpo(steps, invalid_penalty=0.0)
     paths_of: dict[Any, list[int]] = {}
     for row, entry in enumerate(table):
         paths_of.setdefault((entry["task"], entry["next_state"]), []).append(row)
     for rows in paths_of.values():
-        assert np.ptp(found.values[rows]) == pytest.approx(0.0, abs=1e-12)
+        assert np.ptp(advantages.values[rows]) == pytest.approx(0.0, abs=1e-12)
     baselines: dict[Any, list[float]] = {}
     for row, entry in enumerate(table):
         siblings = {end for task, end in paths_of if task == entry["task"] and end[:-1] == entry["parent"]}
         if entry["parent"] and len({end[len(entry["parent"])] for end in siblings}) > 1:
-            baselines.setdefault((entry["task"], entry["parent"]), []).append(found.values[row])
+            baselines.setdefault((entry["task"], entry["parent"]), []).append(advantages.values[row])
     for values in baselines.values():
         assert sum(values) == pytest.approx(0.0, abs=1e-9)
 
@@ -114,10 +114,10 @@ def test_bpo_gives_shared_turns_one_advantage_and_branches_of_a_fork_a_sum_of_ze
 @MANY
 def test_bpo_is_arpo_hard_less_the_value_of_the_last_fork(table):
     steps = Steps.from_rows(table)
-    found = bpo(steps, invalid_penalty=0.0)
+    advantages = bpo(steps, invalid_penalty=0.0)
     hard = arpo_hard(steps, scale="none", invalid_penalty=0.0).values
-    assert found.parts["after"] == pytest.approx(hard, abs=1e-12)
-    assert found.values == pytest.approx(found.parts["after"] - found.parts["before"], abs=1e-12)
+    assert advantages.parts["after"] == pytest.approx(hard, abs=1e-12)
+    assert advantages.values == pytest.approx(advantages.parts["after"] - advantages.parts["before"], abs=1e-12)
 
 
 def test_bpo_of_one_episode_of_equal_ones_and_of_none():

@@ -89,7 +89,7 @@ def test_chance_at_the_last_turn_needs_forks_that_repeat_the_action() -> None:
 
 
 def test_the_advantages_of_an_episode_telescope() -> None:
-    """Their sum, with the value at the start, is the return: whatever the forks say."""
+    """Their sum, with the value at the start, is the return for any forks."""
     returns = [[0.2, 0.4], [0.9, 0.1], [0.5, 0.5]]
     truth = estimate([0.0, 0.5, 1.0], [0, 1, 2], [1, 2, -1], returns, gamma=1.0)
     assert truth.value[0] + truth.advantage.sum() == pytest.approx(1.5)
@@ -132,10 +132,10 @@ def known(advantage: list[float], error: float | list[float] = 0.1, span: float 
 
 
 def scores(rule: list[float], truth: TrueCredit, task: list[int], trajectory: list[int]) -> dict[str, float | None]:
-    found = identification(
+    intervals = identification(
         np.asarray(rule), truth, np.asarray(task), np.asarray(trajectory, dtype=np.int64), resamples=50
     )
-    return {name: interval.value for name, interval in found.items()}
+    return {name: interval.value for name, interval in intervals.items()}
 
 
 def test_the_truth_itself_is_the_best_rule() -> None:
@@ -242,11 +242,11 @@ def means(name: str, rule: str, groups: int = MANY, **options: object) -> dict[t
 
 def test_leave_one_out_gives_the_first_turn_its_due_and_the_others_as_much() -> None:
     """E[R - mean of the others | good] = 0.8 - 0.5 at every turn of the branch: right at the first, leaked after it."""
-    found = means("delayed", "rloo", invalid_penalty=0.0)
-    assert found["0", "good"] == pytest.approx(0.3, abs=0.03)
-    assert found["0", "bad"] == pytest.approx(-0.3, abs=0.03)
+    credit = means("delayed", "rloo", invalid_penalty=0.0)
+    assert credit["0", "good"] == pytest.approx(0.3, abs=0.03)
+    assert credit["0", "bad"] == pytest.approx(-0.3, abs=0.03)
     for turn in range(1, 5):
-        assert found[f"{turn} good", "left"] == pytest.approx(0.3, abs=0.03)
+        assert credit[f"{turn} good", "left"] == pytest.approx(0.3, abs=0.03)
 
 
 def test_the_step_term_of_gigpo_gives_nothing_to_turns_that_do_nothing() -> None:
@@ -278,21 +278,21 @@ def applicable() -> list[str]:
 @pytest.mark.parametrize("rule", applicable())
 def test_every_rule_prefers_the_action_that_decides(rule: str) -> None:
     """In all of them the return of the good branch is higher, so its first action must get more than the bad one."""
-    found = means("delayed", rule, 120)
-    assert found["0", "good"] > found["0", "bad"]
+    credit = means("delayed", rule, 120)
+    assert credit["0", "good"] > credit["0", "bad"]
 
 
 @pytest.mark.parametrize("rule", applicable())
 def test_every_rule_prefers_the_second_key_once_the_first_is_right(rule: str) -> None:
-    found = means("two_keys", rule, 120)
-    assert found["1 right", "right"] > found["1 right", "wrong"]
+    credit = means("two_keys", rule, 120)
+    assert credit["1 right", "right"] > credit["1 right", "wrong"]
 
 
 @pytest.mark.parametrize("rule", ["gigpo", "graphgpo"])
 def test_rules_that_compare_states_do_not_mix_the_two_halves(rule: str) -> None:
     """After a wrong first key nothing matters; the second action must get the same whether it is right or wrong."""
-    found = means("two_keys", rule)
-    assert found["1 wrong", "right"] == pytest.approx(found["1 wrong", "wrong"], abs=0.05)
+    credit = means("two_keys", rule)
+    assert credit["1 wrong", "right"] == pytest.approx(credit["1 wrong", "wrong"], abs=0.05)
 
 
 # -- gradients --
@@ -328,8 +328,8 @@ def test_an_unbiased_rule_has_the_direction_of_the_truth(name: str) -> None:
     """Leave-one-out returns are noisy and leak, but their expected gradient is the true one."""
     gradients, steps = softmax_gradients(name, 1000)
     rule = get("rloo", invalid_penalty=0.0)(steps).values
-    found = gradient_scores(gradients, rule, exact_advantages(name, steps), steps.task, resamples=2)
-    assert found["direction"].value == pytest.approx(1.0, abs=0.05)
+    measures = gradient_scores(gradients, rule, exact_advantages(name, steps), steps.task, resamples=2)
+    assert measures["direction"].value == pytest.approx(1.0, abs=0.05)
     wrong = gradient_scores(gradients, -rule, exact_advantages(name, steps), steps.task, resamples=2)
     assert wrong["direction"].value == pytest.approx(-1.0, abs=0.05)
 
@@ -349,12 +349,12 @@ def test_measures_of_gradients_by_hand() -> None:
     """Two groups with orthogonal gradients, and a third between them."""
     gradients = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     ones, group = np.ones(3), np.arange(3)
-    found = gradient_scores(gradients, ones, ones, group, resamples=3)
+    measures = gradient_scores(gradients, ones, ones, group, resamples=3)
     mean = np.array([2.0, 2.0]) / 3
     spread = ((gradients - mean) ** 2).sum() / 2
-    assert found["noise"].value == pytest.approx(spread / (mean @ mean))
+    assert measures["noise"].value == pytest.approx(spread / (mean @ mean))
     others = [np.array([1.0, 2.0]), np.array([2.0, 1.0]), np.array([1.0, 1.0])]
     cosines = [g @ o / np.linalg.norm(g) / np.linalg.norm(o) for g, o in zip(gradients, others, strict=True)]
-    assert found["agreement"].value == pytest.approx(np.mean(cosines))
-    one = gradient_scores(gradients[:1], ones[:1], ones[:1], group[:1])
-    assert one["direction"].value is None
+    assert measures["agreement"].value == pytest.approx(np.mean(cosines))
+    alone = gradient_scores(gradients[:1], ones[:1], ones[:1], group[:1])
+    assert alone["direction"].value is None

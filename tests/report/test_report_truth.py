@@ -67,10 +67,10 @@ def test_the_values_are_those_that_are_scored(folder: Path) -> None:
     groups = iterations.read(file, 1).groups
     table = TruthTable.of(groups, ForkFile.read(truth_file(file)), chance=False)
     scores = score_rules(table, settings, gamma=0.95, invalid_penalty=0.1)
-    shown = {(row["trajectory"], row["turn"]): row["advantage"] for row in scores.as_dict()["truth"]}  # type: ignore[attr-defined]
+    advantages = {(row["trajectory"], row["turn"]): row["advantage"] for row in scores.as_dict()["truth"]}  # type: ignore[attr-defined]
     for member in content(folder)["groups"]["0"]["members"]:
         for turn, value in enumerate(member["credit"]["truth"]["value"]):
-            assert value == pytest.approx(shown[member["id"], turn], abs=1e-3)
+            assert value == pytest.approx(advantages[member["id"], turn], abs=1e-3)
     json.dumps(scores.as_dict(), allow_nan=False)
 
 

@@ -288,9 +288,9 @@ def test_tables_without_forks_have_no_such_columns_unless_they_are_asked_for() -
 
 def test_shared_turns_get_one_advantage_on_every_path() -> None:
     steps = steps_of(forest())
-    for found in (arpo_hard(steps), bpo(steps), get("spo_segment", mode="tree")(steps)):
-        by_turn = dict(zip(turn_keys(steps), found.values, strict=True))
-        assert [by_turn[key] for key in turn_keys(steps)] == pytest.approx(found.values.tolist())
+    for advantages in (arpo_hard(steps), bpo(steps), get("spo_segment", mode="tree")(steps)):
+        by_turn = dict(zip(turn_keys(steps), advantages.values, strict=True))
+        assert [by_turn[key] for key in turn_keys(steps)] == pytest.approx(advantages.values.tolist())
 
 
 def turn_keys(steps: Steps) -> list[tuple[str, int]]:
@@ -347,10 +347,10 @@ def test_values_by_forks_are_those_of_the_truth(make: Any, chance: bool) -> None
     groups = rollout(AGENT, sampler(), TASKS[:2], make=make, size=2, seed=5)
     values = ForkValues(3, 0.9, 0.1, concurrency=8)
     pool = EnvPool(make)
-    found = values.of_turns(groups, AGENT, sampler(), pool)
+    turn_values = values.of_turns(groups, AGENT, sampler(), pool)
     pool.close()
     assert values.chance is chance
-    steps = Played(groups, RolloutReport(), 0, columns=found.columns).steps("state")
+    steps = Played(groups, RolloutReport(), 0, columns=turn_values.columns).steps("state")
     assert (steps.column("forks") == 3).all()
     advantages = get("vine", gamma=0.9)(steps)
     assert advantages.keep.all()
@@ -358,8 +358,8 @@ def test_values_by_forks_are_those_of_the_truth(make: Any, chance: bool) -> None
         without = {name: column for name, column in steps.extra.items() if name != "action_value"}
         again = get("vine", gamma=0.9)(replace(steps, extra=without))
         assert again.values == pytest.approx(advantages.values, abs=1e-12)
-    assert found.metrics["value_forks"] >= 3 * 2
-    assert found.metrics["value_turns"] > 0
+    assert turn_values.metrics["value_forks"] >= 3 * 2
+    assert turn_values.metrics["value_turns"] > 0
 
 
 def test_values_of_a_forest_do_not_repeat_its_members(monkeypatch: pytest.MonkeyPatch) -> None:

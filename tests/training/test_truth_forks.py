@@ -179,7 +179,7 @@ def test_more_forks_refine_the_truth_with_those_that_are_there(tmp_path: Path) -
     measure(twice, player(), TruthOptions(forks=2))
     measure(table(tmp_path / "twice.jsonl"), player(), TruthOptions(forks=6))
     twice = table(tmp_path / "twice.jsonl")
-    assert twice.file.forks == once.file.forks  # the same forks, in whatever order they were played
+    assert twice.file.forks == once.file.forks  # the same forks, played in any order
 
 
 def test_ctrl_c_keeps_what_was_played(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ A group of B episodes has n roots; then, round by round, at most n episodes are 
 are B. The budget is the same as without forks: B episodes, of which the forks sample fewer turns than whole ones. Where
 a rule finds no place, an episode begins with a reset as well.
 
-Which forks are chosen depends on the episodes alone, whatever their order: equal places are ordered by a hash of their
+Which forks are chosen depends on the episodes, and not on their order: equal places are ordered by a hash of their
 names, as sampling seeds are.
 """
 

@@ -78,7 +78,7 @@ class Collective:
 
 
 class Exchanges:
-    """The exchanges of weights and gradients in a micro-batch. They are the same in each, whatever its rows are.
+    """The exchanges of weights and gradients in a micro-batch. They are the same for all rows.
 
     Args:
         device: of this rank's part of the model.

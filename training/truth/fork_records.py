@@ -128,7 +128,7 @@ class ForkFile:
 
     @classmethod
     def read(cls, path: Path) -> ForkFile:
-        """Return the forks of a file, whoever played them.
+        """Return the forks of a file, by all their players.
 
         Raises:
             StoreError: there is no such file, or it is damaged.

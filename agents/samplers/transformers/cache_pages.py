@@ -204,7 +204,7 @@ class PageTable:
     def _take_pages(self, sequence: CachedSequence, prompt: list[int]) -> tuple[CachedSequence, int] | None:
         """Let a sequence hold the full pages that another has of its prompt; return that one, and how much it has.
 
-        Pages that are held are not freed to make room, whatever happens to the other sequence.
+        Pages that are held are not freed to make room for the other sequence.
         """
         if not self._share:
             return None

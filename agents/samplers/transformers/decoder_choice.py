@@ -244,7 +244,7 @@ def _difference(logits: torch.Tensor, right: torch.Tensor, other: torch.Tensor, 
     """Return how logits differ from those without the cache; None: not more than rounding explains.
 
     In 16 bits the largest rounding error of a trained model may be a third of its largest logit. So a difference is
-    held as well against what another context would make: whoever reads wrong tokens errs by as much.
+    held as well against what another context would make: a cache with wrong tokens errs by as much.
 
     Args:
         logits: float [B, V], with the cache.

@@ -1,7 +1,7 @@
 """One new token for each row of a pass, described by tensors alone, so that a captured pass can be replayed.
 
 Rows of different lengths are not told apart in Python: positions and pages are read on the device, and the pass has the
-same operations whatever they hold.
+same operations for all their values.
 """
 
 from __future__ import annotations
