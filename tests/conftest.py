@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import setuptools  # noqa: F401 - torch's compiler imports it, and it refuses to come after the distutils of Python 3.11
 import typer.testing
 from hypothesis import HealthCheck, settings
 
@@ -40,9 +41,6 @@ if Path("/proc/cpuinfo").is_file() and "avx2" in Path("/proc/cpuinfo").read_text
 ON_GPU = os.environ.get("TURNWISE_GPU") == "1"
 if not ON_GPU:
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
-# setuptools, which the compiler of torch imports, refuses to come after the distutils of Python 3.11.
-if sys.version_info < (3, 12):
-    os.environ.setdefault("SETUPTOOLS_USE_DISTUTILS", "stdlib")
 # The runner of the tests would build all commands of the program anew for each line of a command.
 typer.testing._get_command = cache(typer.testing._get_command)
 # As the program does; the modules of all tests are a million objects, which the collector would visit in every test.
