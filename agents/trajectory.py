@@ -171,6 +171,12 @@ class Trajectory:
     """Id of the trajectory in whose middle it began; None for an episode that began with a reset."""
     fork_turn: int | None = None
     """Index of the first turn that was sampled for this trajectory; those before it are the parent's. None as above."""
+    round: int = 0
+    """The round of its group in which it was asked for."""
+    hint: str = ""
+    """Help that its prompts showed with the task."""
+    temperature: float | None = None
+    """Temperature that its answers were sampled at, if it was not that of the run."""
 
     @property
     def sampled(self) -> tuple[Turn, ...]:

@@ -54,6 +54,8 @@ _TRAJECTORY_FIELDS = {
 }
 _FORK_FIELDS = {"fork_of": _STRING, "fork_turn": _INTEGER}
 """Of a trajectory that began in the middle of another."""
+_GROWTH_FIELDS = {"round": _INTEGER, "hint": _STRING, "temperature": _NUMBER}
+"""Of a trajectory that a group rule asked for; stored where they differ from the defaults."""
 
 _TURN_FIELDS = {
     "version": _INTEGER,
@@ -96,6 +98,7 @@ def to_json(trajectory: Trajectory) -> str:
     record |= {name: getattr(trajectory, name) for name in _TRAJECTORY_FIELDS}
     if trajectory.fork_of is not None:
         record |= {name: getattr(trajectory, name) for name in _FORK_FIELDS}
+    record |= {name: value for name in _GROWTH_FIELDS if (value := getattr(trajectory, name))}
     turns = []
     previous: tuple[int, ...] = ()
     for turn in trajectory.turns:
@@ -140,7 +143,8 @@ def from_json(line: str | bytes) -> Trajectory:
         )
     try:
         forked = record.get("fork_of") is not None
-        values = _fields(record, _TRAJECTORY_FIELDS | (_FORK_FIELDS if forked else {}))
+        grown = {name: kind for name, kind in _GROWTH_FIELDS.items() if name in record}
+        values = _fields(record, _TRAJECTORY_FIELDS | (_FORK_FIELDS if forked else {}) | grown)
         if values["stop"] not in STOPS:
             raise StoreError(f"stop must be one of {', '.join(STOPS)}; got {values['stop']!r}")
         turns = _turns(record["turns"])

@@ -23,7 +23,7 @@ from turnwise.envs.search import rewards
 from turnwise.envs.search.questions import Question
 from turnwise.registry import suggest
 
-__all__ = ["REWARD_RULES", "EpisodeRecord", "RewardRule", "make_rule"]
+__all__ = ["REWARD_RULES", "EpisodeRecord", "SearchReward", "make_rule"]
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class EpisodeRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class RewardRule:
+class SearchReward:
     """A reward rule.
 
     Attributes:
@@ -109,14 +109,14 @@ def _count(record: EpisodeRecord) -> str:
     return f"searches={record.searches}"
 
 
-def _em(two_answers: bool = False) -> RewardRule:
+def _em(two_answers: bool = False) -> SearchReward:
     """1 for an exact match.
 
     two_answers: whether to follow Search-R1's own script, which takes the last answer in the whole text, including the
         example in the instructions, and requires two of them.
     """
     if not two_answers:
-        return RewardRule("em", lambda record: float(record.correct))
+        return SearchReward("em", lambda record: float(record.correct))
 
     def whole(record: EpisodeRecord) -> str:
         return record.start + "".join(record.texts)
@@ -124,20 +124,20 @@ def _em(two_answers: bool = False) -> RewardRule:
     def pay(record: EpisodeRecord) -> float:
         return float(rewards.exact_match(rewards.extract(whole(record), least=2), record.question.answers))
 
-    return RewardRule("em", pay, past=lambda record: f"answers={min(whole(record).count('</answer>'), 2)}")
+    return SearchReward("em", pay, past=lambda record: f"answers={min(whole(record).count('</answer>'), 2)}")
 
 
-def _subem() -> RewardRule:
-    return RewardRule(
+def _subem() -> SearchReward:
+    return SearchReward(
         "subem", lambda record: float(rewards.contains(record.answer, record.question.answers)), loose=True
     )
 
 
-def _f1() -> RewardRule:
-    return RewardRule("f1", lambda record: rewards.f1(record.answer, record.question.answers), graded=True)
+def _f1() -> SearchReward:
+    return SearchReward("f1", lambda record: rewards.f1(record.answer, record.question.answers), graded=True)
 
 
-def _format(structure: float = 0.2, final: float = 0.1, retrieval: float = 0.0, score: float = 1.0) -> RewardRule:
+def _format(structure: float = 0.2, final: float = 0.1, retrieval: float = 0.0, score: float = 1.0) -> SearchReward:
     def pay(record: EpisodeRecord) -> float:
         formed = rewards.well_formed("".join(record.texts))
         return rewards.with_format(
@@ -155,10 +155,10 @@ def _format(structure: float = 0.2, final: float = 0.1, retrieval: float = 0.0, 
         formed = rewards.well_formed("".join(record.texts), whole=False)
         return f"formed={int(formed)}" + (f" found={int(record.retrieved)}" if retrieval and formed else "")
 
-    return RewardRule("format", pay, past=past, thinks=True)
+    return SearchReward("format", pay, past=past, thinks=True)
 
 
-def _e_grpo(alpha: float = 0.3) -> RewardRule:
+def _e_grpo(alpha: float = 0.3) -> SearchReward:
     rewards.e_grpo([], [], [], alpha=alpha)
 
     def pay(record: EpisodeRecord) -> float:
@@ -171,28 +171,28 @@ def _e_grpo(alpha: float = 0.3) -> RewardRule:
         named = rewards.entities_in("\n".join(record.thoughts), record.question.entities)
         return f"thought={sorted(named)}" if record.formed else "formed=0"
 
-    return RewardRule("e-grpo", pay, past=past)
+    return SearchReward("e-grpo", pay, past=past)
 
 
-def _otc(smooth: float = 4.0, alpha: float = 1.0) -> RewardRule:
+def _otc(smooth: float = 4.0, alpha: float = 1.0) -> SearchReward:
     rewards.otc_alone(0, True, smooth=smooth, alpha=alpha)
-    return RewardRule(
+    return SearchReward(
         "otc",
         lambda record: rewards.otc_alone(record.searches, record.correct, smooth=smooth, alpha=alpha),
         past=_count,
     )
 
 
-def _caf(cost: float = 0.1) -> RewardRule:
+def _caf(cost: float = 0.1) -> SearchReward:
     rewards.cost_aware_f1(0.0, 0, cost=cost)
 
     def pay(record: EpisodeRecord) -> float:
         return rewards.cost_aware_f1(rewards.f1(record.answer, record.question.answers), record.searches, cost=cost)
 
-    return RewardRule("caf", pay, past=_count, graded=True)
+    return SearchReward("caf", pay, past=_count, graded=True)
 
 
-def _graphrag(first: float = 0.2, decay: float = 0.5, most: int = 4, cost: float = 0.1) -> RewardRule:
+def _graphrag(first: float = 0.2, decay: float = 0.5, most: int = 4, cost: float = 0.1) -> SearchReward:
     base = _caf(cost)
     rewards.attenuated(0, first=first, decay=decay, most=most)
 
@@ -203,10 +203,10 @@ def _graphrag(first: float = 0.2, decay: float = 0.5, most: int = 4, cost: float
         )
         return after - before
 
-    return RewardRule("graphrag", base.answer, search=step, past=_count, graded=True)
+    return SearchReward("graphrag", base.answer, search=step, past=_count, graded=True)
 
 
-REWARD_RULES: Final[dict[str, Callable[..., RewardRule]]] = {
+REWARD_RULES: Final[dict[str, Callable[..., SearchReward]]] = {
     "em": _em,
     "subem": _subem,
     "f1": _f1,
@@ -218,7 +218,7 @@ REWARD_RULES: Final[dict[str, Callable[..., RewardRule]]] = {
 }
 
 
-def make_rule(name: str, options: Mapping[str, object] | None = None) -> RewardRule:
+def make_rule(name: str, options: Mapping[str, object] | None = None) -> SearchReward:
     """Return the reward rule with a name, with some of its constants changed.
 
     Raises:

@@ -1,0 +1,29 @@
+"""Our own group rules: name, title, arXiv id, evidence, when to use it, function."""
+
+from __future__ import annotations
+
+from turnwise.training.sampling.group_rules.dapo import dapo
+from turnwise.training.sampling.growth import GROUP_RULES, GroupRule
+from turnwise.training.sampling.rule_registry import bound
+
+CATALOGUE = (
+    GroupRule("dapo", "Dynamic sampling (DAPO)", "2503.14476", "paper",
+              "Another task instead of a group that teaches nothing, since all its episodes ended alike.", dapo),
+)  # fmt: skip
+
+for _rule in CATALOGUE:
+    GROUP_RULES.register(_rule.name, _rule)
+
+
+def get_group_rule(name: str, **options: object) -> GroupRule:
+    """Return a group rule with its options bound.
+
+    Args:
+        name: a name of `GROUP_RULES`, or "module:function".
+        options: of the rule.
+
+    Raises:
+        ConfigError: there is no such rule, or it cannot be imported.
+        BadOption: it has no such option, or the option has an impossible value.
+    """
+    return bound(GROUP_RULES, name, options)

@@ -1,0 +1,191 @@
+"""Group rules: whether a group is complete, or what else is played for it.
+
+    def rule(group, **options) -> Growth
+
+A rule is asked before the first episode of a group and whenever all episodes that were asked for are finished, so a
+group grows in rounds. It is a pure function of the group so far: a run that is resumed asks again and gets the same
+answer. Packages offer rules in the group `turnwise.group_rules`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from numpy.random import Generator, default_rng
+
+from turnwise.agents.trajectory import Trajectory
+from turnwise.registry import Registry
+from turnwise.training.errors import TrainingError
+from turnwise.training.sampling.rule_registry import SamplingRule, rule_registry
+
+__all__ = ["GROUP_RULES", "BranchPoint", "GroupRule", "Growth", "MoreEpisodes", "OpenGroup"]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGroup:
+    """A group so far.
+
+    Attributes:
+        task: id of the task instance.
+        size: episodes that were drawn for it.
+        round: number of finished rounds; 0 before the first episode.
+        members: the episodes that finished, in the order of their numbers; each knows the `round` it was asked for in.
+        failed: number of episodes that failed, and were not replaced.
+        record: the task's record, see `TaskRecords.of_task`.
+        options: of the draw, for this group.
+        iteration: number of finished iterations when the group was drawn.
+        total: iterations of the whole run.
+        rng: of this group and round.
+    """
+
+    task: str
+    size: int
+    round: int = 0
+    members: tuple[Trajectory, ...] = ()
+    failed: int = 0
+    record: Mapping[str, float] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
+    iteration: int = 0
+    total: int = 1
+    rng: Generator = field(default_factory=lambda: default_rng(0), compare=False)
+
+    @property
+    def latest(self) -> tuple[Trajectory, ...]:
+        """The members of the last round."""
+        return tuple(member for member in self.members if member.round == self.round - 1)
+
+    @property
+    def winners(self) -> tuple[Trajectory, ...]:
+        """The members that won."""
+        return tuple(member for member in self.members if member.won)
+
+    @property
+    def losers(self) -> tuple[Trajectory, ...]:
+        """The members that did not."""
+        return tuple(member for member in self.members if not member.won)
+
+    @property
+    def even(self) -> bool:
+        """Whether several members all have the same reward, so that comparing them teaches nothing."""
+        rewards = [member.reward for member in self.members]
+        return len(rewards) > 1 and max(rewards) - min(rewards) <= 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class BranchPoint:
+    """A place inside an episode of the group: before a turn, or after the first tokens of its answer."""
+
+    trajectory: str
+    """Id of the episode."""
+    turn: int
+    """Turns before it are taken over."""
+    tokens: int = 0
+    """Tokens of its answer that are taken over."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoreEpisodes:
+    """Episodes to be played in the next round."""
+
+    episodes: int
+    at: BranchPoint | None = None
+    """Where they begin; None: with a reset."""
+    hint: str = ""
+    """Shown with the task, and stored with the episode."""
+    plan: float = 0.0
+    """Share of the expert's plan that is shown as the hint: its first ceil(plan * length) actions."""
+    temperature: float | None = None
+    """Sampling temperature; None: that of the run."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            TrainingError: no episode is wanted, or the share of the plan is outside [0, 1].
+        """
+        if self.episodes < 1 or not 0 <= self.plan <= 1:
+            raise TrainingError(f"at least one episode is wanted, with a share of the plan in [0, 1]; got {self!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What becomes of a group; without `more`, it is complete.
+
+    Before the first round, no `more` means as many plain episodes as were drawn.
+
+    Attributes:
+        more: what the next round plays.
+        drop: the group is not trained on, and another one takes its place.
+        keep: ids of the members that are trained on; None: all.
+        counted: ids of the members that credit sees, trained on or not; None: all.
+        remember: numbers for the task's record.
+    """
+
+    more: tuple[MoreEpisodes, ...] = ()
+    drop: bool = False
+    keep: frozenset[str] | None = None
+    counted: frozenset[str] | None = None
+    remember: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check what is remembered.
+
+        Raises:
+            TrainingError: a number is not finite.
+        """
+        for name, value in self.remember.items():
+            if not math.isfinite(value):
+                raise TrainingError(f"a group rule can remember finite numbers only; got {name} = {value!r}")
+
+
+@dataclass(frozen=True)
+class GroupRule(SamplingRule):
+    """A group rule: `function(group, *, options) -> Growth`."""
+
+    def __call__(self, group: OpenGroup) -> Growth:
+        """Return what becomes of a group.
+
+        Raises:
+            TrainingError: the function returned something else than a growth, or named an episode that is not a member.
+        """
+        growth = self.function(group)
+        if not isinstance(growth, Growth):
+            raise TrainingError(f"the group rule {self.name!r} must return a Growth, got {type(growth).__name__}")
+        ids = {member.id for member in group.members}
+        branches = {more.at.trajectory for more in growth.more if more.at is not None}
+        if unknown := (branches | (growth.keep or set()) | (growth.counted or set())) - ids:
+            raise TrainingError(f"the group rule {self.name!r} named {min(unknown)!r}, which is no finished member")
+        return growth
+
+    def check(self) -> None:
+        """Ask about a group before its first episode."""
+        self(OpenGroup("a", 2))
+
+
+GROUP_RULES: Registry[GroupRule] = rule_registry("group rule", "turnwise.group_rules", GroupRule)
+
+
+def decide(rules: Sequence[GroupRule], group: OpenGroup) -> Growth:
+    """Return what several rules make of a group.
+
+    The first rule that wants more episodes or drops the group decides. If all call it complete, a member is kept, and
+    counted, where every rule keeps and counts it, and what they remember is joined.
+    """
+    growths = []
+    for rule in rules:
+        growth = rule(group)
+        if growth.more or growth.drop:
+            return growth
+        growths.append(growth)
+    return Growth(
+        keep=_common([growth.keep for growth in growths]),
+        counted=_common([growth.counted for growth in growths]),
+        remember={name: value for growth in growths for name, value in growth.remember.items()},
+    )
+
+
+def _common(choices: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
+    chosen = [choice for choice in choices if choice is not None]
+    return frozenset.intersection(*chosen) if chosen else None

@@ -1,0 +1,22 @@
+"""Every task once an epoch, in an order of its own."""
+
+from __future__ import annotations
+
+from turnwise.training.sampling.draws import TaskDraw
+from turnwise.training.sampling.records import TaskRecords
+from turnwise.training.tasks import TaskSampler
+
+
+def uniform(records: TaskRecords, *, count: int, group: int, seed: int = 0, state: int | None = None) -> TaskDraw:
+    """Return the next tasks of a stream whose every epoch visits each task once, in its own order.
+
+    Args:
+        records: of all tasks; only their order counts.
+        count: number of groups.
+        group: episodes of a group.
+        seed: of the order.
+        state: position in the stream.
+    """
+    start = state or 0
+    stream = TaskSampler(records.tasks, seed)
+    return TaskDraw(tuple(stream.at(start + index) for index in range(count)), (group,) * count, state=start + count)
