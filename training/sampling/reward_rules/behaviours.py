@@ -48,7 +48,8 @@ def otc(steps: Steps, *, smoothing: float = 4.0, weight: float = 1.0, win: float
         weight: factor of the reward.
         win: outcome from which an episode counts as won.
 
-    Source: OTC, arXiv 2504.14870, the form for PPO from a third party's code and memory; turns stand for calls of tools, and the last turn is none.
+    Source: OTC, arXiv 2504.14870, the form for PPO from a third party's code and memory. Turns stand for calls of
+    tools, and the last turn is none.
     """
     check_number("smoothing", smoothing, 0.0, open_low=True)
     check_number("weight", weight, 0.0)

@@ -147,7 +147,8 @@ def budget(
         win: outcome from which an episode counts as won; lost ones get no reward of length.
         unit: of the lengths.
 
-    Source: Train Long, Think Short, arXiv 2508.08940, the budget by a note and the rest from memory. Ours: lost episodes get nothing for their length.
+    Source: Train Long, Think Short, arXiv 2508.08940, the budget by a note and the rest from memory. Ours: lost
+    episodes get nothing for their length.
     """
     _check_unit(unit)
     check_number("start", start, 0.0, open_low=True)

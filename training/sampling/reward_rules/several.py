@@ -66,7 +66,8 @@ def weighted(steps: Steps, *, weights: Sequence[float] = ()) -> Steps:
     Raises:
         BadOption: there is another number of weights than of rewards.
 
-    Source: Multi-objective RLHF, arXiv 2503.21819; our reading of the abstract. The credit rule `gdpo` normalises each reward first.
+    Source: Multi-objective RLHF, arXiv 2503.21819; our reading of the abstract. The credit rule `gdpo` normalises each
+    reward first.
     """
     need(steps, "weighted", "multi")
     factors = _weights(weights)
