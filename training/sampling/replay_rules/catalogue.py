@@ -1,0 +1,36 @@
+"""Our own replay rules: name, title, arXiv id, evidence, when to use it, function."""
+
+from __future__ import annotations
+
+from turnwise.training.sampling.replay import REPLAY_RULES, ReplayRule
+from turnwise.training.sampling.replay_rules.spear import spear
+from turnwise.training.sampling.replay_rules.stored_groups import dots_rr, rorecomp, successes
+from turnwise.training.sampling.rule_registry import bound
+
+CATALOGUE = (
+    ReplayRule("spear", "Self-imitation (SPEAR)", "2509.22601", "paper",
+               "Good episodes are learned from again once there are enough of them.", spear),
+    ReplayRule("dots_rr", "Rollout replay (DOTS)", "2506.05316", "paper",
+               "Whole groups of earlier iterations, with the advantages that they had.", dots_rr),
+    ReplayRule("rorecomp", "Compensation batches (RoRecomp)", "2509.25958", "our reading",
+               "What a group rule left out is trained on every few iterations.", rorecomp),
+    ReplayRule("successes", "Shortest successes", None, "our reading",
+               "Rare wins are learned from in every iteration.", successes),
+)  # fmt: skip
+
+for _rule in CATALOGUE:
+    REPLAY_RULES.register(_rule.name, _rule)
+
+
+def get_replay_rule(name: str, **options: object) -> ReplayRule:
+    """Return a replay rule with its options bound.
+
+    Args:
+        name: a name of `REPLAY_RULES`, or "module:function".
+        options: of the rule.
+
+    Raises:
+        ConfigError: there is no such rule, or it cannot be imported.
+        BadOption: it has no such option, or the option has an impossible value.
+    """
+    return bound(REPLAY_RULES, name, options)
