@@ -3,8 +3,8 @@
     def rule(index, *, iteration, total, rng, **options) -> ReplayBatch
 
 A rule is asked after the update of an iteration. What it chooses is one more batch, with the log-probabilities that
-were sampled as the old ones. A rule may take `state`, what it returned last in `ReplayBatch.state`. Packages offer rules in
-the group `turnwise.replay_rules`.
+were sampled as the old ones. A rule may take `state`, what it returned last in `ReplayBatch.state`. Packages offer
+rules in the group `turnwise.replay_rules`.
 """
 
 from __future__ import annotations
