@@ -1,0 +1,38 @@
+"""Our own annotators: name, title, arXiv id, evidence, when to use it, function."""
+
+from __future__ import annotations
+
+from turnwise.training.sampling.annotation import ANNOTATORS, Annotator
+from turnwise.training.sampling.annotators.judges import judge, pairwise
+from turnwise.training.sampling.annotators.texts import answers, repeated, text_vector
+from turnwise.training.sampling.rule_registry import bound
+
+CATALOGUE = (
+    Annotator("judge", "A model's score", None, "our reading",
+              "A model rates each episode, or each turn.", judge),
+    Annotator("pairwise", "A model's preference", "2506.00103", "our reading",
+              "A model compares each episode with one of its group.", pairwise),
+    Annotator("repeated", "Repeated tails", "2507.14683", "paper",
+              "For the reward rule `repetition`; needs no model.", repeated),
+    Annotator("answers", "Last actions as answers", None, "our reading",
+              "For rules that compare the answers of a group; needs no model.", answers),
+    Annotator("text_vector", "Hashed n-grams", None, "our reading",
+              "For rules that compare episodes by similarity; needs no model.", text_vector),
+)  # fmt: skip
+
+for _annotator in CATALOGUE:
+    ANNOTATORS.register(_annotator.name, _annotator)
+
+
+def get_annotator(name: str, **options: object) -> Annotator:
+    """Return an annotator with its options bound.
+
+    Args:
+        name: a name of `ANNOTATORS`, or "module:function".
+        options: of the annotator.
+
+    Raises:
+        ConfigError: there is no such annotator, or it cannot be imported.
+        BadOption: it has no such option, or the option has an impossible value.
+    """
+    return bound(ANNOTATORS, name, options)
