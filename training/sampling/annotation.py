@@ -1,11 +1,12 @@
 """Annotators: columns of the table of turns that a model must fill in, or that only the texts and tokens tell.
 
-    async def annotator(groups, *, ask, **options) -> Notes
+    async def annotator(groups, *, ask, lessons, **options) -> Notes
 
-`ask` sends a chat to a model and returns its answer, or None if it could not be had. Answers are kept in a file of the
-run's folder, so that a run which is resumed, or asks the same again, pays once. A failed question is data: the row gets
-the column's missing value and is counted; above a share of `MOST_MISSING` the iteration stops with a sentence.
-Packages offer annotators in the group `turnwise.annotators`.
+`lessons` are those of the run so far, for an annotator that takes them. `ask` sends a chat to a model and returns its
+answer, or None if it could not be had. Answers are kept in a file of the run's folder, so that a run which is resumed,
+or asks the same again, pays once. A failed question is data: the row gets the column's missing value and is counted;
+above a share of `MOST_MISSING` the iteration stops with a sentence. Packages offer annotators in the group
+`turnwise.annotators`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from turnwise.credit.key_codes import Coder
 from turnwise.registry import Registry
 from turnwise.tools.bounded_input import parse_json, read_lines
 from turnwise.training.errors import TrainingError
+from turnwise.training.sampling.lessons import Lesson, LessonEdit
 from turnwise.training.sampling.rule_registry import SamplingRule, rule_registry
 
 __all__ = ["ANNOTATORS", "Annotations", "Annotator", "AnswerFile", "Ask", "Notes", "annotated"]
@@ -58,30 +60,38 @@ class Notes:
     Attributes:
         columns: for each column, the values of turns.
         missing: for each column, the value of turns that have none.
+        edits: changes of the run's lessons.
     """
 
     columns: Mapping[str, Mapping[Place, Extra]] = field(default_factory=dict)
     missing: Mapping[str, Extra] = field(default_factory=dict)
+    edits: tuple[LessonEdit, ...] = ()
 
 
 @dataclass(frozen=True)
 class Annotator(SamplingRule):
     """An annotator: `async function(groups, *, ask, options) -> Notes`."""
 
-    GIVEN = frozenset({"ask"})
+    GIVEN = frozenset({"ask", "lessons"})
 
     @property
     def asks(self) -> bool:
         """Whether it needs a model."""
         return "ask" in self.parameters
 
-    async def __call__(self, groups: Sequence[Group], ask: Ask) -> Notes:
+    async def __call__(self, groups: Sequence[Group], ask: Ask, lessons: Sequence[Lesson] = ()) -> Notes:
         """Return the notes of some groups.
+
+        Args:
+            groups: the episodes.
+            ask: the model.
+            lessons: of the run so far.
 
         Raises:
             TrainingError: the function returned something else than notes.
         """
-        result = self.function(groups, ask=ask) if self.asks else self.function(groups)
+        arguments = {"ask": ask, "lessons": lessons}
+        result = self.function(groups, **{name: value for name, value in arguments.items() if name in self.parameters})
         notes = await result if inspect.isawaitable(result) else result
         if not isinstance(notes, Notes):
             raise TrainingError(f"the annotator {self.name!r} must return Notes, got {type(notes).__name__}")
@@ -153,8 +163,12 @@ class Annotations:
     failed: int = 0
     cost: float = 0.0
 
-    def of(self, groups: Sequence[Group]) -> tuple[list[Notes], dict[str, float]]:
+    def of(self, groups: Sequence[Group], lessons: Sequence[Lesson] = ()) -> tuple[list[Notes], dict[str, float]]:
         """Return the notes of all annotators, and what they cost.
+
+        Args:
+            groups: the episodes.
+            lessons: of the run so far.
 
         Returns:
             Notes, and questions (answered by the model), questions_failed, questions_cost.
@@ -163,7 +177,7 @@ class Annotations:
             TrainingError: too many questions had no answer.
         """
         self.asked, self.failed, self.cost = 0, 0, 0.0
-        notes = asyncio.run(self._annotate(groups))
+        notes = asyncio.run(self._annotate(groups, lessons))
         if self.failed > MOST_MISSING * max(1, self.asked):
             raise TrainingError(
                 f"{self.failed} of {self.asked} questions of the annotators had no answer from {self.model}; "
@@ -171,7 +185,7 @@ class Annotations:
             )
         return notes, {"questions": self.asked, "questions_failed": self.failed, "questions_cost": self.cost}
 
-    async def _annotate(self, groups: Sequence[Group]) -> list[Notes]:
+    async def _annotate(self, groups: Sequence[Group], lessons: Sequence[Lesson]) -> list[Notes]:
         limit = asyncio.Semaphore(self.concurrency)
         waiting: dict[str, asyncio.Task[str | None]] = {}  # equal questions wait for one answer
 
@@ -186,7 +200,7 @@ class Annotations:
                 waiting[key] = asyncio.create_task(answer(key, question, temperature, max_tokens))
             return await waiting[key]
 
-        return [await annotator(groups, ask) for annotator in self.annotators]
+        return [await annotator(groups, ask, lessons) for annotator in self.annotators]
 
     async def _answer(self, key: str, messages: tuple[Message, ...], temperature: float, max_tokens: int) -> str | None:
         if (answer := self.answers.get(key)) is not None:

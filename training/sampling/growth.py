@@ -18,6 +18,8 @@ from numpy.random import Generator, default_rng
 from turnwise.agents.trajectory import Trajectory
 from turnwise.registry import Registry
 from turnwise.training.errors import TrainingError
+from turnwise.training.sampling.experience import Index
+from turnwise.training.sampling.lessons import Lesson
 from turnwise.training.sampling.rule_registry import SamplingRule, rule_registry
 
 __all__ = ["GROUP_RULES", "BranchPoint", "GroupRule", "Growth", "MoreEpisodes", "OpenGroup"]
@@ -38,6 +40,8 @@ class OpenGroup:
         iteration: number of finished iterations when the group was drawn.
         total: iterations of the whole run.
         rng: of this group and round.
+        lessons: of the run when the group was drawn.
+        stored: the experience of the run when the group was drawn.
     """
 
     task: str
@@ -50,6 +54,8 @@ class OpenGroup:
     iteration: int = 0
     total: int = 1
     rng: Generator = field(default_factory=lambda: default_rng(0), compare=False)
+    lessons: tuple[Lesson, ...] = ()
+    stored: Index = field(default_factory=Index)
 
     @property
     def latest(self) -> tuple[Trajectory, ...]:
@@ -120,6 +126,7 @@ class Growth:
         drop: the group is not trained on, and another one takes its place.
         keep: ids of the members that are trained on; None: all.
         counted: ids of the members that credit sees, trained on or not; None: all.
+        replay: ids of stored episodes that join the members, for credit and for the loss.
         remember: numbers for the task's record.
     """
 
@@ -127,6 +134,7 @@ class Growth:
     drop: bool = False
     keep: frozenset[str] | None = None
     counted: frozenset[str] | None = None
+    replay: tuple[str, ...] = ()
     remember: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -155,6 +163,10 @@ class GroupRule(SamplingRule):
             raise TrainingError(f"the group rule {self.name!r} must return a Growth, got {type(growth).__name__}")
         ids = {member.id for member in group.members}
         branches = {more.at.trajectory for more in growth.more if more.at is not None}
+        if unknown := set(growth.replay) - {episode.id for episode in group.stored.of_task(group.task)}:
+            raise TrainingError(
+                f"the group rule {self.name!r} replays {min(unknown)!r}, which is not stored for the task"
+            )
         if unknown := (branches | (growth.keep or set()) | (growth.counted or set())) - ids:
             raise TrainingError(f"the group rule {self.name!r} named {min(unknown)!r}, which is no finished member")
         return growth
@@ -171,7 +183,7 @@ def decide(rules: Sequence[GroupRule], group: OpenGroup) -> Growth:
     """Return what several rules make of a group.
 
     The first rule that wants more episodes or drops the group decides. If all call it complete, a member is kept, and
-    counted, where every rule keeps and counts it, and what they remember is joined.
+    counted, where every rule keeps and counts it, and what they replay and remember is joined.
     """
     growths = []
     for rule in rules:
@@ -182,6 +194,7 @@ def decide(rules: Sequence[GroupRule], group: OpenGroup) -> Growth:
     return Growth(
         keep=_common([growth.keep for growth in growths]),
         counted=_common([growth.counted for growth in growths]),
+        replay=tuple(dict.fromkeys(name for growth in growths for name in growth.replay)),
         remember={name: value for growth in growths for name, value in growth.remember.items()},
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from turnwise.training.sampling.annotation import ANNOTATORS, Annotator
 from turnwise.training.sampling.annotators.judges import judge, pairwise
+from turnwise.training.sampling.annotators.teachers import attempts, reflect, training_free_grpo
 from turnwise.training.sampling.annotators.texts import answers, repeated, text_vector
 from turnwise.training.sampling.rule_registry import bound
 
@@ -12,6 +13,12 @@ CATALOGUE = (
               "A model rates each episode, or each turn.", judge),
     Annotator("pairwise", "A model's preference", "2506.00103", "our reading",
               "A model compares each episode with one of its group.", pairwise),
+    Annotator("training_free_grpo", "Training-Free GRPO", "2510.08191", "paper",
+              "Lessons from what distinguishes won and lost episodes; also with frozen weights.", training_free_grpo),
+    Annotator("reflect", "Warnings (SLEA-RL)", "2603.18079", "our reading",
+              "A sentence of advice for each lost episode, kept by the state of its last turn.", reflect),
+    Annotator("attempts", "Lost attempts", "2601.19620", "paper",
+              "Keeps lost attempts for the group rule `self_reflection`; needs no model.", attempts),
     Annotator("repeated", "Repeated tails", "2507.14683", "paper",
               "For the reward rule `repetition`; needs no model.", repeated),
     Annotator("answers", "Last actions as answers", None, "our reading",

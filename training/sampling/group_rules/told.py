@@ -1,0 +1,51 @@
+"""Group rules that show what the run has learned in words: lessons, and attempts that failed."""
+
+from __future__ import annotations
+
+from turnwise.credit.errors import BadOption
+from turnwise.credit.option_checks import check_number
+from turnwise.training.sampling.growth import Growth, MoreEpisodes, OpenGroup
+
+HEADING = "Lessons from earlier attempts:"
+MISTAKE = "An earlier attempt at this task failed. Find its mistake first, and do not repeat it:"
+
+
+def lessons(
+    group: OpenGroup, *, kinds: tuple[str, ...] | list[str] = ("experience",), most: int = 16, heading: str = HEADING
+) -> Growth:
+    """Show lessons to all episodes of a group, the worthiest first.
+
+    Args:
+        group: the group.
+        kinds: of the lessons.
+        most: most lessons.
+        heading: line before them.
+
+    Source: Training-Free GRPO, arXiv 2510.08191, where the whole library is part of the system text.
+    """
+    check_number("most", most, 1, whole=True)
+    if isinstance(kinds, str) or not all(isinstance(kind, str) for kind in kinds):
+        raise BadOption(f"kinds must be a list of names, got {kinds!r}")
+    chosen = sorted((lesson for lesson in group.lessons if lesson.kind in kinds), key=lambda lesson: -lesson.score)
+    if group.round or not chosen:
+        return Growth()
+    text = "\n".join([heading, *(f"- {lesson.text}" for lesson in chosen[:most])])
+    return Growth((MoreEpisodes(group.size, hint=text),))
+
+
+def self_reflection(group: OpenGroup, *, below: float = 0.5, heading: str = MISTAKE) -> Growth:
+    """Show one failed attempt at its task to all episodes of a group whose task was seldom won.
+
+    Args:
+        group: the group; the annotator `attempts` keeps failed attempts.
+        below: share of won episodes at the last visit from which nothing is shown.
+        heading: line before the attempt.
+
+    Source: R3's in-context self-refinement, arXiv 2601.19620.
+    """
+    check_number("below", below, 0.0, 1.0)
+    attempts = [lesson for lesson in group.lessons if lesson.kind == "attempt" and lesson.key == group.task]
+    if group.round or not attempts or group.record.get("success", 1.0) >= below:
+        return Growth()
+    attempt = attempts[int(group.rng.integers(len(attempts)))]
+    return Growth((MoreEpisodes(group.size, hint=f"{heading}\n{attempt.text}"),))
