@@ -179,6 +179,11 @@ class Trajectory:
     """Temperature that its answers were sampled at, if it was not that of the run."""
 
     @property
+    def plain(self) -> bool:
+        """Whether it shows what the policy achieves by itself: it began with a reset, without help and as any other."""
+        return self.fork_of is None and not self.hint and self.temperature is None
+
+    @property
     def sampled(self) -> tuple[Turn, ...]:
         """The turns that were sampled for this trajectory: all, or for a fork those after what it took over."""
         return self.turns[self.fork_turn or 0 :]

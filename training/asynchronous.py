@@ -31,11 +31,12 @@ from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.training.config.sections import TrainSection
 from turnwise.training.engine.engine import RunEngine
 from turnwise.training.environments import Environments
+from turnwise.training.groups_in_play import GroupsInPlay
 from turnwise.training.rollouts import Played, refuse_empty
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.trajectory_store import GroupFiles, TrajectoryStore
+from turnwise.training.sampling.run_sampling import RunSampling
 from turnwise.training.states import State
-from turnwise.training.tasks import TaskSampler
 
 POLL = 0.2
 """Seconds between two looks for Ctrl-C and for progress while the learner waits."""
@@ -50,8 +51,7 @@ class AsynchronousRollouts:
         engine: samples; it must not share the learner's module if episodes go on during an update.
         report: receives ticks.
         environments: where it plays.
-        tasks: order of the tasks.
-        seed_of: returns the seed of an iteration.
+        sampling: which groups, and how they grow.
         store: stores the trajectories that an iteration takes.
         files: the members of groups in play.
     """
@@ -64,28 +64,20 @@ class AsynchronousRollouts:
         report: Reporter,
         *,
         environments: Environments,
-        tasks: TaskSampler,
-        seed_of: Callable[[int], int],
+        sampling: RunSampling,
         store: TrajectoryStore,
         files: GroupFiles,
     ) -> None:
         self._train, self._agent, self._engine, self._report = section, agent, engine, report
-        self._environments, self._store, self._files = environments, store, files
-        self._tasks, self._seed_of = tasks, seed_of
+        self._environments, self._store, self._sampling = environments, store, sampling
         self._thread = BackgroundLoop("turnwise-rollouts")
-        self._lock = threading.Condition()  # guards the five below
-        self._next = self._rejected = 0  # number of the next group; groups that were complete without a turn
-        self._unused: set[int] = set()  # begun, and not trained on
-        self._restored: dict[int, tuple[Trajectory, ...]] = {}  # their members, when a run is resumed
-        self._complete: list[tuple[GroupSpec, Group]] = []
+        self._lock = threading.Condition()  # guards the two below
+        self._groups = GroupsInPlay(section, sampling, files)
         self._failure: BaseException | None = None
-        self._members = 0  # finished episodes of groups that were not trained on
-        self._used: list[int] = []  # trained on since the last checkpoint
         self._sampler: PausableSampler | None = None
         self._stream: GroupStream | None = None
         self._playing: asyncio.Task[None] | None = None
         self._room = asyncio.Event()  # set when the capacity may have grown
-        self._version = 0
         self._returned = self._loaded = time.perf_counter()
         self._waited = 0.0  # seconds of the learner since then
 
@@ -103,36 +95,35 @@ class AsynchronousRollouts:
         assert self._sampler is not None, "next() before load()"
         self._thread.call(self._resume())
         with self._lock:
-            self._wait_for(lambda: len(self._takable()) == self._train.groups)
-            numbers = self._takable()
-            taken = [pair for pair in self._complete if pair[0].number in numbers]
-            taken.sort(key=lambda pair: pair[0].number)
-            self._complete = [pair for pair in self._complete if pair[0].number not in numbers]
-            self._unused.difference_update(numbers)
-            self._members -= sum(len(group.trajectories) for _, group in taken)
+            self._wait_for(lambda: len(self._groups.takable()) == self._train.groups)
+            sampled = self._groups.take()
         metrics, report = self._thread.call(self._measured())
         if not self._train.staleness.updates:
             self._engine.rest()
-        groups = [group for _, group in taken]
+        groups = [played.counted for played in sampled if not played.dropped]
         refuse_empty(groups, step)
         with self._store.iteration(step + 1) as store:
-            for group in groups:
-                for trajectory in group.trajectories:
+            for played in sampled:
+                for trajectory in played.group.trajectories:
                     store(trajectory)
-        self._used += numbers
-        return Played(groups, report, step, self._train.oldest, metrics)
+        self._sampling.finished(step, sampled)
+        return Played(
+            groups,
+            report,
+            step,
+            self._train.oldest,
+            {**self._sampling.metrics(sampled), **metrics},
+            forest=self._sampling.forest,
+            each_path=self._train.forks.shared == "each",
+            sampled=sampled,
+        )
 
     def settle(self) -> None:
         """Wait for all groups that may begin with these weights, if groups are taken in order."""
         if not self._train.staleness.deterministic:
             return
         with self._lock:
-            self._wait_for(self._settled)
-
-    def _settled(self) -> bool:
-        """Whether all groups that may begin by now are complete."""
-        complete, capacity = {spec.number for spec, _ in self._complete}, self._capacity
-        return self._next >= capacity and all(number in complete for number in self._unused if number < capacity)
+            self._wait_for(lambda: self._groups.settled)
 
     def _wait_for(self, holds: Callable[[], bool]) -> None:
         """Wait until a condition holds, with progress; the lock is held, but for the time of waiting."""
@@ -144,41 +135,19 @@ class AsynchronousRollouts:
             self._tick()
         self._waited += time.perf_counter() - started
 
-    def _takable(self) -> list[int]:
-        """Return the numbers of the groups that the next iteration may take: the first complete ones, or in order."""
-        complete, tasks = [spec.number for spec, _ in self._complete], self._train.groups
-        if not self._train.staleness.deterministic:
-            return complete[:tasks]
-        return [number for number in sorted(self._unused)[:tasks] if number in complete]
-
     def saved(self) -> None:
         """Remove the files of groups that a checkpoint has trained on."""
-        used, self._used = self._used, []
-        for number in used:
-            self._files.remove(number)
+        self._groups.saved()
 
     def state(self) -> State:
-        """Return which groups were begun and not trained on."""
+        """Return what was drawn, and which groups were begun and not trained on."""
         with self._lock:
-            own = {"next": self._next, "unused": sorted(self._unused), "rejected": self._rejected}
-        return {"tasks": self._tasks.state_dict(), "groups": own}
+            return {"tasks": self._sampling.draws.state(), "groups": self._groups.state()}
 
     def load_state(self, state: State) -> None:
         """Continue with the finished members of all groups that the checkpoint has not trained on."""
-        self._tasks.load_state_dict(state["tasks"])
-        own = state["groups"]
-        numbers = self._files.numbers()
-        self._next = max([own["next"], *(number + 1 for number in numbers)])
-        self._rejected = own["rejected"]
-        self._unused = {*own["unused"], *range(own["next"], self._next)}
-        for number in numbers:
-            if number in self._unused:
-                # those that failed are played again: what they failed at may be repaired
-                self._restored[number] = tuple(
-                    trajectory for trajectory in self._files.read(number) if trajectory.finished
-                )
-            else:
-                self._files.remove(number)
+        self._sampling.draws.load_state(state["tasks"])
+        self._groups.load_state(state["groups"])
 
     def close(self) -> None:
         """End the episodes in play; their finished members stay on disk."""
@@ -193,7 +162,7 @@ class AsynchronousRollouts:
             self._sampler = PausableSampler(self._engine.sampler)
             # One stream for the whole run: members of a group may begin under one version and end under another, and a
             # group that an iteration does not take goes on. `_specs` holds groups back until they may begin, so the
-            # capacity rule is in `_may_begin` alone.
+            # capacity rule is in `GroupsInPlay` alone.
             options: RolloutOptions = {"concurrency": self._train.concurrency, "replacements": self._train.replacements}
             self._stream = GroupStream(self._agent, self._sampler, self._specs(), options, self._keep)
         assert self._stream is not None
@@ -201,7 +170,9 @@ class AsynchronousRollouts:
         # one answer would be sampled by half-loaded weights.
         await self._sampler.pause()
         await self._engine.load_here(version)
-        self._version, self._loaded = version, time.perf_counter()
+        with self._lock:
+            self._groups.load(version)
+        self._loaded = time.perf_counter()
         self._stream.end_quarantine()
 
     async def _resume(self) -> None:
@@ -230,8 +201,8 @@ class AsynchronousRollouts:
             "learner_idle": waited / max(report.seconds, 1e-9),
             "engine_idle": usage.idle / usage.seconds,
             "requests": usage.requests,
-            "complete_groups": float(len(self._complete)),
-            "open_groups": float(len(self._unused) - len(self._complete)),
+            "complete_groups": float(len(self._groups.complete)),
+            "open_groups": float(len(self._groups.unused) - len(self._groups.complete)),
             "playing": float(self._stream.playing),
         }
         return metrics, report
@@ -258,63 +229,33 @@ class AsynchronousRollouts:
 
     def _hand_over(self, spec: GroupSpec, group: Group) -> None:
         with self._lock:
-            if any(trajectory.turns for trajectory in group.finished) or self._rejected >= self._most_rejected:
-                self._complete.append((spec, group))
-            else:  # nothing to learn from: another group takes its place
-                self._rejected += 1
-                self._unused.discard(spec.number)
-                self._used.append(spec.number)
-                self._members -= len(group.trajectories)
-                self._room.set()
+            self._groups.end(spec.number, group)
+            self._room.set()  # if it is dropped, another one may begin
             self._lock.notify()
 
     async def _specs(self) -> AsyncIterator[GroupSpec]:
         """Yield the groups of before the run was resumed, then new ones when there is room for them.
 
-        The stream pulls from this generator on its own thread, while the learner's thread raises the capacity. A group
-        gets its number here and nowhere else, so task and seed follow from it whatever the timing was.
+        The stream pulls from this generator on its own thread, while the learner's thread raises the capacity.
         """
-        for number in sorted(self._unused):
-            await self._may_begin(number)
-            yield self._spec(number, self._restored.pop(number, ()))
+        for drawn, played in list(self._groups.resumed()):
+            await self._may_begin(drawn.number)
+            yield self._sampling.spec(drawn, played)
         while True:
-            await self._may_begin(self._next)
+            await self._may_begin(self._groups.next)
             with self._lock:
-                number, self._next = self._next, self._next + 1
-                self._unused.add(number)
-            yield self._spec(number)
+                drawn = self._groups.begin()
+            yield self._sampling.spec(drawn)
 
     async def _may_begin(self, number: int) -> None:
         """Wait until a group may begin."""
-        while number >= self._capacity:
+        while number >= self._groups.capacity:
             self._room.clear()
             await self._room.wait()
 
-    @property
-    def _capacity(self) -> int:
-        """Number of groups that may have begun by now; more than the whole run needs are never begun."""
-        train = self._train
-        ahead = (train.staleness.updates + self._version + 1) * train.groups + train.staleness.spare_groups
-        return min(ahead, train.iterations * train.groups) + self._rejected
-
-    @property
-    def _most_rejected(self) -> int:
-        """Number of groups without a turn that are replaced; after that, the loop sees them and says why."""
-        return self._train.groups * (self._version + 2)
-
-    def _spec(self, number: int, played: tuple[Trajectory, ...] = ()) -> GroupSpec:
-        """Return group `number`, with the task and the seed that a synchronous run would give it."""
-        iteration = number // self._train.groups
-        task = self._tasks.at(number)
-        before = [self._tasks.at(other) for other in range(iteration * self._train.groups, number)]
-        seed = self._seed_of(iteration)
-        size = self._train.group_size
-        self._members += len(played)
-        return GroupSpec(task, seed, size, number, before.count(task) * size, played)
-
     def _keep(self, spec: GroupSpec, trajectory: Trajectory) -> None:
-        self._files.write(spec.number, trajectory)
-        self._members += 1
+        with self._lock:
+            self._groups.keep(spec.number, trajectory)
 
     async def _stop(self) -> None:
         if self._playing is not None:
@@ -325,4 +266,4 @@ class AsynchronousRollouts:
     def _tick(self) -> None:
         """Show how many episodes of the next iteration are finished."""
         total = self._train.groups * self._train.group_size
-        self._report.tick("rollout", min(self._members, total), total)
+        self._report.tick("rollout", min(self._groups.members, total), total)

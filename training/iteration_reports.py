@@ -74,8 +74,8 @@ class IterationReports:
         stats = {**stats, **_speeds(played.report, stats), **played.metrics, **played.age_metrics(batch)}
         renamed = {f"update_{key}" if key in OF_UPDATE else key: value for key, value in stats.items()}
         values = {
-            **play_metrics(played.groups),
-            "sampled_entropy": sampled_entropy(played.groups),
+            **play_metrics(played.everyone),
+            "sampled_entropy": sampled_entropy(played.everyone),
             **credit_metrics(advantages),
             **group_metrics(steps, advantages),
             **renamed,

@@ -39,13 +39,18 @@ from turnwise.training.learner.update_plans import UpdatePlans
 from turnwise.training.loop import TrainingLoop
 from turnwise.training.objectives.run_objective import Objective
 from turnwise.training.preflight.remarks import remarks
-from turnwise.training.preflight.rules import check_rules
+from turnwise.training.preflight.rules import OTHER_PARENTS, check_rules
 from turnwise.training.rollouts import Rollouts, SynchronousRollouts
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.recovery import Recovery, ReferencePolicy
+from turnwise.training.run_folder.sampling_files import SamplingFiles
 from turnwise.training.run_folder.trajectory_store import GroupFiles, RolloutFiles, TrajectoryStore
+from turnwise.training.sampling.applied_rewards import AppliedRewards
+from turnwise.training.sampling.group_draws import GroupDraws
+from turnwise.training.sampling.grown_groups import GrowingGroups
+from turnwise.training.sampling.run_sampling import RunSampling
+from turnwise.training.sampling.sampling_rules import SamplingRules
 from turnwise.training.scheduled_objective import ScheduledObjective
-from turnwise.training.tasks import TaskSampler
 from turnwise.training.token_scores import TokenScores
 
 if TYPE_CHECKING:
@@ -67,6 +72,7 @@ class RunParts:
         token_transform: transform of token advantages; None for none.
         objective: the loss, with the coefficients of the first iteration.
         coefficients: how the coefficients change.
+        sampling: which tasks, how many episodes, and which reward.
         environments: environments for training, with the tasks.
         demonstrated: environments for demonstrations, with the tasks that these are drawn from.
         panel: the evaluation panel, independent of the run's seed; None without evaluation.
@@ -82,6 +88,7 @@ class RunParts:
     token_transform: AppliedTransform | None
     objective: Objective
     coefficients: CoefficientSchedule
+    sampling: SamplingRules
     environments: Environments
     demonstrated: Environments
     panel: Panel | None
@@ -209,10 +216,29 @@ class RunParts:
             begin=report.begin,
         )
 
+    def run_sampling(self) -> RunSampling:
+        """Return what the rollouts ask for groups."""
+        run, rules = self.run, self.sampling
+        return RunSampling(
+            draws=GroupDraws(
+                rules.tasks,
+                self.environments.tasks,
+                self.seeds,
+                groups=run.train.groups,
+                size=run.train.group_size,
+                total=run.train.iterations,
+                grows=bool(rules.groups),
+            ),
+            growing=GrowingGroups(rules.groups, self.seeds, run.train.iterations, rules.max_rounds),
+            files=SamplingFiles(run.folder),
+            max_drops=rules.max_drops,
+            forest=bool(run.train.forks.where) or (bool(rules.groups) and run.credit.method not in OTHER_PARENTS),
+        )
+
     def rollouts(self, agent: Agent, engine: RunEngine, report: Reporter) -> Rollouts:
         """Return what plays the groups of the iterations."""
         run, store = self.run, TrajectoryStore(self.run.folder, self.run.trajectory_format)
-        tasks, seed_of = TaskSampler(self.environments.tasks, self.seeds.of("tasks")), partial(self.seeds.of, "rollout")
+        sampling = self.run_sampling()
         if run.train.asynchronous:
             return AsynchronousRollouts(
                 run.train,
@@ -220,8 +246,7 @@ class RunParts:
                 engine,
                 report,
                 environments=self.environments,
-                tasks=tasks,
-                seed_of=seed_of,
+                sampling=sampling,
                 store=store,
                 files=GroupFiles(run.folder / "groups"),
             )
@@ -231,8 +256,7 @@ class RunParts:
             engine,
             report,
             environments=self.environments,
-            tasks=tasks,
-            seed_of=seed_of,
+            sampling=sampling,
             store=store,
             files=RolloutFiles(run.folder / "groups"),
             processes=run.processes,
@@ -278,6 +302,7 @@ class RunParts:
             learner=learner,
             engine=engine,
             rollouts=self.rollouts(agent, engine, report),
+            rewards=AppliedRewards(self.sampling.rewards, run.train.iterations),
             credit=CreditAssignment(rule=self.credit, seeds=self.seeds, scores=scores, kl_estimator=estimator),
             scores=scores,
             objective=ScheduledObjective(self.objective, self.coefficients),
@@ -330,6 +355,7 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
         token_transform=AppliedTransform.from_choice(run.credit.token_transform),
         objective=Objective.from_section(run.objective),
         coefficients=CoefficientSchedule(run.objective),
+        sampling=SamplingRules.of(run.sampling, seed=seeds.of("tasks"), groups=run.train.groups),
         environments=environments,
         demonstrated=demonstrated,
         panel=make_panel(run.env.id, run.evaluation_kwargs(), episodes) if episodes else None,

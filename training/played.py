@@ -1,6 +1,6 @@
 """What an iteration trains on: the groups that were played for it, and their turns as a table."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,6 +11,7 @@ from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.steps import Floats, Ints, Steps
 from turnwise.training.batch.batch import Batch
+from turnwise.training.sampling.grown_groups import PlayedGroup
 from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
 
 
@@ -19,7 +20,7 @@ class Played:
     """The groups of one iteration.
 
     Attributes:
-        groups: to train on.
+        groups: that credit sees.
         report: counts of what was played for them, or meanwhile.
         version: version of the weights that they will update.
         oldest: maximum age of a turn that is trained on, in updates; 0: all turns are of these weights.
@@ -27,6 +28,7 @@ class Played:
         columns: further columns of the table of turns, in the order of `turnwise.agents.steps.steps_of`.
         forest: whether episodes were forked.
         each_path: whether turns that forks took over carry loss in every path, and not only where they were sampled.
+        sampled: all groups that were played, dropped ones included, with the decisions about them; empty: `groups`.
     """
 
     groups: list[Group]
@@ -37,6 +39,27 @@ class Played:
     columns: Mapping[str, Floats | Ints] = field(default_factory=dict)
     forest: bool = False
     each_path: bool = False
+    sampled: Sequence[PlayedGroup] = ()
+
+    @property
+    def everyone(self) -> list[Group]:
+        """All groups that were played."""
+        return [played.group for played in self.sampled] or self.groups
+
+    @property
+    def trained(self) -> list[Group]:
+        """The groups without the members that credit sees and that are not trained on."""
+        masked = self._masked
+        if not masked:
+            return self.groups
+        return [
+            replace(group, trajectories=tuple(member for member in group.trajectories if member.id not in masked))
+            for group in self.groups
+        ]
+
+    @property
+    def _masked(self) -> frozenset[str]:
+        return frozenset().union(*(played.masked for played in self.sampled if not played.dropped))
 
     def steps(self, anchor: Anchor) -> Steps:
         """Return the table of the turns."""
@@ -44,14 +67,34 @@ class Played:
         return replace(steps, extra={**steps.extra, **self.columns}) if self.columns else steps
 
     def fresh(self, advantages: Advantages) -> Advantages:
-        """Return the advantages without the turns that are too old to train on, or trained on in another episode."""
-        if self.forest and not self.each_path:
-            starts = {member.id: member.fork_turn or 0 for group in self.groups for member in group.finished}
+        """Return the advantages of the turns to train on, weighted as the task rule wants it.
+
+        Left out are turns of members that are not trained on, turns that are trained on in another episode, and turns
+        that are too old.
+        """
+        if masked := self._masked:
+            advantages = advantages.take(np.flatnonzero([name not in masked for name in advantages.trajectory]))
+        advantages = self._weighted(advantages)
+        starts = {member.id: member.fork_turn or 0 for group in self.groups for member in group.finished}
+        if any(starts.values()) and not self.each_path:
             own = advantages.turn >= np.array([starts[name] for name in advantages.trajectory], dtype=np.int64)
             advantages = replace(advantages, keep=advantages.keep & own)
         if not self.oldest:
             return advantages
         return without_stale(advantages, turn_ages(self.groups, self.version), self.oldest)
+
+    def _weighted(self, advantages: Advantages) -> Advantages:
+        """Return the advantages with the weights of their groups."""
+        weights = {
+            member.id: played.drawn.weight
+            for played in self.sampled
+            if played.drawn.weight != 1.0
+            for member in played.group.trajectories
+        }
+        if not weights:
+            return advantages
+        factors = np.array([weights.get(name, 1.0) for name in advantages.trajectory])
+        return replace(advantages, weight=advantages.weight * factors)
 
     def age_metrics(self, batch: Batch) -> dict[str, float]:
         """Return the ages of the turns, and the importance ratios at each age, before the update."""

@@ -5,7 +5,7 @@
 file, and keep what no checkpoint has trained on yet, so that a run that was killed need not play it again.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
@@ -23,8 +23,10 @@ from turnwise.training.forest.growing import Forest, fork_metrics
 from turnwise.training.played import Played
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.trajectory_store import RolloutFiles, TrajectoryStore
+from turnwise.training.sampling.group_draws import DrawnGroup
+from turnwise.training.sampling.grown_groups import PlayedGroup
+from turnwise.training.sampling.run_sampling import RunSampling
 from turnwise.training.states import State
-from turnwise.training.tasks import TaskSampler
 
 __all__ = ["Played", "Rollouts", "SynchronousRollouts", "refuse_empty"]
 
@@ -70,9 +72,8 @@ class SynchronousRollouts:
         engine: samples.
         report: receives ticks.
         environments: where it plays.
-        tasks: order of the tasks.
-        seed_of: returns the seed of an iteration.
-        store: stores the trajectories.
+        sampling: which groups, and how they grow.
+        store: stores the trajectories, and how they were sampled.
         files: finished rollouts since the last checkpoint.
         processes: number of processes that play, of which this one is the first.
         rule: the credit rule, whose discount and penalty the values of turns have.
@@ -86,15 +87,14 @@ class SynchronousRollouts:
         report: Reporter,
         *,
         environments: Environments,
-        tasks: TaskSampler,
-        seed_of: Callable[[int], int],
+        sampling: RunSampling,
         store: TrajectoryStore,
         files: RolloutFiles,
         rule: CreditRule,
         processes: int = 1,
     ) -> None:
         self._section, self._agent, self._engine, self._report = section, agent, engine, report
-        self._tasks, self._seed_of, self._pool = tasks, seed_of, environments.pool()
+        self._sampling, self._pool = sampling, environments.pool()
         self._store, self._files, self._processes = store, files, processes
         self._resumed = False  # whether all iterations since a checkpoint took their rollouts from files
         self._played = False  # whether a rollout was played, from which on the files are those of this process
@@ -103,59 +103,79 @@ class SynchronousRollouts:
     def load(self, version: int) -> None:
         """Give the learner's weights to the engine."""
         self._engine.load(version)
+        self._sampling.draws.begin(version)
 
     def next(self, step: int) -> Played:
         """Play the groups of the next iteration; trajectories are stored as they finish.
 
         A run that was killed after this rollout had finished takes it from its file.
         """
-        section = self._section
-        tasks = self._tasks.next(section.groups)
-        tick = self._report.counting("rollout", len(tasks) * section.group_size)
+        drawn = [self._sampling.draws.next() for _ in range(self._section.groups)]
+        tick = self._report.counting("rollout", sum(group.size for group in drawn))
         with self._store.iteration(step + 1) as store:
 
             def finished(trajectory: Trajectory) -> None:
                 store(trajectory)
                 tick(trajectory)
 
-            stored = self._restored(step, tasks, finished)
-            groups, counts = stored or self._play(step, tasks, finished)
+            stored = self._restored(step, [group.task for group in drawn], finished)
+            sampled, counts = self._play(drawn, [] if stored is None else stored[0], finished)
+        groups = [played.counted for played in sampled if not played.dropped]
         refuse_empty(groups, step)
         if stored is None:  # and can be trained on: one that cannot is played again
-            self._files.write(step + 1, groups, counts)
+            self._files.write(step + 1, [played.group for played in sampled], counts)
+        self._sampling.finished(step, sampled)
         valued = ValuedTurns()
         if self._values is not None:
             valued = self._values.of_turns(groups, self._agent, self._engine.sampler, self._pool)
         self._engine.rest()
+        forest = {} if self._forest is None else fork_metrics(groups)
         return Played(
             groups,
-            counts,
+            counts if stored is None else stored[1],
             step,
-            metrics={**({} if self._forest is None else fork_metrics(groups)), **valued.metrics},
+            metrics={**self._sampling.metrics(sampled), **forest, **valued.metrics},
             columns=valued.columns,
-            forest=self._forest is not None,
-            each_path=section.forks.shared == "each",
+            forest=self._sampling.forest,
+            each_path=self._section.forks.shared == "each",
+            sampled=sampled,
         )
 
     def _play(
-        self, step: int, tasks: Sequence[str], finished: Callable[[Trajectory], None]
-    ) -> tuple[list[Group], RolloutReport]:
-        section, counts, seed = self._section, RolloutReport(), self._seed_of(step)
+        self, drawn: list[DrawnGroup], stored: Sequence[Group], finished: Callable[[Trajectory], None]
+    ) -> tuple[list[PlayedGroup], RolloutReport]:
+        """Play groups, and others in place of those that are dropped; stored ones come first, and are not played."""
+        counts, waiting, sampled, drops = RolloutReport(), deque(stored), list[PlayedGroup](), 0
+        while drawn:
+            known = [waiting.popleft() for _ in drawn[: len(waiting)]]
+            groups = [*known, *self._groups(drawn[len(known) :], finished, counts)]
+            before = drops
+            for one, group in zip(drawn, groups, strict=True):
+                sampled.append(self._sampling.decided(one, group, drops))
+                drops += sampled[-1].dropped
+            drawn = [self._sampling.draws.replacement() for _ in range(drops - before)]
+        return sampled, counts
+
+    def _groups(
+        self, drawn: Sequence[DrawnGroup], finished: Callable[[Trajectory], None], counts: RolloutReport
+    ) -> list[Group]:
+        """Play some groups."""
+        if not drawn:
+            return []
         play = partial(
             rollout,
             self._agent,
             self._engine.sampler,
             make=self._pool,
-            size=section.group_size,
-            seed=seed,
-            concurrency=section.concurrency,
+            concurrency=self._section.concurrency,
             processes=self._processes,
-            replacements=section.replacements,
+            replacements=self._section.replacements,
             on_finish=finished,
             report=counts,
         )
-        groups = play(tasks) if self._forest is None else self._forest.grow(tasks, seed, play)
-        return groups, counts
+        if self._forest is None:
+            return play([self._sampling.spec(group) for group in drawn])
+        return self._forest.grow([group.task for group in drawn], drawn[0].seed, play)
 
     def _restored(
         self, step: int, tasks: Sequence[str], finished: Callable[[Trajectory], None]
@@ -180,12 +200,12 @@ class SynchronousRollouts:
         self._files.clear()
 
     def state(self) -> State:
-        """Return the position in the stream of tasks."""
-        return {"tasks": self._tasks.state_dict()}
+        """Return what was drawn so far, and what is known of the tasks."""
+        return {"tasks": self._sampling.draws.state()}
 
     def load_state(self, state: State) -> None:
-        """Continue at a position in the stream of tasks."""
-        self._tasks.load_state_dict(state["tasks"])
+        """Continue after the groups that were drawn."""
+        self._sampling.draws.load_state(state["tasks"])
         self._resumed = True
 
     def close(self) -> None:

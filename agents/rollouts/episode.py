@@ -75,6 +75,14 @@ class EpisodeSpec:
     """Index of the group, index of the member."""
     fork: Fork | None = None
     """Where the episode begins; None: with a reset."""
+    round: int = 0
+    """The round of its group in which it was asked for."""
+    hint: str = ""
+    """Shown with the task."""
+    plan: float = 0.0
+    """Share of the expert's plan that is shown as the hint."""
+    temperature: float | None = None
+    """Of the sampling; None: that of the agent."""
 
 
 @dataclass(slots=True)
@@ -396,6 +404,9 @@ class Episode:
             seconds=seconds,
             fork_of=None if self.spec.fork is None else self.spec.fork.trajectory.id,
             fork_turn=None if self.spec.fork is None else self.spec.fork.first,
+            round=self.spec.round,
+            hint=self.spec.hint,
+            temperature=self.spec.temperature,
         )
 
 

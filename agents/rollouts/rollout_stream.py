@@ -29,14 +29,24 @@ from typing import Unpack
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError
 from turnwise.agents.rollouts.env_pool import EnvPool, EnvWorker, MakeEnv
-from turnwise.agents.rollouts.episode import Episode, EpisodeSpec, sampling_seed
+from turnwise.agents.rollouts.episode import Episode, EpisodeSpec
 from turnwise.agents.rollouts.forks import Fork
+from turnwise.agents.rollouts.group_rounds import (
+    REPLACED,
+    GroupRounds,
+    GroupSpec,
+    is_replacement,
+    member_number,
+    original_id,
+    replacement_of,
+)
 from turnwise.agents.rollouts.rollout_options import RolloutOptions, RolloutReport, with_defaults
 from turnwise.agents.samplers.base import Sampler, Samples
 from turnwise.agents.samplers.wrappers import as_sampler
 from turnwise.agents.trajectory import Group, Trajectory, member_order
 
 __all__ = [
+    "REPLACED",
     "GroupNumbers",
     "GroupSpec",
     "GroupStream",
@@ -56,35 +66,6 @@ failed."""
 
 SUSPICIOUS = 2
 """Processes that ended during a call of the same episode, after which it is played alone."""
-
-REPLACED = 1_000_000
-"""Added to the number of a member for each episode that was played before in its place: ``task#1000003@7`` replaces
-``task#3@7``."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupSpec:
-    """A group to be played."""
-
-    task: str
-    seed: int
-    """Of the environments and, through the ids of the episodes, of the sampling."""
-    size: int
-    """Number of episodes."""
-    number: int = 0
-    """Number of the group in its stream."""
-    first: int = 0
-    """Number of its first member; not 0 where an earlier group has the same task and seed."""
-    played: tuple[Trajectory, ...] = ()
-    """Members that are finished already, and are not played again."""
-    fork: Fork | None = None
-    """Where its episodes begin; None: with a reset."""
-
-    @property
-    def members(self) -> range:
-        """The numbers of the members."""
-        return range(self.first, self.first + self.size)
-
 
 async def stream(
     agent: Agent,
@@ -181,10 +162,31 @@ class _OpenGroup:
     """A group that is being played."""
 
     spec: GroupSpec
-    left: int
+    rounds: GroupRounds
+    left: int = 0
+    """Episodes of the round that are not over."""
     members: dict[str, Trajectory] = field(default_factory=dict)
     """Finished episodes, by their ids."""
     replacements: int = 0
+
+    @classmethod
+    def begin(cls, spec: GroupSpec) -> _OpenGroup:
+        """Return a group before its first round."""
+        return cls(spec, GroupRounds(spec))
+
+    def next_round(self) -> list[EpisodeSpec]:
+        """Return what has to be played of the rounds that follow; none if the group is complete.
+
+        Members that were played before the group was begun are taken over where their turn comes.
+        """
+        before = {original_id(member.id) for member in self.spec.played}
+        while episodes := self.rounds.next(self.members.values()):
+            asked = {episode.name for episode in episodes}
+            self.members |= {member.id: member for member in self.spec.played if original_id(member.id) in asked}
+            if left := [episode for episode in episodes if episode.name not in before]:
+                self.left = len(left)
+                return left
+        return []
 
 
 class _Losses:
@@ -377,20 +379,20 @@ class GroupStream:
 
     def _begin(self, spec: GroupSpec) -> None:
         """Let the episodes of a group wait for environments."""
-        played = {trajectory.id: trajectory for trajectory in spec.played}
-        numbers = {member_number(name) % REPLACED for name in played}
-        left = [member for member in spec.members if member not in numbers]
-        # A group whose members are all played counts as one episode that is over: `_settle` completes it.
-        self._open[spec.number] = _OpenGroup(spec, len(left) + (not left), played)
-        self._waiting.extend(_episode(spec, member) for member in left)
-        if not left:
-            self._settle(self._open[spec.number])
+        self._open[spec.number] = group = _OpenGroup.begin(spec)
+        self._go_on(group)
+
+    def _go_on(self, group: _OpenGroup) -> None:
+        """Let the next round of a group wait for environments; without one, the group is complete."""
+        episodes = group.next_round()
+        self._waiting.extend(episodes)
+        if not episodes:
+            self._complete.put_nowait(group)
 
     def _finish(self, episode: Episode, trajectory: Trajectory) -> None:
         """Keep a finished episode; replace it if its environment failed and the group may still be repaired."""
         spec = episode.spec
-        number, member = spec.position
-        group = self._open[number]
+        group = self._open[spec.position[0]]
         self._losses.note(episode)
         if self._losses.may_begin_again(episode):
             # Nothing of it is told or counted, as if it had not been played: its neighbours' fault must leave no trace
@@ -420,41 +422,17 @@ class GroupStream:
         ):
             group.replacements += 1
             self.report.repaired += 1
-            self._waiting.appendleft(_episode(group.spec, member + REPLACED))
+            self._waiting.appendleft(replacement_of(spec))
         else:
             self._settle(group)
 
     def _settle(self, group: _OpenGroup) -> None:
-        """Count an episode that is over or not played; the group is complete with the last of them."""
+        """Count an episode that is over or not played; with the last of a round, the group grows or is complete."""
         group.left -= 1
         if not group.left:
-            self._complete.put_nowait(group)
-
-
-def _episode(spec: GroupSpec, member: int) -> EpisodeSpec:
-    name = f"{spec.task}#{member}@{spec.seed}" if spec.fork is None else spec.fork.name(member)
-    return EpisodeSpec(spec.task, spec.seed, name, sampling_seed(name), (spec.number, member), spec.fork)
+            self._go_on(group)
 
 
 def group_of(spec: GroupSpec, members: Iterable[Trajectory]) -> Group:
     """Return the group of its finished members, complete or not, in the order of their numbers."""
     return Group(spec.task, tuple(sorted(members, key=member_order)))
-
-
-def is_replacement(episode_id: str) -> bool:
-    """Return whether an episode was played in place of one whose environment failed.
-
-    >>> is_replacement("open-3-1#2@7"), is_replacement("open-3-1#1000002@7")
-    (False, True)
-    """
-    return member_number(episode_id) >= REPLACED
-
-
-def member_number(episode_id: str) -> int:
-    """Return the number of an episode in its group, from its id; it is at least `REPLACED` for a replacement.
-
-    >>> member_number("open-3-1#2@7"), member_number("open-3-1#2/5.3@7")
-    (2, 3)
-    """
-    path = episode_id.rpartition("#")[2].partition("@")[0]
-    return int(path.rpartition(".")[2])

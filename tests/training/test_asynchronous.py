@@ -312,14 +312,15 @@ def test_when_every_episode_fails_the_run_says_why_and_can_go_on(tmp_path, monke
 def test_episodes_that_failed_before_a_run_was_resumed_are_played_again(tmp_path):
     run = make_run(tmp_path / "run", "train.staleness=1", "train.iterations=2")
     first = rollouts(run, Engine())
+    state = first.state()
     first.load(0)
     groups = first.next(0).groups
     first.close()
-    state = {"tasks": first._tasks.state_dict(), "groups": {"next": 0, "unused": [], "rejected": 0}}
+    files = GroupFiles(run.folder / "groups")
     for number, group in enumerate(groups):
-        first._files.remove(number)
+        files._path(number).unlink()
         for one in group.trajectories:
-            first._files.write(number, replace(one, stop="error", error="the door is jammed", turns=()))
+            files.write(number, replace(one, stop="error", error="the door is jammed", turns=()))
     again = rollouts(run, Engine())
     again.load_state(state)
     again.load(0)
@@ -373,10 +374,10 @@ def test_after_a_kill_the_capacity_rule_holds_for_groups_that_were_begun(tmp_pat
     for step in range(9):
         killed.load(step)
         killed.next(step)
-    assert eventually(lambda: len(killed._complete) == len(killed._unused) and killed._next == killed._capacity)
+    assert eventually(lambda: killed._groups.settled)
     killed.close()
     for number in (18, 19):
-        path = killed._files._path(number)
+        path = GroupFiles(run.folder / "groups")._path(number)
         path.write_text(path.read_text().splitlines()[0] + "\n")
     resumed = rollouts(run, Engine())
     resumed.load_state(saved)

@@ -306,6 +306,7 @@ class EpisodeEnd:
     finished: bool
     fork_of: str | None = None
     fork_turn: int = 0
+    plain: bool = True
     digests: tuple[bytes, ...] = ()
     """Of each turn, where forks may take it over."""
 
@@ -322,6 +323,7 @@ class EpisodeEnd:
             trajectory.finished,
             trajectory.fork_of,
             trajectory.fork_turn or 0,
+            trajectory.plain,
             tuple(map(_digest, trajectory.turns)),
         )
 
@@ -378,7 +380,7 @@ def wrong_groups(audited: AuditedRun, iteration: int, episodes: Sequence[Episode
 def wrong_metrics(audited: AuditedRun, iteration: int, episodes: Sequence[EpisodeEnd]) -> OfIteration:
     """Yield metrics of the iteration that differ from those of the stored trajectories; means leave forks out."""
     event = audited.finished[iteration]
-    ended = [trajectory for trajectory in episodes if trajectory.finished and trajectory.fork_of is None]
+    ended = [trajectory for trajectory in episodes if trajectory.finished and trajectory.plain]
     count = max(1, len(ended))
     stored = {
         "episodes": len(episodes),

@@ -297,6 +297,33 @@ class TrainSection(Section):
         return self.staleness.updates + bool(self.staleness.spare_groups)
 
 
+class SamplingSection(Section):
+    """What an iteration is made of: which tasks, how many episodes of each, and which reward."""
+
+    tasks: Choice = Field(
+        default="uniform",
+        description="Rule of which tasks are drawn, a choice with options; see `turnwise list task-rules`.",
+    )
+    groups: list[Choice] = Field(
+        default=[],
+        description="Rules of when a group is complete, what else is played, and which groups are replaced; the first "
+        "that wants something decides. See `turnwise list group-rules`.",
+    )
+    rewards: list[Choice] = Field(
+        default=[],
+        description="Rules that change the rewards before credit is assigned, from left to right; see "
+        "`turnwise list reward-rules`.",
+    )
+    max_rounds: int = Field(
+        default=16, ge=1, description="Rounds of episodes after which a group is complete, whatever a rule wants."
+    )
+    max_drops: int = Field(
+        default=0,
+        ge=0,
+        description="Groups that may be dropped in an iteration; later ones are trained on. 0: 10 x train.groups.",
+    )
+
+
 class CheckpointsSection(Section):
     """Checkpoints, and what is kept of the run beside them."""
 

@@ -94,6 +94,10 @@ NEEDS: dict[str, tuple[Condition, str]] = {
         lambda run: run.train.staleness.updates > 0 and not run.train.staleness.spare_groups,
         "it needs train.staleness > 0 and train.staleness.spare_groups = 0",
     ),
+    **{
+        f"sampling.{key}": (lambda run: bool(run.sampling.groups), "sampling.groups is empty")
+        for key in ("max_rounds", "max_drops")
+    },
     "checkpoints.keep_trajectories": (
         lambda run: bool(run.trajectory_format),
         "trajectory_format is empty, so none are stored",

@@ -136,11 +136,11 @@ def play_metrics(groups: Sequence[Group]) -> dict[str, float]:
         outgrown (episodes that outgrew the context), success, reward and turns (means), success_error (see its
         function), and as shares of turns:
         unparsable, inadmissible, loops (turns that repeat an earlier state and action of their trajectory). All but
-        episodes, errors, outgrown and tokens leave forks out: these begin where a rule chose, so their outcomes are no
-        sample of what the policy achieves.
+        episodes, errors, outgrown and tokens leave out forks, episodes with a hint, and those with a temperature of
+        their own: their outcomes are no sample of what the policy achieves.
     """
     everyone = [trajectory for group in groups for trajectory in group.trajectories]
-    whole = [trajectory for trajectory in everyone if trajectory.fork_of is None]
+    whole = [trajectory for trajectory in everyone if trajectory.plain]
     done = [trajectory for trajectory in whole if trajectory.stop != "error"]
     turns = sum(len(trajectory.turns) for trajectory in done)
     count, of_turns = max(1, len(done)), 1.0 / max(1, turns)
@@ -162,13 +162,13 @@ def play_metrics(groups: Sequence[Group]) -> dict[str, float]:
 def success_error(groups: Sequence[Group]) -> float:
     """Return the standard error of the mean success, with groups as the units that were drawn; 0 with less than two.
 
-    Forks do not count.
+    Forks and helped episodes do not count.
 
     The episodes of a group play one task and are alike, so they say less than as many of different tasks: with n_g
     episodes and w_g won ones in each of G groups, and p = sum w / sum n (a ratio estimate; Cochran 1977),
     se^2 = G / (G - 1) x sum (w_g - p n_g)^2 / (sum n_g)^2.
     """
-    whole = [[trajectory for trajectory in group.finished if trajectory.fork_of is None] for group in groups]
+    whole = [[trajectory for trajectory in group.finished if trajectory.plain] for group in groups]
     pairs = [(len(done), sum(trajectory.won for trajectory in done)) for done in whole]
     counts, won = np.array([pair for pair in pairs if pair[0]], dtype=np.float64).reshape(-1, 2).T
     if len(counts) < 2:

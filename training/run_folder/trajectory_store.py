@@ -21,7 +21,8 @@ from turnwise.agents.files.json_files import write_text
 from turnwise.agents.files.trajectory_files import TornLine, TrajectoryWriter, from_json, read_trajectories, to_json
 from turnwise.agents.rollouts.rollout_options import RolloutReport
 from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.tools.bounded_input import InputError, parse_json, read_lines
+from turnwise.tools.bounded_input import InputError, parse_json, read_json, read_lines
+from turnwise.training.states import State
 
 SUFFIX = ".jsonl"
 
@@ -61,6 +62,15 @@ class GroupFiles:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    def begin(self, number: int, entry: State) -> None:
+        """Write down how a group was drawn, before its first episode."""
+        write_text(self._entry(number), json.dumps(entry))
+
+    def entry(self, number: int) -> State | None:
+        """Return how a group was drawn; None if it was not begun."""
+        path = self._entry(number)
+        return read_json(path) if path.is_file() else None
+
     def write(self, number: int, trajectory: Trajectory) -> None:
         """Append a finished member to the file of its group."""
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -79,11 +89,16 @@ class GroupFiles:
 
     def numbers(self) -> list[int]:
         """Return the numbers of the groups that have a file, sorted."""
-        return sorted(int(path.stem) for path in self.folder.glob(f"*{SUFFIX}") if path.stem.isdecimal())
+        names = {path.name.partition(".")[0] for path in self.folder.glob("*.json*")}
+        return sorted(int(name) for name in names if name.isdecimal())
 
     def remove(self, number: int) -> None:
-        """Remove the file of a group, if there is one."""
+        """Remove the files of a group, if there are any."""
         self._path(number).unlink(missing_ok=True)
+        self._entry(number).unlink(missing_ok=True)
+
+    def _entry(self, number: int) -> Path:
+        return self.folder / f"{number:06d}.json"
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:06d}{SUFFIX}"
@@ -110,18 +125,23 @@ class RolloutFiles:
         write_text(self._path(number), "\n".join([json.dumps(head), *members, ""]))
 
     def read(self, number: int, tasks: Sequence[str]) -> tuple[list[Group], RolloutReport] | None:
-        """Return the groups and counts of a rollout; None if there is no file, or it is damaged or of other tasks."""
+        """Return the groups and counts of a rollout; None if there is no file, or it is damaged or of other tasks.
+
+        Args:
+            number: of the iteration.
+            tasks: that it begins with; others follow in place of dropped groups.
+        """
         path = self._path(number)
         if not path.exists():
             return None
         try:
             first, *lines = read_lines(path)
             head = parse_json(first, str(path))
-            if head["tasks"] != list(tasks) or sum(head["sizes"]) != len(lines):
+            if head["tasks"][: len(tasks)] != list(tasks) or sum(head["sizes"]) != len(lines):
                 return None
             members = map(from_json, lines)
             groups = [
-                Group(task, tuple(islice(members, size))) for task, size in zip(tasks, head["sizes"], strict=True)
+                Group(task, tuple(islice(members, size))) for task, size in zip(head["tasks"], head["sizes"], strict=True)
             ]
             report = RolloutReport(**{**head["report"], "reasons": Counter(head["report"]["reasons"])})
         except (InputError, StoreError, ValueError, TypeError, KeyError):  # it can be played again

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from numpy.random import Generator, default_rng
 
@@ -128,6 +128,7 @@ class Growth:
         counted: ids of the members that credit sees, trained on or not; None: all.
         replay: ids of stored episodes that join the members, for credit and for the loss.
         remember: numbers for the task's record.
+        rule: name of the rule that wanted more or dropped the group; `decide` fills it in.
     """
 
     more: tuple[MoreEpisodes, ...] = ()
@@ -136,6 +137,7 @@ class Growth:
     counted: frozenset[str] | None = None
     replay: tuple[str, ...] = ()
     remember: Mapping[str, float] = field(default_factory=dict)
+    rule: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         """Check what is remembered.
@@ -189,7 +191,7 @@ def decide(rules: Sequence[GroupRule], group: OpenGroup) -> Growth:
     for rule in rules:
         growth = rule(group)
         if growth.more or growth.drop:
-            return growth
+            return replace(growth, rule=rule.name)
         growths.append(growth)
     return Growth(
         keep=_common([growth.keep for growth in growths]),

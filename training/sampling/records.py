@@ -7,8 +7,9 @@ Episodes that failed are not counted.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -124,13 +125,11 @@ class TaskRecords:
         return TaskRecords(self.tasks, **columns, remembered=remembered)
 
     def state(self) -> State:
-        """Return the columns as `turnwise.training.run_folder.state_json` can write them."""
-        names = (*_COUNTS, *_SUMS, "window")
-        return {
-            "tasks": list(self.tasks),
-            **{name: getattr(self, name) for name in names},
-            "remembered": {**self.remembered},
-        }
+        """Return the rows of the tasks that were visited, as `turnwise.training.run_folder.state_json` can write them."""
+        rows = np.flatnonzero(self.visits)
+        columns = {name: getattr(self, name)[rows] for name in (*_COUNTS, *_SUMS, "window")}
+        remembered = {name: column[rows] for name, column in self.remembered.items()}
+        return {"tasks": _digest(self.tasks), "rows": rows, "columns": columns, "remembered": remembered}
 
     @classmethod
     def from_state(cls, state: State, tasks: Sequence[str]) -> Self:
@@ -139,10 +138,20 @@ class TaskRecords:
         Raises:
             CheckpointError: they are of other tasks.
         """
-        columns = dict(state)
-        names = tuple(columns.pop("tasks"))
-        if names != tuple(tasks):
-            raise CheckpointError(
-                f"the checkpoint has records of {len(names)} tasks, which are not the {len(tasks)} of this run"
-            )
-        return cls(names, **columns)
+        if state["tasks"] != _digest(tasks):
+            raise CheckpointError(f"the checkpoint has records of other tasks than the {len(tasks)} of this run")
+        records, rows = cls.of(tasks), state["rows"]
+        for name, column in state["columns"].items():
+            getattr(records, name)[rows] = column
+        remembered = {name: np.full(len(tasks), np.nan) for name in state["remembered"]}
+        for name, column in state["remembered"].items():
+            remembered[name][rows] = column
+        return replace(records, remembered=remembered)
+
+
+def _digest(tasks: Sequence[str]) -> str:
+    """Return what differs where tasks or their order do."""
+    digest = hashlib.blake2b(digest_size=16)
+    for task in tasks:
+        digest.update(f"{len(task)}:{task}".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()

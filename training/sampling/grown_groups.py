@@ -1,0 +1,144 @@
+"""How the groups of a run grow: group rules as a rollout asks them, and what they say in the end.
+
+A rule is asked by whoever plays the group, which may be another process, and once more where the group is handed over.
+Both get the same answers, since a rule is a pure function of the members and its random numbers have a seed of the
+group and the round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from numpy.random import default_rng
+
+from turnwise.agents.rollouts.forks import Fork
+from turnwise.agents.rollouts.group_rounds import EpisodeOrder, Grow, original_id
+from turnwise.agents.trajectory import Group, Trajectory, member_order
+from turnwise.training.config.seeds import Seeds
+from turnwise.training.errors import TrainingError
+from turnwise.training.sampling.group_draws import DrawnGroup
+from turnwise.training.sampling.growth import Growth, GroupRule, MoreEpisodes, OpenGroup, decide
+from turnwise.training.sampling.records import Visit
+
+__all__ = ["GrowingGroups", "PlayedGroup"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedGroup:
+    """A group whose episodes are over.
+
+    Attributes:
+        drawn: what was drawn.
+        group: its trajectories, failed ones included.
+        growth: what the rules said last.
+        rounds: number of rounds that were played.
+        dropped: whether it is not trained on.
+    """
+
+    drawn: DrawnGroup
+    group: Group
+    growth: Growth = Growth()
+    rounds: int = 1
+    dropped: bool = False
+
+    @property
+    def counted(self) -> Group:
+        """The members that credit sees."""
+        counted = self.growth.counted
+        if counted is None:
+            return self.group
+        members = [member for member in self.group.trajectories if member.id in counted]
+        return replace(self.group, trajectories=tuple(members))
+
+    @property
+    def masked(self) -> set[str]:
+        """Ids of the members that credit sees and that are not trained on."""
+        keep = self.growth.keep
+        return set() if keep is None else {member.id for member in self.counted.finished} - keep
+
+    @property
+    def visit(self) -> Visit:
+        """What the task's record learns."""
+        finished = self.group.finished
+        rewards = tuple(member.reward for member in finished)
+        return Visit(self.drawn.task, rewards, sum(member.won for member in finished), self.growth.remember)
+
+
+@dataclass(frozen=True, slots=True)
+class GrowingGroups:
+    """Asks the group rules of a run.
+
+    Attributes:
+        rules: in the order in which they are asked; none: groups do not grow.
+        seeds: of their random numbers.
+        total: iterations of the whole run.
+        max_rounds: rounds after which a group is complete.
+    """
+
+    rules: Sequence[GroupRule]
+    seeds: Seeds
+    total: int
+    max_rounds: int
+
+    def grow(self, drawn: DrawnGroup) -> Grow | None:
+        """Return what the rounds of a group play; None if it does not grow."""
+        if not self.rules:
+            return None
+        return lambda number, members: self._orders(drawn, number, members)
+
+    def played(self, drawn: DrawnGroup, group: Group) -> PlayedGroup:
+        """Return a group whose episodes are over, with what the rules say of it."""
+        if not self.rules:
+            return PlayedGroup(drawn, group)
+        number = 0
+        while self._orders(drawn, number, _before(number, group.trajectories)):
+            number += 1
+        growth = self._decision(drawn, number, group.trajectories)
+        return PlayedGroup(drawn, group, replace(growth, more=()), number, growth.drop)
+
+    def _orders(self, drawn: DrawnGroup, number: int, members: Sequence[Trajectory]) -> list[EpisodeOrder]:
+        """Return what a round plays."""
+        growth = self._decision(drawn, number, members)
+        if growth.drop or number >= self.max_rounds:
+            return []
+        if not growth.more:
+            return [] if number else [EpisodeOrder(drawn.size)]
+        finished = {member.id: member for member in members if member.finished}
+        return [_order(more, finished) for more in growth.more]
+
+    def _decision(self, drawn: DrawnGroup, number: int, members: Sequence[Trajectory]) -> Growth:
+        """Return what the rules say before a round."""
+        finished = tuple(sorted((member for member in members if member.finished), key=member_order))
+        failed = {original_id(member.id) for member in members} - {original_id(member.id) for member in finished}
+        group = OpenGroup(
+            drawn.task,
+            drawn.size,
+            number,
+            finished,
+            len(failed),
+            drawn.record,
+            drawn.options,
+            drawn.iteration,
+            self.total,
+            default_rng(self.seeds.of(f"grow {number}", drawn.number)),
+        )
+        return decide(self.rules, group)
+
+
+def _before(number: int, members: Sequence[Trajectory]) -> list[Trajectory]:
+    return [member for member in members if member.round < number]
+
+
+def _order(more: MoreEpisodes, finished: Mapping[str, Trajectory]) -> EpisodeOrder:
+    """Return what a rollout plays for what a rule wants.
+
+    Raises:
+        TrainingError: the episodes are to begin inside an answer.
+    """
+    fork = None
+    if more.at is not None:
+        if more.at.tokens:
+            raise TrainingError("episodes cannot begin inside an answer yet: `tokens` of a BranchPoint must be 0")
+        fork = Fork(finished[more.at.trajectory], more.at.turn)
+    return EpisodeOrder(more.episodes, fork, more.hint, more.plan, more.temperature)

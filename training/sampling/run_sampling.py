@@ -1,0 +1,80 @@
+"""The sampling of a run: what its rollouts ask for groups, and tell what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from turnwise.agents.rollouts.group_rounds import GroupSpec
+from turnwise.agents.trajectory import Group, Trajectory
+from turnwise.training.run_folder.sampling_files import SamplingFiles
+from turnwise.training.sampling.group_draws import DrawnGroup, GroupDraws
+from turnwise.training.sampling.grown_groups import GrowingGroups, PlayedGroup
+
+__all__ = ["RunSampling"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSampling:
+    """Draws the groups of a run, lets them grow, and keeps what is learned of their tasks.
+
+    Attributes:
+        draws: the groups in the order in which they begin.
+        growing: asks the group rules.
+        files: what each iteration was made of.
+        max_drops: groups that may be dropped in an iteration.
+        forest: whether episodes may begin in the middle of others.
+    """
+
+    draws: GroupDraws
+    growing: GrowingGroups
+    files: SamplingFiles
+    max_drops: int
+    forest: bool = False
+
+    def spec(self, drawn: DrawnGroup, played: Sequence[Trajectory] = ()) -> GroupSpec:
+        """Return what a rollout plays for a group, of which some members may be finished already."""
+        return drawn.spec(self.growing.grow(drawn), played)
+
+    def decided(self, drawn: DrawnGroup, group: Group, drops: int) -> PlayedGroup:
+        """Return a group whose episodes are over; it is trained on if too many were dropped before it.
+
+        Args:
+            drawn: what was drawn.
+            group: what was played.
+            drops: groups of the iteration that were dropped before.
+        """
+        played = self.growing.played(drawn, group)
+        return replace(played, dropped=played.dropped and drops < self.max_drops)
+
+    def finished(self, step: int, sampled: Sequence[PlayedGroup]) -> None:
+        """Write down what an iteration is made of, and learn from it.
+
+        Args:
+            step: number of finished iterations.
+            sampled: the groups in the order of their numbers, dropped ones included.
+        """
+        self.files.write(step + 1, sampled)
+        self.draws.learn([played.visit for played in sampled], step)
+
+    def metrics(self, sampled: Sequence[PlayedGroup]) -> dict[str, float]:
+        """Return what an iteration was made of.
+
+        Returns:
+            distinct_tasks, sampled_turns (of all episodes; turns that forks took over count once), and where groups
+            grow: groups_dropped, rounds (mean of all groups), trained_episodes (members that carry loss).
+        """
+        everyone = [member for played in sampled for member in played.group.trajectories]
+        numbers = {
+            "distinct_tasks": float(len({played.drawn.task for played in sampled})),
+            "sampled_turns": float(sum(len(member.sampled) for member in everyone)),
+        }
+        if not self.growing.rules:
+            return numbers
+        kept = [played for played in sampled if not played.dropped]
+        trained = sum(len(played.counted.finished) - len(played.masked) for played in kept)
+        return numbers | {
+            "groups_dropped": float(len(sampled) - len(kept)),
+            "rounds": sum(played.rounds for played in sampled) / len(sampled),
+            "trained_episodes": float(trained),
+        }
