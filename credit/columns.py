@@ -46,6 +46,7 @@ COLUMNS = {
     "value": Column("number", "estimated value of the state"),
     "entropy": Column("number", "mean entropy of the turn's tokens, nats"),
     "logprob": Column("number", "mean log-probability of the turn's tokens, nats"),
+    "hindsight": Column("number", "`logprob` under a prompt that also tells how the episode ended, nats"),
     "multi": Column("numbers", "several rewards of the turn"),
     "metric": Column("numbers", "one or more numbers by which a rule sorts or weights turns"),
     "label": Column("key", "key of the answer's class"),
