@@ -142,7 +142,7 @@ CATALOGUE = (
     CreditRule("graft", "GRAFT, values iterated on the rollouts' graph", None, "our reading",
                "Gain in state value, with values iterated over all episodes of the task; states must recur.",
                graft, ("state",)),
-    CreditRule("rtmc", "RTMC, Monte Carlo means over merged rollouts", None, "our reading",
+    CreditRule("rtmc", "Rollout-Tree Monte Carlo", "2604.11037", "our reading",
                "Mean return of the action in the state minus that of the state; needs several turns per choice.",
                rtmc, ("state", "action")),
     CreditRule("slea", "SLEA-RL", "2603.18079", "our reading",
