@@ -29,12 +29,13 @@ from turnwise.credit.prefix_tree import paths
 from turnwise.training import ConfigError, Run, train
 from turnwise.training.audit import audit
 from turnwise.training.batch.batch import pack
-from turnwise.training.forest.fork_values import ForkValues
+from turnwise.training.forest.fork_values import ForkValues, ValuedTurns, chosen_turns
 from turnwise.training.forest.growing import Forest, choose_forks, fork_metrics
 from turnwise.training.forest.places import FORK_RULES, NOWHERE, ForkRule, get_fork_rule
 from turnwise.training.parts import prepare
 from turnwise.training.played import Played
 from turnwise.training.run_folder.metrics import play_metrics, sampled_entropy, success_error
+from turnwise.training.truth.histories import Histories
 
 AGENT = Agent(max_turns=7)
 TASKS = ["open-3-1", "fetch-3-1", "open-3-1"]
@@ -384,6 +385,64 @@ def test_values_of_a_forest_do_not_repeat_its_members(monkeypatch: pytest.Monkey
     assert len(valued.columns["value"]) == sum(len(trajectory.turns) for trajectory in members(groups))
 
 
+def turns_of(episodes: list[Trajectory], at: str, share: float) -> list[list[int]]:
+    chosen = iter(chosen_turns([Group("t", tuple(episodes))], at, share).tolist())  # type: ignore[arg-type]
+    return [[number for number in range(len(one.turns)) if next(chosen)] for one in episodes]
+
+
+def test_the_turns_whose_values_are_estimated() -> None:
+    episodes = [episode("0", "abcdefghij", True), episode("1", "xba")]
+    assert turns_of(episodes, "every", 0.1) == [list(range(10)), [0, 1, 2]]
+    assert turns_of(episodes, "spaced", 0.7) == [[0, 1, 2, 4, 5, 7, 8], [0, 1, 2]]
+    assert turns_of(episodes, "spaced", 0.3) == [[0, 3, 6], [0]]
+    assert turns_of(episodes, "spaced", 1e-12) == [[0], [0]]
+    assert turns_of(episodes, "contested", 1.0) == [[0, 1], [0, 1, 2]]  # a and b, and the first turns
+    assert turns_of(episodes, "contested", 0.5) == [[0, 1], [0, 1]]
+    logprobs = [(-0.1,), (-0.5,), (-2.0,), (-0.5,), ()]
+    unsure = replace(episodes[0], turns=tuple(turn("s", values) for values in logprobs))
+    assert turns_of([unsure], "entropy", 0.4) == [[0, 2]]
+    assert turns_of([unsure], "entropy", 0.6) == [[0, 1, 2]]  # the earlier one of two that are as uncertain
+    assert turns_of([unsure], "entropy", 1.0) == [[0, 1, 2, 3]]
+    assert turns_of([replace(unsure, turns=())], "spaced", 0.5) == [[]]
+
+
+def valued(groups: list[Group], make: Any = Corridor, **options: Any) -> tuple[ForkValues, ValuedTurns]:
+    values, pool = ForkValues(3, 0.9, 0.1, concurrency=8, **options), EnvPool(make)
+    turns = values.of_turns(groups, AGENT, sampler(), pool)
+    pool.close()
+    return values, turns
+
+
+@pytest.mark.parametrize("make", [Corridor, Slippery])
+@pytest.mark.parametrize("at", ["spaced", "entropy", "contested"])
+def test_values_of_some_turns_cost_less_and_are_the_same(make: Any, at: Any) -> None:
+    groups = rollout(AGENT, sampler(), TASKS[:2], make=make, size=3, seed=5)
+    _, everything = valued(groups, make)
+    values, some = valued(groups, make, at=at, share=0.4)
+    assert "action_value" not in some.columns
+    assert values.chance is (make is Slippery)
+    histories = Histories(groups)
+    chosen = set(np.asarray(histories.value_of)[chosen_turns(groups, at, 0.4)].tolist())
+    has_forks = np.isin(histories.value_of, list(chosen))  # a history that episodes share is forked for all of them
+    assert some.columns["forks"].tolist() == np.where(has_forks, 3, 0).tolist()
+    assert some.columns["value"][has_forks].tolist() == everything.columns["value"][has_forks].tolist()
+    assert some.metrics["value_forks"] == 3 * len(chosen) < everything.metrics["value_forks"]
+    assert some.metrics["value_turns"] < everything.metrics["value_turns"]
+    steps = Played(groups, RolloutReport(), 0, columns=some.columns).steps("state")
+    advantages = get("vine", gamma=0.9, at=at, share=0.4)(steps)
+    assert advantages.keep.all()
+    assert advantages.report["segments"] == int(has_forks.sum())
+
+
+def test_a_rule_says_which_turns_are_forked(tmp_path: Any) -> None:
+    run = make_run(tmp_path, "credit.method=vine", "train.forks.values=2")
+    values = {
+        name: ForkValues.of(run.train, get(name, **options), 1)
+        for name, options in {"vine": {"at": "entropy", "share": 0.25}, "gae": {}}.items()
+    }
+    assert [(one.at, one.share) for one in values.values() if one] == [("entropy", 0.25), ("every", 1.0)]
+
+
 # -- runs --
 
 
@@ -428,8 +487,10 @@ def test_a_run_trains_on_forests(tmp_path: Any, policy: Any, where: str, method:
     assert any(not np.array_equal(weights(tmp_path, 0)[key], weights(tmp_path, 2)[key]) for key in weights(tmp_path, 0))
 
 
-def test_a_run_with_values_by_forks(tmp_path: Any, policy: Any) -> None:
-    train(run_of(tmp_path, policy, "credit.method=vine", "train.forks.values=2", "train.group_size=2"))
+@pytest.mark.parametrize("options", ["{}", '{at="entropy",share=0.3,between="first"}'])
+def test_a_run_with_values_by_forks(tmp_path: Any, policy: Any, options: str) -> None:
+    values = ("train.forks.values=2", f"credit.options={options}")
+    train(run_of(tmp_path, policy, "credit.method=vine", "train.group_size=2", *values))
     events = [event for event in lines(tmp_path) if event["phase"] == "train"]
     for event in events:
         assert event["value_forks"] >= 4
