@@ -101,6 +101,13 @@ def converted(name: str, values: Any) -> npt.NDArray[Any]:
     return _integers(name, values) if kind in ("key", "integer") else _numbers(name, values)
 
 
+def example(name: str) -> object:
+    """Return a value that a column can have."""
+    kind = COLUMNS[name].kind if name in COLUMNS else "number"
+    examples: dict[str, object] = {"key": "", "integer": 0, "flag": True, "number": 0.0, "numbers": (0.0,)}
+    return -1 if name == "duplicate_of_row" else examples[kind]
+
+
 def empty(name: str) -> npt.NDArray[Any]:
     """Return a column without rows."""
     kind = COLUMNS[name].kind if name in COLUMNS else "number"

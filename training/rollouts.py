@@ -19,7 +19,7 @@ from turnwise.training.engine.engine import RunEngine
 from turnwise.training.environments import Environments
 from turnwise.training.errors import TrainingError
 from turnwise.training.forest.fork_values import ForkValues, ValuedTurns
-from turnwise.training.forest.growing import Forest, fork_metrics
+from turnwise.training.forest.growing import Forest, asking_expert, fork_metrics
 from turnwise.training.played import Played
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.trajectory_store import RolloutFiles, TrajectoryStore
@@ -154,8 +154,10 @@ class SynchronousRollouts:
             on_finish=finished,
             report=counts,
         )
-        groups = play(tasks) if self._forest is None else self._forest.grow(tasks, seed, play)
-        return groups, counts
+        if self._forest is None:
+            return play(tasks), counts
+        could_win = asking_expert(self._agent, self._engine.sampler, self._pool)
+        return self._forest.grow(tasks, seed, play, could_win), counts
 
     def _restored(
         self, step: int, tasks: Sequence[str], finished: Callable[[Trajectory], None]

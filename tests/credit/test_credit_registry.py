@@ -90,6 +90,26 @@ def test_what_nobody_could_read_is_our_reading():
     assert {get(name).evidence for name in ran} == {"reference code"}
 
 
+def test_a_rule_says_which_columns_are_missing(subtests):
+    """With its default options those that it needs; none of a table that has all of them."""
+    for name, rule in rules().items():
+        with subtests.test(name):
+            assert rule.missing(STEPS.columns) == []
+            needs = ("action", "next_state") if name == "tempo" else rule.needs  # one of two that serve as well
+            assert sorted(rule.missing(())) == sorted(needs)
+
+
+def test_options_change_which_columns_are_missing():
+    plays = ("state", "action", "next_state", "valid", "tokens", "logprob")
+    assert get("spo_segment").missing(plays) == ["value"]
+    assert get("spo_segment", mode="tree").missing(plays) == ["parent"]
+    assert get("tempo").missing(plays) == []
+    assert get("tempo", key="parent").missing(plays) == ["parent"]
+    assert get("arpo_hard", key="transition").missing(plays) == []
+    assert get("salt", base="gdpo").missing(plays) == ["multi"]
+    assert CreditRule("theirs", "", None, "our reading", "", halves, ("value", "state")).missing(plays) == ["value"]
+
+
 def test_options_are_bound_and_listed():
     bound = get("gigpo", gamma=0.5, scale="none")
     assert bound(STEPS).values.tolist() == gigpo(STEPS, gamma=0.5, scale="none").values.tolist()

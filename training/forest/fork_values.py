@@ -146,7 +146,7 @@ def chosen_turns(groups: Sequence[Group], at: At, share: float) -> Bools:
         for episode, values in zip(episodes, worth, strict=True):
             length = len(episode.turns)
             count = length if at == "every" else max(1, math.ceil(share * length - ROUNDING))
-            spaced = [place * length // count for place in range(count)]
+            spaced = [part * length // count for part in range(count)]
             places = spaced if values is None else [0, *_best(values)[: count - 1]]
             chosen += [turn in places for turn in range(length)]
     return np.asarray(chosen, dtype=np.bool_)
