@@ -35,6 +35,7 @@ from turnwise.credit.turn.gae import gae
 from turnwise.credit.turn.gigpo import gigpo
 from turnwise.credit.turn.graft import graft
 from turnwise.credit.turn.graphgpo import graphgpo
+from turnwise.credit.turn.hcapo import hcapo
 from turnwise.credit.turn.hgpo import hgpo
 from turnwise.credit.turn.himac import himac
 from turnwise.credit.turn.loop import loop
@@ -57,8 +58,8 @@ from turnwise.credit.turn.vine import vine
 
 __all__ = [  # the functions; turnwise.credit exports them
     "a_grae", "adora", "archer", "arpo_hard", "arpo_replay", "arpo_soft", "bnpo", "bpo", "canon", "copo", "dcpo_sas",
-    "dr_grpo", "dr_mas", "evol", "flow_grpo", "gae", "gdpo", "gigpo", "graft", "graphgpo", "grpo", "hapo", "hgpo",
-    "himac", "loop", "m_grpo", "mapo_dialogue", "mapo_mixed", "mars", "mc_grpo", "mt_grpo", "ngrpo", "opo",
+    "dr_grpo", "dr_mas", "evol", "flow_grpo", "gae", "gdpo", "gigpo", "graft", "graphgpo", "grpo", "hapo", "hcapo",
+    "hgpo", "himac", "loop", "m_grpo", "mapo_dialogue", "mapo_mixed", "mars", "mc_grpo", "mt_grpo", "ngrpo", "opo",
     "passk", "ppr_renorm", "psr_nsr", "reinforce_pp", "reinforce_pp_baseline", "remax", "rloo", "rtmc", "salt",
     "seed_grpo", "seeupo", "slea", "spear", "spo_segment", "spo_single_stream", "step_grpo", "tempo", "tree_grpo",
     "trloo", "unlikely", "vine", "xrpo_novelty",
@@ -129,6 +130,9 @@ CATALOGUE = (
                gigpo, ("state",)),
     CreditRule("hgpo", "Hierarchy-of-Groups Policy Optimization", "2602.22817", "reference code",
                "gigpo's step term, with more weight on turns that also share their recent history.", hgpo, ("state",)),
+    CreditRule("hcapo", "Hindsight Credit Assignment Policy Optimization", "2603.08754", "our reading",
+               "Outcome plus returns weighted by what the policy, told the end, finds likely; states need not recur.",
+               hcapo, ("hindsight",)),
     CreditRule("salt", "Step-level Advantage Assignment via Trajectory Graph", "2510.20022", "our reading",
                "Any outcome rule, averaged over identical transitions of different episodes.",
                salt, ("state", "action")),
@@ -138,7 +142,7 @@ CATALOGUE = (
     CreditRule("graft", "GRAFT, values iterated on the rollouts' graph", None, "our reading",
                "Gain in state value, with values iterated over all episodes of the task; states must recur.",
                graft, ("state",)),
-    CreditRule("rtmc", "RTMC, Monte Carlo means over merged rollouts", None, "our reading",
+    CreditRule("rtmc", "Rollout-Tree Monte Carlo", "2604.11037", "our reading",
                "Mean return of the action in the state minus that of the state; needs several turns per choice.",
                rtmc, ("state", "action")),
     CreditRule("slea", "SLEA-RL", "2603.18079", "our reading",

@@ -46,6 +46,7 @@ COLUMNS = {
     "value": Column("number", "estimated value of the state"),
     "entropy": Column("number", "mean entropy of the turn's tokens, nats"),
     "logprob": Column("number", "mean log-probability of the turn's tokens, nats"),
+    "hindsight": Column("number", "`logprob` under a prompt that also tells how the episode ended, nats"),
     "multi": Column("numbers", "several rewards of the turn"),
     "metric": Column("numbers", "one or more numbers by which a rule sorts or weights turns"),
     "label": Column("key", "key of the answer's class"),
@@ -98,6 +99,13 @@ def converted(name: str, values: Any) -> npt.NDArray[Any]:
     if kind == "flag":
         return _flags(name, values)
     return _integers(name, values) if kind in ("key", "integer") else _numbers(name, values)
+
+
+def example(name: str) -> object:
+    """Return a value that a column can have."""
+    kind = COLUMNS[name].kind if name in COLUMNS else "number"
+    examples: dict[str, object] = {"key": "", "integer": 0, "flag": True, "number": 0.0, "numbers": (0.0,)}
+    return -1 if name == "duplicate_of_row" else examples[kind]
 
 
 def empty(name: str) -> npt.NDArray[Any]:

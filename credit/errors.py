@@ -17,7 +17,16 @@ class BadTable(CreditError):
 
 
 class MissingColumn(BadTable):
-    """A rule needs a column that the table does not have."""
+    """A rule needs a column that the table does not have.
+
+    Attributes:
+        column: its name.
+    """
+
+    def __init__(self, message: str, column: str = "") -> None:
+        """Keep the name of the column beside the message."""
+        super().__init__(message)
+        self.column = column
 
 
 class BadOption(CreditError):

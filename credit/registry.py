@@ -10,13 +10,16 @@ class to inherit from.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Self, TypeVar
 
+import numpy as np
+
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.errors import BadOption, CreditError, UnknownRule
+from turnwise.credit.columns import REQUIRED, example
+from turnwise.credit.errors import BadOption, CreditError, MissingColumn, UnknownRule
 from turnwise.credit.steps import Steps
 from turnwise.registry import CannotLoad, Registry, UnknownName, suggest
 
@@ -92,6 +95,31 @@ class CreditRule(Method):
         """The options by name, with their defaults (`inspect.Parameter.empty` without one)."""
         return {name: default for name, default in list(self.parameters.items())[1:] if name not in (MEMORY, RANDOM)}
 
+    def missing(self, columns: Iterable[str]) -> list[str]:
+        """Return the columns that the rule needs with its options, beside those that a table has.
+
+        `needs` says what it needs with its default options. One of our own rules is tried out on a table of one turn,
+        since options change its needs; a function from elsewhere is not called.
+
+        Args:
+            columns: names of the columns that the table has.
+        """
+        known, missing = {*REQUIRED, *columns}, list[str]()
+        if not _is_ours(self.function):
+            return [name for name in self.needs if name not in known]
+        while True:
+            turn = Steps.from_rows([{name: example(name) for name in (*known, *missing)}])
+            try:
+                self(turn, **({RANDOM: np.random.default_rng(0)} if self.draws else {}))
+            except MissingColumn as error:
+                if not error.column or error.column in (*known, *missing):
+                    return missing
+                missing.append(error.column)
+            except CreditError:  # the values are no good to the rule, but the columns are there
+                return missing
+            else:
+                return missing
+
     @property
     def remembers(self) -> bool:
         """Whether the function takes `state`: the `Advantages.state` of its previous call, or None at first.
@@ -104,6 +132,11 @@ class CreditRule(Method):
     def draws(self) -> bool:
         """Whether the function takes `rng`, a seeded `numpy.random.Generator`."""
         return RANDOM in self.parameters
+
+
+def _is_ours(function: object) -> bool:
+    """Whether a function, with or without options, belongs to this package."""
+    return str(getattr(function, "func", function).__module__).startswith("turnwise.")
 
 
 def _adapt(name: str, loaded: Any) -> CreditRule:
@@ -154,7 +187,7 @@ def get(name: str, **options: Any) -> CreditRule:
     """
     rule = found(RULES, name).bind(**options)
     complete = inspect.Parameter.empty not in rule.options.values()
-    if options and complete and getattr(rule.function, "func", rule.function).__module__.startswith("turnwise."):
+    if options and complete and _is_ours(rule.function):
         rule(Steps.empty())  # our rules check the values of their options before they look at the table
     return rule
 

@@ -167,7 +167,7 @@ class Steps:
         if name in self.extra:
             return self.extra[name]
         if len(self):
-            raise MissingColumn(f"the table has no column {described(name)}; it has: {', '.join(self.columns)}")
+            raise MissingColumn(f"the table has no column {described(name)}; it has: {', '.join(self.columns)}", name)
         return empty(name)
 
     def ids(self, name: str) -> npt.NDArray[Any]:
@@ -246,7 +246,7 @@ def need(steps: Steps, method: str, *columns: str) -> None:
     for name in columns:
         if len(steps) and name not in steps:
             raise MissingColumn(
-                f"{method} needs the column {described(name)}; this table has: {', '.join(steps.columns)}"
+                f"{method} needs the column {described(name)}; this table has: {', '.join(steps.columns)}", name
             )
 
 

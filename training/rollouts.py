@@ -19,7 +19,7 @@ from turnwise.training.engine.engine import RunEngine
 from turnwise.training.environments import Environments
 from turnwise.training.errors import TrainingError
 from turnwise.training.forest.fork_values import ForkValues, ValuedTurns
-from turnwise.training.forest.growing import Forest, fork_metrics
+from turnwise.training.forest.growing import Forest, asking_expert, fork_metrics
 from turnwise.training.played import Played
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.trajectory_store import RolloutFiles, TrajectoryStore
@@ -175,7 +175,8 @@ class SynchronousRollouts:
         )
         if self._forest is None:
             return play([self._sampling.spec(group) for group in drawn])
-        return self._forest.grow([group.task for group in drawn], drawn[0].seed, play)
+        could_win = asking_expert(self._agent, self._engine.sampler, self._pool)
+        return self._forest.grow([group.task for group in drawn], drawn[0].seed, play, could_win)
 
     def _restored(
         self, step: int, tasks: Sequence[str], finished: Callable[[Trajectory], None]

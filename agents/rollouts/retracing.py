@@ -1,8 +1,9 @@
-"""Stored episodes played over again, without their model: snapshots for their forks, and whether chance is in them."""
+"""Stored episodes played over again without their model: snapshots for forks, plans, and whether chance is in them."""
 
 from __future__ import annotations
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.errors import AgentError, EnvFailure, NoPlan
 from turnwise.agents.rollouts.env_pool import EnvWorker
 from turnwise.agents.rollouts.episode import Episode, EpisodeSpec
 from turnwise.agents.rollouts.forks import Fork, Snapshots
@@ -10,7 +11,7 @@ from turnwise.agents.samplers.base import Samples
 from turnwise.agents.samplers.wrappers import as_sampler
 from turnwise.agents.trajectory import Trajectory
 
-__all__ = ["depends_on_chance", "retrace"]
+__all__ = ["depends_on_chance", "plan_from", "retrace"]
 
 _NOISES = 4
 """Other random numbers with which an action is repeated."""
@@ -38,6 +39,36 @@ async def retrace(agent: Agent, sampler: Samples, worker: EnvWorker, trajectory:
         spec = EpisodeSpec(trajectory.task, trajectory.seed, trajectory.id, 0, fork=fork)
         await Episode(agent, as_sampler(sampler), worker, spec, snapshots).retrace()
     return snapshots
+
+
+async def plan_from(
+    agent: Agent, sampler: Samples, worker: EnvWorker, trajectory: Trajectory, turn: int, snapshots: Snapshots
+) -> list[str]:
+    """Return the actions that the environment plans before a turn of a stored episode.
+
+    Args:
+        agent, sampler, worker, trajectory: as for `retrace`.
+        turn: index of the turn.
+        snapshots: from `retrace`; where there is none of the turn, the recorded actions are taken again.
+
+    Raises:
+        NoPlan: there is no way to success from there.
+        AgentError: the environment has no plan().
+        ForkRefused: the environment does not repeat what was recorded.
+        EnvFailure: it failed.
+    """
+    spec = EpisodeSpec(trajectory.task, trajectory.seed, trajectory.id, 0, fork=Fork(trajectory, turn))
+    try:
+        await Episode(agent, as_sampler(sampler), worker, spec, snapshots).begin()
+        planner = worker.planner()
+        if planner is None:
+            raise AgentError("the expert needs an environment with plan(), and this one has none")
+        return planner()
+    except NoPlan:
+        raise
+    except EnvFailure:
+        worker.discard()
+        raise
 
 
 async def depends_on_chance(agent: Agent, sampler: Samples, worker: EnvWorker, trajectory: Trajectory) -> bool:

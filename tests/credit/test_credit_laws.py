@@ -34,6 +34,9 @@ MORE = [  # options that are not choices
     ("loop", {"scale": "std", "threshold": 0.0}),
     ("spear", {"bonus_calls": 10}),
     ("spo_single_stream", {"drift": 0.03}),
+    ("vine", {"at": "entropy", "between": "first", "gamma": 0.5}),
+    ("rtmc", {"visits": "first", "prior": 2.0, "scale": "std", "unit": "turn", "ddof": 0}),
+    ("hcapo", {"clip": 1.0, "temperature": 1.0, "smoothing": 0.5, "unit": "turn"}),
 ]
 
 
@@ -182,6 +185,8 @@ OUT_OF_RANGE = {
     "spo_single_stream": {"half_life": 0.0, "rho_min": 0.99, "rho_max": 1.5, "drift": -0.1},
     "tree_grpo": {"margin": -1}, "loop": {"threshold": -0.1}, "ppr_renorm": {"lam": 1.5}, "mt_grpo": {"coef": -1.0},
     "mapo_dialogue": {"alpha": 1.5}, "dr_mas": {"w": -1.0},
+    "rtmc": {"prior": -1.0}, "vine": {"share": 0.0},
+    "hcapo": {"w": -1.0, "temperature": -1.0, "clip": 2.0, "smoothing": 1.5},
 }  # fmt: skip
 
 

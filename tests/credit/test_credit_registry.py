@@ -70,13 +70,44 @@ def test_every_entry_says_what_a_reader_needs(item):
 
 def test_what_nobody_could_read_is_our_reading():
     """Of these there was an abstract, or a description by others, and neither the paper's text nor its code."""
-    second_hand = ("salt", "graft", "rtmc", "slea", "himac", "seeupo", "mapo_mixed", "xrpo_novelty", "seed_grpo")
+    second_hand = (
+        "salt",
+        "graft",
+        "rtmc",
+        "slea",
+        "himac",
+        "seeupo",
+        "mapo_mixed",
+        "xrpo_novelty",
+        "seed_grpo",
+        "hcapo",
+    )
     abstracts = ("m_grpo", "mapo_dialogue", "copo", "ppr_renorm", "step_grpo", "arpo_hard", "bpo", "vine")
     assert {get(name).evidence for name in (*second_hand, *abstracts)} == {"our reading"}
     assert {transforms()[name].evidence for name in ("hicra", "d3s", "ace")} == {"our reading"}
     ran = ("grpo", "dr_grpo", "rloo", "opo", "reinforce_pp_baseline", "passk", "ngrpo", "bnpo", "adora", "a_grae",
            "canon", "hapo", "gigpo", "hgpo", "tree_grpo", "trloo")  # fmt: skip
     assert {get(name).evidence for name in ran} == {"reference code"}
+
+
+def test_a_rule_says_which_columns_are_missing(subtests):
+    """With its default options those that it needs; none of a table that has all of them."""
+    for name, rule in rules().items():
+        with subtests.test(name):
+            assert rule.missing(STEPS.columns) == []
+            needs = ("action", "next_state") if name == "tempo" else rule.needs  # one of two that serve as well
+            assert sorted(rule.missing(())) == sorted(needs)
+
+
+def test_options_change_which_columns_are_missing():
+    plays = ("state", "action", "next_state", "valid", "tokens", "logprob")
+    assert get("spo_segment").missing(plays) == ["value"]
+    assert get("spo_segment", mode="tree").missing(plays) == ["parent"]
+    assert get("tempo").missing(plays) == []
+    assert get("tempo", key="parent").missing(plays) == ["parent"]
+    assert get("arpo_hard", key="transition").missing(plays) == []
+    assert get("salt", base="gdpo").missing(plays) == ["multi"]
+    assert CreditRule("theirs", "", None, "our reading", "", halves, ("value", "state")).missing(plays) == ["value"]
 
 
 def test_options_are_bound_and_listed():

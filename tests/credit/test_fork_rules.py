@@ -5,9 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from test_tree_methods import by_trajectory, forests, path_rows
+from toys.full_tables import random_rows, seeds
 
-from turnwise.credit import BadTable, MissingColumn, Steps, arpo_hard, bpo, dr_grpo, gae, vine
+from turnwise.credit import BadOption, BadTable, MissingColumn, Steps, arpo_hard, bpo, dr_grpo, gae, vine
+from turnwise.credit.numerics import discounted_returns
 
 MANY = settings(max_examples=60, deadline=None)
 
@@ -59,6 +62,100 @@ def test_vine_telescopes_to_return_less_value():
 def test_vine_is_gae_without_its_decay():
     steps = episode([1.0, -2.0, 0.5], [0.3, 0.9, -1.0], valid=[True, False, True])
     assert vine(steps, gamma=0.7).values.tolist() == gae(steps, gamma=0.7, lam=0.0).values.tolist()
+
+
+# a won episode of five turns, two of which have forks; the second action is not valid
+FORKED = {"forks": [4, 0, 0, 4, 0], "valid": [True, False, True, True, True]}
+SEGMENTS = episode([0.0, 0.0, 0.0, 0.0, 1.0], [0.25, 9.0, 9.0, 0.5, 9.0], **FORKED)
+
+
+def test_vine_spreads_the_advantage_of_a_segment_evenly():
+    """gamma 1: D = 0.5 - 0.25 over three turns and 1 - 0.5 over two; the penalty of turn 1 is its own."""
+    advantages = vine(SEGMENTS, gamma=1.0, at="spaced", invalid_penalty=0.1)
+    assert advantages.values == pytest.approx([0.25 / 3, 0.25 / 3 - 0.1, 0.25 / 3, 0.25, 0.25])
+    assert advantages.keep.all()
+    # V from the back: 1 - 0.25 = 0.75 | 0.5 - 0.25/3 | ... - 0.1 is paid in turn 1, as its advantage says
+    assert advantages.parts["value"] == pytest.approx([0.25, 0.5 - 0.5 / 3, 0.5 - 0.25 / 3, 0.5, 0.75])
+    assert advantages.report == {"segments": 2.0, "segment_turns": 2.5}
+
+
+def test_vine_gives_the_advantage_of_a_segment_to_the_turn_that_was_forked():
+    """gamma 1/2: D = 1/8 * 0.5 - 0.25 and 1/2 * 1 - 0.5; V between is what comes next, discounted."""
+    advantages = vine(SEGMENTS, gamma=0.5, at="entropy", between="first", invalid_penalty=0.1)
+    assert advantages.values == pytest.approx([-0.1875, -0.1, 0.0, 0.0, 0.0])
+    assert advantages.parts["value"] == pytest.approx([0.25, 0.125, 0.25, 0.5, 1.0])
+
+
+def test_vine_discounts_within_segments():
+    """gamma 1/2: the weights of three turns add up to 7/4, those of two to 3/2."""
+    values = vine(SEGMENTS, gamma=0.5, at="spaced", invalid_penalty=0.0).values
+    assert values == pytest.approx([-0.1875 * 4 / 7] * 3 + [0.0] * 2)
+
+
+def test_vine_leaves_out_what_comes_before_the_first_value_of_an_episode():
+    steps = episode([0.0, 0.0, 1.0], [9.0, 0.5, 9.0], forks=[0, 4, 0])
+    advantages = vine(steps, gamma=1.0, at="spaced")
+    assert (advantages.values.tolist(), advantages.keep.tolist()) == ([0.0, 0.25, 0.25], [False, True, True])
+    assert advantages.parts["value"].tolist() == [0.0, 0.5, 0.75]
+    nothing = vine(episode([0.0, 1.0], [9.0, 9.0], forks=[0, 0]), at="spaced")
+    assert not nothing.values.any()
+    assert not nothing.keep.any()
+
+
+@given(seed=seeds)
+@MANY
+def test_vine_with_a_value_of_every_turn_is_the_same_at_every_choice(seed):
+    steps = Steps.from_rows([{**row, "forks": 4} for row in random_rows(seed)])
+    plain = vine(steps, gamma=0.7)
+    for at in ("spaced", "entropy", "contested"):
+        for between in ("even", "first"):
+            segments = vine(steps, gamma=0.7, at=at, between=between)
+            assert segments.values == pytest.approx(plain.values, abs=1e-12)
+            assert segments.parts["value"].tolist() == plain.parts["value"].tolist()
+
+
+@given(seed=seeds, gamma=st.sampled_from([0.0, 0.5, 1.0]), between=st.sampled_from(["even", "first"]))
+@MANY
+def test_segments_of_vine_keep_the_discounted_sum_of_advantages(seed, gamma, between):
+    """From a forked turn to the end: the return less the value, whichever turns in between have forks. And the filled V
+    have these advantages."""
+    rows = random_rows(seed)
+    dice = np.random.default_rng(seed)
+    steps = Steps.from_rows([{**row, "forks": int(dice.integers(2))} for row in rows])
+    advantages = vine(steps, gamma=gamma, at="spaced", between=between, invalid_penalty=0.3)
+    paid = steps.reward - 0.3 * steps.invalid
+    sums = discounted_returns(steps, gamma, reward=advantages.values)
+    returns = discounted_returns(steps, gamma, reward=paid)
+    forked = steps.column("forks") > 0
+    value = steps.column("value")
+    assert sums[forked] == pytest.approx((returns - value)[forked], abs=1e-9)
+    filled = {(entry["task"], entry["trajectory"], entry["turn"]): number for number, entry in enumerate(rows)}
+    for (task, trajectory, turn), row in filled.items():
+        after = filled.get((task, trajectory, turn + 1))
+        following = 0.0 if after is None else gamma * advantages.parts["value"][after]
+        if advantages.keep[row]:
+            change = paid[row] + following - advantages.parts["value"][row]
+            assert advantages.values[row] == pytest.approx(change, abs=1e-9)
+
+
+@given(seed=seeds)
+@MANY
+def test_segments_of_vine_know_nothing_of_values_without_forks(seed):
+    rows = random_rows(seed)
+    dice = np.random.default_rng(seed)
+    rows = [{**row, "forks": int(dice.integers(2))} for row in rows]
+    others = [{**row, "value": row["value"] if row["forks"] else -7.0} for row in rows]
+    for between in ("even", "first"):
+        plain, changed = (vine(Steps.from_rows(table), at="spaced", between=between) for table in (rows, others))
+        assert changed.values.tolist() == plain.values.tolist()
+
+
+@pytest.mark.parametrize(
+    "options", [{"at": "third"}, {"share": 0.0}, {"share": 1.5}, {"between": "last"}, {"gamma": -0.5}]
+)
+def test_vine_refuses_what_makes_no_sense(options):
+    with pytest.raises(BadOption, match=next(iter(options))):
+        vine(SEGMENTS, **options)
 
 
 def test_vine_needs_values_and_refuses_those_that_are_not_numbers():

@@ -219,6 +219,61 @@ def test_rtmc_by_hand():
     assert by_turn.parts["action"][0] == pytest.approx(1 / 2)
 
 
+def test_rtmc_of_first_visits_by_hand():
+    """b goes "on" from h twice; its second return does not count: with gamma 1/2 Q(h, on) = (1/2 + 0) / 2."""
+    table = Steps.from_rows(acting(["on", "win", "on", "back", "on", "lose", "jump", "cry"]))
+    first = rtmc(table, gamma=0.5, visits="first", unit="turn")
+    every = rtmc(table, gamma=0.5, unit="turn")
+    assert first.parts["action"][[0, 2, 4]] == pytest.approx([0.25] * 3)
+    assert first.parts["state"][[0, 2, 4, 6]] == pytest.approx([1 / 6] * 4)
+    assert every.parts["action"][[0, 2, 4]] == pytest.approx([1 / 6] * 3)
+    assert every.parts["state"][0] == pytest.approx(1 / 8)
+
+
+def test_rtmc_with_imaginary_visits_by_hand():
+    """The mean outcome is 1/3. h has four visits with V = 1/4: (4 * 1/4 + 2 * 1/3) / 6 = 5/18; a's goal, and each state
+    that was seen once, go two thirds of the way to 1/3."""
+    actions = ["on", "win", "on", "back", "on", "lose", "jump", "cry"]
+    result = rtmc(Steps.from_rows(acting(actions)), gamma=1.0, unit="turn", prior=2.0)
+    assert result.parts["state"][0] == pytest.approx(5 / 18)
+    assert result.values[0] == pytest.approx(1 / 3 - 5 / 18)
+    once = rtmc(
+        Steps.from_rows([{**row, "state": str(number)} for number, row in enumerate(acting(actions))]),
+        gamma=1.0,
+        prior=2.0,
+    )
+    assert once.values == pytest.approx([2 / 3 * (outcome - 1 / 3) for outcome in (1, 1, 0, 0, 0, 0, 0, 0)])
+
+
+def test_rtmc_divides_by_the_deviation_of_the_task():
+    steps = Steps.from_rows(acting(["on", "win", "left", "back", "on", "lose", "jump", "cry"]))
+    plain = rtmc(steps, gamma=1.0, unit="turn").values
+    scaled = rtmc(steps, gamma=1.0, unit="turn", scale="std", ddof=0, eps=0.0)
+    assert scaled.values == pytest.approx(plain / plain.std())
+    assert (scaled.parts["action"] - scaled.parts["state"]) == pytest.approx(plain)
+    assert not rtmc(Steps.from_rows(acting("o", TABLE[:1])), scale="std").values.any()
+
+
+@given(rows(), st.sampled_from(["trajectory", "turn"]))
+@settings(max_examples=60, deadline=None)
+def test_rtmc_without_repeated_choices_counts_the_same_visits(table, unit):
+    """Where no trajectory takes an action in a state twice, each visit is a first one."""
+    steps = Steps.from_rows(acting([row["turn"] for row in table], table))
+    assert rtmc(steps, visits="first", unit=unit).values.tolist() == rtmc(steps, unit=unit).values.tolist()
+
+
+@given(rows())
+@settings(max_examples=60, deadline=None)
+def test_rtmc_gives_a_choice_one_advantage_whichever_visits_count(table):
+    steps = Steps.from_rows(acting([(row["turn"] + row["trajectory"]) % 2 for row in table], table))
+    for visits in ("every", "first"):
+        values = rtmc(steps, visits=visits, prior=2.0, scale="std").values
+        choices: dict[object, float] = {}
+        for row, value in zip(table, values.tolist(), strict=True):
+            key = (row["task"], row["state"], (row["turn"] + row["trajectory"]) % 2)
+            assert choices.setdefault(key, value) == pytest.approx(value, abs=1e-9)
+
+
 @given(rows(), st.sampled_from(["trajectory", "turn"]))
 @settings(max_examples=60, deadline=None)
 def test_rtmc_balances_in_every_state(table, unit):

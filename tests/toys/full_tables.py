@@ -47,6 +47,7 @@ def random_rows(seed: int, tasks: int = 3, group: int = 4, turns: int = 4, rewar
                     "value": dice.choice([0.0, 0.25, 0.5, 1.0, 2.0]),
                     "entropy": dice.choice([0.0, 0.5, 2.0]),
                     "logprob": -dice.choice([0.0, 0.25, 1.0, 2.0]),
+                    "hindsight": -2.0 * ((turn + member) % 3),
                 }
                 table.append({**row, "multi": [paid, row["value"]]})
     dice.shuffle(table)
@@ -78,6 +79,7 @@ def full_episode(rewards: list[float], trajectory: object = 0, task: str = "task
             "value": 0.25,
             "entropy": 0.5,
             "logprob": -0.5,
+            "hindsight": -0.5 * turn,
             "multi": [reward, 0.25],
         }
         for turn, reward in enumerate(rewards)

@@ -16,25 +16,28 @@ from toys.tokens import Bytes
 from toys.wanderer import Wanderer
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.errors import EnvFailure
+from turnwise.agents.errors import AgentError, EnvFailure
 from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.agents.rollouts.env_pool import EnvPool
 from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.rollouts.rollout_options import RolloutReport
 from turnwise.agents.rollouts.rollout_stream import GroupSpec
 from turnwise.agents.steps import FOREST, steps_of
-from turnwise.agents.trajectory import Group, Trajectory, Turn
-from turnwise.credit import BadOption, Steps, arpo_hard, bpo, get, grpo, tempo
+from turnwise.agents.trajectory import Group, Trajectory, Turn, grouped
+from turnwise.credit import Advantages, BadOption, Steps, arpo_hard, bpo, get, grpo, tempo
 from turnwise.credit.prefix_tree import paths
-from turnwise.training import ConfigError, Run, train
+from turnwise.training import ConfigError, Run, load_agent, train
 from turnwise.training.audit import audit
 from turnwise.training.batch.batch import pack
-from turnwise.training.forest.fork_values import ForkValues
-from turnwise.training.forest.growing import Forest, choose_forks, fork_metrics
+from turnwise.training.credit_assignment import CreditAssignment
+from turnwise.training.forest.expert_replay import ExpertReplay, turns_left
+from turnwise.training.forest.fork_values import ForkValues, ValuedTurns, chosen_turns
+from turnwise.training.forest.growing import Forest, asking_expert, choose_forks, fork_metrics
 from turnwise.training.forest.places import FORK_RULES, NOWHERE, ForkRule, get_fork_rule
 from turnwise.training.parts import prepare
 from turnwise.training.played import Played
 from turnwise.training.run_folder.metrics import play_metrics, sampled_entropy, success_error
+from turnwise.training.truth.histories import Histories
 
 AGENT = Agent(max_turns=7)
 TASKS = ["open-3-1", "fetch-3-1", "open-3-1"]
@@ -114,6 +117,114 @@ def test_failed_is_the_last_turn_from_which_another_won() -> None:
     assert worth[0] == [NOWHERE] * 3
     assert worth[1] == [NOWHERE, NOWHERE, 1.0, NOWHERE]
     assert worth[2:] == [[NOWHERE] * 2, [NOWHERE]]  # only their beginnings, which are no forks
+
+
+def test_failed_asks_the_expert_backwards_and_only_about_lost_episodes() -> None:
+    asked: list[tuple[str, int]] = []
+
+    def could_win(trajectory: Trajectory, turn: int) -> bool:
+        asked.append((trajectory.id, turn))
+        return turn <= 2
+
+    rule = get_fork_rule("failed", by="expert")
+    worth = rule([episode("0", "abc", True), episode("1", "xyzxy"), episode("2", "x")], could_win)
+    assert worth == [[NOWHERE] * 3, [NOWHERE, NOWHERE, 1.0, NOWHERE, NOWHERE], [NOWHERE]]
+    assert asked == [("t#1@7", 4), ("t#1@7", 3), ("t#1@7", 2)]
+    members = get_fork_rule("failed")([episode("0", "abc", True), episode("1", "xyb")], could_win)
+    assert members[1] == [NOWHERE, NOWHERE, 1.0]  # the expert is asked by name only
+    assert get_fork_rule("failed", by="expert").options == {"by": "expert"}
+    with pytest.raises(ConfigError, match="needs an environment to ask"):
+        rule([episode("0", "abc")])
+    with pytest.raises(BadOption, match="by must be one of 'members', 'expert', got 'anybody'"):
+        get_fork_rule("failed", by="anybody")
+    with pytest.raises(BadOption, match="no option 'could_win'"):
+        get_fork_rule("failed", could_win=could_win)
+
+
+class Unsaved(Corridor):
+    """A corridor whose state cannot be saved, so that it is replayed."""
+
+    snapshot = None  # type: ignore[assignment]
+
+
+def wins(env: Corridor, actions: list[str | None], turns: int) -> bool:
+    """Whether a new corridor is won by these actions and then its plan, in so many turns."""
+    env.reset(seed=5, options={"task": "fetch-4-2"})
+    for action in actions:
+        if action is not None:
+            env.step(action)
+    plan = env.plan()
+    return 0 < len(plan) <= turns - len(actions)
+
+
+@pytest.mark.parametrize("make", [Corridor, Unsaved])
+def test_the_expert_is_asked_where_the_episode_was(make: Any) -> None:
+    """What the replay says of every turn is what a corridor says to which the same actions were given by hand."""
+    agent = Agent(max_turns=14)
+    (group,) = rollout(agent, Wanderer(plans=0.3, tokenizer=Bytes()), ["fetch-4-2"], make=make, size=8, seed=5)
+    pool = EnvPool(make)
+    expert = ExpertReplay(agent, sampler(), pool)
+    answers = []
+    for trajectory in group.finished:
+        actions = [turn.action for turn in trajectory.turns]
+        for number in range(len(actions)):
+            answers.append(expert(trajectory, number))
+            assert answers[-1] is wins(Corridor(), actions[:number], 14), (trajectory.id, number)
+    pool.close()
+    assert {True, False} == set(answers)
+    assert any(turn.action is None for one in group.finished for turn in one.turns)
+
+
+def test_a_fork_where_the_expert_could_still_win_can_be_won() -> None:
+    """Every fork begins where its plan fits; one turn later, what its parent did there, it does not any more."""
+
+    def play(specs: list[GroupSpec]) -> list[Group]:
+        return rollout(AGENT, Wanderer(plans=0.2, tokenizer=Bytes()), specs, make=Corridor)
+
+    pool = EnvPool(Corridor)
+    expert = asking_expert(AGENT, sampler(), pool)
+    groups = Forest(get_fork_rule("failed", by="expert"), 6, 2).grow(TASKS, 5, play, expert)
+    by_id = {trajectory.id: trajectory for trajectory in members(groups)}
+    forks = [trajectory for trajectory in by_id.values() if trajectory.fork_of is not None]
+    assert forks
+    for fork in forks:
+        parent, at = by_id[str(fork.fork_of)], fork.fork_turn or 0
+        assert not parent.won
+        assert expert(parent, at)
+        assert not any(expert(parent, later) for later in range(at + 1, len(parent.turns)))
+    pool.close()
+
+
+def test_the_turns_that_are_left() -> None:
+    turns = (turn("a"), replace(turn("b"), action=None), turn("c"), turn("d"))
+    cut = replace(episode("0", "abcd"), turns=turns, stop="truncated")
+    assert [turns_left(cut, at, 20) for at in range(4)] == [3, 2, 2, 1]  # the environment counts actions
+    assert [turns_left(cut, at, 4) for at in range(4)] == [3, 2, 2, 1]
+    assert [turns_left(replace(cut, stop="terminated"), at, 5) for at in range(4)] == [5, 4, 3, 2]
+
+
+class Secretive(Corridor):
+    """A corridor without an expert."""
+
+    plan = property()  # type: ignore[assignment]
+
+
+def test_an_environment_without_an_expert_is_said() -> None:
+    (group,) = rollout(AGENT, sampler(), TASKS[:1], make=Corridor, size=1, seed=5)
+    pool = EnvPool(Secretive)
+    with pytest.raises(AgentError, match="needs an environment with plan"):
+        ExpertReplay(AGENT, sampler(), pool)(group.trajectories[0], 1)
+    pool.close()
+
+
+def test_an_episode_that_cannot_be_played_again_is_no_place() -> None:
+    (group,) = rollout(AGENT, sampler(), TASKS[:1], make=Corridor, size=1, seed=5)
+    (trajectory,) = group.trajectories
+    other = replace(trajectory, turns=(replace(trajectory.turns[0], state="elsewhere"), *trajectory.turns[1:]))
+    pool = EnvPool(Corridor)
+    assert ExpertReplay(AGENT, sampler(), pool)(trajectory, 1)
+    assert not ExpertReplay(AGENT, sampler(), pool)(other, 1)
+    pool.close()
 
 
 def last_turns(episodes: Any, *, back: int = 1) -> list[list[float]]:
@@ -384,6 +495,64 @@ def test_values_of_a_forest_do_not_repeat_its_members(monkeypatch: pytest.Monkey
     assert len(valued.columns["value"]) == sum(len(trajectory.turns) for trajectory in members(groups))
 
 
+def turns_of(episodes: list[Trajectory], at: str, share: float) -> list[list[int]]:
+    chosen = iter(chosen_turns([Group("t", tuple(episodes))], at, share).tolist())  # type: ignore[arg-type]
+    return [[number for number in range(len(one.turns)) if next(chosen)] for one in episodes]
+
+
+def test_the_turns_whose_values_are_estimated() -> None:
+    episodes = [episode("0", "abcdefghij", True), episode("1", "xba")]
+    assert turns_of(episodes, "every", 0.1) == [list(range(10)), [0, 1, 2]]
+    assert turns_of(episodes, "spaced", 0.7) == [[0, 1, 2, 4, 5, 7, 8], [0, 1, 2]]
+    assert turns_of(episodes, "spaced", 0.3) == [[0, 3, 6], [0]]
+    assert turns_of(episodes, "spaced", 1e-12) == [[0], [0]]
+    assert turns_of(episodes, "contested", 1.0) == [[0, 1], [0, 1, 2]]  # a and b, and the first turns
+    assert turns_of(episodes, "contested", 0.5) == [[0, 1], [0, 1]]
+    logprobs = [(-0.1,), (-0.5,), (-2.0,), (-0.5,), ()]
+    unsure = replace(episodes[0], turns=tuple(turn("s", values) for values in logprobs))
+    assert turns_of([unsure], "entropy", 0.4) == [[0, 2]]
+    assert turns_of([unsure], "entropy", 0.6) == [[0, 1, 2]]  # the earlier one of two that are as uncertain
+    assert turns_of([unsure], "entropy", 1.0) == [[0, 1, 2, 3]]
+    assert turns_of([replace(unsure, turns=())], "spaced", 0.5) == [[]]
+
+
+def valued(groups: list[Group], make: Any = Corridor, **options: Any) -> tuple[ForkValues, ValuedTurns]:
+    values, pool = ForkValues(3, 0.9, 0.1, concurrency=8, **options), EnvPool(make)
+    turns = values.of_turns(groups, AGENT, sampler(), pool)
+    pool.close()
+    return values, turns
+
+
+@pytest.mark.parametrize("make", [Corridor, Slippery])
+@pytest.mark.parametrize("at", ["spaced", "entropy", "contested"])
+def test_values_of_some_turns_cost_less_and_are_the_same(make: Any, at: Any) -> None:
+    groups = rollout(AGENT, sampler(), TASKS[:2], make=make, size=3, seed=5)
+    _, everything = valued(groups, make)
+    values, some = valued(groups, make, at=at, share=0.4)
+    assert "action_value" not in some.columns
+    assert values.chance is (make is Slippery)
+    histories = Histories(groups)
+    chosen = set(np.asarray(histories.value_of)[chosen_turns(groups, at, 0.4)].tolist())
+    has_forks = np.isin(histories.value_of, list(chosen))  # a history that episodes share is forked for all of them
+    assert some.columns["forks"].tolist() == np.where(has_forks, 3, 0).tolist()
+    assert some.columns["value"][has_forks].tolist() == everything.columns["value"][has_forks].tolist()
+    assert some.metrics["value_forks"] == 3 * len(chosen) < everything.metrics["value_forks"]
+    assert some.metrics["value_turns"] < everything.metrics["value_turns"]
+    steps = Played(groups, RolloutReport(), 0, columns=some.columns).steps("state")
+    advantages = get("vine", gamma=0.9, at=at, share=0.4)(steps)
+    assert advantages.keep.all()
+    assert advantages.report["segments"] == int(has_forks.sum())
+
+
+def test_a_rule_says_which_turns_are_forked(tmp_path: Any) -> None:
+    run = make_run(tmp_path, "credit.method=vine", "train.forks.values=2")
+    values = {
+        name: ForkValues.of(run.train, get(name, **options), 1)
+        for name, options in {"vine": {"at": "entropy", "share": 0.25}, "gae": {}}.items()
+    }
+    assert [(one.at, one.share) for one in values.values() if one] == [("entropy", 0.25), ("every", 1.0)]
+
+
 # -- runs --
 
 
@@ -428,8 +597,112 @@ def test_a_run_trains_on_forests(tmp_path: Any, policy: Any, where: str, method:
     assert any(not np.array_equal(weights(tmp_path, 0)[key], weights(tmp_path, 2)[key]) for key in weights(tmp_path, 0))
 
 
-def test_a_run_with_values_by_forks(tmp_path: Any, policy: Any) -> None:
-    train(run_of(tmp_path, policy, "credit.method=vine", "train.forks.values=2", "train.group_size=2"))
+def test_a_run_forks_where_the_expert_could_still_win(tmp_path: Any, policy: Any) -> None:
+    train(run_of(tmp_path, policy, "credit.method=bpo", "train.forks={where={name='failed',by='expert'},roots=2}"))
+    stored = [one for number in (1, 2) for one in read_trajectories(tmp_path / "trajectories" / f"{number:06d}.jsonl")]
+    forks = [one for one in stored if one.fork_of is not None]
+    by_id, pool = {one.id: one for one in stored}, EnvPool(Corridor)
+    with load_agent(tmp_path) as player:
+        expert = ExpertReplay(player.agent, player.sampler, pool)
+        for fork in forks:
+            parent, at = by_id[str(fork.fork_of)], fork.fork_turn or 0
+            assert not parent.won
+            assert expert(parent, at)
+    pool.close()
+    assert forks
+    assert not [check.problems for check in audit(tmp_path).checks if check.count]
+
+
+def test_a_run_without_an_expert_to_ask_is_refused(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run(tmp_path, "train.forks={where={name='failed',by='expert'},roots=2}")
+    prepare(run)
+    monkeypatch.setattr(Corridor, "plan", property())
+    with pytest.raises(ConfigError, match=r'by = "expert" asks the expert of the environment, and .*Corridor'):
+        prepare(run)
+
+
+class NaiveTree:
+    """The tree of a group, from nothing but where its episodes were forked."""
+
+    def __init__(self, group: Group) -> None:
+        self.episodes = {member.id: member for member in group.finished}
+        self.score = {name: sum(turn.reward for turn in one.turns) for name, one in self.episodes.items()}
+        self.centred = {name: score - np.mean(list(self.score.values())) for name, score in self.score.items()}
+
+    def owner(self, name: str, number: int) -> str:
+        """The episode that sampled a turn; for number -1 the one that the tree began with."""
+        one = self.episodes[name]
+        return name if one.fork_of is None or number >= (one.fork_turn or 0) else self.owner(one.fork_of, number)
+
+    def sharers(self, name: str, number: int) -> list[str]:
+        """The episodes with a turn in common."""
+        owner = self.owner(name, number)
+        long = [other for other, one in self.episodes.items() if number < len(one.turns)]
+        return [other for other in long if self.owner(other, number) == owner]
+
+    def mean(self, name: str, number: int) -> float:
+        return float(np.mean([self.centred[other] for other in self.sharers(name, number)]))
+
+    def value(self, name: str, number: int) -> float:
+        """The mean of the values below the end of a turn, from branch to branch; at a leaf the outcome."""
+        if len(self.sharers(name, number)) == 1:
+            return self.score[name]
+        below = {self.owner(other, number + 1): other for other in self.sharers(name, number)}
+        return float(np.mean([self.value(other, number + 1) for other in below.values()]))
+
+    def advantage(self, method: str, name: str, number: int) -> float:
+        if method == "tempo":
+            return self.centred[name] + self.mean(name, number) - self.mean(name, number - 1)
+        if method == "spo_segment":
+            return self.value(name, number) - self.value(name, number - 1)
+        return self.centred[name] if method == "arpo_soft" else self.mean(name, number)
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "shared"),
+    [
+        ("tempo", "key='parent',scale='none'", "first"),
+        ("spo_segment", "mode='tree',drop_zero=false", "each"),
+        ("arpo_soft", "scale='none'", "each"),
+        ("arpo_hard", "scale='none'", "first"),
+    ],
+)
+def test_rules_of_trees_get_the_trees_of_a_run(
+    tmp_path: Any, policy: Any, monkeypatch: pytest.MonkeyPatch, method: str, options: str, shared: str
+) -> None:
+    """The advantages that a run trains on are those of the tree that its stored episodes say."""
+    given: list[Advantages] = []
+    assign = CreditAssignment.advantages
+
+    def advantages(self: CreditAssignment, *arguments: Any) -> Advantages:
+        given.append(assign(self, *arguments))
+        return given[-1]
+
+    monkeypatch.setattr(CreditAssignment, "advantages", advantages)
+    credit = f"credit={{method='{method}',options={{invalid_penalty=0.0,{options}}}}}"
+    train(run_of(tmp_path, policy, credit, f"train.forks={{where='uniform',roots=2,shared='{shared}'}}"))
+    branching = varied = 0
+    for number, found in enumerate(given, start=1):
+        groups = grouped(read_trajectories(tmp_path / "trajectories" / f"{number:06d}.jsonl"))
+        rows = dict(zip(zip(found.trajectory, found.turn.tolist(), strict=True), found.values.tolist(), strict=True))
+        for group in groups:
+            tree = NaiveTree(group)
+            for name, one in tree.episodes.items():
+                for turn_number in range(len(one.turns)):
+                    expected = tree.advantage(method, name, turn_number)
+                    assert rows.pop((name, turn_number)) == pytest.approx(expected, abs=1e-9), (name, turn_number)
+                    branching += len(tree.sharers(name, turn_number)) > 1
+                varied += len({round(tree.advantage(method, name, place), 9) for place in range(len(one.turns))}) > 1
+        assert not rows
+    assert len(given) == 2
+    assert branching
+    assert bool(varied) is (method != "arpo_soft")  # some episodes get credit that depends on the turn
+
+
+@pytest.mark.parametrize("options", ["{}", '{at="entropy",share=0.3,between="first"}'])
+def test_a_run_with_values_by_forks(tmp_path: Any, policy: Any, options: str) -> None:
+    values = ("train.forks.values=2", f"credit.options={options}")
+    train(run_of(tmp_path, policy, "credit.method=vine", "train.group_size=2", *values))
     events = [event for event in lines(tmp_path) if event["phase"] == "train"]
     for event in events:
         assert event["value_forks"] >= 4
@@ -471,6 +744,8 @@ def test_a_resumed_run_chooses_the_same_forks(tmp_path: Any, policy: Any) -> Non
         (["train.forks=uniform", "train.group_size=1"], "group_size = 1 episodes leave no fork"),
         (["train.forks.roots=2"], "train.forks.roots has no effect: train.forks.where is empty"),
         (["credit.method=bpo"], "'bpo' needs 'parent'"),
+        (["credit.method=tempo", "credit.options.key=parent"], "'tempo' needs 'parent'"),
+        (["credit.method=spo_segment", "train.forks={where='uniform'}"], "'spo_segment' needs 'value'"),
         (["credit.method=vine"], "'vine' needs 'value'"),
     ],
 )

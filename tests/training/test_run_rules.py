@@ -3,7 +3,7 @@
 import pytest
 import toys.corridor
 
-from turnwise.envs import register
+from turnwise.envs import NoExpert, register
 from turnwise.envs.info import ADMISSIBLE, NO_FORKS
 from turnwise.training import ConfigError, Run
 from turnwise.training.environments import Environments
@@ -18,6 +18,7 @@ TABLE = {"threads": 1, "env": {"id": f"toys.corridor:{toys.corridor.ID}"}, "imit
 SERVED = ("sampler.engine=openai", 'sampler.url="http://127.0.0.1:1/v1"', "sampler.options.tokens=true")
 UNLISTED = "toys/SilentCorridor-v0"
 UNFORKED = "toys/UnforkedCorridor-v0"
+UNPLANNED = "toys/UnplannedCorridor-v0"
 FORKED = ("processes=2",)
 
 BROKEN: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -46,6 +47,10 @@ BROKEN: tuple[tuple[tuple[str, ...], str], ...] = (
         ("train.forks=uniform", "credit={method='spo_segment', options={mode='tree'}}"),
         'set train.forks.shared = "each"',
     ),
+    (
+        ("train.forks={where={name='failed', by='expert'}}", f"env.id={UNPLANNED}"),
+        f"asks the expert of the environment, and {UNPLANNED} has none",
+    ),
     (("train.forks=uniform", f"env.id={UNFORKED}"), f"{UNFORKED} cannot: it goes on by itself"),
     (("credit.method=tree_grpo",), "which toys.corridor"),
     (("train.staleness=1", "objective.name=reinforce"), "which objective.name = 'reinforce' with"),
@@ -58,6 +63,13 @@ class Unforked(toys.corridor.Corridor):
     """The corridor, which says that it cannot begin in the middle of an episode."""
 
     metadata = toys.corridor.Corridor.metadata | {NO_FORKS: "it goes on by itself"}
+
+
+class Unplanned(toys.corridor.Corridor):
+    """The corridor, for which nobody can plan."""
+
+    def plan(self):
+        raise NoExpert("nobody has been here before")
 
 
 class Unlisted(toys.corridor.Corridor):
@@ -73,6 +85,7 @@ def machine(monkeypatch):
     """A machine that may have a GPU, and an environment without a list of actions."""
     register(UNLISTED, f"{__name__}:Unlisted")
     register(UNFORKED, f"{__name__}:Unforked")
+    register(UNPLANNED, f"{__name__}:Unplanned")
     monkeypatch.setattr(rules, "device_of", lambda name: name)
 
 

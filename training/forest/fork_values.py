@@ -1,11 +1,13 @@
 """Values of turns by forks that are not trained on: what the rule `vine` and others read as the column `value`.
 
-Every turn of an iteration's episodes is forked by the policy that played them. Equal histories are forked once. The
-estimates are those of `turnwise credit RUN --truth`, and the episode's own outcome is in none of them.
+The turns of an iteration's episodes are forked by the policy that played them: all, or those that the option `at` of
+the credit rule names. Equal histories are forked once. The estimates are those of `turnwise credit RUN --truth`, and
+the episode's own outcome is in none of them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,17 +17,22 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.rollouts.env_pool import EnvPool
 from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.trajectory import Group
-from turnwise.credit.columns import Floats, Ints
+from turnwise.credit.columns import Bools, Floats, Ints
 from turnwise.credit.registry import CreditRule
+from turnwise.credit.turn.vine import At
 from turnwise.training.config.sections import TrainSection
+from turnwise.training.forest.places import get_fork_rule
 from turnwise.training.truth.fork_records import ForkFile, ForkRecord
 from turnwise.training.truth.forking import ForkPlayer
 from turnwise.training.truth.measuring import TruthOptions, TruthTable, has_chance, measure
 
-__all__ = ["COLUMNS", "ForkValues", "ValuedTurns"]
+__all__ = ["COLUMNS", "ForkValues", "ValuedTurns", "chosen_turns"]
 
 COLUMNS = ("value", "action_value", "forks")
 """The columns that forks give to every turn."""
+
+ROUNDING = 1e-9
+"""A share of turns is rounded up from here on: 0.7 of ten turns, 7.000000000000001, are seven."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +42,7 @@ class ValuedTurns:
     Attributes:
         columns: by name, in the order of `turnwise.agents.steps.steps_of`: `value` (V before the turn) and
             `action_value` (V plus the true advantage), both 0 where they are not known, and `forks` (int, of the turn,
-            0 where one of the two is not known).
+            0 where one of the two is not known). Where only some turns are forked, there is no `action_value`.
         metrics: how many forks, turns and tokens they took.
     """
 
@@ -45,15 +52,17 @@ class ValuedTurns:
 
 @dataclass(slots=True)
 class ForkValues:
-    """Plays forks of all turns of an iteration.
+    """Plays forks of the turns of an iteration.
 
     Attributes:
-        forks: of every turn.
+        forks: of every turn that is forked.
         gamma: discount of their returns, that of the credit rule.
         invalid_penalty: penalty of an invalid action in their returns, that of the credit rule.
         concurrency: episodes at once.
         processes: processes that play.
         chance: whether the environment draws random numbers in its steps; None: not known yet.
+        at: which turns are forked, and
+        share: how many of them, as in `turnwise.credit.vine`. No forks repeat an action unless every turn is forked.
     """
 
     forks: int
@@ -62,6 +71,8 @@ class ForkValues:
     concurrency: int
     processes: int = 1
     chance: bool | None = None
+    at: At = "every"
+    share: float = 1.0
 
     @classmethod
     def of(cls, section: TrainSection, rule: CreditRule, processes: int) -> ForkValues | None:
@@ -69,13 +80,15 @@ class ForkValues:
 
         Args:
             section: the `[train]` section.
-            rule: whose options `gamma` and `invalid_penalty` the returns of the forks have.
+            rule: whose options `gamma` and `invalid_penalty` the returns of the forks have, and whose `at` and `share`
+                say which turns are forked.
             processes: that play.
         """
         if not section.forks.values:
             return None
         gamma, penalty = (float(rule.options.get(*option)) for option in (("gamma", 1.0), ("invalid_penalty", 0.0)))
-        return cls(section.forks.values, gamma, penalty, section.concurrency, processes)
+        at, share = rule.options.get("at", "every"), rule.options.get("share", 1.0)
+        return cls(section.forks.values, gamma, penalty, section.concurrency, processes, at=at, share=share)
 
     def of_turns(self, groups: Sequence[Group], agent: Agent, sampler: Sampler, pool: EnvPool) -> ValuedTurns:
         """Return the values of the turns of some groups.
@@ -93,20 +106,53 @@ class ForkValues:
         if self.chance is None:
             self.chance = has_chance(groups, player)
         player.fresh = self.chance
-        table = TruthTable.of(groups, ForkFile.in_memory(), chance=self.chance)
+        every = self.at == "every"
+        table = TruthTable.of(groups, ForkFile.in_memory(), chance=self.chance and every)
+        if not every:
+            table.chosen = np.zeros(len(table.histories), dtype=np.bool_)
+            table.chosen[np.asarray(table.histories.value_of)[chosen_turns(groups, self.at, self.share)]] = True
         played: list[ForkRecord] = []
         measure(table, player, TruthOptions(forks=self.forks), played.append)
         truth = table.estimate(self.gamma, self.invalid_penalty)
-        estimated = np.isfinite(truth.advantage)
+        estimated = np.isfinite(truth.advantage if every else truth.value)
+        columns: dict[str, Floats | Ints] = {
+            "value": np.where(estimated, truth.value, 0.0),
+            "forks": np.where(estimated, truth.forks, 0),
+        }
+        if every:
+            columns["action_value"] = np.where(estimated, truth.value + truth.advantage, 0.0)
         return ValuedTurns(
-            {
-                "value": np.where(estimated, truth.value, 0.0),
-                "action_value": np.where(estimated, truth.value + truth.advantage, 0.0),
-                "forks": np.where(estimated, truth.forks, 0),
-            },
+            columns,
             {
                 "value_forks": len(played),
                 "value_turns": sum(record.turns for record in played),
                 "value_tokens": sum(record.tokens for record in played),
             },
         )
+
+
+def chosen_turns(groups: Sequence[Group], at: At, share: float) -> Bools:
+    """Return whether each turn is to be forked, bool [N], in the order of `turnwise.agents.steps.steps_of`.
+
+    Args:
+        groups: of episodes.
+        at: as in `turnwise.credit.vine`; "entropy" and "contested" are the rules of where to fork of these names.
+        share: of the turns of each episode, rounded up.
+    """
+    chosen: list[bool] = []
+    for group in groups:
+        episodes = group.finished
+        worth = get_fork_rule(at)(episodes) if at in ("entropy", "contested") else [None for _ in episodes]
+        for episode, values in zip(episodes, worth, strict=True):
+            length = len(episode.turns)
+            count = length if at == "every" else max(1, math.ceil(share * length - ROUNDING))
+            spaced = [part * length // count for part in range(count)]
+            places = spaced if values is None else [0, *_best(values)[: count - 1]]
+            chosen += [turn in places for turn in range(length)]
+    return np.asarray(chosen, dtype=np.bool_)
+
+
+def _best(worth: Sequence[float]) -> list[int]:
+    """Return the turns after the first one at which a fork is worth something, those that are worth most first."""
+    turns = [turn for turn, value in enumerate(worth) if turn and math.isfinite(value)]
+    return sorted(turns, key=lambda turn: (-worth[turn], turn))

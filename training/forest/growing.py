@@ -14,14 +14,18 @@ import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from turnwise.agents.agent import Agent
+from turnwise.agents.rollouts.env_pool import EnvPool
 from turnwise.agents.rollouts.episode import sampling_seed
 from turnwise.agents.rollouts.forks import Fork
 from turnwise.agents.rollouts.rollout_stream import GroupNumbers, GroupSpec
+from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.trajectory import Group, Trajectory, grouped
 from turnwise.training.config.sections import TrainSection, chosen
-from turnwise.training.forest.places import ForkRule, get_fork_rule
+from turnwise.training.forest.expert_replay import ExpertReplay
+from turnwise.training.forest.places import CouldWin, ForkRule, get_fork_rule
 
-__all__ = ["Forest", "choose_forks", "fork_metrics"]
+__all__ = ["Forest", "asking_expert", "choose_forks", "fork_metrics"]
 
 Play = Callable[[list[GroupSpec]], Sequence[Group]]
 """Plays groups, and returns them in their order."""
@@ -55,20 +59,31 @@ class Forest:
         size = section.group_size
         return cls(get_fork_rule(name, **options), size, section.forks.roots or -(-size // 2))
 
-    def grow(self, tasks: Sequence[str], seed: int, play: Play) -> list[Group]:
+    def grow(self, tasks: Sequence[str], seed: int, play: Play, could_win: CouldWin | None = None) -> list[Group]:
         """Return one group for every task.
 
         Args:
             tasks: ids of task instances.
             seed: of the environments and, through the ids of the episodes, of the sampling.
             play: plays groups of episodes that begin with a reset, or of forks.
+            could_win: asks the environment's expert, for rules that want to.
         """
         numbers = GroupNumbers(self.size, seed)
-        growths = [_Growth(self, numbers.next(task)) for task in tasks]
+        growths = [_Growth(self, numbers.next(task), could_win) for task in tasks]
         while asked := [(growth, spec) for growth in growths for spec in growth.next()]:
             for (growth, _), group in zip(asked, play([spec for _, spec in asked]), strict=True):
                 growth.members += group.trajectories
         return [growth.group() for growth in growths]
+
+
+def asking_expert(agent: Agent, sampler: Sampler, pool: EnvPool) -> CouldWin:
+    """Return what asks the environment's expert about episodes, which are played over again.
+
+    Args:
+        agent, sampler: that played the episodes.
+        pool: environments like theirs.
+    """
+    return ExpertReplay(agent, sampler, pool)
 
 
 @dataclass(slots=True)
@@ -78,6 +93,7 @@ class _Growth:
     forest: Forest
     spec: GroupSpec
     """The group as it would be without forks."""
+    could_win: CouldWin | None
     asked: int = 0
     """Episodes that have been asked for."""
     roots: int = 0
@@ -92,7 +108,7 @@ class _Growth:
         if count <= 0:
             return []
         episodes = [trajectory for trajectory in self.members if trajectory.finished]
-        forks = choose_forks(episodes, self.forest.rule, count, self.places) if self.asked else []
+        forks = choose_forks(episodes, self.forest.rule, count, self.places, self.could_win) if self.asked else []
         self.asked += count
         self.places |= {(fork.trajectory.id, fork.turn) for fork in forks}
         return [*self._resets(count - len(forks)), *(self._forked(fork) for fork in forks)]
@@ -114,7 +130,11 @@ class _Growth:
 
 
 def choose_forks(
-    episodes: Iterable[Trajectory], rule: ForkRule, count: int, taken: Collection[tuple[str, int]] = ()
+    episodes: Iterable[Trajectory],
+    rule: ForkRule,
+    count: int,
+    taken: Collection[tuple[str, int]] = (),
+    could_win: CouldWin | None = None,
 ) -> list[Fork]:
     """Return the places of a group that are worth most, at most `count`.
 
@@ -123,6 +143,7 @@ def choose_forks(
         rule: says what each place is worth.
         count: how many.
         taken: (id of the episode, turn) of places that are not to be forked again.
+        could_win: asks the environment's expert, for rules that want to.
 
     Returns:
         Forks at turns that an episode sampled itself, since what it took over belongs to its parent; not at the first
@@ -130,7 +151,7 @@ def choose_forks(
     """
     members = list(episodes)
     places = []
-    for episode, worth in zip(members, rule(members), strict=True):
+    for episode, worth in zip(members, rule(members, could_win), strict=True):
         for turn in range(1 if episode.fork_turn is None else episode.fork_turn + 1, len(episode.turns)):
             if math.isfinite(worth[turn]) and (episode.id, turn) not in taken:
                 fork = Fork(episode, turn)

@@ -4,23 +4,35 @@ A rule is a function `(episodes, *, options) -> numbers`, one for every turn of 
 largest numbers are forked; -inf says that a place is not to be. An installed package adds its own through an entry
 point in the group `turnwise.fork_rules`. Before a run begins its rule is called without episodes, to check the options.
 
-Not included: a rule that asks the environment's expert, whose plan no trajectory holds.
+A rule that takes `could_win` as well may ask whether the environment's expert could still win before a turn of one of
+the episodes. Each answer plays the episode over again, so a rule should ask about few turns.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from turnwise.agents.trajectory import Trajectory, Turn
-from turnwise.credit.option_checks import check_number
+from turnwise.credit.option_checks import check_choice, check_number
 from turnwise.credit.registry import Method
 from turnwise.registry import CannotLoad, Registry, UnknownName
 from turnwise.training.errors import ConfigError
 
-__all__ = ["FORK_RULES", "NOWHERE", "ForkRule", "contested", "entropy", "failed", "get_fork_rule", "uniform"]
+__all__ = [
+    "FORK_RULES",
+    "NOWHERE",
+    "CouldWin",
+    "ForkRule",
+    "contested",
+    "entropy",
+    "failed",
+    "get_fork_rule",
+    "uniform",
+]
 
 NOWHERE = -math.inf
 """The worth of a place at which no episode is to be forked."""
@@ -28,18 +40,29 @@ NOWHERE = -math.inf
 Worth = list[list[float]]
 """The worth of a fork before each turn of each episode."""
 
+CouldWin = Callable[[Trajectory, int], bool]
+"""Whether the environment's expert could still win before a turn of an episode, within the turns that are left."""
+
+ASKING = "could_win"
+"""The parameter of a rule that is no option: a `CouldWin`."""
+
 
 @dataclass(frozen=True)
 class ForkRule(Method):
-    """A rule of where to fork: `function(episodes, *, options) -> worth`."""
+    """A rule of where to fork: `function(episodes, *, options) -> worth`; it may also take `could_win`."""
 
-    def __call__(self, episodes: Sequence[Trajectory]) -> Worth:
+    def __call__(self, episodes: Sequence[Trajectory], could_win: CouldWin | None = None) -> Worth:
         """Return the worth of a fork before each turn of each episode.
 
+        Args:
+            episodes: the finished ones of a group.
+            could_win: asks the environment's expert, for a rule that wants to; None if there is nobody to ask.
+
         Raises:
-            ConfigError: the function returned another number of them.
+            ConfigError: the function returned another number of them, or nobody could answer it.
         """
-        worth = [[float(value) for value in values] for values in self.function(episodes)]
+        asking = {ASKING: could_win} if ASKING in self.parameters else {}
+        worth = [[float(value) for value in values] for values in self.function(episodes, **asking)]
         turns = [len(episode.turns) for episode in episodes]
         if [len(values) for values in worth] != turns:
             raise ConfigError(f"the rule {self.name!r} must return one number a turn, {turns}; got {worth!r:.80}")
@@ -48,7 +71,7 @@ class ForkRule(Method):
     @property
     def options(self) -> Mapping[str, object]:
         """The options by name, with their defaults."""
-        return dict(list(self.parameters.items())[1:])
+        return {name: default for name, default in list(self.parameters.items())[1:] if name != ASKING}
 
 
 def uniform(episodes: Sequence[Trajectory]) -> Worth:
@@ -96,14 +119,36 @@ def contested(episodes: Sequence[Trajectory]) -> Worth:
     return [[worth(turn.state) for turn in episode.turns] for episode in episodes]
 
 
-def failed(episodes: Sequence[Trajectory]) -> Worth:
-    """Return 1 at the last turn of a lost episode in a state from which another one won; no other turn is a place."""
+def failed(
+    episodes: Sequence[Trajectory], *, by: Literal["members", "expert"] = "members", could_win: CouldWin | None = None
+) -> Worth:
+    """Return 1 at the last turn of each lost episode from which it could still be won; no other turn is a place.
+
+    Args:
+        episodes: of one group.
+        by: who could win: "members", another episode of the group that was in the same state and won; or the
+            environment's "expert", whose plan from there is no longer than the turns that are left.
+        could_win: asks the expert.
+
+    Raises:
+        BadOption: nobody of this name could win.
+        ConfigError: by="expert", and there is no environment to ask.
+    """
+    check_choice("by", by, Literal["members", "expert"])
+    if by == "expert" and could_win is None and episodes:
+        raise ConfigError('the rule "failed" with by = "expert" needs an environment to ask, and there is none')
     won = {turn.state for episode in episodes if episode.won for turn in episode.turns}
+
+    def a_member_won(episode: Trajectory, turn: int) -> bool:
+        return episode.turns[turn].state in won
+
+    winnable = could_win if by == "expert" and could_win is not None else a_member_won
     worth = [[NOWHERE] * len(episode.turns) for episode in episodes]
     for values, episode in zip(worth, episodes, strict=True):
-        places = [number for number, turn in enumerate(episode.turns) if turn.state in won and number]
-        if places and not episode.won:
-            values[places[-1]] = 1.0
+        backwards = range(len(values) - 1, 0, -1) if not episode.won else ()
+        last = next((turn for turn in backwards if winnable(episode, turn)), None)
+        if last is not None:
+            values[last] = 1.0
     return worth
 
 
@@ -119,7 +164,7 @@ BUILTIN = (
     ForkRule("contested", "States with both outcomes", None, "our reading",
              "Turns in states that won and lost episodes of the group visited, the most mixed first.", contested),
     ForkRule("failed", "Where a lost episode could still be won", None, "our reading",
-             "The last turn of a lost episode in a state from which another member won.", failed),
+             "The last turn of a lost episode from which another member won, or from which the expert could.", failed),
 )  # fmt: skip
 
 

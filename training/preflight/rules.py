@@ -11,7 +11,7 @@ from turnwise.agents.cluster.connection import check_address, own_cores, require
 from turnwise.agents.samplers.base import MODEL_FREE
 from turnwise.agents.steps import COLUMNS, FOREST
 from turnwise.credit.registry import get as get_credit_rule
-from turnwise.envs import demonstrators, maker
+from turnwise.envs import EnvError, NoExpert, demonstrators, maker
 from turnwise.envs.info import ADMISSIBLE, EXTRAS, NO_FORKS
 from turnwise.registry import suggest
 from turnwise.training.config.demonstrators import plays
@@ -124,8 +124,7 @@ def _cannot_list_actions(run: Run) -> bool:
 
 def _missing_columns(run: Run) -> list[str]:
     """Return the columns that the credit rule needs and the environment, which is opened then, does not provide."""
-    rule = get_credit_rule(run.credit.method, **run.credit.options)
-    needs = [name for name in rule.needs if name not in _filled(run)]
+    needs = get_credit_rule(run.credit.method, **run.credit.options).missing(_filled(run))
     if not needs:
         return []
     env = maker(run.env.id, **run.env.kwargs)()
@@ -146,6 +145,24 @@ def _lacks_forks(run: Run) -> bool:
     """Whether all episodes of a group begin with a reset though a rule says where to fork."""
     forest = Forest.of(run.train)
     return forest is not None and forest.roots >= forest.size
+
+
+def _lacks_expert(run: Run) -> bool:
+    """Whether a rule of where to fork asks an expert that the environment, which is opened then, does not have."""
+    forest = Forest.of(run.train)
+    if forest is None or forest.rule.options.get("by") != "expert":
+        return False
+    env = maker(run.env.id, **run.env.kwargs)()
+    try:
+        env.reset(seed=0)
+        env.get_wrapper_attr("plan")()
+    except (AttributeError, NoExpert):
+        return True
+    except EnvError:  # no plan for this task, which says nothing about others
+        return False
+    finally:
+        env.close()
+    return False
 
 
 def _cannot_fork(run: Run) -> str:
@@ -270,6 +287,10 @@ RULES: tuple[Rule, ...] = (
             and run.train.forks.shared == "first"
         ),
         'credit.method "spo_segment" divides the weight of a shared turn by its paths; set train.forks.shared = "each"',
+    ),
+    _forking(
+        _lacks_expert,
+        'train.forks.where with by = "expert" asks the expert of the environment, and {run.env.id} has none',
     ),
     _forking(
         lambda run: bool(_cannot_fork(run)),

@@ -80,6 +80,8 @@ class TruthTable:
     groups: Sequence[Group]
     histories: Histories
     file: ForkFile
+    chosen: NDArray[np.bool_] | None = None
+    """Whether each history is to be forked; None: all are."""
 
     @classmethod
     def of(cls, groups: Sequence[Group], file: ForkFile, *, chance: bool) -> TruthTable:
@@ -103,6 +105,11 @@ class TruthTable:
         """Return the number of forks of each history."""
         return np.asarray([self.file.count(history.key) for history in self.histories.all], dtype=np.int64)
 
+    def missing(self, forks: int) -> NDArray[np.int64]:
+        """Return how many forks each history lacks; 0 of those that are not to be forked."""
+        missing: NDArray[np.int64] = np.maximum(forks - self.counts(), 0)
+        return missing if self.chosen is None else missing * self.chosen
+
 
 def plan_forks(table: TruthTable, options: TruthOptions) -> TruthPlan:
     """Return what has to be played, and about what it costs.
@@ -112,7 +119,7 @@ def plan_forks(table: TruthTable, options: TruthOptions) -> TruthPlan:
     """
     histories, forks = table.histories, options.forks
     while True:
-        missing = np.maximum(forks - table.counts(), 0)
+        missing = table.missing(forks)
         turns = histories.turns(missing.tolist())
         if not options.max_turns or turns <= options.max_turns:
             break
@@ -162,9 +169,9 @@ def measure(
 
 def _measure(table: TruthTable, player: ForkPlayer, options: TruthOptions, keep: Callable[[ForkRecord], None]) -> None:
     forks = plan_forks(table, options).forks
-    player.play(_jobs(table, np.maximum(min(FIRST, forks) - table.counts(), 0)), keep)
+    player.play(_jobs(table, table.missing(min(FIRST, forks))), keep)
     if not options.reliability:
-        missing = np.maximum(forks - table.counts(), 0)
+        missing = table.missing(forks)
         if options.early:
             missing[_settled(table, options)] = 0
         player.play(_jobs(table, missing), keep)
