@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turnwise.agents.steps import Anchor
-from turnwise.training.batch.batch import pack
+from turnwise.training.batch.batch import outcomes_of, pack
 from turnwise.training.credit_assignment import CreditAssignment
 from turnwise.training.engine.engine import RunEngine
 from turnwise.training.errors import TrainingError
@@ -96,7 +96,7 @@ class TrainingLoop:
         steps, memories = self.rewards(played.steps(self.anchor), self.step)
         advantages = self.credit.advantages(steps, played.groups, self.step, self.objective.kl)
         groups = played.trained
-        batch = pack(groups, played.fresh(advantages))
+        batch = pack(groups, played.fresh(advantages), outcomes=outcomes_of(steps))
         with self.recovery.update(self):
             batch, shares = self.scores.complete(batch, groups)
             stats = self.learner.update(batch, self.objective.current, self.plans.after(self.step))

@@ -30,6 +30,9 @@ CASES = {
     "whole sequences": {"objective": {"name": "gspo"}, "merge": False},
     "whole mini-batch": {"objective": {"name": "kl_cov"}, "kind": torch.float32},
     "whole mini-batch with entropy": {"objective": {"name": "kl_cov", "entropy": 0.01}},
+    "whole groups": {"objective": {"name": "reg_grpo", "kl": 0.1}},
+    "outcomes and sources": {"objective": {"name": "grao"}, "merge": False},
+    "gradient through the entropy": {"objective": {"name": "ter"}},
     "recomputed layers": {"options": {"recompute_activations": True}},
     "packed rows": {"options": {"packing": True}},
     "shared prefixes": {"options": {"share_prefixes": True}, "forked": True},
@@ -64,7 +67,10 @@ def batch_of(case):
     groups = play(rng, groups=case.get("groups", 3), size=case.get("size", 3), most=case.get("most", 4))
     if case.get("forked"):
         groups = forked(rng, groups=3)
-    batch = pack(groups, random_advantages(rng, groups), merge=case.get("merge", True))
+    names = [member.id for group in groups for member in group.trajectories]
+    outcomes, sources = ({name: number % period for number, name in enumerate(names)} for period in (2, 3))
+    merge = case.get("merge", True)
+    batch = pack(groups, random_advantages(rng, groups), merge=merge, outcomes=outcomes, sources=sources)
     if case.get("broken"):
         batch = replace(batch, old=np.where(batch.trajectory[:, None] == 0, np.nan, batch.old))
     return batch

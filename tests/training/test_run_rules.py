@@ -54,6 +54,11 @@ BROKEN: tuple[tuple[tuple[str, ...], str], ...] = (
     (("train.forks=uniform", f"env.id={UNFORKED}"), f"{UNFORKED} cannot: it goes on by itself"),
     (("credit.method=tree_grpo",), "which toys.corridor"),
     (("train.staleness=1", "objective.name=reinforce"), "which objective.name = 'reinforce' with"),
+    (
+        ("objective.name=disco", "train.groups=1"),
+        "'disco' needs whole groups in an optimizer step, and train.groups = 1",
+    ),
+    (("objective.name=disco", "train.group_size=1"), "'disco' compares the episodes of a group: set train.group_size"),
     (("objective.kl.target=0.1",), "objective.kl.target has no effect: objective.kl is 0"),
 )
 """Overrides of TABLE, and words of the sentence with which the run is refused; in the order of the rules."""

@@ -11,10 +11,11 @@ from toys.training_helpers import VOCAB, gradient, play, random_advantages, tiny
 from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import Group
 from turnwise.credit import Advantages, Steps
-from turnwise.training.batch.batch import micro_batches, pack
+from turnwise.training.batch.batch import micro_batches, outcomes_of, pack
 from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
 from turnwise.training.learner.logprobs import TokenScorer
 from turnwise.training.objectives import AGGREGATIONS, CORRECTIONS, Objective, get, objectives
+from turnwise.training.objectives.sources import TEACHER
 
 torch.set_num_threads(1)
 
@@ -58,6 +59,15 @@ def _all_columns(batch, seed):
     return replace(batch, **near)
 
 
+def _outcomes(groups):
+    """Scores and sources by id: in each group the first episode wins, and a teacher wrote the last, which wins too."""
+    names = [[trajectory.id for trajectory in group.trajectories] for group in groups]
+    outcomes = {
+        name: float(number in (0, len(members) - 1)) for members in names for number, name in enumerate(members)
+    }
+    return {"outcomes": outcomes, "sources": {members[-1]: TEACHER for members in names}}
+
+
 NOISY = {"clip_cov": {"low": -100.0, "high": 100.0, "share": 0.2}, "kl_cov": {"share": 0.2}}
 EXTRA = [{"sequence": "turn"}, {"entropy": 0.01, "entropy_target": 9.0}, {"llds": 0.3, "kl": 0.1}]
 CASES = [
@@ -75,8 +85,8 @@ def test_no_objective_depends_on_how_a_batch_is_cut_or_merged(case):
     advantages = random_advantages(rng, groups)
     advantages.values[: len(groups[0].trajectories[0].turns)] = 0.0  # one trajectory without signal
     options = {**case, "options": NOISY.get(case.get("name"), {})}
-    merged = _all_columns(pack(groups, advantages), 5)
-    apart = pack(groups, advantages, merge=False)
+    merged = _all_columns(pack(groups, advantages, **_outcomes(groups)), 5)
+    apart = pack(groups, advantages, merge=False, **_outcomes(groups))
     columns = {}
     for name in ("reference", "rollout"):
         columns[name] = np.zeros(apart.mask.shape)
@@ -100,7 +110,7 @@ def test_the_update_computes_what_the_function_says(name):
     lengths = [len(one.turns) for group in groups for one in group.trajectories]
     advantages.values[: lengths[0]] = 0.0
     advantages.values[np.cumsum(lengths)[[2, 4]] - 1] = 0.0  # last turns
-    batch = _all_columns(pack(groups, advantages), 7)
+    batch = _all_columns(pack(groups, advantages, **_outcomes(groups)), 7)
     assert len(batch) == 6  # a row a trajectory
     loss, _, _ = _loss_and_gradient(batch, micro_tokens=40, name=name, options=NOISY.get(name, {}))
     chosen, spread = _scorer()(batch, temperature=0.7)
@@ -109,6 +119,7 @@ def test_the_update_computes_what_the_function_says(name):
     new[mask], entropy[mask] = chosen.detach(), spread.detach()
     columns = (torch.from_numpy(column) for column in (batch.old, batch.advantages))
     more = {"ref": torch.from_numpy(batch.reference), "rollout": torch.from_numpy(batch.rollout)}
+    more |= {name: torch.from_numpy(getattr(batch.episodes, name)) for name in ("outcome", "group", "source")}
     wanted, _ = get(name)(new, *columns, mask, **more, entropy=entropy, **NOISY.get(name, {}))
     assert name == "clip_cov" or loss == pytest.approx(wanted.item(), rel=1e-9)
 
@@ -156,6 +167,23 @@ def test_layout_by_hand():
     assert batch.old.tolist() == [[0, 0, -0.5, -0.6, 0, -0.7], [0, -0.1, -0.2, 0, 0, 0]]
     assert batch.advantages.tolist() == [[0, 0, 1, 1, 0, 2], [0, 3, 3, 0, 0, 0]]
     assert batch.trajectory.tolist() == [0, 0]
+
+
+def test_a_batch_knows_outcome_group_and_source_of_its_trajectories():
+    paid = [trajectory([turn([1], [2], reward=0.5), turn([3], [4], reward=0.25)], name=name) for name in "abc"]
+    failed = trajectory([turn([5], [6])], name="d", stop="error")
+    groups = [Group("t", (failed, *paid[:2])), Group("u", (paid[2],))]
+    columns = pack(groups).episodes
+    assert (columns.outcome.tolist(), columns.group.tolist(), columns.source.tolist()) == (
+        [0.75] * 3,
+        [0, 0, 1],
+        [0] * 3,
+    )
+    columns = pack(groups, outcomes=outcomes_of(steps_of(groups)) | {"b": 0.1}, sources={"c": TEACHER}).episodes
+    assert (columns.outcome.tolist(), columns.source.tolist()) == ([0.75, 0.1, 0.75], [0, 0, TEACHER])
+    batch = pack(groups).rows(np.array([3, 4]))
+    assert batch.episodes.take(batch.trajectory).group.tolist() == [0, 1]
+    assert replace(batch, columns=None).episodes.group.tolist() == [0, 1, 2]
 
 
 def test_dropped_rows_stay_as_context_without_loss():

@@ -15,7 +15,7 @@ import torch
 import toys.corridor
 from hypothesis import given
 from hypothesis import strategies as st
-from toys.training_helpers import conversation, tiny_llama, trajectory
+from toys.training_helpers import conversation, gradient, tiny_llama, trajectory
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.files.trajectory_files import TrajectoryWriter
@@ -28,10 +28,12 @@ from turnwise.envs.errors import EnvError
 from turnwise.training.config.run import Run
 from turnwise.training.config.sections import ImitationSection
 from turnwise.training.errors import ConfigError, NoDemonstrations
-from turnwise.training.imitation.imitation import _steps, demonstration_batch, imitate, interruptible
+from turnwise.training.imitation.imitation import _accumulate, _steps, demonstration_batch, imitate, interruptible
 from turnwise.training.imitation.noisy_expert import NoisyDemonstrator, slip, typo
+from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.policy import build_policy
+from turnwise.training.objectives import Objective
 from turnwise.training.parts import prepare
 from turnwise.training.run_folder.events import Reporter
 
@@ -74,6 +76,21 @@ def test_the_loss_is_the_mean_over_what_was_said():
         on_step=lambda event: losses.append(event["loss"]),
     )
     assert losses == pytest.approx([wanted])
+
+
+def test_one_token_rollout_has_the_gradient_of_its_objective():
+    gradients = []
+    for loss in ("likelihood", "otr"):
+        learner, batch = _learner(), _batch()
+        _accumulate(loss, learner, batch, 60)
+        gradients.append(gradient(learner.model))
+    learner, meter = _learner(), UpdateMeter()
+    accumulate(learner.scorer, batch, Objective(name="otr"), UpdatePlan(grad_clip=1e9), meter)
+    torch.testing.assert_close(gradients[1], gradient(learner.model), rtol=1e-9, atol=1e-12)
+    assert (gradients[0] - gradients[1]).abs().max() > 1e-3
+    stats = imitate(learner, batch, ImitationSection(loss="otr", batch_tokens=10_000), micro_tokens=60)
+    plain = imitate(_learner(), batch, ImitationSection(batch_tokens=10_000), micro_tokens=60)
+    assert stats["loss"] == pytest.approx(plain["loss"])  # of the first step, -log p in both
 
 
 def test_micro_batches_do_not_change_what_is_learned():

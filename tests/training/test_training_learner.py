@@ -1,4 +1,5 @@
 import copy
+import itertools
 import math
 import os
 import signal
@@ -200,6 +201,18 @@ def test_minibatches_are_even_and_never_divide_a_trajectory():
     assert [part.tolist() for part in parts] != [part.tolist() for part in split_minibatches(batch, 4, seed=2)]
 
 
+def test_no_minibatch_divides_a_group_where_an_objective_needs_whole_ones():
+    _, _, batch = _made(groups=5, size=3)
+    group = batch.episodes.group[batch.trajectory]
+    parts = split_minibatches(batch, 2, seed=1, groups=True)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(len(batch)))
+    assert [len(np.unique(group[part])) for part in parts] == [3, 2]
+    assert not {*group[parts[0]]} & {*group[parts[1]]}
+    assert any({*group[part]} & {*group[other]} for part, other in itertools.pairwise(split_minibatches(batch, 2, 1)))
+    stats = learner_of().update(batch, Objective(name="reg_grpo"), UpdatePlan(optimizer_steps=6))
+    assert (stats["updates"], stats["without_signal"]) == (5, 1)
+
+
 def test_the_divergence_holds_the_policy_back():
     _, _, batch = _made(groups=1, size=3)
     scores = learner_of().score(batch).logprobs
@@ -326,7 +339,9 @@ def test_weight_decay_spares_vectors():
 
 
 @pytest.mark.parametrize("processes", [2, 3, 20])
-@pytest.mark.parametrize("options", [{}, {"name": "gspo"}, {"name": "kl_cov"}, {"entropy": 0.1}])
+@pytest.mark.parametrize(
+    "options", [{}, {"name": "gspo"}, {"name": "kl_cov"}, {"name": "reg_grpo"}, {"name": "ter"}, {"entropy": 0.1}]
+)
 def test_processes_share_a_step_without_changing_it(processes, options):
     _, _, batch = _made(groups=3, size=4)
     learners = [learner_of(tiny_llama()) for _ in range(2)]

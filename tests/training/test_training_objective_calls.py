@@ -26,7 +26,15 @@ def _batch(dtype, rows=4, width=7):
     mask[1:2] = False
     more = {"ref": old + draw(0.1), "rollout": old + draw(0.02), "entropy": draw(1.0).abs() + 0.1}
     first = [column.to(dtype) for column in (old + draw(0.1), old, draw(1.0))]
-    return first[0].requires_grad_(), first[1], first[2], mask, {key: value.to(dtype) for key, value in more.items()}
+    more = {key: value.to(dtype) for key, value in more.items()}
+    return first[0].requires_grad_(), first[1], first[2], mask, more | _episodes(rows, dtype)
+
+
+def _episodes(rows, dtype):
+    """Outcome, group and source of each row: one group with winners, losers and an answer of a teacher."""
+    number = torch.arange(rows)
+    outcome = (number % 4 == 0) | (number % 4 == 3)
+    return {"outcome": outcome.to(dtype), "group": torch.zeros_like(number), "source": 2 * (number % 4 == 3).long()}
 
 
 def _checked(name, new, old, advantages, mask, more, **options):
@@ -71,7 +79,7 @@ def test_nothing_to_learn_from(name, dtype):
         assert (loss, gradient.abs().max().item()) == (0.0, 0.0)
     for shape in ((0, 5), (3, 0)):
         empty = torch.zeros(shape, dtype=dtype)
-        columns = dict.fromkeys(more, empty)
+        columns = dict.fromkeys(("ref", "rollout", "entropy"), empty) | _episodes(shape[0], dtype)
         assert _checked(name, empty.clone().requires_grad_(), empty, empty, empty.bool(), columns, **TERMS)[0] == 0.0
 
 
@@ -96,7 +104,7 @@ def _stays_a_number_with_extreme_ratios(name, terms, drift, dtype):
     sign = torch.where(torch.arange(new.numel()).reshape(new.shape) % 2 == 0, 1.0, -1.0)
     moved = old + (HUGE * sign if drift == "mixed" else drift)
     more |= {"ref": old - (moved - old), "rollout": moved}
-    if name == "decoupled":  # which has its own
+    if name == "decoupled" or get(name).function.whole:  # which has its own, or nothing to correct
         terms = {key: value for key, value in terms.items() if key != "correction"}
     _checked(name, moved.to(dtype).requires_grad_(), old, advantages, mask, more, **terms)
 
@@ -115,7 +123,7 @@ def _stays_a_number_with_probabilities_of_zero(name, terms, where):
     never[0, 1], never[2, 0] = True, True
     columns = {"logprobs": new.detach(), "old": old, **more}
     for key in columns if where == "everywhere" else where.split(" and "):
-        if key != "entropy":
+        if key in ("logprobs", "old", "ref", "rollout"):
             columns[key] = columns[key].masked_fill(never, -math.inf)
     first = columns.pop("logprobs").requires_grad_(), columns.pop("old"), advantages, mask
     _, gradient = _checked(name, *first, columns, **terms)

@@ -39,6 +39,7 @@ from turnwise.training.objectives import (
     sspo,
     token_weights,
 )
+from turnwise.training.objectives.sources import POLICY, TEACHER
 
 torch.set_num_threads(1)
 
@@ -55,7 +56,10 @@ def _random(seed=0, rows=3, width=6, drift=0.1):
     mask[:, 0] = True
     mask[:, 2] = False  # turns
     more = {"ref": old + draw(0.1), "rollout": old + draw(0.02), "entropy": draw(1.0).abs() + 0.1}
-    return old + draw(drift), old, draw(1.0), mask, more
+    new, advantages = old + draw(drift), draw(1.0)
+    more |= {"outcome": torch.arange(rows).double() % 2, "group": torch.zeros(rows).long()}
+    more["source"] = torch.tensor([POLICY] * (rows - 1) + [TEACHER])
+    return new, old, advantages, mask, more
 
 
 # What a method's gradient is by definition not the derivative of its value: weights that are held still.
@@ -69,13 +73,16 @@ HELD = {
     "a_lol",
     "a_lol_seq",
 }
+OTHERS = {"disco", "drpo", "p3o", "rl_plus", "aepo", "otr"}
+"""The same; tests of their own are in test_group_losses.py."""
 
 
-@pytest.mark.parametrize("name", [name for name in objectives() if name not in HELD])
+@pytest.mark.parametrize("name", [name for name in objectives() if name not in HELD | OTHERS])
 @pytest.mark.parametrize("extra", [{}, {"correction": "tis_sequence", "kl": 0.1, "kl_corrected": True, "llds": 0.3}])
 def test_the_gradient_is_that_of_finite_differences(name, extra):
     n, old, advantages, mask, more = _random(1)
     extra = {**extra, "correction": "seq_mask"} if name == "decoupled" and extra else extra
+    extra = {**extra, "correction": ""} if get(name).function.whole else extra
 
     def loss(logprobs):
         return get(name)(logprobs, old, advantages, mask, **more, **extra)[0]
@@ -137,7 +144,8 @@ def test_what_the_mask_leaves_out_does_not_matter(name):
         torch.where(mask, column, rubbish).requires_grad_(k == 0) for k, column in enumerate((n, old, advantages))
     ]
     loss, stats = get(name)(n, old, advantages, mask, **more)
-    same, _ = get(name)(*hidden, mask, **{key: torch.where(mask, column, rubbish) for key, column in more.items()})
+    others = {key: torch.where(mask, column, rubbish) if column.ndim == 2 else column for key, column in more.items()}
+    same, _ = get(name)(*hidden, mask, **others)
     assert loss.item() == same.item()
     assert stats["tokens"] == mask.sum()
     same.backward()

@@ -6,7 +6,7 @@ on the right, after credit assignment; with causal attention no token attends to
 
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,8 +14,34 @@ from numpy.typing import NDArray
 
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.credit.advantages import Advantages
+from turnwise.credit.numerics import trajectory_scores
 from turnwise.credit.steps import Steps
 from turnwise.training.objectives.aggregate import token_weights
+from turnwise.training.objectives.sources import POLICY
+
+
+@dataclass(frozen=True, slots=True)
+class PackedEpisodes:
+    """The S trajectories of a batch, by their number in the order of packing.
+
+    Attributes:
+        outcome: float64 [S], the sum of each one's rewards.
+        group: int64 [S], number of its group.
+        source: int64 [S], where it comes from, a number of `turnwise.training.objectives.sources`.
+    """
+
+    outcome: NDArray[np.float64]
+    group: NDArray[np.int64]
+    source: NDArray[np.int64]
+
+    @classmethod
+    def alone(cls, count: int) -> "PackedEpisodes":
+        """Return trajectories of which nothing is known, each in a group of its own."""
+        return cls(np.zeros(count), np.arange(count), np.zeros(count, dtype=np.int64))
+
+    def take(self, index: NDArray[np.int64]) -> "PackedEpisodes":
+        """Return some of them."""
+        return PackedEpisodes(self.outcome[index], self.group[index], self.source[index])
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +60,7 @@ class Batch:
         turns: (trajectory id, turn) of every packed turn.
         reference: float64 [B, L], nats, under a reference policy; None without one.
         rollout: float64 [B, L], nats, from the sampling engine; None where `old` is that already.
+        columns: outcome, group and source of the trajectories; None where nobody has said.
     """
 
     tokens: NDArray[np.int64]
@@ -47,6 +74,7 @@ class Batch:
     turns: tuple[tuple[str, int], ...] = ()
     reference: NDArray[np.float64] | None = None
     rollout: NDArray[np.float64] | None = None
+    columns: PackedEpisodes | None = None
 
     def __len__(self) -> int:
         """Number of sequences."""
@@ -56,6 +84,11 @@ class Batch:
     def size(self) -> int:
         """Number of tokens without padding."""
         return int(self.lengths.sum())
+
+    @property
+    def episodes(self) -> PackedEpisodes:
+        """Outcome, group and source of the trajectories, by number."""
+        return self.columns or PackedEpisodes.alone(int(self.trajectory.max(initial=-1)) + 1)
 
     @property
     def needed(self) -> NDArray[np.int64]:
@@ -80,6 +113,7 @@ class Batch:
             turns=self.turns,
             reference=None if self.reference is None else self.reference[index, :width],
             rollout=None if self.rollout is None else self.rollout[index, :width],
+            columns=self.columns,
         )
 
     def weights(self, mode: str, norm: float = 1.0) -> NDArray[np.float64]:
@@ -144,7 +178,14 @@ def sequences(trajectory: Trajectory, index: int, first: int, *, merge: bool) ->
         yield current
 
 
-def pack(groups: Sequence[Group], advantages: Advantages | None = None, *, merge: bool = True) -> Batch:
+def pack(
+    groups: Sequence[Group],
+    advantages: Advantages | None = None,
+    *,
+    merge: bool = True,
+    outcomes: Mapping[str, float] | None = None,
+    sources: Mapping[str, int] | None = None,
+) -> Batch:
     """Return the turns of trajectories and their advantages as token sequences.
 
     Args:
@@ -152,6 +193,8 @@ def pack(groups: Sequence[Group], advantages: Advantages | None = None, *, merge
         advantages: joined by trajectory id and turn; None gives every turn an advantage of 1. Rows with keep=False stay
             as context and carry no loss. The weight of a row multiplies its advantage.
         merge: append a turn to the sequence before it where its prompt begins with that sequence.
+        outcomes: score of each trajectory by id, where it is not the sum of the rewards that the environment gave.
+        sources: where trajectories come from, by id; POLICY for those that are missing.
 
     Returns:
         The batch; rows in the order of the trajectories.
@@ -175,7 +218,14 @@ def pack(groups: Sequence[Group], advantages: Advantages | None = None, *, merge
     for index, trajectory in enumerate(finished):
         rows.extend(sequences(trajectory, index, first, merge=merge))
         first += len(trajectory.turns)
-    return _lay_out(rows, values, keep, tuple(turns))
+    batch = _lay_out(rows, values, keep, tuple(turns))
+    scores = {trajectory.id: trajectory.reward for trajectory in finished} | dict(outcomes or {})
+    columns = PackedEpisodes(
+        outcome=np.array([scores[trajectory.id] for trajectory in finished], dtype=np.float64),
+        group=np.array([number for number, group in enumerate(groups) for _ in group.finished], dtype=np.int64),
+        source=np.array([(sources or {}).get(trajectory.id, POLICY) for trajectory in finished], dtype=np.int64),
+    )
+    return replace(batch, columns=columns)
 
 
 def _lay_out(
@@ -214,6 +264,12 @@ def _lay_out(
     batch.old[:, :1] = batch.advantages[:, :1] = 0.0
     batch.version[:, :1] = -1
     return batch
+
+
+def outcomes_of(steps: Steps) -> dict[str, float]:
+    """Return the sum of each trajectory's rewards in a table of turns, by the trajectory's id."""
+    scores, _, member = trajectory_scores(steps)
+    return dict(zip(steps.ids("trajectory"), scores[member].tolist(), strict=True))
 
 
 def turn_divergence(batch: Batch, reference: NDArray[np.float64], estimator: str, steps: Steps) -> NDArray[np.float64]:

@@ -185,6 +185,11 @@ class ImitationSection(Section):
         "practised, such as {catalogue_seed = 1000}.",
     )
     won_only: bool = Field(default=True, description="Imitate successful demonstrations only.")
+    loss: Literal["likelihood", "otr"] = Field(
+        default="likelihood",
+        description='Loss of a token: "likelihood" is -log p, "otr" the One-Token Rollout, -1.1 p log p with p held '
+        "still, which spares unlikely tokens.",
+    )
     observation_weight: float = Field(
         default=0.0, ge=0, description="Loss weight of observation tokens; tokens of the answers have weight 1."
     )

@@ -69,6 +69,9 @@ def imitate(
 ) -> dict[str, float]:
     """Train on demonstrations: minimise sum(w (-log p)) / sum(w) over the tokens of each optimizer step.
 
+    With the loss "otr", -log p is multiplied by 1.1 p, which has no gradient; what is reported stays -log p. See
+    `turnwise.training.objectives.otr`.
+
     The optimizer is an AdamW of its own with betas (0.9, 1 - 20 / steps), the latter kept within [0.9, 0.999]: its
     second moment averages over a twentieth of the warm start, which may have a few hundred steps or several thousand.
 
@@ -79,7 +82,7 @@ def imitate(
     Args:
         learner: its model is changed in place.
         batch: from `demonstration_batch`; its advantages are the weights w.
-        section: epochs, lr (peak; 5 % linear warm-up, then cosine to zero), batch (tokens per step), target.
+        section: epochs, lr (peak; 5 % linear warm-up, then cosine to zero), batch (tokens per step), target, loss.
         micro_tokens: tokens per micro-batch, padding included.
         grad_clip: maximum norm of the gradient.
         weight_decay: of AdamW.
@@ -105,7 +108,9 @@ def imitate(
         rate = learning_rate(step, total=len(cuts), peak=section.lr, schedule="cosine", warmup=max(1, len(cuts) // 20))
         set_learning_rate(optimizer, rate)
         with interruptible(learner.model):
-            loss = _step(learner, batch.rows(rows), optimizer, micro_tokens, grad_clip)
+            loss = _step(
+                learner, batch.rows(rows), optimizer, partial(_accumulate, section.loss), micro_tokens, grad_clip
+            )
         skipped += not math.isfinite(loss)
         losses.append(loss)
         tokens += int(batch.lengths[rows].sum())
@@ -164,11 +169,16 @@ def _steps(lengths: NDArray[np.int64], budget: int, rng: np.random.Generator) ->
 
 
 def _step(
-    learner: Learner, batch: Batch, optimizer: torch.optim.Optimizer, micro_tokens: int, grad_clip: float
+    learner: Learner,
+    batch: Batch,
+    optimizer: torch.optim.Optimizer,
+    backward: Callable[[Learner, Batch, int], float],
+    micro_tokens: int,
+    grad_clip: float,
 ) -> float:
     """Do one optimizer step unless it is not finite; return the mean loss per answer token."""
     answer_tokens = max(1, int((batch.mask & (batch.turn >= 0)).sum()))
-    total = learner.scorer.within_memory(partial(_accumulate, learner, batch), batch, micro_tokens)
+    total = learner.scorer.within_memory(partial(backward, learner, batch), batch, micro_tokens)
     trained = [p for p in learner.model.parameters() if p.requires_grad]
     norm = clip_gradient(trained, grad_clip)
     finite = math.isfinite(total) and math.isfinite(norm)
@@ -178,7 +188,7 @@ def _step(
     return total / answer_tokens if finite else float("nan")
 
 
-def _accumulate(learner: Learner, batch: Batch, micro_tokens: int) -> float:
+def _accumulate(name: str, learner: Learner, batch: Batch, micro_tokens: int) -> float:
     """Compute the gradient of one optimizer step; return the loss, summed over the tokens of answers."""
     learner.model.zero_grad(set_to_none=True)
     scale, total = 1.0 / float(batch.advantages.sum() or 1.0), 0.0
@@ -189,6 +199,8 @@ def _accumulate(learner: Learner, batch: Batch, micro_tokens: int) -> float:
             return 0.0
         chosen, _ = learner.scorer(rows)
         weights = torch.from_numpy(rows.advantages[rows.mask]).to(chosen)
+        if name == "otr":
+            weights = weights * (1.1 * chosen.detach().exp())
         (-scale * (weights * chosen).sum()).backward()  # type: ignore[no-untyped-call]
         return float(chosen.detach()[torch.from_numpy(rows.turn[rows.mask] >= 0).to(chosen.device)].sum())
 

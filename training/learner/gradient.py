@@ -3,9 +3,9 @@
 Rows without any advantage count in the denominators and are not computed, since they have no gradient (unless a KL or
 entropy term is part of the loss). Dropout stays off, so that the importance ratio starts at 1.
 
-An objective that needs whole sequences, or the whole mini-batch, where a micro-batch would cut them, is computed in two
-passes: first all log-probabilities without gradient, the loss and its derivative with respect to each of them; then
-the model's gradient, micro-batch by micro-batch, as the gradient of sum(derivative * log-probability).
+An objective that needs whole sequences, whole groups, or the whole mini-batch, where a micro-batch would cut them, is
+computed in two passes: first all log-probabilities without gradient, the loss and its derivative with respect to each
+of them; then the model's gradient, micro-batch by micro-batch, as the gradient of sum(derivative * log-probability).
 
 With several ranks each computes its share of the rows, and the gradients are summed. Weights of tokens, the norm, and
 whether a step is skipped are those of the whole mini-batch, on every rank.
@@ -163,7 +163,7 @@ class MiniBatch:
     def _directly(self, index: NDArray[np.int64]) -> float:
         """Accumulate the gradient of one micro-batch; return its loss."""
         rows = self.part.rows(index)
-        chosen, spread = self._score(index, entropy=self.objective.entropy != 0)
+        chosen, spread = self._score(index, entropy=self.objective.needs_spread)
         if not len(index):
             # no row of this rank: the placeholder that was computed has a zero gradient, and its backward pass meets
             # those of the other ranks
@@ -197,7 +197,7 @@ class MiniBatch:
 
     def _along(self, index: NDArray[np.int64], of_chosen: Tensor, of_spread: Tensor) -> None:
         """Accumulate the gradient of one micro-batch, given the derivatives of the loss for its scores."""
-        bonus = self.objective.entropy != 0
+        bonus = self.objective.needs_spread
         # Second pass: the surrogate has the value of nothing, but its gradient is that of the loss. Dropout is off, so
         # the same log-probabilities come out, and the derivatives belong to them.
         again = self._score(index, entropy=bonus)
@@ -243,7 +243,7 @@ class MiniBatch:
 
 def _with_gradient(part: Batch, objective: Objective) -> Batch:
     """Return the mini-batch without the rows and tails that certainly have no gradient."""
-    if objective.needs_all or objective.together == "batch":
+    if objective.needs_all or objective.together in ("group", "batch"):
         return part
     if objective.together == "token":
         part = part.without_tail()
@@ -257,7 +257,7 @@ def _divides_sequences(part: Batch, objective: Objective) -> bool:
     """Whether cutting between rows separates tokens that must be computed together."""
     if objective.together == "sequence":
         return bool((np.unique(part.trajectory[part.lengths > 0], return_counts=True)[1] > 1).any())
-    return objective.together == "batch"
+    return objective.together in ("group", "batch")
 
 
 def _pick(array: NDArray[np.float64], rows: Batch, like: Tensor) -> Tensor:
@@ -267,8 +267,10 @@ def _pick(array: NDArray[np.float64], rows: Batch, like: Tensor) -> Tensor:
 
 def _tokens(rows: Batch, chosen: Tensor, spread: Tensor, objective: Objective, seed: int) -> Tokens:
     """Return the tokens of some rows in the form that objectives read."""
-    owner = rows.turn if objective.sequence == "turn" else np.broadcast_to(rows.trajectory[:, None], rows.mask.shape)
-    names, code = np.unique(owner[rows.mask], return_inverse=True)
+    trajectory = np.broadcast_to(rows.trajectory[:, None], rows.mask.shape)[rows.mask]
+    owner = rows.turn[rows.mask] if objective.sequence == "turn" else trajectory
+    names, first, code = np.unique(owner, return_index=True, return_inverse=True)
+    episodes = rows.episodes.take(trajectory[first])
     reference, rollout = (
         None if column is None else _pick(column, rows, chosen) for column in (rows.reference, rows.rollout)
     )
@@ -283,6 +285,9 @@ def _tokens(rows: Batch, chosen: Tensor, spread: Tensor, objective: Objective, s
         rollout=rollout,
         entropy=spread,
         seed=seed,
+        outcome=torch.from_numpy(episodes.outcome).to(chosen),
+        group=torch.from_numpy(np.unique(episodes.group, return_inverse=True)[1]).to(chosen.device),
+        source=torch.from_numpy(episodes.source).to(chosen.device),
     )
 
 

@@ -221,7 +221,8 @@ class Learner:
         self._scorer.check_lengths(batch.lengths)
         self.model.eval()
         meter = UpdateMeter(plan.version)
-        parts = [batch.rows(index) for index in split_minibatches(batch, plan.optimizer_steps, plan.seed)]
+        cuts = split_minibatches(batch, plan.optimizer_steps, plan.seed, groups=objective.whole_groups)
+        parts = [batch.rows(index) for index in cuts]
         with UpdateForks(self._scorer, parts, objective, plan.processes) as forks:
             for number, part in enumerate(parts):
                 if plan.rates is not None:
@@ -320,7 +321,7 @@ class Learner:
         self.limit.tokens = state.get("micro_tokens")
 
 
-def split_minibatches(batch: Batch, parts: int, seed: int) -> list[NDArray[np.int64]]:
+def split_minibatches(batch: Batch, parts: int, seed: int, *, groups: bool = False) -> list[NDArray[np.int64]]:
     """Split the batch's trajectories into one mini-batch per optimizer step.
 
     Trajectories with signal are shuffled and dealt out first, then those without, so that both kinds are spread as
@@ -330,12 +331,14 @@ def split_minibatches(batch: Batch, parts: int, seed: int) -> list[NDArray[np.in
         batch: from `pack`.
         parts: number of mini-batches.
         seed: of the shuffle.
+        groups: deal out groups instead of trajectories, so that no group is divided either.
 
     Returns:
         The row numbers of each mini-batch.
     """
     rng = np.random.default_rng(seed)
-    with_signal = np.unique(batch.trajectory[batch.rows_with_signal()])
-    without_signal = np.setdiff1d(np.unique(batch.trajectory), with_signal)
+    owner = batch.episodes.group[batch.trajectory] if groups else batch.trajectory
+    with_signal = np.unique(owner[batch.rows_with_signal()])
+    without_signal = np.setdiff1d(np.unique(owner), with_signal)
     order = np.concatenate([rng.permutation(with_signal), rng.permutation(without_signal)])
-    return [np.flatnonzero(np.isin(batch.trajectory, order[part::parts])) for part in range(parts)]
+    return [np.flatnonzero(np.isin(owner, order[part::parts])) for part in range(parts)]

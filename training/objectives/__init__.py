@@ -4,10 +4,10 @@ from turnwise.training.objectives.adaptive_bounds import dcpo, etr, hapo
 from turnwise.training.objectives.aggregate import AGGREGATIONS, token_weights
 from turnwise.training.objectives.catalogue import ObjectiveInfo, get, objectives
 from turnwise.training.objectives.correction import CORRECTIONS, corrections
-from turnwise.training.objectives.covariance import clip_cov, kl_cov
+from turnwise.training.objectives.entropy_collapse import aepo, clip_cov, kl_cov, ter
 from turnwise.training.objectives.function import ObjectiveFunction, objective
+from turnwise.training.objectives.group_losses import disco, drpo, grao, p3o, pacs, reg_grpo
 from turnwise.training.objectives.kl import KL_ESTIMATORS, kl
-from turnwise.training.objectives.mixed_ratios import dhpo, sspo
 from turnwise.training.objectives.policy_gradient import (
     a_lol,
     a_lol_ref_free,
@@ -17,11 +17,13 @@ from turnwise.training.objectives.policy_gradient import (
     kl_penalty,
     llds,
     opmd,
+    otr,
+    rec,
     reinforce,
 )
-from turnwise.training.objectives.ppo import decoupled, imitation_weight, ppo_clip, self_imitation
+from turnwise.training.objectives.ppo import ampo, decoupled, imitation_weight, ppo_clip, rl_plus, self_imitation
 from turnwise.training.objectives.run_objective import Objective
-from turnwise.training.objectives.sequence_ratios import gmpo, gspo, gspo_token, vespo
+from turnwise.training.objectives.sequence_ratios import dhpo, gmpo, gspo, gspo_token, sspo, vespo
 from turnwise.training.objectives.soft_clipping import cispo, dppo_tv, sapo
 from turnwise.training.objectives.terms import Terms
 from turnwise.training.objectives.tokens import Tokens
@@ -38,6 +40,8 @@ __all__ = [
     "a_lol",
     "a_lol_ref_free",
     "a_lol_seq",
+    "aepo",
+    "ampo",
     "asymre",
     "cispo",
     "clip_cov",
@@ -45,11 +49,14 @@ __all__ = [
     "dcpo",
     "decoupled",
     "dhpo",
+    "disco",
     "dppo_tv",
     "dro",
+    "drpo",
     "etr",
     "get",
     "gmpo",
+    "grao",
     "gspo",
     "gspo_token",
     "hapo",
@@ -61,11 +68,18 @@ __all__ = [
     "objective",
     "objectives",
     "opmd",
+    "otr",
+    "p3o",
+    "pacs",
     "ppo_clip",
+    "rec",
+    "reg_grpo",
     "reinforce",
+    "rl_plus",
     "sapo",
     "self_imitation",
     "sspo",
+    "ter",
     "token_weights",
     "vespo",
 ]

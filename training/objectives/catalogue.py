@@ -11,9 +11,9 @@ from turnwise.registry import CannotLoad, Registry, UnknownName
 from turnwise.training.errors import ConfigError
 from turnwise.training.objectives.adaptive_bounds import dcpo, etr, hapo
 from turnwise.training.objectives.correction import CORRECTIONS
-from turnwise.training.objectives.covariance import clip_cov, kl_cov
+from turnwise.training.objectives.entropy_collapse import aepo, clip_cov, kl_cov, ter
 from turnwise.training.objectives.function import ObjectiveFunction
-from turnwise.training.objectives.mixed_ratios import dhpo, sspo
+from turnwise.training.objectives.group_losses import disco, drpo, grao, p3o, pacs, reg_grpo
 from turnwise.training.objectives.policy_gradient import (
     a_lol,
     a_lol_ref_free,
@@ -23,10 +23,12 @@ from turnwise.training.objectives.policy_gradient import (
     kl_penalty,
     llds,
     opmd,
+    otr,
+    rec,
     reinforce,
 )
-from turnwise.training.objectives.ppo import decoupled, ppo_clip, self_imitation
-from turnwise.training.objectives.sequence_ratios import gmpo, gspo, gspo_token, vespo
+from turnwise.training.objectives.ppo import ampo, decoupled, ppo_clip, rl_plus, self_imitation
+from turnwise.training.objectives.sequence_ratios import dhpo, gmpo, gspo, gspo_token, sspo, vespo
 from turnwise.training.objectives.soft_clipping import cispo, dppo_tv, sapo
 
 Evidence = Literal["reference code", "paper", "our reading"]
@@ -41,7 +43,7 @@ class ObjectiveInfo:
         name: the name in a run's file.
         title: the method's full name.
         arxiv: id of the paper; None for a method without one.
-        needs: further tensors that it reads: "ref", "rollout", "entropy".
+        needs: further tensors that it reads: "ref", "rollout", "entropy", "outcome", "group", "source".
         evidence: what the formula was checked against: "reference code", the "paper", or "our reading" of an abstract.
         use: when to use it, in one line.
         function: (logprobs, old, advantages, mask, *, ref, rollout, entropy, **options) -> (loss, stats).
@@ -102,6 +104,10 @@ BUILTIN = (
           "A penalty on the tokens with the highest covariance of log-probability and advantage.", kl_cov),
     ObjectiveInfo("clip_cov", "Clip-Cov", "2505.22617", (), "reference code",
           "Some of those tokens lose their gradient.", clip_cov),
+    ObjectiveInfo("ter", "Targeted Entropy Regularization (Confucius3-Math)", "2506.18330", ("entropy",), "paper",
+          "Keeps the mean entropy near a target, from above and below.", ter),
+    ObjectiveInfo("aepo", "Agentic Entropy-Balanced Policy Optimization, its loss", "2510.14545", ("entropy",),
+          "our reading", "Good tokens above the clip keep a bounded gradient; uncertain tokens weigh more.", aepo),
     # Without a trust region.
     ObjectiveInfo("reinforce", "REINFORCE", None, (), "reference code",
           "The plain policy gradient; use one optimizer step per batch.", reinforce, older="not"),
@@ -118,6 +124,29 @@ BUILTIN = (
           "The same with one ratio per token.", a_lol_seq, older="as fresh"),
     ObjectiveInfo("a_lol_ref_free", "Advantage-Leftover Lunch, no ratio", "2305.14718", (), "paper",
           "The same without a reference.", a_lol_ref_free, older="as fresh"),
+    ObjectiveInfo("rec", "Group-relative REINFORCE with clipping (REC)", "2509.24203", (), "our reading",
+          "The policy gradient with the clip as a mask, without a ratio; made for older samples.", rec,
+          older="as fresh"),
+    # Whole groups: winners against losers.
+    ObjectiveInfo("disco", "Discriminative Constrained Optimization", "2505.12366", ("outcome", "group"), "paper",
+          "Separates winners from losers without a clip; tasks of every difficulty count alike.", disco),
+    ObjectiveInfo("drpo", "Decoupled Reward Policy Optimization", "2510.04474", ("outcome", "group"), "paper",
+          "The same for short answers: a long winner weighs less, and never counts as a loser.", drpo),
+    ObjectiveInfo("pacs", "imPlicit Actor Critic coupling via Supervised learning", "2509.02522", ("outcome", "group"),
+          "paper", "Learns to predict which episodes win; bounded gradients.", pacs),
+    ObjectiveInfo("p3o", "Pairwise Proximal Policy Optimization", "2310.00212", ("outcome", "group"), "our reading",
+          "Compares episodes in pairs; a constant added to all rewards changes nothing.", p3o),
+    ObjectiveInfo("reg_grpo", "Regressive GRPO (DeepVideo-R1)", "2506.07464", ("group",), "our reading",
+          "Regresses relative log-ratios on the advantages; no clip.", reg_grpo),
+    # Episodes of a teacher.
+    ObjectiveInfo("ampo", "Adaptive Multi-Guidance Policy Optimization", "2510.02227", ("source",), "paper",
+          "For groups to which answers of teachers were added where all had lost.", ampo),
+    ObjectiveInfo("rl_plus", "RL-PLUS, hybrid-policy optimization", "2508.00222", ("source",), "paper",
+          'For groups with an external answer each; needs objective.old_logprobs = "recomputed".', rl_plus),
+    ObjectiveInfo("grao", "Group Relative Alignment Optimization", "2508.07750", ("outcome", "group", "source"),
+          "paper", "Imitates a reference answer as long as it is better than the group.", grao, older="as fresh"),
+    ObjectiveInfo("otr", "One-Token Rollout", "2509.26313", (), "our reading",
+          "Imitation that spares unlikely tokens; in the warm start, set imitation.loss.", otr, older="as fresh"),
     # Single terms.
     ObjectiveInfo("kl_penalty", "Divergence from the reference", None, ("ref",), "reference code",
           "The divergence alone; to add it to another objective, set objective.kl.", kl_penalty),

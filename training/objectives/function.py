@@ -13,6 +13,7 @@ The loss is sum(weights * token losses), so that objectives differ in their toke
 import inspect
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import update_wrapper
 from typing import Any, get_args
 
@@ -35,19 +36,31 @@ class ObjectiveFunction:
 
     Attributes:
         kernel: (tokens, **options) -> (losses [M], cut [M]).
-        scope: the unit that must be computed together: "token", "turn", "sequence", or the "batch" of one optimizer
-            step.
+        scope: the unit that must be computed together: "token", "turn", "sequence", the "group" of the episodes of
+            one task instance, or the "batch" of one optimizer step. An optimizer step has whole groups for "group".
         aggregation: the aggregation of the method's authors.
         everywhere: whether there is a gradient even if every advantage is zero.
         signed: options that may be negative.
         weighed: whether the losses already contain the ratio of old to rollout probabilities.
+        whole: whether there is one loss per sequence or group, in the given aggregation, and not one per token.
+        spreads: whether the gradient goes through the entropy.
     """
 
     def __init__(
-        self, kernel: Kernel, scope: Scope, aggregation: str, everywhere: bool, signed: tuple[str, ...], weighed: bool
+        self,
+        kernel: Kernel,
+        scope: Scope,
+        aggregation: str,
+        *,
+        everywhere: bool = False,
+        signed: tuple[str, ...] = (),
+        weighed: bool = False,
+        whole: bool = False,
+        spreads: bool = False,
     ) -> None:
         self.kernel, self.scope, self.aggregation = kernel, scope, aggregation
         self.everywhere, self.signed, self.weighed = everywhere, signed, weighed
+        self.whole, self.spreads = whole, spreads
         self.__name__ = kernel.__name__
         update_wrapper(self, kernel)
         self.__signature__ = _signature(kernel)
@@ -81,11 +94,17 @@ class ObjectiveFunction:
         self.kernel(_nothing(), **options)
 
     def check_terms(self, terms: Terms) -> None:
-        """Check that a correction does not apply the sampler mismatch twice.
+        """Check that the losses can be aggregated and corrected as the terms say, and are not corrected twice.
 
         Raises:
-            ConfigError: the objective contains the correction already.
+            ConfigError: the objective contains the correction already, or has no loss per token that could be weighed.
         """
+        if self.whole and (terms.correction or terms.aggregation not in ("", self.aggregation)):
+            key = "correction" if terms.correction else "aggregation"
+            raise ConfigError(
+                f"{self.__name__} has one loss for whole episodes, so that nothing can weigh its tokens: leave out "
+                f"objective.{key} {terms.correction or terms.aggregation!r}"
+            )
         if self.weighed and terms.correction and CORRECTIONS[terms.correction].weighs:
             raise ConfigError(
                 f"{self.__name__} already corrects the sampler mismatch, so the correction {terms.correction!r} would "
@@ -104,6 +123,9 @@ class ObjectiveFunction:
         entropy: Tensor | None = None,
         spans: Tensor | None = None,
         seed: int = 0,
+        outcome: Tensor | None = None,
+        group: Tensor | None = None,
+        source: Tensor | None = None,
         **options: Any,
     ) -> tuple[Tensor, Stats]:
         """Return the loss to minimise, and sums over tokens for reports.
@@ -118,6 +140,9 @@ class ObjectiveFunction:
             entropy: float [B, L], H, nats; carries gradient where there is an entropy bonus.
             spans: int64 [B, L], sentences within each row; by default, a contiguous part of the mask is one.
             seed: of random choices.
+            outcome: float [B], the score of each sequence's episode, in units of reward.
+            group: int64 [B], equal for the sequences of one task instance.
+            source: int64 [B], 0 for a sequence of the policy, 1 for a stored one, 2 for one of a teacher.
             **options: the objective's own options, and those of every objective: aggregation (empty: its own),
                 norm, kl, kl_estimator, kl_corrected, entropy_bonus, entropy_target, correction, correction_low,
                 correction_high, llds; see `Terms`.
@@ -137,7 +162,18 @@ class ObjectiveFunction:
         terms = Terms(**{SHARED[name]: value for name, value in options.items() if name in SHARED})
         self.check_terms(terms)
         tokens = flatten(
-            logprobs, old, advantages, mask, ref=ref, rollout=rollout, entropy=entropy, spans=spans, seed=seed
+            logprobs,
+            old,
+            advantages,
+            mask,
+            ref=ref,
+            rollout=rollout,
+            entropy=entropy,
+            spans=spans,
+            seed=seed,
+            outcome=outcome,
+            group=group,
+            source=source,
         )
         mode = terms.aggregation or self.aggregation
         codes = tokens.sequence.cpu().numpy(), tokens.turn.cpu().numpy()
@@ -152,9 +188,20 @@ def objective(
     everywhere: bool = False,
     signed: tuple[str, ...] = (),
     weighed: bool = False,
+    whole: bool = False,
+    spreads: bool = False,
 ) -> Callable[[Kernel], ObjectiveFunction]:
     """Turn a function from tokens to losses into an objective; see `ObjectiveFunction` for the arguments."""
-    return lambda kernel: ObjectiveFunction(kernel, scope, aggregation, everywhere, signed, weighed)
+    return lambda kernel: ObjectiveFunction(
+        kernel,
+        scope,
+        aggregation,
+        everywhere=everywhere,
+        signed=signed,
+        weighed=weighed,
+        whole=whole,
+        spreads=spreads,
+    )
 
 
 def _signature(kernel: Kernel) -> inspect.Signature:
@@ -177,4 +224,5 @@ def _check_kind(label: str, value: object, default: object) -> None:
 def _nothing() -> Tokens:
     """Return an empty set of tokens with every column."""
     none, codes = torch.zeros(0), torch.zeros(0, dtype=torch.int64)
-    return Tokens(none, none, none, codes, codes, 0, ref=none, rollout=none, entropy=none, spans=codes)
+    tokens = Tokens(none, none, none, codes, codes, 0, ref=none, rollout=none, entropy=none, spans=codes)
+    return replace(tokens, outcome=none, group=codes, source=codes)

@@ -1,4 +1,4 @@
-"""Policy gradients without a trust region: REINFORCE and variants, DRO, A-LoL.
+"""Policy gradients without a trust region: REINFORCE and variants, DRO, A-LoL, and imitation by policy gradients.
 
 Baselines are part of the credit rule. OPMD and AsymRE expect advantages that are not divided by the spread
 (`scale = "none"`).
@@ -7,6 +7,7 @@ Baselines are part of the credit rule. OPMD and AsymRE expect advantages that ar
 import torch
 from torch import Tensor
 
+from turnwise.training.errors import ConfigError
 from turnwise.training.objectives.clipping import Losses, unclipped
 from turnwise.training.objectives.function import objective
 from turnwise.training.objectives.kl import kl
@@ -63,6 +64,53 @@ def dro(tokens: Tokens, *, beta: float = 0.1) -> Losses:
     Source: Richemond et al. 2024, arXiv 2405.19107, in the form of verl.
     """
     return unclipped(-(tokens.advantages * tokens.new - 0.5 * beta * (tokens.new - tokens.old).square()))
+
+
+@objective()
+def rec(tokens: Tokens, *, clip_low: float = 0.6, clip_high: float = 2.0, tau: float | None = None) -> Losses:
+    """Return the policy gradient without importance ratio, of tokens that the update has not moved too far already.
+
+    l = -M w A n, with M = 0 where A > 0 and r = exp(n - o) > 1 + clip_high, or A < 0 and r < 1 - clip_low, else 1, and
+    w = exp(A / tau), or 1 without tau. Without M it collapses on older samples.
+
+    Args:
+        tokens: the tokens; advantages are scores less the group's mean, not divided by the spread.
+        clip_low: bad tokens whose ratio is below 1 - clip_low have no gradient.
+        clip_high: nor have good tokens whose ratio is above 1 + clip_high.
+        tau: in units of reward, for weights that grow with the score (RED-Weight); None: all weigh the same.
+
+    Raises:
+        ConfigError: tau is 0.
+
+    Source: Our reading of a note of Yao et al. 2025, arXiv 2509.24203. The exponential weight is ours.
+    """
+    if tau is not None and tau <= 0:
+        raise ConfigError(f"rec: option 'tau' must be > 0, got {tau}")
+    ratio = torch.exp(tokens.log_ratio.detach())
+    good, bad = tokens.advantages > 0, tokens.advantages < 0
+    cut = (good & (ratio > 1.0 + clip_high)) | (bad & (ratio < 1.0 - clip_low))
+    weight = 1.0 if tau is None else torch.exp((tokens.advantages / tau).clamp(max=LARGEST))
+    losses = -weight * tokens.advantages * tokens.new
+    return torch.where(cut, torch.zeros_like(losses), losses), cut
+
+
+@objective(signed=("beta",))
+def otr(tokens: Tokens, *, beta: float = -0.1) -> Losses:
+    """Return the policy gradient of one token drawn at each demonstrated one: 1 for the same token, beta for others.
+
+    The expected loss over the draw is -sum over a of sg[p(a)] R(a) ln p(a), with R(x) = 1 at the demonstrated token x
+    and beta elsewhere. Since sum of p d ln p is 0, its gradient is that of l = -(1 - beta) sg[p(x)] n, which is what is
+    computed: nothing is drawn. Unlikely tokens weigh less than in maximum likelihood.
+
+    Args:
+        tokens: of demonstrations, all of advantage A = 1 (or their weight), by which l is multiplied.
+        beta: reward of the other tokens.
+
+    Source: Our reading of the abstract of Ming et al. 2025, arXiv 2509.26313. The expectation, in place of 256 draws,
+    is ours.
+    """
+    chance = torch.exp(tokens.new.detach().clamp(max=LARGEST))
+    return unclipped(-(1.0 - beta) * chance * tokens.advantages * tokens.new)
 
 
 def _gain(tokens: Tokens) -> Tensor:

@@ -1,14 +1,16 @@
-"""PPO's clipped objective, its decoupled form for stale samples, and self-imitation for replayed successes."""
+"""PPO's clipped objective, and its forms for stale samples, replayed successes, and the episodes of teachers."""
 
 import math
 from typing import Literal, get_args
 
 import torch
+from torch import Tensor
 
 from turnwise.registry import suggest
 from turnwise.training.errors import ConfigError
-from turnwise.training.objectives.clipping import Losses, clipped, dual_clipped
+from turnwise.training.objectives.clipping import Losses, clipped, dual_clipped, unclipped
 from turnwise.training.objectives.function import objective
+from turnwise.training.objectives.sources import TEACHER
 from turnwise.training.objectives.tokens import LARGEST, Tokens
 
 
@@ -104,6 +106,73 @@ def self_imitation(
     advantages = torch.where(tokens.advantages > least, tokens.advantages, torch.zeros_like(tokens.advantages))
     loss, cut = clipped(advantages, torch.exp(tokens.log_ratio), 1.0 - clip_low, 1.0 + clip_high)
     return weight * loss, cut
+
+
+@objective(aggregation="seq-mean-token-sum-norm")
+def ampo(
+    tokens: Tokens,
+    *,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    dual_clip: float | None = 10.0,
+    bias: float = 0.1,
+) -> Losses:
+    """Return PPO's clip for the policy's episodes, and for those of a teacher a gradient that spares unlikely tokens.
+
+    l = ppo_clip with clip_low, clip_high and dual_clip; of a teacher l = -A p / (p + bias) with p = exp(n), neither
+    clipped nor relative to the old policy. At p = 0.2, the factor is 2/3.
+
+    Args:
+        tokens: with `source`.
+        clip_low: the ratio's lower bound is 1 - clip_low.
+        clip_high: its upper bound is 1 + clip_high.
+        dual_clip: cap of the ratio for negative advantages; None or 0 for none.
+        bias: p at which the factor is 1/2.
+
+    Raises:
+        ConfigError: dual_clip is not above 1, or bias is 0.
+
+    Source: Yuan et al. 2025, arXiv 2510.02227, and its code.
+    """
+    if bias <= 0:
+        raise ConfigError(f"ampo: option 'bias' must be > 0, got {bias}")
+    losses = clipped(tokens.advantages, torch.exp(tokens.log_ratio), 1.0 - clip_low, 1.0 + clip_high)
+    loss, cut = dual_clipped(tokens.advantages, losses, dual_clip)
+    chance = _probability(tokens.new)
+    teacher = _of_teacher(tokens)
+    return torch.where(teacher, -tokens.advantages * chance / (chance + bias), loss), cut & ~teacher
+
+
+@objective(aggregation="seq-mean-token-sum-norm")
+def rl_plus(tokens: Tokens, *, exponent: float = 0.5) -> Losses:
+    """Return the unclipped policy gradient, and for a teacher's episodes one with a ratio to a mixture of policies.
+
+    l = -A exp(n - o); of a teacher l = -R sg[(1 - p)^exponent] A with p = exp(n), q = exp(o) and
+    R = 2 p / (q + (q + 1) / 2), the ratio to the mean of the old policy and an unknown one. Unlikely tokens of a
+    teacher weigh most. At p = q = 0.2, R is 0.5, and the factor 0.8944.
+
+    Args:
+        tokens: with `source`; `old` is under the policy at the start of the update, also for a teacher's tokens.
+        exponent: how much likely tokens are spared.
+
+    Source: Dong et al. 2025, arXiv 2508.00222, and its code.
+    """
+    new, old = _probability(tokens.new), _probability(tokens.old)
+    ratio = 2.0 * new / (old + 0.5 * (old + 1.0))
+    factor = (1.0 - new.detach()).clamp(min=0.0) ** exponent
+    teacher = _of_teacher(tokens)
+    taught, own = -ratio * factor * tokens.advantages, -tokens.advantages * torch.exp(tokens.log_ratio)
+    return unclipped(torch.where(teacher, taught, own))
+
+
+def _of_teacher(tokens: Tokens) -> Tensor:
+    """bool [M], whether another model wrote the token."""
+    return (tokens.need("source") == TEACHER)[tokens.sequence]
+
+
+def _probability(log: Tensor) -> Tensor:
+    """exp(log), finite also for numbers that are no log-probabilities."""
+    return torch.exp(log.clamp(max=LARGEST))
 
 
 def imitation_weight(step: int, *, warmup: int, peak: float = 1.0) -> float:

@@ -38,6 +38,11 @@ class Objective(Terms):
         super().__post_init__()
         self.info.function.check(self.options)
         self.info.function.check_terms(self)
+        if self.whole_groups and self.sequence != "trajectory":
+            raise ConfigError(
+                f'{self.name} compares the episodes of a group: objective.sequence must be "trajectory", not '
+                f"{self.sequence!r}"
+            )
 
     @classmethod
     def from_section(cls, section: ObjectiveSection) -> Self:
@@ -86,6 +91,16 @@ class Objective(Terms):
         own = self.info.function.scope
         scope = max(own, self.scope, key=SCOPES.index)
         return "turn" if scope == "sequence" and self.sequence == "turn" else scope
+
+    @property
+    def whole_groups(self) -> bool:
+        """Whether an optimizer step needs all episodes of each of its groups."""
+        return self.info.function.scope == "group"
+
+    @property
+    def needs_spread(self) -> bool:
+        """Whether the gradient goes through the entropies."""
+        return self.entropy != 0 or self.info.function.spreads
 
     @property
     def needs_all(self) -> bool:

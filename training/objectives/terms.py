@@ -21,8 +21,8 @@ from turnwise.training.objectives.likelihood import likelihood_drop
 from turnwise.training.objectives.tokens import Tokens
 
 Stats = dict[str, Tensor]
-Scope = Literal["token", "turn", "sequence", "batch"]
-SCOPES: tuple[Scope, ...] = ("token", "turn", "sequence", "batch")
+Scope = Literal["token", "turn", "sequence", "group", "batch"]
+SCOPES: tuple[Scope, ...] = ("token", "turn", "sequence", "group", "batch")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,6 +30,9 @@ class Tokens:
         entropy: float [M], H, nats, of the policy's distribution at the token.
         spans: int64 [M], number of the token's sentence within its sequence; None: a turn is one.
         seed: of what is drawn.
+        outcome: float [S], the sum of the rewards of each sequence's trajectory, as credit sees them.
+        group: int64 [S], number of the trajectory's group: the episodes of one task instance.
+        source: int64 [S], where the trajectory comes from, a number of `turnwise.training.objectives.sources`.
     """
 
     new: Tensor
@@ -43,6 +46,9 @@ class Tokens:
     entropy: Tensor | None = None
     spans: Tensor | None = None
     seed: int = 0
+    outcome: Tensor | None = None
+    group: Tensor | None = None
+    source: Tensor | None = None
 
     def __len__(self) -> int:
         """Number of tokens M."""
@@ -80,7 +86,7 @@ class Tokens:
         else:
             pairs = torch.stack([self.sequence, self.spans.to(self.sequence.dtype)], dim=1)
         spans, code = torch.unique(pairs, dim=0, return_inverse=True)
-        return replace(self, sequence=code, sequences=len(spans))
+        return replace(self, sequence=code, sequences=len(spans), outcome=None, group=None, source=None)
 
 
 def straight_through(value: Tensor, new: Tensor) -> Tensor:
@@ -99,6 +105,9 @@ def flatten(
     entropy: Tensor | None = None,
     spans: Tensor | None = None,
     seed: int = 0,
+    outcome: Tensor | None = None,
+    group: Tensor | None = None,
+    source: Tensor | None = None,
 ) -> Tokens:
     """Return the tokens of a batch in which each row is a sequence, and each contiguous part of the mask is a turn.
 
@@ -115,6 +124,9 @@ def flatten(
         entropy: float [B, L], nats.
         spans: int64 [B, L].
         seed: of what is drawn.
+        outcome: float [B].
+        group: int64 [B], any codes.
+        source: int64 [B].
 
     Raises:
         ValueError: a shape differs from that of the mask, or is not two-dimensional; log-probabilities are no floats.
@@ -126,6 +138,7 @@ def flatten(
     for name, column in {**columns, **optional}.items():
         if column is not None and (column.shape != mask.shape or mask.ndim != 2):
             raise ValueError(f"{name} has shape {tuple(column.shape)}, the mask {tuple(mask.shape)}; wanted: [B, L]")
+    _check_columns(len(mask), outcome=outcome, group=group, source=source)
     on = mask.bool()
     rows, places = torch.nonzero(on, as_tuple=True)
     first = torch.ones_like(rows, dtype=torch.bool)
@@ -149,4 +162,13 @@ def flatten(
         ref=None if ref is None else bounded(ref[on].detach()),
         rollout=detached(rollout),
         spans=None if spans is None else spans[on],
+        outcome=None if outcome is None else outcome.detach().to(logprobs.dtype),
+        group=None if group is None else torch.unique(group, return_inverse=True)[1],
+        source=source,
     )
+
+
+def _check_columns(rows: int, **columns: Tensor | None) -> None:
+    for name, column in columns.items():
+        if column is not None and column.shape != (rows,):
+            raise ValueError(f"{name} has shape {tuple(column.shape)}; wanted: [B] = ({rows},), a number per sequence")

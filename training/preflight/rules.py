@@ -184,6 +184,10 @@ def _treats_stale_as_fresh(run: Run) -> bool:
     return run.train.asynchronous and not objective.corrects_stale(run.objective.old_logprobs == "recomputed")
 
 
+def _compares_groups(run: Run) -> bool:
+    return Objective.from_section(run.objective).whole_groups
+
+
 def _stale(run: Run) -> str:
     key = "train.staleness" if run.train.staleness.updates else "train.staleness.spare_groups"
     able = ", ".join(name for name, info in objectives().items() if info.older != "not")
@@ -307,6 +311,15 @@ RULES: tuple[Rule, ...] = (
         ),
     ),
     Rule(_treats_stale_as_fresh, _stale),
+    Rule(
+        lambda run: _compares_groups(run) and run.train.groups < run.train.optimizer_steps,
+        "objective.name = {run.objective.name!r} needs whole groups in an optimizer step, and train.groups = "
+        "{run.train.groups} groups cannot be divided among train.optimizer_steps = {run.train.optimizer_steps}",
+    ),
+    Rule(
+        lambda run: _compares_groups(run) and run.train.group_size < 2,
+        "objective.name = {run.objective.name!r} compares the episodes of a group: set train.group_size to 2 or more",
+    ),
     Rule(lambda run: bool(set_without_effect(run)), without_effect),
 )
 """The rules in the order in which they are checked; keys without an effect come last, since they depend on the rest."""

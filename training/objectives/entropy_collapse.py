@@ -1,6 +1,7 @@
-"""Objectives that restrain tokens with a high covariance of log-probability and advantage: KL-Cov and Clip-Cov.
+"""Objectives against the collapse of entropy: KL-Cov and Clip-Cov, TER, and AEPO.
 
-The covariance is over all tokens of an optimizer step, while published trainers compute it per micro-batch.
+KL-Cov and Clip-Cov restrain tokens with a high covariance of log-probability and advantage. Covariances and mean
+entropies are over all tokens of an optimizer step, while published trainers compute them per micro-batch.
 """
 
 import torch
@@ -80,3 +81,57 @@ def clip_cov(
     drawn = torch.zeros_like(cut)
     drawn[able[order[: max(1, int(share * len(tokens)))]]] = True
     return torch.where(drawn, torch.zeros_like(loss), loss), cut | drawn
+
+
+@objective(scope="batch", everywhere=True, spreads=True)
+def ter(
+    tokens: Tokens, *, clip_low: float = 0.2, clip_high: float = 0.2, weight: float = 1e-3, target: float = 0.55
+) -> Losses:
+    """Return the clipped policy gradient, and the distance of the mean entropy from a target.
+
+    l = ppo_clip + weight |mean H - target|, the mean over all tokens of the optimizer step, with its gradient.
+
+    Args:
+        tokens: with `entropy`.
+        clip_low: the ratio's lower bound is 1 - clip_low.
+        clip_high: its upper bound is 1 + clip_high.
+        weight: of the distance.
+        target: nats per token.
+
+    Source: Wu et al. 2025 (Confucius3-Math), arXiv 2506.18330.
+    """
+    loss, cut = clipped(tokens.advantages, torch.exp(tokens.log_ratio), 1.0 - clip_low, 1.0 + clip_high)
+    if not len(tokens):
+        return loss, cut
+    return loss + weight * (tokens.need("entropy").mean() - target).abs(), cut
+
+
+@objective(scope="batch")
+def aepo(tokens: Tokens, *, clip_low: float = 0.2, clip_high: float = 0.28, alpha: float = 0.3) -> Losses:
+    """Return the clipped policy gradient in which good tokens keep a bounded gradient, uncertain ones a larger one.
+
+    a = A max(0, 1 + alpha h), with h = (H - mean H) / std H (ddof 1) over all tokens of the optimizer step, without
+    gradient; l = max(-a r, -a clip(r, 1 - clip_low, 1 + clip_high)), but where A > 0 and r > 1 + clip_high
+    l = -a (1 + clip_high) r / sg[r].
+
+    Args:
+        tokens: with `entropy`.
+        clip_low: the ratio's lower bound is 1 - clip_low.
+        clip_high: its upper bound is 1 + clip_high.
+        alpha: weight of the entropy; 0 for none.
+
+    Source: Our reading of Dong et al. 2025, arXiv 2510.14545 (agentic entropy-balanced policy optimization), from
+    memory; alpha is ours. Its branching of rollouts is not part of the loss.
+    """
+    advantages = tokens.advantages * (1.0 + alpha * _standardised(tokens.need("entropy").detach())).clamp(min=0.0)
+    ratio = torch.exp(tokens.log_ratio)
+    loss, cut = clipped(advantages, ratio, 1.0 - clip_low, 1.0 + clip_high)
+    above = cut & (advantages > 0)
+    return torch.where(above, -advantages * (1.0 + clip_high) * ratio / ratio.detach(), loss), cut & ~above
+
+
+def _standardised(values: Tensor) -> Tensor:
+    """(x - mean) / std with ddof 1; 0 where all are equal."""
+    if len(values) < 2 or values.max() <= values.min():
+        return torch.zeros_like(values)
+    return (values - values.mean()) / values.std()
