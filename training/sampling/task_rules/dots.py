@@ -1,0 +1,51 @@
+"""Tasks whose predicted difficulty is nearest to a target."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import Generator
+
+from turnwise.credit.option_checks import check_number
+from turnwise.training.sampling.draws import TaskDraw
+from turnwise.training.sampling.picking import weighted
+from turnwise.training.sampling.records import TaskRecords
+from turnwise.training.sampling.rows import by_id
+
+
+def dots(
+    records: TaskRecords,
+    *,
+    count: int,
+    group: int,
+    rng: Generator,
+    target: float = 0.5,
+    temperature: float = 1e-3,
+    column: str = "difficulty",
+) -> TaskDraw:
+    """Return tasks drawn without replacement, with probability proportional to exp(-|d - target| / temperature).
+
+        d = predicted share of lost episodes, from the column; else that of the last visit; else the target
+
+    So tasks of which nothing is known come first, in random order.
+
+    Args:
+        records: of all tasks. The prediction is the column of that name which a group rule remembered, in [0, 1].
+        count: number of groups.
+        group: episodes of a group.
+        rng: of the draw.
+        target: difficulty that is looked for, in [0, 1].
+        temperature: above 0; 0.001 is almost the nearest only.
+        column: name of the predictions.
+
+    Source: Sun et al. 2025 (DOTS), arXiv 2506.05316. There, every second iteration plays 256 tasks for reference, and
+        an adapter on embeddings predicts the difficulty of all others from them; whoever has such predictions writes
+        them into the column. The share of tasks that come from replay instead is no matter of this rule.
+    """
+    check_number("target", target, 0.0, 1.0)
+    check_number("temperature", temperature, 0.0, open_low=True)
+    pool = by_id(records)
+    predicted = pool.column(column)
+    difficulty = np.where(np.isfinite(predicted), predicted, 1 - pool.success)
+    distance = np.where(np.isfinite(difficulty), np.abs(difficulty - target), 0.0)
+    rows = weighted(rng, -distance / temperature, count)
+    return TaskDraw(tuple(pool.tasks[row] for row in rows), (group,) * count)
