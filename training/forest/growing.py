@@ -10,16 +10,14 @@ names, as sampling seeds are.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from turnwise.agents.rollouts.episode import sampling_seed
 from turnwise.agents.rollouts.forks import Fork
 from turnwise.agents.rollouts.rollout_stream import GroupNumbers, GroupSpec
 from turnwise.agents.trajectory import Group, Trajectory, grouped
 from turnwise.training.config.sections import TrainSection, chosen
-from turnwise.training.forest.places import ForkRule, get_fork_rule
+from turnwise.training.forest.places import ForkRule, choose_forks, get_fork_rule
 
 __all__ = ["Forest", "choose_forks", "fork_metrics"]
 
@@ -111,31 +109,6 @@ class _Growth:
         """Return the group of its members, a fork after its parent."""
         groups = grouped(self.members)
         return groups[0] if groups else Group(self.spec.task, ())
-
-
-def choose_forks(
-    episodes: Iterable[Trajectory], rule: ForkRule, count: int, taken: Collection[tuple[str, int]] = ()
-) -> list[Fork]:
-    """Return the places of a group that are worth most, at most `count`.
-
-    Args:
-        episodes: the finished ones of the group, in any order.
-        rule: says what each place is worth.
-        count: how many.
-        taken: (id of the episode, turn) of places that are not to be forked again.
-
-    Returns:
-        Forks at turns that an episode sampled itself, since what it took over belongs to its parent; not at the first
-        turn of an episode, where a fork would be another beginning.
-    """
-    members = list(episodes)
-    places = []
-    for episode, worth in zip(members, rule(members), strict=True):
-        for turn in range(1 if episode.fork_turn is None else episode.fork_turn + 1, len(episode.turns)):
-            if math.isfinite(worth[turn]) and (episode.id, turn) not in taken:
-                fork = Fork(episode, turn)
-                places.append((-worth[turn], sampling_seed(fork.origin), fork.origin, fork))
-    return [fork for *_, fork in sorted(places, key=lambda place: place[:3])[:count]]
 
 
 def fork_metrics(groups: Sequence[Group]) -> dict[str, float]:

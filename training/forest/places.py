@@ -4,6 +4,9 @@ A rule is a function `(episodes, *, options) -> numbers`, one for every turn of 
 largest numbers are forked; -inf says that a place is not to be. An installed package adds its own through an entry
 point in the group `turnwise.fork_rules`. Before a run begins its rule is called without episodes, to check the options.
 
+Which places are chosen depends on the episodes, and not on their order: equal places are ordered by a hash of their
+names, as sampling seeds are.
+
 Not included: a rule that asks the environment's expert, whose plan no trajectory holds.
 """
 
@@ -11,22 +14,38 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from turnwise.agents.rollouts.episode import sampling_seed
+from turnwise.agents.rollouts.forks import Fork
 from turnwise.agents.trajectory import Trajectory, Turn
 from turnwise.credit.option_checks import check_number
 from turnwise.credit.registry import Method
 from turnwise.registry import CannotLoad, Registry, UnknownName
 from turnwise.training.errors import ConfigError
 
-__all__ = ["FORK_RULES", "NOWHERE", "ForkRule", "contested", "entropy", "failed", "get_fork_rule", "uniform"]
+__all__ = [
+    "FORK_RULES",
+    "NOWHERE",
+    "ForkRule",
+    "choose_forks",
+    "contested",
+    "entropy",
+    "failed",
+    "forkable",
+    "get_fork_rule",
+    "uniform",
+]
 
 NOWHERE = -math.inf
 """The worth of a place at which no episode is to be forked."""
 
 Worth = list[list[float]]
 """The worth of a fork before each turn of each episode."""
+
+WorthRule = Callable[[Sequence[Trajectory]], Worth]
+"""What a rule of where to fork is to its callers."""
 
 
 @dataclass(frozen=True)
@@ -154,3 +173,36 @@ def get_fork_rule(name: str, **options: object) -> ForkRule:
         raise ConfigError(str(error)) from error
     rule(())
     return rule
+
+
+def forkable(episode: Trajectory) -> range:
+    """Return the turns before which an episode can be forked.
+
+    They are turns that it sampled itself, since what it took over belongs to its parent; not its first turn, where a
+    fork would be another beginning, nor the turn at which it parted from its parent, which is a place of the parent.
+    """
+    return range(1 if episode.fork_turn is None else episode.fork_turn + 1, len(episode.turns))
+
+
+def choose_forks(
+    episodes: Iterable[Trajectory], rule: WorthRule, count: int, taken: Collection[tuple[str, int]] = ()
+) -> list[Fork]:
+    """Return the places of a group that are worth most, at most `count`, the best one first.
+
+    Args:
+        episodes: the finished ones of the group, in any order.
+        rule: says what each place is worth.
+        count: how many.
+        taken: (id of the episode, turn) of places that are not to be forked again.
+
+    Returns:
+        Forks at turns of `forkable`.
+    """
+    members = list(episodes)
+    places = []
+    for episode, worth in zip(members, rule(members), strict=True):
+        for turn in forkable(episode):
+            if math.isfinite(worth[turn]) and (episode.id, turn) not in taken:
+                fork = Fork(episode, turn)
+                places.append((-worth[turn], sampling_seed(fork.origin), fork.origin, fork))
+    return [fork for *_, fork in sorted(places, key=lambda place: place[:3])[:count]]
