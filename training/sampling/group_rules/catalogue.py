@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from turnwise.training.sampling.group_rules.dapo import dapo
+from turnwise.training.sampling.group_rules.reinforce_ada import reinforce_ada
 from turnwise.training.sampling.growth import GROUP_RULES, GroupRule
 from turnwise.training.sampling.rule_registry import bound
 
 CATALOGUE = (
     GroupRule("dapo", "Dynamic sampling (DAPO)", "2503.14476", "paper",
               "Another task instead of a group that teaches nothing, since all its episodes ended alike.", dapo),
+    GroupRule("reinforce_ada", "Adaptive sampling (Reinforce-Ada)", "2510.04996", "paper",
+              "Tasks that are seldom won, or seldom lost, are played until both outcomes are there.", reinforce_ada),
 )  # fmt: skip
 
 for _rule in CATALOGUE:
