@@ -17,6 +17,8 @@ from turnwise.training.sampling.group_rules.catalogue import CATALOGUE, get_grou
 BOUNDS: dict[str, tuple[Callable[[int], int], Callable[[int], int]]] = {
     "dapo": (lambda size: size, lambda size: 1),
     "reinforce_ada": (lambda size: 4 * size, lambda size: 4),
+    "v05": (lambda size: size, lambda size: max(1, size - 3)),
+    "xrpo": (lambda size: size, lambda size: max(1, size - 3)),
 }
 """The most episodes and the most rounds of a group of a size, as the docstrings say."""
 

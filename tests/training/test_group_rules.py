@@ -61,6 +61,36 @@ def test_reinforce_ada_fills_up_with_the_other_outcome() -> None:
     assert numbers(positive(OpenGroup("t", 6, 1, members("000101"))).keep) == ["0", "1", "3", "5"]
 
 
+# -- v05 and xrpo --
+
+
+def test_v05_goes_on_while_the_estimate_gains() -> None:
+    """k 4, one win, V .6: MSE .1983 -> .1655, so another one; the group agrees with V -.5, so none."""
+    rule = get_group_rule("v05")
+    assert rule(OpenGroup("t", 16)).more == (MoreEpisodes(4),)
+    surprising = after("0100", size=16, record={"episodes": 10, "wins": 8})
+    assert rule(surprising).more == (MoreEpisodes(1),)
+    assert get_group_rule("v05", cost=0.0327)(surprising).more
+    assert not get_group_rule("v05", cost=0.0329)(surprising).more
+    assert rule(after("0100", size=16, record={"episodes": 8, "wins": 2})) == Growth()
+    assert rule(after("0100", size=4, record={"episodes": 10, "wins": 8})) == Growth()
+
+
+def test_v05_of_a_task_without_a_record_has_a_prior_of_its_own() -> None:
+    assert get_group_rule("v05", prior=-0.5)(after("0100", size=16)) == Growth()
+    assert get_group_rule("v05", prior=0.6, step=3)(after("0100", size=6)).more == (MoreEpisodes(2),)
+
+
+def test_xrpo_goes_on_while_the_interval_narrows() -> None:
+    """Rewards 1, 0, 0, 0: s .5, h(4) = 3.1824 / 4 = .7956, h(5) = 2.7764 * .5 / 5^.5 = .6208; it falls by .1748."""
+    group = after("1000", size=8)
+    assert get_group_rule("xrpo")(OpenGroup("t", 8)).more == (MoreEpisodes(4),)
+    assert get_group_rule("xrpo", price=0.1747)(group).more == (MoreEpisodes(1),)
+    assert get_group_rule("xrpo", price=0.1749)(group) == Growth()
+    assert get_group_rule("xrpo")(after("0000", size=8)) == Growth()
+    assert get_group_rule("xrpo")(OpenGroup("t", 8, 1, members("01"), failed=2)).more == (MoreEpisodes(2),)
+
+
 # -- options --
 
 
@@ -70,6 +100,14 @@ def test_reinforce_ada_fills_up_with_the_other_outcome() -> None:
         ("reinforce_ada", {"mode": "both"}),
         ("reinforce_ada", {"keep": 1}),
         ("reinforce_ada", {"rounds": 0}),
+        ("v05", {"least": 2}),
+        ("v05", {"cost": -1}),
+        ("v05", {"prior": 2}),
+        ("v05", {"step": 0}),
+        ("xrpo", {"least": 1}),
+        ("xrpo", {"price": 0}),
+        ("xrpo", {"confidence": 1}),
+        ("xrpo", {"step": 0}),
     ],
 )
 def test_impossible_options_are_refused(name: str, options: dict[str, object]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from turnwise.training.sampling.group_rules.dapo import dapo
 from turnwise.training.sampling.group_rules.reinforce_ada import reinforce_ada
+from turnwise.training.sampling.group_rules.stopping import v05, xrpo
 from turnwise.training.sampling.growth import GROUP_RULES, GroupRule
 from turnwise.training.sampling.rule_registry import bound
 
@@ -12,6 +13,10 @@ CATALOGUE = (
               "Another task instead of a group that teaches nothing, since all its episodes ended alike.", dapo),
     GroupRule("reinforce_ada", "Adaptive sampling (Reinforce-Ada)", "2510.04996", "paper",
               "Tasks that are seldom won, or seldom lost, are played until both outcomes are there.", reinforce_ada),
+    GroupRule("v05", "Stopping by a prior value (V0.5)", "2603.10848", "our reading",
+              "Fewer episodes of tasks that end as they did before.", v05),
+    GroupRule("xrpo", "Allocation by uncertainty (XRPO)", "2510.06672", "our reading",
+              "More episodes of tasks whose mean reward is still uncertain.", xrpo),
 )  # fmt: skip
 
 for _rule in CATALOGUE:
