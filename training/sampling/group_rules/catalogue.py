@@ -5,6 +5,7 @@ from __future__ import annotations
 from turnwise.training.sampling.group_rules.dapo import dapo
 from turnwise.training.sampling.group_rules.reinforce_ada import reinforce_ada
 from turnwise.training.sampling.group_rules.stopping import v05, xrpo
+from turnwise.training.sampling.group_rules.subsets import dagrpo, drkernel_prs, pods, prof, rorecomp, ttrl
 from turnwise.training.sampling.growth import GROUP_RULES, GroupRule
 from turnwise.training.sampling.rule_registry import bound
 
@@ -17,6 +18,18 @@ CATALOGUE = (
               "Fewer episodes of tasks that end as they did before.", v05),
     GroupRule("xrpo", "Allocation by uncertainty (XRPO)", "2510.06672", "our reading",
               "More episodes of tasks whose mean reward is still uncertain.", xrpo),
+    GroupRule("pods", "Down-sampling by variance (PODS)", "2504.13818", "paper",
+              "Many episodes are cheap and updates are not: the best and the worst are trained on.", pods),
+    GroupRule("prof", "Process consistency filter (PROF)", "2509.03403", "our reading",
+              "Turns have process scores: winners by luck and losers by accident are left out.", prof),
+    GroupRule("rorecomp", "Recomposed groups (RoRecomp)", "2509.25958", "our reading",
+              "Episodes should become shorter, without a penalty in the reward.", rorecomp),
+    GroupRule("dagrpo", "Distinct pairs (DaGRPO)", "2512.06337", "our reading",
+              "Winners and losers are often almost the same.", dagrpo),
+    GroupRule("drkernel_prs", "Profiling-based rejection sampling (Dr. Kernel)", "2602.05885", "paper",
+              "A success may be hollow, and a column says how much of it is real.", drkernel_prs),
+    GroupRule("ttrl", "Votes of more than are trained on (TTRL)", "2504.16084", "paper",
+              "The reward is a vote, which needs more episodes than the update.", ttrl),
 )  # fmt: skip
 
 for _rule in CATALOGUE:
