@@ -32,8 +32,8 @@ from turnwise.training.batch.batch import pack
 from turnwise.training.credit_assignment import CreditAssignment
 from turnwise.training.forest.expert_replay import ExpertReplay, turns_left
 from turnwise.training.forest.fork_values import ForkValues, ValuedTurns, chosen_turns
-from turnwise.training.forest.growing import Forest, asking_expert, choose_forks, fork_metrics
-from turnwise.training.forest.places import FORK_RULES, NOWHERE, ForkRule, get_fork_rule
+from turnwise.training.forest.growing import Forest, asking_expert, fork_metrics
+from turnwise.training.forest.places import FORK_RULES, NOWHERE, ForkRule, choose_forks, get_fork_rule
 from turnwise.training.parts import prepare
 from turnwise.training.played import Played
 from turnwise.training.run_folder.metrics import play_metrics, sampled_entropy, success_error

@@ -10,22 +10,21 @@ names, as sampling seeds are.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.rollouts.episode import sampling_seed
 from turnwise.agents.rollouts.forks import Fork
 from turnwise.agents.rollouts.rollout_stream import GroupNumbers, GroupSpec
 from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.trajectory import Group, Trajectory, grouped
 from turnwise.training.config.sections import TrainSection, chosen
 from turnwise.training.forest.expert_replay import ExpertReplay
-from turnwise.training.forest.places import CouldWin, ForkRule, get_fork_rule
+from turnwise.training.forest.places import CouldWin, ForkRule, choose_forks, get_fork_rule
 
-__all__ = ["Forest", "asking_expert", "choose_forks", "fork_metrics"]
+__all__ = ["Forest", "asking_expert", "fork_metrics"]
 
 Play = Callable[[list[GroupSpec]], Sequence[Group]]
 """Plays groups, and returns them in their order."""
@@ -108,7 +107,8 @@ class _Growth:
         if count <= 0:
             return []
         episodes = [trajectory for trajectory in self.members if trajectory.finished]
-        forks = choose_forks(episodes, self.forest.rule, count, self.places, self.could_win) if self.asked else []
+        rule = partial(self.forest.rule, could_win=self.could_win)
+        forks = choose_forks(episodes, rule, count, self.places) if self.asked else []
         self.asked += count
         self.places |= {(fork.trajectory.id, fork.turn) for fork in forks}
         return [*self._resets(count - len(forks)), *(self._forked(fork) for fork in forks)]
@@ -127,36 +127,6 @@ class _Growth:
         """Return the group of its members, a fork after its parent."""
         groups = grouped(self.members)
         return groups[0] if groups else Group(self.spec.task, ())
-
-
-def choose_forks(
-    episodes: Iterable[Trajectory],
-    rule: ForkRule,
-    count: int,
-    taken: Collection[tuple[str, int]] = (),
-    could_win: CouldWin | None = None,
-) -> list[Fork]:
-    """Return the places of a group that are worth most, at most `count`.
-
-    Args:
-        episodes: the finished ones of the group, in any order.
-        rule: says what each place is worth.
-        count: how many.
-        taken: (id of the episode, turn) of places that are not to be forked again.
-        could_win: asks the environment's expert, for rules that want to.
-
-    Returns:
-        Forks at turns that an episode sampled itself, since what it took over belongs to its parent; not at the first
-        turn of an episode, where a fork would be another beginning.
-    """
-    members = list(episodes)
-    places = []
-    for episode, worth in zip(members, rule(members, could_win), strict=True):
-        for turn in range(1 if episode.fork_turn is None else episode.fork_turn + 1, len(episode.turns)):
-            if math.isfinite(worth[turn]) and (episode.id, turn) not in taken:
-                fork = Fork(episode, turn)
-                places.append((-worth[turn], sampling_seed(fork.origin), fork.origin, fork))
-    return [fork for *_, fork in sorted(places, key=lambda place: place[:3])[:count]]
 
 
 def fork_metrics(groups: Sequence[Group]) -> dict[str, float]:

@@ -6,16 +6,21 @@ point in the group `turnwise.fork_rules`. Before a run begins its rule is called
 
 A rule that takes `could_win` as well may ask whether the environment's expert could still win before a turn of one of
 the episodes. Each answer plays the episode over again, so a rule should ask about few turns.
+
+Which places are chosen depends on the episodes, and not on their order: equal places are ordered by a hash of their
+names, as sampling seeds are.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from turnwise.agents.rollouts.episode import sampling_seed
+from turnwise.agents.rollouts.forks import Fork
 from turnwise.agents.trajectory import Trajectory, Turn
 from turnwise.credit.option_checks import check_choice, check_number
 from turnwise.credit.registry import Method
@@ -27,9 +32,11 @@ __all__ = [
     "NOWHERE",
     "CouldWin",
     "ForkRule",
+    "choose_forks",
     "contested",
     "entropy",
     "failed",
+    "forkable",
     "get_fork_rule",
     "uniform",
 ]
@@ -45,6 +52,9 @@ CouldWin = Callable[[Trajectory, int], bool]
 
 ASKING = "could_win"
 """The parameter of a rule that is no option: a `CouldWin`."""
+
+WorthRule = Callable[[Sequence[Trajectory]], Worth]
+"""What a rule of where to fork is to its callers."""
 
 
 @dataclass(frozen=True)
@@ -199,3 +209,36 @@ def get_fork_rule(name: str, **options: object) -> ForkRule:
         raise ConfigError(str(error)) from error
     rule(())
     return rule
+
+
+def forkable(episode: Trajectory) -> range:
+    """Return the turns before which an episode can be forked.
+
+    They are turns that it sampled itself, since what it took over belongs to its parent; not its first turn, where a
+    fork would be another beginning, nor the turn at which it parted from its parent, which is a place of the parent.
+    """
+    return range(1 if episode.fork_turn is None else episode.fork_turn + 1, len(episode.turns))
+
+
+def choose_forks(
+    episodes: Iterable[Trajectory], rule: WorthRule, count: int, taken: Collection[tuple[str, int]] = ()
+) -> list[Fork]:
+    """Return the places of a group that are worth most, at most `count`, the best one first.
+
+    Args:
+        episodes: the finished ones of the group, in any order.
+        rule: says what each place is worth.
+        count: how many.
+        taken: (id of the episode, turn) of places that are not to be forked again.
+
+    Returns:
+        Forks at turns of `forkable`.
+    """
+    members = list(episodes)
+    places = []
+    for episode, worth in zip(members, rule(members), strict=True):
+        for turn in forkable(episode):
+            if math.isfinite(worth[turn]) and (episode.id, turn) not in taken:
+                fork = Fork(episode, turn)
+                places.append((-worth[turn], sampling_seed(fork.origin), fork.origin, fork))
+    return [fork for *_, fork in sorted(places, key=lambda place: place[:3])[:count]]

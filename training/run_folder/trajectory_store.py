@@ -141,7 +141,8 @@ class RolloutFiles:
                 return None
             members = map(from_json, lines)
             groups = [
-                Group(task, tuple(islice(members, size))) for task, size in zip(head["tasks"], head["sizes"], strict=True)
+                Group(task, tuple(islice(members, size)))
+                for task, size in zip(head["tasks"], head["sizes"], strict=True)
             ]
             report = RolloutReport(**{**head["report"], "reasons": Counter(head["report"]["reasons"])})
         except (InputError, StoreError, ValueError, TypeError, KeyError):  # it can be played again

@@ -63,7 +63,6 @@ class DrawnGroup:
         """
         return GroupSpec(self.task, self.seed, self.size, self.number, self.first, tuple(played), grow=grow)
 
-
     def state(self) -> State:
         """Return the group as JSON can hold it."""
         return {**asdict(self), "options": to_json(self.options)}

@@ -18,7 +18,7 @@ from turnwise.agents.trajectory import Group, Trajectory, member_order
 from turnwise.training.config.seeds import Seeds
 from turnwise.training.errors import TrainingError
 from turnwise.training.sampling.group_draws import DrawnGroup
-from turnwise.training.sampling.growth import Growth, GroupRule, MoreEpisodes, OpenGroup, decide
+from turnwise.training.sampling.growth import GroupRule, Growth, MoreEpisodes, OpenGroup, decide
 from turnwise.training.sampling.records import Visit
 
 __all__ = ["GrowingGroups", "PlayedGroup"]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from turnwise.training.sampling.group_rules.dapo import dapo
+from turnwise.training.sampling.group_rules.reinforce_ada import reinforce_ada
+from turnwise.training.sampling.group_rules.stopping import v05, xrpo
 from turnwise.training.sampling.group_rules.stored import arpo_gui, r3_ccr, ssb
+from turnwise.training.sampling.group_rules.subsets import dagrpo, drkernel_prs, pods, prof, rorecomp, ttrl
 from turnwise.training.sampling.group_rules.told import lessons, self_reflection
 from turnwise.training.sampling.growth import GROUP_RULES, GroupRule
 from turnwise.training.sampling.rule_registry import bound
@@ -11,6 +14,24 @@ from turnwise.training.sampling.rule_registry import bound
 CATALOGUE = (
     GroupRule("dapo", "Dynamic sampling (DAPO)", "2503.14476", "paper",
               "Another task instead of a group that teaches nothing, since all its episodes ended alike.", dapo),
+    GroupRule("reinforce_ada", "Adaptive sampling (Reinforce-Ada)", "2510.04996", "paper",
+              "Tasks that are seldom won, or seldom lost, are played until both outcomes are there.", reinforce_ada),
+    GroupRule("v05", "Stopping by a prior value (V0.5)", "2603.10848", "our reading",
+              "Fewer episodes of tasks that end as they did before.", v05),
+    GroupRule("xrpo", "Allocation by uncertainty (XRPO)", "2510.06672", "our reading",
+              "More episodes of tasks whose mean reward is still uncertain.", xrpo),
+    GroupRule("pods", "Down-sampling by variance (PODS)", "2504.13818", "paper",
+              "Many episodes are cheap and updates are not: the best and the worst are trained on.", pods),
+    GroupRule("prof", "Process consistency filter (PROF)", "2509.03403", "our reading",
+              "Turns have process scores: winners by luck and losers by accident are left out.", prof),
+    GroupRule("rorecomp", "Recomposed groups (RoRecomp)", "2509.25958", "our reading",
+              "Episodes should become shorter, without a penalty in the reward.", rorecomp),
+    GroupRule("dagrpo", "Distinct pairs (DaGRPO)", "2512.06337", "our reading",
+              "Winners and losers are often almost the same.", dagrpo),
+    GroupRule("drkernel_prs", "Profiling-based rejection sampling (Dr. Kernel)", "2602.05885", "paper",
+              "A success may be hollow, and a column says how much of it is real.", drkernel_prs),
+    GroupRule("ttrl", "Votes of more than are trained on (TTRL)", "2504.16084", "paper",
+              "The reward is a vote, which needs more episodes than the update.", ttrl),
     # Stored episodes.
     GroupRule("arpo_gui", "ARPO with replay for GUI agents", "2505.16282", "paper",
               "A stored success in the place of a failure where a whole group failed.", arpo_gui),

@@ -10,6 +10,8 @@ def dapo(group: OpenGroup) -> Growth:
 
     A group of one episode is kept.
 
+    At most size episodes in one round; those of the group that takes its place are counted there.
+
     Source: Yu et al. 2025 (DAPO), arXiv 2503.14476, dynamic sampling.
     """
     if not group.round or group.size == 1:

@@ -1,0 +1,252 @@
+"""Group rules against groups worked out by hand."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from itertools import combinations
+from statistics import pvariance
+
+import numpy as np
+import pytest
+from toys.open_groups import after, episode, members, turn
+
+from turnwise.agents.steps import steps_of
+from turnwise.agents.trajectory import Group, Trajectory
+from turnwise.credit import BadOption, grpo
+from turnwise.training.errors import TrainingError
+from turnwise.training.sampling import Growth, MoreEpisodes, OpenGroup
+from turnwise.training.sampling.group_rules.catalogue import get_group_rule
+
+
+def numbers(chosen: frozenset[str] | None) -> list[str]:
+    """The numbers of members, without task and seed."""
+    assert chosen is not None
+    return sorted((name.removeprefix("t#").removesuffix("@7") for name in chosen), key=lambda name: (len(name), name))
+
+
+def advantages(trajectories: tuple[Trajectory, ...], **options: object) -> dict[str, float]:
+    """The advantage that GRPO gives each episode."""
+    steps = steps_of([Group("t", trajectories)])
+    values = grpo(steps, **options)  # type: ignore[arg-type]
+    return dict(zip(values.trajectory, values.values.tolist(), strict=True))
+
+
+# -- dapo --
+
+
+def test_dapo_drops_groups_that_ended_alike() -> None:
+    rule = get_group_rule("dapo")
+    assert [rule(after(outcomes)).drop for outcomes in ("1111", "0100", "0000", "1")] == [True, False, True, False]
+    assert rule(OpenGroup("t", 4)) == Growth()
+    assert rule(OpenGroup("t", 4, 1, members("1"), failed=3)).drop
+
+
+# -- reinforce_ada --
+
+
+def test_reinforce_ada_plays_until_both_outcomes_are_there() -> None:
+    """1 of 8 won, then 2 of 8: two winners and two losers of 16, of which 3 won."""
+    rule = get_group_rule("reinforce_ada")
+    assert rule(OpenGroup("t", 8)).more == (MoreEpisodes(8),)
+    assert rule(after("00100000")).more == (MoreEpisodes(8),)
+    end = rule(OpenGroup("t", 8, 2, members("0010000010010000")))
+    assert (end.more, end.counted) == ((), None)
+    assert numbers(end.keep) == ["0", "1", "2", "8"]
+    values = advantages(members("0010000010010000"))
+    assert values["t#2@7"] == pytest.approx(2.0156, abs=1e-4)
+    assert values["t#0@7"] == pytest.approx(-0.4651, abs=1e-4)
+
+
+def test_reinforce_ada_fills_up_with_the_other_outcome() -> None:
+    rule = get_group_rule("reinforce_ada", rounds=2, keep=4)
+    assert numbers(rule(OpenGroup("t", 4, 2, members("00010000"))).keep) == ["0", "1", "2", "3"]
+    assert numbers(rule(OpenGroup("t", 4, 2, members("11111111"))).keep) == ["0", "1", "2", "3"]
+    positive = get_group_rule("reinforce_ada", mode="positive")
+    assert positive(after("0000")).more == (MoreEpisodes(4),)
+    assert numbers(positive(after("0001")).keep) == ["0", "1", "2", "3"]
+    assert numbers(positive(OpenGroup("t", 6, 1, members("000101"))).keep) == ["0", "1", "3", "5"]
+
+
+# -- v05 and xrpo --
+
+
+def test_v05_goes_on_while_the_estimate_gains() -> None:
+    """k 4, one win, V .6: MSE .1983 -> .1655, so another one; the group agrees with V -.5, so none."""
+    rule = get_group_rule("v05")
+    assert rule(OpenGroup("t", 16)).more == (MoreEpisodes(4),)
+    surprising = after("0100", size=16, record={"episodes": 10, "wins": 8})
+    assert rule(surprising).more == (MoreEpisodes(1),)
+    assert get_group_rule("v05", cost=0.0327)(surprising).more
+    assert not get_group_rule("v05", cost=0.0329)(surprising).more
+    assert rule(after("0100", size=16, record={"episodes": 8, "wins": 2})) == Growth()
+    assert rule(after("0100", size=4, record={"episodes": 10, "wins": 8})) == Growth()
+
+
+def test_v05_of_a_task_without_a_record_has_a_prior_of_its_own() -> None:
+    assert get_group_rule("v05", prior=-0.5)(after("0100", size=16)) == Growth()
+    assert get_group_rule("v05", prior=0.6, step=3)(after("0100", size=6)).more == (MoreEpisodes(2),)
+
+
+def test_xrpo_goes_on_while_the_interval_narrows() -> None:
+    """Rewards 1, 0, 0, 0: s .5, h(4) = 3.1824 / 4 = .7956, h(5) = 2.7764 * .5 / 5^.5 = .6208; it falls by .1748."""
+    group = after("1000", size=8)
+    assert get_group_rule("xrpo")(OpenGroup("t", 8)).more == (MoreEpisodes(4),)
+    assert get_group_rule("xrpo", price=0.1747)(group).more == (MoreEpisodes(1),)
+    assert get_group_rule("xrpo", price=0.1749)(group) == Growth()
+    assert get_group_rule("xrpo")(after("0000", size=8)) == Growth()
+    assert get_group_rule("xrpo")(OpenGroup("t", 8, 1, members("01"), failed=2)).more == (MoreEpisodes(2),)
+
+
+# -- subsets --
+
+
+def scored(outcome: bool, *scores: float) -> Trajectory:
+    """An episode whose turns have process scores."""
+    return episode(0, outcome, tuple(turn(0.0, extras={"process": score}) for score in scores))
+
+
+def numbered(*trajectories: Trajectory) -> tuple[Trajectory, ...]:
+    """The same episodes with the numbers of their places."""
+    return tuple(replace(member, id=f"t#{number}@7") for number, member in enumerate(trajectories))
+
+
+def complete(*trajectories: Trajectory, **fields: object) -> OpenGroup:
+    """A group after its only round."""
+    return OpenGroup("t", len(trajectories), 1, numbered(*trajectories), **fields)  # type: ignore[arg-type]
+
+
+def test_pods_keeps_the_best_and_the_worst() -> None:
+    """Rewards 0, .2, .9, 1, .1: of two, 0 and 1; of three, {0, .1, 1} has variance .2022 and {0, .9, 1} .2022 as well:
+    the larger number of small ones. Of four, {0, .1, .9, 1}."""
+    group = complete(*(episode(0, turns=(turn(reward),)) for reward in (0.0, 0.2, 0.9, 1.0, 0.1)))
+    assert [numbers(get_group_rule("pods", keep=keep)(group).keep) for keep in (2, 3, 4)] == [
+        ["0", "3"], ["0", "3", "4"], ["0", "2", "3", "4"]
+    ]  # fmt: skip
+    assert get_group_rule("pods", keep=5)(group) == Growth()
+
+
+def test_pods_halves_binary_rewards() -> None:
+    chosen = get_group_rule("pods")(after("11111010"))
+    assert (numbers(chosen.keep), chosen.counted) == (["0", "1", "5", "7"], chosen.keep)
+    assert numbers(get_group_rule("pods")(after("11111110")).keep) == ["0", "1", "2", "7"]
+    assert get_group_rule("pods", baseline="all")(after("11111010")).counted is None
+
+
+def test_pods_finds_the_largest_variance_of_all_subsets() -> None:
+    dice = random.Random(1)
+    for _ in range(20):
+        group = complete(*(episode(0, turns=(turn(dice.choice([0.0, 0.25, 0.3, 1.0, -1.0])),)) for _ in range(7)))
+        rewards = {member.id: member.reward for member in group.members}
+        best = max(pvariance(subset) for subset in combinations(rewards.values(), 4))
+        chosen = get_group_rule("pods")(group).keep or ()
+        assert pvariance([rewards[name] for name in chosen]) == pytest.approx(best)
+
+
+def test_prof_keeps_consistent_members() -> None:
+    """Five winners with s = .9, .8, .6, .4, .2 and three losers with .7, .3, .1: winners .9, .8 and losers .1, .3."""
+    winners = [scored(True, score - 0.1, score + 0.1) for score in (0.9, 0.8, 0.6, 0.4, 0.2)]
+    losers = [scored(False, score) for score in (0.7, 0.3, 0.1)]
+    chosen = get_group_rule("prof")(complete(*winners, *losers))
+    assert (numbers(chosen.keep), chosen.counted) == (["0", "1", "6", "7"], chosen.keep)
+    assert numbers(get_group_rule("prof")(complete(*winners)).keep) == ["0", "1", "2", "3"]
+    assert numbers(get_group_rule("prof", keep=3)(complete(*winners[:1], *losers)).keep) == ["0", "2", "3"]
+
+
+def test_prof_needs_its_column() -> None:
+    with pytest.raises(TrainingError, match=r"'process'.*t#0@7 lacks 3 of 3, and has none"):
+        get_group_rule("prof")(after("01"))
+    with pytest.raises(TrainingError, match=r"'step'.*has process"):
+        get_group_rule("prof", score="step")(complete(scored(True, 1.0)))
+
+
+def long(outcome: bool, tokens: int) -> Trajectory:
+    """An episode of three turns that sampled some tokens in the last one."""
+    return episode(0, outcome, (turn(), turn(), turn(float(outcome), (-1.0,) * (tokens - 2))))
+
+
+def test_rorecomp_keeps_short_winners_and_long_losers() -> None:
+    """Lengths of winners 10, 30 and of losers 20, 40: 10 and 40."""
+    group = complete(long(True, 10), long(True, 30), long(False, 20), long(False, 40))
+    end = get_group_rule("rorecomp")(group)
+    assert (numbers(end.keep), end.counted) == (["0", "3"], None)
+    turns = complete(*(episode(0, True, count) for count in (5, 4, 3)), episode(0, False, 2), episode(0, False, 9))
+    assert numbers(get_group_rule("rorecomp", length="turns")(turns).keep) == ["1", "2", "4"]
+    assert get_group_rule("rorecomp")(after("1111")) == Growth()
+
+
+def test_dagrpo_keeps_members_that_differ_from_the_other_class() -> None:
+    """Winners .9, .5 and losers .8, .45: .9 is .45 from .45, and .5 is .3 from .8."""
+    group = complete(scored(True, 0.9), scored(True, 0.5), scored(False, 0.8), scored(False, 0.45))
+    pairs = {0.4: ["0", "3"], 0.3: ["0", "1", "2", "3"], 0.45: ["0", "3"]}
+    for distance, kept in pairs.items():
+        assert numbers(get_group_rule("dagrpo", distance=distance, score="process")(group).keep) == kept
+    assert get_group_rule("dagrpo", distance=0.46, score="process")(group).keep == frozenset()
+    assert get_group_rule("dagrpo")(after("0000")) == Growth()
+
+
+def test_dagrpo_scores_by_the_probability_of_tokens() -> None:
+    """e^-1 = .368 and e^-.5 = .607 are .239 apart."""
+    sure = (turn(logprobs=(-0.25, -0.75)),)
+    group = complete(episode(0, True), episode(0, False, sure))
+    assert numbers(get_group_rule("dagrpo", distance=0.238)(group).keep) == ["0", "1"]
+    assert not get_group_rule("dagrpo", distance=0.240)(group).keep
+
+
+def test_drkernel_keeps_winners_by_their_coverage() -> None:
+    """Coverage .3: never; .4: always; .35: half of the time. A loser always."""
+    covered = [episode(0, True, (turn(1.0, extras={"coverage": share}),)) for share in (0.3, 0.4, 0.35)]
+    rule, kept = get_group_rule("drkernel_prs"), Counter[str]()
+    for seed in range(400):
+        end = rule(complete(*covered, episode(0, False), rng=np.random.default_rng(seed)))
+        kept.update(numbers(end.keep))
+    assert (kept["0"], kept["1"], kept["3"]) == (0, 400, 400)
+    assert abs(kept["2"] - 200) < 5 * 10
+    assert rule(complete(covered[0])) == Growth(keep=frozenset())
+
+
+def test_ttrl_trains_on_the_first_half() -> None:
+    end = get_group_rule("ttrl")(after("0" * 63 + "1"))
+    assert (numbers(end.keep), end.counted) == ([str(number) for number in range(32)], None)
+    assert numbers(get_group_rule("ttrl")(after("010")).keep) == ["0", "1"]
+
+
+# -- options --
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("reinforce_ada", {"mode": "both"}),
+        ("reinforce_ada", {"keep": 1}),
+        ("reinforce_ada", {"rounds": 0}),
+        ("v05", {"least": 2}),
+        ("v05", {"cost": -1}),
+        ("v05", {"prior": 2}),
+        ("v05", {"step": 0}),
+        ("pods", {"keep": 1}),
+        ("pods", {"baseline": "none"}),
+        ("prof", {"keep": 1}),
+        ("prof", {"baseline": "none"}),
+        ("rorecomp", {"share": 0}),
+        ("rorecomp", {"length": "words"}),
+        ("dagrpo", {"distance": 2}),
+        ("drkernel_prs", {"width": 0}),
+        ("drkernel_prs", {"low": "none"}),
+        ("ttrl", {"share": 1.5}),
+        ("xrpo", {"least": 1}),
+        ("xrpo", {"price": 0}),
+        ("xrpo", {"confidence": 1}),
+        ("xrpo", {"step": 0}),
+    ],
+)
+def test_impossible_options_are_refused(name: str, options: dict[str, object]) -> None:
+    (option,) = options
+    with pytest.raises(BadOption, match=option):
+        get_group_rule(name, **options)
+
+
+def test_made_up_episodes_are_what_the_tests_say() -> None:
+    assert [member.won for member in members("01")] == [False, True]
+    assert episode(0, True).reward == 1.0

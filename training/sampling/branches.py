@@ -1,0 +1,57 @@
+"""Where group rules let episodes branch: the places of `turnwise.training.forest.places`, as requests of a growth."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from turnwise.agents.trajectory import Trajectory
+from turnwise.training.forest.places import WorthRule, choose_forks
+from turnwise.training.sampling.growth import BranchPoint, Growth, MoreEpisodes, OpenGroup
+from turnwise.training.sampling.members import asked_for, ordered
+
+__all__ = ["best_places", "branches", "filled", "forked_places", "trees"]
+
+
+def best_places(
+    members: Iterable[Trajectory], worth: WorthRule, count: int, taken: Collection[tuple[str, int]] = ()
+) -> list[BranchPoint]:
+    """Return the places that a fork rule finds worth most, at most `count`; see `choose_forks`."""
+    return [BranchPoint(fork.trajectory.id, fork.turn) for fork in choose_forks(members, worth, count, taken)]
+
+
+def forked_places(members: Iterable[Trajectory]) -> set[tuple[str, int]]:
+    """Return where members were forked, as (id of the parent, turn)."""
+    return {(member.fork_of, member.fork_turn or 0) for member in members if member.fork_of is not None}
+
+
+def trees(members: Iterable[Trajectory]) -> list[list[Trajectory]]:
+    """Return the members by the episode that they descend from, in the order of their numbers."""
+    roots: dict[str, str] = {}
+    grown: dict[str, list[Trajectory]] = {}
+    for member in ordered(members):  # a fork after its parent
+        root = member.id if member.fork_of is None else roots.get(member.fork_of, member.fork_of)
+        roots[member.id] = root
+        grown.setdefault(root, []).append(member)
+    return list(grown.values())
+
+
+def branches(places: Iterable[BranchPoint], children: int, budget: int) -> list[MoreEpisodes]:
+    """Return requests for some children of each place, until the budget is spent.
+
+    Args:
+        places: in the order in which they are served.
+        children: episodes that begin at each of them.
+        budget: episodes of all places together.
+    """
+    requests = []
+    for place in places:
+        if count := min(children, budget):
+            requests.append(MoreEpisodes(count, at=place))
+            budget -= count
+    return requests
+
+
+def filled(group: OpenGroup, requests: Sequence[MoreEpisodes]) -> Growth:
+    """Return the growth of some requests; where they ask for less than the group still lacks, the rest begins anew."""
+    missing = group.size - asked_for(group) - sum(request.episodes for request in requests)
+    return Growth((*requests, *([MoreEpisodes(missing)] if missing > 0 else [])))
