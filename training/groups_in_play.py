@@ -61,7 +61,7 @@ class GroupsInPlay:
     def load(self, version: int) -> None:
         """Go on with new weights."""
         self._version, self._drops = version, 0
-        self._sampling.draws.begin(version)
+        self._sampling.begin(version)
 
     @property
     def next(self) -> int:

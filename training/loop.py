@@ -22,6 +22,7 @@ from turnwise.training.rollouts import Played, Rollouts
 from turnwise.training.run_folder.checkpoint import write_merged
 from turnwise.training.run_folder.recovery import Recovery
 from turnwise.training.sampling.applied_rewards import AppliedRewards
+from turnwise.training.sampling.run_memory import RunMemory
 from turnwise.training.scheduled_objective import ScheduledObjective
 from turnwise.training.states import State
 from turnwise.training.token_scores import TokenScores
@@ -38,6 +39,7 @@ class TrainingLoop:
         learner: the policy to train.
         engine: samples from it.
         rollouts: plays the groups of an iteration.
+        memory: what is remembered beyond the tasks' records, and what models say of the turns.
         rewards: changes the rewards that credit sees.
         credit: gives every turn its advantage.
         scores: adds log-probabilities to a batch.
@@ -55,6 +57,7 @@ class TrainingLoop:
     learner: Learner
     engine: RunEngine
     rollouts: Rollouts
+    memory: RunMemory
     rewards: AppliedRewards
     credit: CreditAssignment
     scores: TokenScores
@@ -71,6 +74,7 @@ class TrainingLoop:
     def __exit__(self, *_: object) -> None:
         self.rollouts.close()
         self.engine.close()
+        self.memory.close()
 
     def run(self) -> None:
         """Load the weights and iterate until the run is finished, evaluating and saving when it is due."""
@@ -89,21 +93,33 @@ class TrainingLoop:
             with self.reports.not_timed():
                 if self.recovery.save_if_due(self):
                     self.rollouts.saved()
+                    self.memory.saved()
 
     def iteration(self) -> None:
         """Sample tasks, roll out, assign credit, pack, and update; `run` has loaded the weights."""
         played = self._roll_out()
-        steps, memories = self.rewards(played.steps(self.anchor), self.step)
+        steps, notes = self.memory.annotate(played.steps(self.anchor), played.groups)
+        steps, memories = self.rewards(steps, self.step)
         advantages = self.credit.advantages(steps, played.groups, self.step, self.objective.kl)
         groups = played.trained
-        batch = pack(groups, played.fresh(advantages), outcomes=outcomes_of(steps))
+        batch = pack(groups, played.fresh(advantages), outcomes=outcomes_of(steps), sources=played.sources)
         with self.recovery.update(self):
             batch, shares = self.scores.complete(batch, groups)
             stats = self.learner.update(batch, self.objective.current, self.plans.after(self.step))
             self.credit.memory, self.rewards.memories = advantages.state, memories
+            self.memory.learn(played.groups, advantages, notes, self.step)
+            shares |= self._replay(played)
             self.objective.adapt(stats, episodes=sum(len(group.finished) for group in groups))
             self.step += 1
             self.reports.finished(self.step, played, steps, advantages, {**stats, **shares}, batch)
+
+    def _replay(self, played: Played) -> dict[str, float]:
+        """Train on stored episodes as well, if a rule chooses some; return what is remembered."""
+        stored = self.memory.replayed(played.groups, self.step + 1)
+        if stored is not None:
+            batch, _ = self.scores.complete(pack(stored.groups, stored.advantages), stored.groups)
+            self.learner.update(batch, self.objective.current, self.plans.again(self.step))
+        return {**self.memory.metrics(), **({} if stored is None else stored.metrics)}
 
     def _roll_out(self) -> Played:
         """Return the groups of this iteration; if all of them failed, the iterations before it are saved."""
@@ -122,6 +138,7 @@ class TrainingLoop:
             **self.rollouts.state(),
             "credit": self.credit.state(),
             "rewards": self.rewards.state(),
+            "memory": self.memory.state(),
             "coefficients": dict(self.objective.coefficients),
             "watch": self.reports.watch.state(),
         }
@@ -132,6 +149,7 @@ class TrainingLoop:
         self.rollouts.load_state(state)
         self.credit.load_state(state.get("credit"))
         self.rewards.load_state(state.get("rewards"))
+        self.memory.load_state(state.get("memory"))
         self.objective.coefficients = dict(state.get("coefficients", self.objective.coefficients))
         self.reports.watch.load_state(state.get("watch", {}))
 

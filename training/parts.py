@@ -45,9 +45,12 @@ from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.recovery import Recovery, ReferencePolicy
 from turnwise.training.run_folder.sampling_files import SamplingFiles
 from turnwise.training.run_folder.trajectory_store import GroupFiles, RolloutFiles, TrajectoryStore
+from turnwise.training.sampling.annotation import run_annotations
 from turnwise.training.sampling.applied_rewards import AppliedRewards
+from turnwise.training.sampling.experience import Experience
 from turnwise.training.sampling.group_draws import GroupDraws
 from turnwise.training.sampling.grown_groups import GrowingGroups
+from turnwise.training.sampling.run_memory import RunMemory
 from turnwise.training.sampling.run_sampling import RunSampling
 from turnwise.training.sampling.sampling_rules import SamplingRules
 from turnwise.training.scheduled_objective import ScheduledObjective
@@ -216,7 +219,20 @@ class RunParts:
             begin=report.begin,
         )
 
-    def run_sampling(self) -> RunSampling:
+    def memory(self) -> RunMemory:
+        """Return what the run remembers of episodes, in words, and what models say of its turns."""
+        run, rules = self.run, self.sampling
+        return RunMemory(
+            experience=None if rules.admission is None else Experience(run.folder / "experience", rules.admission),
+            lessons=rules.lessons,
+            annotations=run_annotations(run, rules.annotators),
+            replay=rules.replay,
+            seeds=self.seeds,
+            total=run.train.iterations,
+            moments=2 + run.train.oldest,
+        )
+
+    def run_sampling(self, memory: RunMemory) -> RunSampling:
         """Return what the rollouts ask for groups."""
         run, rules = self.run, self.sampling
         return RunSampling(
@@ -229,16 +245,17 @@ class RunParts:
                 total=run.train.iterations,
                 grows=bool(rules.groups),
             ),
-            growing=GrowingGroups(rules.groups, self.seeds, run.train.iterations, rules.max_rounds),
+            growing=GrowingGroups(rules.groups, self.seeds, run.train.iterations, rules.max_rounds, memory),
+            memory=memory,
             files=SamplingFiles(run.folder),
             max_drops=rules.max_drops,
             forest=bool(run.train.forks.where) or (bool(rules.groups) and run.credit.method not in OTHER_PARENTS),
         )
 
-    def rollouts(self, agent: Agent, engine: RunEngine, report: Reporter) -> Rollouts:
+    def rollouts(self, agent: Agent, engine: RunEngine, report: Reporter, memory: RunMemory) -> Rollouts:
         """Return what plays the groups of the iterations."""
         run, store = self.run, TrajectoryStore(self.run.folder, self.run.trajectory_format)
-        sampling = self.run_sampling()
+        sampling = self.run_sampling(memory)
         if run.train.asynchronous:
             return AsynchronousRollouts(
                 run.train,
@@ -285,7 +302,7 @@ class RunParts:
         """Return the training loop of a learner."""
         run = self.run
         agent = self.agent(learner.tokenizer)
-        engine = self.engine(learner, agent, report)
+        engine, memory = self.engine(learner, agent, report), self.memory()
         temperature = run.agent.temperature
         scores = TokenScores(
             learner=learner,
@@ -301,7 +318,8 @@ class RunParts:
             final=run.folder / "final",
             learner=learner,
             engine=engine,
-            rollouts=self.rollouts(agent, engine, report),
+            rollouts=self.rollouts(agent, engine, report, memory),
+            memory=memory,
             rewards=AppliedRewards(self.sampling.rewards, run.train.iterations),
             credit=CreditAssignment(rule=self.credit, seeds=self.seeds, scores=scores, kl_estimator=estimator),
             scores=scores,

@@ -11,6 +11,7 @@ from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.steps import Floats, Ints, Steps
 from turnwise.training.batch.batch import Batch
+from turnwise.training.objectives.sources import STORED
 from turnwise.training.sampling.grown_groups import PlayedGroup
 from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
 
@@ -40,6 +41,11 @@ class Played:
     forest: bool = False
     each_path: bool = False
     sampled: Sequence[PlayedGroup] = ()
+
+    @property
+    def sources(self) -> dict[str, int]:
+        """Where the episodes come from that were not played for this iteration, by id."""
+        return {member.id: STORED for played in self.sampled for member in played.replayed}
 
     @property
     def everyone(self) -> list[Group]:
@@ -81,7 +87,9 @@ class Played:
             advantages = replace(advantages, keep=advantages.keep & own)
         if not self.oldest:
             return advantages
-        return without_stale(advantages, turn_ages(self.groups, self.version), self.oldest)
+        stored = self.sources
+        ages = {turn: 0 if turn[0] in stored else age for turn, age in turn_ages(self.groups, self.version).items()}
+        return without_stale(advantages, ages, self.oldest)
 
     def _weighted(self, advantages: Advantages) -> Advantages:
         """Return the advantages with the weights of their groups."""

@@ -103,7 +103,7 @@ class SynchronousRollouts:
     def load(self, version: int) -> None:
         """Give the learner's weights to the engine."""
         self._engine.load(version)
-        self._sampling.draws.begin(version)
+        self._sampling.begin(version)
 
     def next(self, step: int) -> Played:
         """Play the groups of the next iteration; trajectories are stored as they finish.

@@ -38,7 +38,7 @@ class Judge(Sampler):
 
 
 def annotations(tmp_path, judge, *annotators):
-    return Annotations(annotators, judge, "judge", AnswerFile(tmp_path / "annotations" / "answers.jsonl"))
+    return Annotations(annotators, lambda: judge, "judge", AnswerFile(tmp_path / "annotations" / "answers.jsonl"))
 
 
 def column(groups, notes, name):

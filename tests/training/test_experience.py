@@ -118,7 +118,7 @@ def test_files_go_with_the_checkpoint_that_no_longer_needs_them(tmp_path):
 def test_impossible_admissions_are_refused():
     with pytest.raises(ConfigError, match=r"experience\.keep must be one of success, positive, mixed, all; got 'won'"):
         Admission(keep="won")
-    with pytest.raises(ConfigError, match=r"experience\.per_task must be an integer of at least 1, got 0"):
+    with pytest.raises(ConfigError, match=r"sampling\.experience\.per_task must be an integer of at least 1, got 0"):
         Admission(per_task=0)
 
 

@@ -319,6 +319,32 @@ class SamplingSection(Section):
         description="Rules that change the rewards before credit is assigned, from left to right; see "
         "`turnwise list reward-rules`.",
     )
+    annotators: list[Choice] = Field(
+        default=[],
+        description="What fills in columns for rules, and writes lessons, before rewards are changed; see `turnwise "
+        "list annotators`.",
+    )
+    judge: str = Field(
+        default="",
+        description="The model that annotators ask, ENGINE:MODEL or ENGINE:MODEL@URL, such as "
+        '"openai:Qwen/Qwen3-8B@http://127.0.0.1:8000/v1".',
+    )
+    experience: Table = Field(
+        default={},
+        description='Which episodes are stored: {keep = "success", per_task = 8, total = 2048, age = 0, order = '
+        '"newest"} are the defaults of a table that is not empty. keep: success, positive (advantage), mixed (groups '
+        "that won and lost) or all; order: newest or shortest.",
+    )
+    replay: Choice = Field(
+        default="",
+        description="Rule of which stored episodes are trained on beside a batch; see `turnwise list replay-rules`. "
+        "Empty: none.",
+    )
+    lessons: Table = Field(
+        default={},
+        description="The library of lessons: {most = 100, alike = 0.85}, the largest number of a kind, and the "
+        "similarity from which two are one.",
+    )
     max_rounds: int = Field(
         default=16, ge=1, description="Rounds of episodes after which a group is complete, whatever a rule wants."
     )

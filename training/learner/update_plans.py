@@ -1,6 +1,6 @@
 """How the batches of a run become optimizer steps: one plan for each iteration."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from turnwise.training.config.sections import TrainSection
@@ -24,6 +24,12 @@ class UpdatePlans:
     seeds: Seeds
     temperature: float
     processes: int
+
+    def again(self, iterations: int) -> UpdatePlan:
+        """Return the plan of one more optimizer step, for stored episodes, at the end of an iteration."""
+        plan = self.after(iterations)
+        rates = None if plan.rates is None else plan.rates[-1:]
+        return replace(plan, optimizer_steps=1, rates=rates, seed=self.seeds.of("replay", iterations), version=None)
 
     def after(self, iterations: int) -> UpdatePlan:
         """Return the plan of the iteration that follows a number of finished ones."""

@@ -59,6 +59,7 @@ def _entry(played: PlayedGroup) -> dict[str, Any]:
         "counted": None if growth.counted is None else sorted(growth.counted),
         "dropped": growth.rule if played.dropped else None,
         "remember": dict(growth.remember),
+        "replayed": [member.id for member in played.replayed],
     }
 
 
@@ -67,7 +68,7 @@ def played_groups(entries: Sequence[dict[str, Any]], trajectories: Sequence[Traj
 
     Args:
         entries: from `SamplingFiles.read`.
-        trajectories: of the iteration; those that are missing are left out.
+        trajectories: of the iteration, and of those whose episodes it replayed; missing ones are left out.
     """
     by_id = {trajectory.id: trajectory for trajectory in trajectories}
     names = DrawnGroup.__dataclass_fields__
@@ -83,6 +84,7 @@ def played_groups(entries: Sequence[dict[str, Any]], trajectories: Sequence[Traj
             ),
             entry["rounds"],
             entry["dropped"] is not None,
+            tuple(by_id[name] for name in entry.get("replayed", ()) if name in by_id),
         )
         for entry in entries
     ]

@@ -15,8 +15,9 @@ import asyncio
 import hashlib
 import inspect
 import json
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -24,18 +25,21 @@ from turnwise.agents.errors import RequestFailed
 from turnwise.agents.prompts.dialogue import Message
 from turnwise.agents.prompts.prompt import View
 from turnwise.agents.rollouts.episode import sampling_seed
-from turnwise.agents.samplers.base import Request, Sampler
+from turnwise.agents.samplers.base import Request, Sampler, SamplerSettings, parse_sampler
+from turnwise.agents.samplers.wrappers import make_sampler
 from turnwise.agents.trajectory import Extra, Group
 from turnwise.credit import Steps
 from turnwise.credit.columns import KEYS, converted
 from turnwise.credit.key_codes import Coder
 from turnwise.registry import Registry
 from turnwise.tools.bounded_input import parse_json, read_lines
+from turnwise.training.config.run import Run
+from turnwise.training.config.seeds import Seeds
 from turnwise.training.errors import TrainingError
 from turnwise.training.sampling.lessons import Lesson, LessonEdit
 from turnwise.training.sampling.rule_registry import SamplingRule, rule_registry
 
-__all__ = ["ANNOTATORS", "Annotations", "Annotator", "AnswerFile", "Ask", "Notes", "annotated"]
+__all__ = ["ANNOTATORS", "Annotations", "Annotator", "AnswerFile", "Ask", "Notes", "annotated", "run_annotations"]
 
 MOST_MISSING = 0.2
 """Share of questions without an answer above which an iteration stops."""
@@ -148,20 +152,34 @@ class Annotations:
 
     Attributes:
         annotators: are asked in their order.
-        sampler: the model that answers; None: annotators that ask are refused before the run.
+        open_sampler: opens the model that answers; None: annotators that ask were refused before the run.
         model: its name, which is part of what an answer is kept under.
         answers: answers so far.
         concurrency: most questions at a time.
     """
 
     annotators: Sequence[Annotator]
-    sampler: Sampler | None
+    open_sampler: Callable[[], Sampler] | None
     model: str
     answers: AnswerFile
     concurrency: int = 16
     asked: int = 0
     failed: int = 0
     cost: float = 0.0
+    _sampler: Sampler | None = None
+
+    def close(self) -> None:
+        """Close the model."""
+        if self._sampler is not None:
+            self._sampler.close()
+
+    @property
+    def sampler(self) -> Sampler:
+        """The model that answers."""
+        if self._sampler is None:
+            assert self.open_sampler is not None, "refused before the run"
+            self._sampler = self.open_sampler()
+        return self._sampler
 
     def of(self, groups: Sequence[Group], lessons: Sequence[Lesson] = ()) -> tuple[list[Notes], dict[str, float]]:
         """Return the notes of all annotators, and what they cost.
@@ -205,7 +223,6 @@ class Annotations:
     async def _answer(self, key: str, messages: tuple[Message, ...], temperature: float, max_tokens: int) -> str | None:
         if (answer := self.answers.get(key)) is not None:
             return answer
-        assert self.sampler is not None, "refused before the run"
         self.asked += 1
         request = Request(
             f"{key}#0@0", 0, (), messages, sampling_seed(key), View("", "", None, 0), temperature=temperature,
@@ -262,3 +279,18 @@ def _with_column(steps: Steps, name: str, values: list[Extra]) -> Steps:
 def _key(model: str, messages: Sequence[Message], temperature: float, max_tokens: int) -> str:
     text = json.dumps([model, list(messages), temperature, max_tokens], sort_keys=True, default=str)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def run_annotations(run: Run, annotators: Sequence[Annotator]) -> Annotations | None:
+    """Return what annotates the groups of a run; None without annotators. The judge is opened when it is first asked.
+
+    Args:
+        run: the configuration.
+        annotators: of the run.
+    """
+    if not annotators:
+        return None
+    engine, model, url = parse_sampler(run.sampling.judge)
+    settings = SamplerSettings(model=model, url=url, seed=Seeds(run.seed).of("judge"))
+    opened = partial(make_sampler, engine, settings) if run.sampling.judge else None
+    return Annotations(annotators, opened, run.sampling.judge, AnswerFile(run.folder / "annotations" / "answers.jsonl"))

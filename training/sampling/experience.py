@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from turnwise.agents.files.json_files import write_text
 from turnwise.agents.files.trajectory_files import read_trajectories, to_json
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.advantages import Advantages
+from turnwise.registry import suggest
 from turnwise.training.errors import ConfigError
 from turnwise.training.states import State
 
@@ -66,6 +67,11 @@ class Index:
         """Number of stored episodes."""
         return len(self.episodes)
 
+    @property
+    def ids(self) -> frozenset[str]:
+        """Ids of the stored episodes."""
+        return frozenset(episode.id for episode in self.episodes)
+
     def of_task(self, task: str) -> tuple[StoredEpisode, ...]:
         """Return the stored episodes of a task."""
         return tuple(episode for episode in self.episodes if episode.task == task)
@@ -89,6 +95,19 @@ class Admission:
     age: int = 0
     order: Order = "newest"
 
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        """Return the admission of a table of options.
+
+        Raises:
+            ConfigError: there is no such option, or a value is out of range.
+        """
+        names = [column.name for column in fields(cls)]
+        for name in options:
+            if name not in names:
+                raise ConfigError(f"sampling.experience has no option {name!r}{suggest(name, names)}")
+        return cls(**options)
+
     def __post_init__(self) -> None:
         """Check the values.
 
@@ -97,13 +116,14 @@ class Admission:
         """
         for name, choices in (("keep", Keep), ("order", Order)):
             if getattr(self, name) not in get_args(choices):
+                value = getattr(self, name)
                 raise ConfigError(
-                    f"experience.{name} must be one of {', '.join(get_args(choices))}; got {getattr(self, name)!r}"
+                    f"sampling.experience.{name} must be one of {', '.join(get_args(choices))}; got {value!r}"
                 )
         for name, least in (("per_task", 1), ("total", 1), ("age", 0)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ConfigError(f"experience.{name} must be an integer of at least {least}, got {value!r}")
+                raise ConfigError(f"sampling.experience.{name} must be an integer of at least {least}, got {value!r}")
 
 
 def admitted(
@@ -173,6 +193,8 @@ class Experience:
         self._folder, self._admission = folder, admission
         self._rows: tuple[StoredEpisode, ...] = ()
         self._episodes: dict[str, Trajectory] = {}
+        self._iterations: dict[str, int] = {}  # of the episodes in memory, whether stored or only held
+        self._held: frozenset[str] = frozenset()
 
     @property
     def index(self) -> Index:
@@ -191,11 +213,23 @@ class Experience:
         members = {member.id: member for group in groups for member in group.finished}
         self._rows = select([*self._rows, *rows], self._admission, iteration)
         self._episodes |= {row.id: members[row.id] for row in rows}
-        self._episodes = {row.id: self._episodes[row.id] for row in self._rows}
+        self._iterations |= {row.id: iteration for row in rows}
+        self._tidy()
         lines = [to_json(members[row.id]) for row in self._rows if row.iteration == iteration]
         if lines:
             self._folder.mkdir(parents=True, exist_ok=True)
             write_text(self._path(iteration), "\n".join([*lines, ""]))
+
+    def hold(self, ids: Iterable[str]) -> None:
+        """Keep these episodes, stored or not, until the next call: groups in play may ask for them."""
+        self._held = frozenset(ids)
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Forget episodes that are neither stored nor held."""
+        needed = self._held | {row.id for row in self._rows}
+        self._episodes = {name: episode for name, episode in self._episodes.items() if name in needed}
+        self._iterations = {name: iteration for name, iteration in self._iterations.items() if name in needed}
 
     def read(self, ids: Iterable[str]) -> list[Trajectory]:
         """Return stored episodes by their ids.
@@ -212,11 +246,12 @@ class Experience:
 
     def clear(self) -> None:
         """Forget all episodes."""
-        self._rows, self._episodes = (), {}
+        self._rows = ()
+        self._tidy()
 
     def saved(self) -> None:
         """Remove the files that the checkpoint which was just written does not refer to."""
-        needed = {self._path(row.iteration) for row in self._rows}
+        needed = {self._path(iteration) for iteration in self._iterations.values()}
         for path in self._folder.glob("*.jsonl"):
             if path not in needed:
                 path.unlink(missing_ok=True)
@@ -225,18 +260,20 @@ class Experience:
 
     def state(self) -> State:
         """Return the index, as JSON can hold it."""
-        return {"episodes": [asdict(row) for row in self._rows]}
+        return {"episodes": [asdict(row) for row in self._rows], "iterations": dict(self._iterations)}
 
     def load_state(self, state: State) -> None:
         """Continue with the episodes of a checkpoint; one whose file is gone is forgotten."""
         rows = [StoredEpisode(**row) for row in state["episodes"]]
         stored: dict[str, Trajectory] = {}
-        for iteration in sorted({row.iteration for row in rows}):
+        for iteration in sorted(set(state["iterations"].values())):
             path = self._path(iteration)
             if path.exists():
                 stored |= {trajectory.id: trajectory for trajectory in read_trajectories(path)}
         self._rows = tuple(row for row in rows if row.id in stored)
-        self._episodes = {row.id: stored[row.id] for row in self._rows}
+        self._episodes = {name: stored[name] for name in state["iterations"] if name in stored}
+        self._iterations = {name: state["iterations"][name] for name in self._episodes}
+        self._held = frozenset(self._episodes)
 
     def _path(self, iteration: int) -> Path:
         return self._folder / f"{iteration:06d}.jsonl"

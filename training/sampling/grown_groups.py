@@ -20,6 +20,7 @@ from turnwise.training.errors import TrainingError
 from turnwise.training.sampling.group_draws import DrawnGroup
 from turnwise.training.sampling.growth import GroupRule, Growth, MoreEpisodes, OpenGroup, decide
 from turnwise.training.sampling.records import Visit
+from turnwise.training.sampling.run_memory import RunMemory
 
 __all__ = ["GrowingGroups", "PlayedGroup"]
 
@@ -34,6 +35,7 @@ class PlayedGroup:
         growth: what the rules said last.
         rounds: number of rounds that were played.
         dropped: whether it is not trained on.
+        replayed: stored episodes that joined it.
     """
 
     drawn: DrawnGroup
@@ -41,21 +43,23 @@ class PlayedGroup:
     growth: Growth = Growth()
     rounds: int = 1
     dropped: bool = False
+    replayed: tuple[Trajectory, ...] = ()
 
     @property
     def counted(self) -> Group:
-        """The members that credit sees."""
+        """The members that credit sees, stored ones last."""
         counted = self.growth.counted
-        if counted is None:
+        if counted is None and not self.replayed:
             return self.group
-        members = [member for member in self.group.trajectories if member.id in counted]
-        return replace(self.group, trajectories=tuple(members))
+        members = [member for member in self.group.trajectories if counted is None or member.id in counted]
+        return replace(self.group, trajectories=(*members, *self.replayed))
 
     @property
     def masked(self) -> set[str]:
         """Ids of the members that credit sees and that are not trained on."""
         keep = self.growth.keep
-        return set() if keep is None else {member.id for member in self.counted.finished} - keep
+        stored = {member.id for member in self.replayed}
+        return set() if keep is None else {member.id for member in self.counted.finished} - keep - stored
 
     @property
     def visit(self) -> Visit:
@@ -74,12 +78,14 @@ class GrowingGroups:
         seeds: of their random numbers.
         total: iterations of the whole run.
         max_rounds: rounds after which a group is complete.
+        memory: what rules see of earlier iterations.
     """
 
     rules: Sequence[GroupRule]
     seeds: Seeds
     total: int
     max_rounds: int
+    memory: RunMemory
 
     def grow(self, drawn: DrawnGroup) -> Grow | None:
         """Return what the rounds of a group play; None if it does not grow."""
@@ -95,7 +101,8 @@ class GrowingGroups:
         while self._orders(drawn, number, _before(number, group.trajectories)):
             number += 1
         growth = self._decision(drawn, number, group.trajectories)
-        return PlayedGroup(drawn, group, replace(growth, more=()), number, growth.drop)
+        stored = tuple(self.memory.stored(growth.replay))
+        return PlayedGroup(drawn, group, replace(growth, more=()), number, growth.drop, stored)
 
     def _orders(self, drawn: DrawnGroup, number: int, members: Sequence[Trajectory]) -> list[EpisodeOrder]:
         """Return what a round plays."""
@@ -111,6 +118,7 @@ class GrowingGroups:
         """Return what the rules say before a round."""
         finished = tuple(sorted((member for member in members if member.finished), key=member_order))
         failed = {original_id(member.id) for member in members} - {original_id(member.id) for member in finished}
+        moment = self.memory.at(drawn.iteration)
         group = OpenGroup(
             drawn.task,
             drawn.size,
@@ -122,6 +130,8 @@ class GrowingGroups:
             drawn.iteration,
             self.total,
             default_rng(self.seeds.of(f"grow {number}", drawn.number)),
+            moment.lessons,
+            moment.stored,
         )
         return decide(self.rules, group)
 

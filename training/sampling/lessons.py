@@ -9,10 +9,11 @@ Not included: retrieval by embeddings. Lessons are matched by the similarity of 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal, Self
 
+from turnwise.registry import suggest
 from turnwise.training.errors import ConfigError
 from turnwise.training.states import State
 
@@ -76,6 +77,18 @@ class LessonLibrary:
     alike: float = 0.85
     lessons: tuple[Lesson, ...] = ()
     _count: int = field(default=0, repr=False)
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        """Return an empty library with some options.
+
+        Raises:
+            ConfigError: there is no such option, or a value is out of range.
+        """
+        for name in options:
+            if name not in ("most", "alike"):
+                raise ConfigError(f"sampling.lessons has no option {name!r}{suggest(name, ('most', 'alike'))}")
+        return cls(**options)
 
     def __post_init__(self) -> None:
         """Check the values.

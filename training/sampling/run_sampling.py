@@ -10,6 +10,7 @@ from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.training.run_folder.sampling_files import SamplingFiles
 from turnwise.training.sampling.group_draws import DrawnGroup, GroupDraws
 from turnwise.training.sampling.grown_groups import GrowingGroups, PlayedGroup
+from turnwise.training.sampling.run_memory import RunMemory
 
 __all__ = ["RunSampling"]
 
@@ -21,6 +22,7 @@ class RunSampling:
     Attributes:
         draws: the groups in the order in which they begin.
         growing: asks the group rules.
+        memory: what the run remembers of earlier iterations.
         files: what each iteration was made of.
         max_drops: groups that may be dropped in an iteration.
         forest: whether episodes may begin in the middle of others.
@@ -28,9 +30,15 @@ class RunSampling:
 
     draws: GroupDraws
     growing: GrowingGroups
+    memory: RunMemory
     files: SamplingFiles
     max_drops: int
     forest: bool = False
+
+    def begin(self, iteration: int) -> None:
+        """Let later draws and their groups see what is known after a number of finished iterations."""
+        self.draws.begin(iteration)
+        self.memory.begin(iteration)
 
     def spec(self, drawn: DrawnGroup, played: Sequence[Trajectory] = ()) -> GroupSpec:
         """Return what a rollout plays for a group, of which some members may be finished already."""

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
+from turnwise.agents.errors import look_up
+from turnwise.agents.samplers.base import SAMPLERS, parse_sampler
 from turnwise.training.config.sections import Choice, SamplingSection, chosen
+from turnwise.training.errors import ConfigError
+from turnwise.training.sampling.annotation import Annotator
+from turnwise.training.sampling.annotators.catalogue import get_annotator
 from turnwise.training.sampling.draws import TaskRule
+from turnwise.training.sampling.experience import Admission
 from turnwise.training.sampling.group_rules.catalogue import get_group_rule
 from turnwise.training.sampling.growth import GroupRule
+from turnwise.training.sampling.lessons import LessonLibrary
+from turnwise.training.sampling.replay import ReplayRule
+from turnwise.training.sampling.replay_rules.catalogue import get_replay_rule
 from turnwise.training.sampling.reward_rules.catalogue import get_reward_rule
 from turnwise.training.sampling.rewards import RewardRule
 from turnwise.training.sampling.task_rules.catalogue import get_task_rule
@@ -30,6 +39,10 @@ class SamplingRules:
         tasks: which tasks are drawn.
         groups: when a group is complete, and what else is played.
         rewards: which reward credit sees.
+        annotators: fill in columns and write lessons.
+        replay: which stored episodes are trained on beside a batch; None: none.
+        admission: which episodes are stored; None: none.
+        lessons: an empty library.
         max_rounds: rounds after which a group is complete.
         max_drops: groups that may be dropped in an iteration.
     """
@@ -37,6 +50,10 @@ class SamplingRules:
     tasks: TaskRule
     groups: tuple[GroupRule, ...] = ()
     rewards: tuple[RewardRule, ...] = ()
+    annotators: tuple[Annotator, ...] = ()
+    replay: ReplayRule | None = None
+    admission: Admission | None = None
+    lessons: LessonLibrary = field(default_factory=LessonLibrary)
     max_rounds: int = 16
     max_drops: int = 0
 
@@ -53,13 +70,40 @@ class SamplingRules:
             ConfigError: there is no such rule, it cannot be imported, or an option without default is missing.
             BadOption: it has no such option, or the option has an impossible value.
         """
-        return cls(
+        rules = cls(
             _task_rule(section.tasks, seed),
             tuple(_rule(get_group_rule, choice, "sampling.groups") for choice in section.groups),
             tuple(_rule(get_reward_rule, choice, "sampling.rewards") for choice in section.rewards),
+            tuple(_rule(get_annotator, choice, "sampling.annotators") for choice in section.annotators),
+            _rule(get_replay_rule, section.replay, "sampling.replay") if section.replay else None,
+            Admission.of(section.experience) if section.experience else None,
+            LessonLibrary.of(section.lessons),
             section.max_rounds,
             section.max_drops or 10 * groups,
         )
+        rules.check(section)
+        return rules
+
+    def check(self, section: SamplingSection) -> None:
+        """Refuse rules that lack what they need.
+
+        Raises:
+            ConfigError: an annotator asks and there is no judge, or nothing is stored that could be replayed.
+            AgentError: there is no such engine.
+        """
+        asking = [annotator.name for annotator in self.annotators if annotator.asks]
+        if asking and not section.judge:
+            raise ConfigError(
+                f"the annotator {asking[0]} asks a model: set sampling.judge, such as "
+                '"openai:Qwen/Qwen3-8B@http://127.0.0.1:8000/v1"'
+            )
+        if section.judge:
+            look_up(SAMPLERS, parse_sampler(section.judge)[0])
+        if self.replay is not None and self.admission is None:
+            raise ConfigError(
+                f"sampling.replay = {self.replay.name!r} trains on stored episodes: set sampling.experience, such as "
+                '{keep = "success"}'
+            )
 
 
 def _rule(get: Callable[..., R], choice: Choice, key: str) -> R:

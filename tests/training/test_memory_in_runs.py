@@ -1,0 +1,99 @@
+"""What a run remembers, in runs: stored episodes are trained on again, judges are asked once, lessons are kept."""
+
+import json
+
+import pytest
+from test_training_loop import assert_same_weights, lines, make_run, weights
+
+from turnwise.training import ConfigError, train
+
+PLAIN = ("evaluation.episodes=0", "train.iterations=4", "checkpoints.every=2", "checkpoints.keep=9")
+REMEMBERS = (
+    'sampling.experience={keep="all", per_task=6, total=12}',
+    'sampling.replay={name="dots_rr", groups=2}',
+    'sampling.groups=["r3_ccr"]',
+    'sampling.annotators=["answers", "judge", {name="reflect", most=2}]',
+    'sampling.judge="toys.judges:make_judge"',
+    'sampling.rewards=["majority"]',
+)
+
+
+def trained(folder, *overrides):
+    train(make_run(folder, *PLAIN, *overrides))
+    return [event for event in lines(folder) if event["phase"] == "train"]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("memory") / "run"
+    return folder, trained(folder, *REMEMBERS)
+
+
+def test_stored_episodes_are_trained_on_again(whole):
+    folder, events = whole
+    assert [event["stored"] for event in events] == [6, 12, 12, 12]
+    assert "replayed" not in events[0], "nothing was stored before"
+    assert any(event.get("replayed") for event in events[1:])
+    assert all(event["replay_age"] >= 1 for event in events if "replayed" in event)
+    assert list((folder / "experience").iterdir())
+
+
+def test_stored_episodes_join_groups(whole):
+    folder, _ = whole
+    entries = [
+        group for path in sorted((folder / "sampling").iterdir()) for group in json.loads(path.read_text())["groups"]
+    ]
+    assert all("replayed" in group for group in entries)
+
+
+def test_the_judge_is_asked_once_and_its_price_is_told(whole):
+    folder, events = whole
+    answers = (folder / "annotations" / "answers.jsonl").read_text().splitlines()
+    assert len(answers) == len({json.loads(line)["key"] for line in answers})
+    assert sum(event["questions"] for event in events) == len(answers)
+    assert sum(event["questions_cost"] for event in events) == 0.5 * len(answers)
+    assert events[-1]["lessons"] >= 1
+
+
+def test_a_resumed_run_remembers_what_it_remembered(whole, tmp_path):
+    folder, _ = whole
+    cut = tmp_path / "cut"
+    train(make_run(cut, *PLAIN, *REMEMBERS, "train.iterations=2"))
+    train(make_run(cut, *PLAIN, *REMEMBERS), resume=True)
+    assert_same_weights(weights(cut, 4), weights(folder, 4))
+
+
+def test_replay_changes_the_weights_and_an_empty_memory_does_not(tmp_path, whole):
+    plain, empty = tmp_path / "plain", tmp_path / "empty"
+    trained(plain)
+    trained(empty, 'sampling.experience={keep="success"}', 'sampling.annotators=["answers"]')
+    assert_same_weights(weights(plain, 4), weights(empty, 4))
+    replayed = tmp_path / "replayed"
+    trained(replayed, 'sampling.experience={keep="all"}', 'sampling.replay="dots_rr"')
+    with pytest.raises(AssertionError):
+        assert_same_weights(weights(plain, 4), weights(replayed, 4))
+
+
+def test_asynchronous_runs_remember_as_well(tmp_path):
+    words = (*REMEMBERS, "train.staleness=1", "train.staleness.deterministic=true")
+    events = trained(tmp_path / "one", *words)
+    assert events[-1]["stored"] == 12
+    trained(tmp_path / "two", *words)
+    assert_same_weights(weights(tmp_path / "one", 4), weights(tmp_path / "two", 4))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (['sampling.annotators=["judge"]'], r"the annotator judge asks a model: set sampling\.judge"),
+        (['sampling.replay="spear"'], r"trains on stored episodes: set sampling\.experience"),
+        (['sampling.experience={kep="all"}'], r"no option 'kep'.*did you mean 'keep'"),
+        (["sampling.lessons={most=0}"], "lessons need most >= 1"),
+        (['sampling.annotators=["jugde"]', 'sampling.judge="random"'], "jugde"),
+        (['sampling.annotators=["judge"]', 'sampling.judge="opnai:m@http://127.0.0.1:1/v1"'], "opnai"),
+    ],
+)
+def test_what_is_missing_is_said_before_the_run(tmp_path, overrides, message):
+    with pytest.raises((ConfigError, Exception), match=message):
+        train(make_run(tmp_path / "run", *PLAIN, *overrides))
+    assert not (tmp_path / "run").exists()
