@@ -85,7 +85,8 @@ class TaskRule(SamplingRule):
             TrainingError: the function drew an unknown task, or returned something else than a draw.
         """
         arguments = {"count": count, "group": group, "iteration": iteration, "total": total, "rng": rng, "state": state}
-        draw = self.function(records, **{name: value for name, value in arguments.items() if name in self.parameters})
+        taken = arguments.keys() & self.parameters.keys()
+        draw = self.function(records, **{name: value for name, value in arguments.items() if name in taken})
         if not isinstance(draw, TaskDraw):
             raise TrainingError(f"the task rule {self.name!r} must return a TaskDraw, got {type(draw).__name__}")
         if unknown := set(draw.tasks) - set(records.tasks):

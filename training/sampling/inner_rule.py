@@ -25,8 +25,12 @@ class Inner(TypedDict):
     state: object
 
 
-def chosen_rule(choice: RuleChoice) -> TaskRule:
-    """Return a task rule with its options bound and checked.
+def chosen_rule(choice: RuleChoice, *, check: bool = True) -> TaskRule:
+    """Return a task rule with its options bound.
+
+    Args:
+        choice: the rule.
+        check: whether the values of its options are checked, which takes a draw.
 
     Raises:
         BadOption: the choice is a table without a name, or the rule does not accept an option.
@@ -36,7 +40,7 @@ def chosen_rule(choice: RuleChoice) -> TaskRule:
     name = options.pop("name", None)
     if not isinstance(name, str):
         raise BadOption(f'a task rule is a name or a table with a name, such as {{name = "vade"}}; got {choice!r}')
-    return bound(TASK_RULES, name, options)
+    return bound(TASK_RULES, name, options) if check else TASK_RULES.get(name).bind(**options)
 
 
 def drawn_by(
@@ -63,7 +67,7 @@ def drawn_by(
         BadOption: the choice is a table without a name, or the rule does not accept an option.
         ConfigError: there is no such rule.
     """
-    rule = chosen_rule(choice)
+    rule = chosen_rule(choice, check=state is None)
     seed = int(rng.integers(2**31)) if state is None else state["seed"]
     if "seed" in rule.options and (isinstance(choice, str) or "seed" not in choice):
         rule = rule.bind(seed=seed)

@@ -53,12 +53,13 @@ def mix(
     Source: ours; with `share`, MMR1's lambda and DOTS' sigma can be written for any two rules.
     """
     check_number("share", share, 0.0, 1.0)
+    if state is None:
+        for choice in (rule, other):
+            chosen_rule(choice)  # so that a wrong name shows before the first rollout, even where its part is empty
     pool = by_id(records)
     first, second = None if state is None else state["rule"], None if state is None else state["other"]
     groups = int(count * share)
     draws = []
-    for choice in (rule, other):
-        chosen_rule(choice)  # so that a wrong name shows before the first rollout, even where its part is empty
     if groups:
         draw, first = drawn_by(rule, pool, first, count=groups, group=group, iteration=iteration, total=total, rng=rng)
         draws.append(draw)
