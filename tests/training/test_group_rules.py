@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from itertools import combinations
 from statistics import pvariance
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from turnwise.credit import BadOption, grpo
 from turnwise.training.errors import TrainingError
 from turnwise.training.sampling import Growth, MoreEpisodes, OpenGroup
 from turnwise.training.sampling.group_rules.catalogue import get_group_rule
+from turnwise.training.sampling.group_rules.seele import GUESSING, LOCATION, STEEPNESS, fit, share_for
 
 
 def numbers(chosen: frozenset[str] | None) -> list[str]:
@@ -212,6 +214,119 @@ def test_ttrl_trains_on_the_first_half() -> None:
     assert numbers(get_group_rule("ttrl")(after("010")).keep) == ["0", "1"]
 
 
+# -- hints --
+
+
+def hinted(number: int, won: bool, round: int) -> Trajectory:
+    """A member of a later round."""
+    return episode(number, won, round=round, hint="1. look")
+
+
+def test_ghpo_shows_more_until_somebody_wins() -> None:
+    """All lost; all lost with a quarter of the plan; one of two won with half of it."""
+    rule = get_group_rule("ghpo")
+    lost = members("00")
+    assert rule(OpenGroup("t", 2)) == Growth()
+    assert rule(OpenGroup("t", 2, 1, lost)).more == (MoreEpisodes(2, plan=0.25),)
+    lost = (*lost, hinted(2, False, 1), hinted(3, False, 1))
+    assert rule(OpenGroup("t", 2, 2, lost)).more == (MoreEpisodes(2, plan=0.5),)
+    end = rule(OpenGroup("t", 2, 3, (*lost, hinted(4, False, 2), hinted(5, True, 2))))
+    assert (end.more, numbers(end.keep), end.counted) == ((), ["4", "5"], end.keep)
+    assert rule(after("01")) == Growth()
+    assert get_group_rule("ghpo", start=5)(after("00", iteration=4)) == Growth()
+
+
+def test_ghpo_ends_with_its_last_hint() -> None:
+    rule = get_group_rule("ghpo", shares=[1.0])
+    lost = (*members("00"), hinted(2, False, 1))
+    end = rule(OpenGroup("t", 2, 2, lost, failed=1))
+    assert (end.more, numbers(end.keep)) == ((), ["2"])
+    assert rule(OpenGroup("t", 2, 1, (), failed=2)) == Growth()
+
+
+def test_scaf_grpo_puts_one_winner_in_the_place_of_a_loser() -> None:
+    """Eight lost, so did hints 1/12 and 2/12; 3/12 wins. Rewards (1, 0 x 7): A = 2.4749 and -.3536."""
+    rule = get_group_rule("scaf_grpo")
+    group = OpenGroup("t", 8, 1, members("0" * 8), iteration=50)
+    assert rule(replace(group, iteration=49)) == Growth()
+    assert rule(group).more == (MoreEpisodes(1, plan=1 / 12),)
+    tries = (hinted(8, False, 1), hinted(9, False, 2))
+    group = replace(group, round=3, members=(*group.members, *tries))
+    assert rule(group).more == (MoreEpisodes(1, plan=0.25),)
+    end = rule(replace(group, round=4, members=(*group.members, hinted(10, True, 3))))
+    assert (end.more, numbers(end.keep), end.counted) == ((), [*"0123456", "10"], end.keep)
+    trained = tuple(member for member in (*group.members, hinted(10, True, 3)) if member.id in (end.keep or ()))
+    values = advantages(trained)
+    assert values["t#10@7"] == pytest.approx(2.4749, abs=1e-4)
+    assert values["t#3@7"] == pytest.approx(-0.3536, abs=1e-4)
+
+
+def test_scaf_grpo_leaves_a_group_as_it_was_where_no_hint_helps() -> None:
+    rule = get_group_rule("scaf_grpo", levels=2, start=0)
+    group = OpenGroup("t", 2, 3, (*members("00"), hinted(2, False, 1), hinted(3, False, 2)))
+    end = rule(group)
+    assert (end.more, numbers(end.keep), end.counted) == ((), ["0", "1"], end.keep)
+    assert rule(after("01")) == Growth()
+
+
+def test_sage_moves_the_level_by_the_success() -> None:
+    rule = get_group_rule("sage")
+    shares = [rule(OpenGroup("t", 4, record={"level": level})).more for level in (0.0, 1.0, 3.0)]
+    assert shares == [(MoreEpisodes(4, plan=share),) for share in (0.0, 0.25, 0.75)]
+    moves = [(0.0, "0000", 1.0), (0.0, "1110", 0.0), (2.0, "1110", 1.0), (3.0, "0000", 3.0), (1.0, "1100", 1.0)]
+    for level, outcomes, expected in moves:
+        assert rule(after(outcomes, record={"level": level})) == Growth(remember={"level": expected})
+    assert rule(OpenGroup("t", 2, 1, failed=2)) == Growth()
+
+
+def test_seele_solves_its_fit() -> None:
+    assert share_for(0.5, 10.0, -0.5, 0.0) == 0.5
+    assert share_for(0.5, 10.0, -0.5, 0.2) == pytest.approx(0.4489, abs=1e-4)
+    assert share_for(0.5, 10.0, -0.5, 0.5) == 0.0
+
+
+def test_seele_begins_with_what_the_record_holds() -> None:
+    assert get_group_rule("seele")(OpenGroup("t", 8)).more == (MoreEpisodes(2, plan=0.75),)
+    assert get_group_rule("seele")(OpenGroup("t", 8, record={"hint": 0.3})).more == (MoreEpisodes(2, plan=0.3),)
+    sizes = [get_group_rule("seele")(OpenGroup("t", 6, number)).more[0].episodes for number in range(4)]
+    assert sizes == [2, 2, 1, 1]
+
+
+def test_seele_goes_where_the_fit_expects_one_half() -> None:
+    """All four won at .75: success .98, m = ln(49)/10 - .75 = -.3608, so .3608; 2 of 4 there: m stays, so .3608."""
+    rule, record = get_group_rule("seele", rounds=3), {"hint": 0.75}
+    first = tuple(hinted(number, True, 0) for number in range(4))
+    (request,) = rule(OpenGroup("t", 12, 1, first, record=record)).more
+    assert request.plan == pytest.approx(0.3608, abs=1e-4)
+    second = tuple(hinted(number, number > 5, 1) for number in range(4, 8))
+    (request,) = rule(OpenGroup("t", 12, 2, (*first, *second), record=record)).more
+    assert request.plan == pytest.approx(0.3608, abs=1e-4)
+    third = tuple(hinted(number, False, 2) for number in range(8, 12))
+    end = rule(OpenGroup("t", 12, 3, (*first, *second, *third), record=record))
+    assert end.more == ()
+    assert end.remember["hint"] == pytest.approx(0.75)  # m = -ln(49)/10 - .3608, so .75
+
+
+def test_seele_fits_as_well_as_scipy() -> None:
+    optimize = pytest.importorskip("scipy.optimize")
+    rng = np.random.default_rng(3)
+
+    def error(parameters: Any, points: Any) -> Any:
+        k, m, b = parameters
+        return b + (1 - b) / (1 + np.exp(-k * (points[:, 0] + m))) - points[:, 1]
+
+    for _ in range(10):
+        points = np.column_stack([rng.uniform(0, 0.9, 4), rng.integers(0, 9, 4) / 8])
+        found = np.array(fit([(float(h), float(y)) for h, y in points]))
+        bounds = np.array([STEEPNESS, LOCATION, GUESSING])
+        assert ((bounds[:, 0] - 1e-9 <= found) & (found <= bounds[:, 1] + 1e-9)).all()
+        others = [
+            optimize.least_squares(error, start, bounds=bounds.T, args=(points,)).cost * 2
+            for start in ((10, -0.5, 0.1), (1, 0.0, 0.5), (30, -0.2, 0.0), (found[0], found[1], found[2]))
+        ]
+        assert (error(found, points) ** 2).sum() <= min(others) + 1e-5
+
+
 # -- options --
 
 
@@ -235,6 +350,17 @@ def test_ttrl_trains_on_the_first_half() -> None:
         ("drkernel_prs", {"width": 0}),
         ("drkernel_prs", {"low": "none"}),
         ("ttrl", {"share": 1.5}),
+        ("ghpo", {"shares": []}),
+        ("ghpo", {"shares": [0.5, 2]}),
+        ("ghpo", {"start": -1}),
+        ("scaf_grpo", {"levels": 0}),
+        ("scaf_grpo", {"start": -1}),
+        ("sage", {"levels": 0}),
+        ("sage", {"low": 2}),
+        ("sage", {"high": -0.1}),
+        ("seele", {"rounds": 0}),
+        ("seele", {"target": 0}),
+        ("seele", {"most": 1.2}),
         ("xrpo", {"least": 1}),
         ("xrpo", {"price": 0}),
         ("xrpo", {"confidence": 1}),

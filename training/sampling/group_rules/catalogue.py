@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from turnwise.training.sampling.group_rules.dapo import dapo
+from turnwise.training.sampling.group_rules.plan_hints import ghpo, sage, scaf_grpo
 from turnwise.training.sampling.group_rules.reinforce_ada import reinforce_ada
+from turnwise.training.sampling.group_rules.seele import seele
 from turnwise.training.sampling.group_rules.stopping import v05, xrpo
 from turnwise.training.sampling.group_rules.subsets import dagrpo, drkernel_prs, pods, prof, rorecomp, ttrl
 from turnwise.training.sampling.growth import GROUP_RULES, GroupRule
@@ -30,6 +32,14 @@ CATALOGUE = (
               "A success may be hollow, and a column says how much of it is real.", drkernel_prs),
     GroupRule("ttrl", "Votes of more than are trained on (TTRL)", "2504.16084", "paper",
               "The reward is a vote, which needs more episodes than the update.", ttrl),
+    GroupRule("ghpo", "Guided groups (GHPO)", "2507.10628", "our reading",
+              "Groups that nobody won are played again with more and more of the plan.", ghpo),
+    GroupRule("scaf_grpo", "Scaffolded winners (Scaf-GRPO)", "2510.19807", "paper",
+              "Groups that nobody won get one winner, with as little of the plan as suffices.", scaf_grpo),
+    GroupRule("seele", "Hints for a success of one half (SEELE)", "2509.06923", "paper",
+              "Every task is made as hard as teaches most, by the share of the plan that is shown.", seele),
+    GroupRule("sage", "Hint levels from visit to visit (SAGE)", "2602.03143", "our reading",
+              "Hints that cost no episodes: the next visit of a lost task shows more.", sage),
 )  # fmt: skip
 
 for _rule in CATALOGUE:
