@@ -116,7 +116,7 @@ def _continued(group: OpenGroup, places: Callable[[Trajectory], list[BranchPoint
     if not group.round:
         return Growth()
     roots = [member for member in ordered(group.members) if member.fork_of is None]
-    starts = [place for member in roots for place in places(member)]
+    starts = [point for member in roots for point in places(member)]
     if group.round == 1 and starts:
-        return Growth(tuple(MoreEpisodes(continuations, at=place) for place in starts))
+        return Growth(tuple(MoreEpisodes(continuations, at=point) for point in starts))
     return Growth(keep=ids(roots)) if len(roots) < len(group.members) else Growth()
