@@ -70,12 +70,14 @@ class Player:
     Attributes:
         win: chance of an episode to win.
         fail: chance of an episode to fail.
+        empty: chance of an episode from the beginning to end before its first turn, as where a prompt is too long.
         turns: the fewest and the most turns of an episode.
         seed: of the chances.
     """
 
     win: float = 0.5
     fail: float = 0.0
+    empty: float = 0.0
     turns: tuple[int, int] = (1, 6)
     seed: int = 0
     names: Counter[str] = field(default_factory=Counter)
@@ -112,8 +114,9 @@ class Player:
         name = f"{origin}{self.names[origin]}@7"
         self.names[origin] += 1
         chance = random.Random(f"{self.seed} {name}")
-        won, failed = chance.random() < self.win, chance.random() < self.fail
-        count = max(len(taken) + 1, chance.randint(*self.turns))
+        won, failed, empty = (chance.random() < share for share in (self.win, self.fail, self.empty))
+        empty, won = empty and not taken, won and not (empty and not taken)
+        count = 0 if empty else max(len(taken) + 1, chance.randint(*self.turns))
         new = tuple(self.turn(chance, won and number == count - 1) for number in range(len(taken), count))
         member = episode("", won, (*taken, *new), id=name, round=group.round)
         if request.plan or request.hint:

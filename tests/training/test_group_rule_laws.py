@@ -18,6 +18,20 @@ from turnwise.training.sampling.group_rules.catalogue import CATALOGUE, get_grou
 BOUNDS: dict[str, tuple[Callable[[int], int], Callable[[int], int]]] = {
     "dapo": (lambda size: size, lambda size: 1),
     "reinforce_ada": (lambda size: 4 * size, lambda size: 4),
+    "ghpo": (lambda size: 4 * size, lambda size: 4),
+    "scaf_grpo": (lambda size: size + 12, lambda size: 13),
+    "seele": (lambda size: size, lambda size: min(4, size)),
+    "sage": (lambda size: size, lambda size: 1),
+    "expert_roll_in": (lambda size: size + (size > 1), lambda size: 1 if size == 1 else 3),
+    "forest": (lambda size: size, lambda size: min(size, 2)),
+    "uct": (lambda size: size, lambda size: max(1, size - 1)),
+    "arpo": (lambda size: size, lambda size: min(size, 2)),
+    "tree_grpo": (lambda size: size, lambda size: min(size, 2)),
+    "treerl": (lambda size: size, lambda size: min(size, 2)),
+    "spo_tree": (lambda size: size, lambda size: min(size, 3)),
+    "pppo": (lambda size: 9 * size, lambda size: 2),
+    "motif": (lambda size: 4 * size, lambda size: 2),
+    "mrt": (lambda size: 17 * size, lambda size: 2),
     "v05": (lambda size: size, lambda size: max(1, size - 3)),
     "xrpo": (lambda size: size, lambda size: max(1, size - 3)),
 }
@@ -27,7 +41,7 @@ BOUNDS |= dict.fromkeys(
 """The most episodes and the most rounds of a group of a size, as the docstrings say."""
 
 RULES = [rule.name for rule in CATALOGUE]
-SIZES = (1, 2, 3, 8, 13)
+SIZES = (1, 2, 5, 8)
 PLAYERS = {
     "mixed": Player(),
     "seldom won": Player(win=0.1, seed=1),
@@ -35,6 +49,8 @@ PLAYERS = {
     "all lost": Player(win=0.0),
     "some failed": Player(win=0.4, fail=0.4, seed=2),
     "all failed": Player(fail=1.0),
+    "some without a turn": Player(empty=0.5, seed=4),
+    "none with a turn": Player(empty=1.0),
     "one turn": Player(turns=(1, 1)),
     "long": Player(win=0.3, turns=(7, 12), seed=3),
 }

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations
 from statistics import pvariance
+from typing import Any
 
 import numpy as np
 import pytest
-from toys.open_groups import after, episode, members, turn
+from toys.corridor import Corridor
+from toys.open_groups import Player, after, episode, members, turn
+from toys.tokens import Bytes
+from toys.wanderer import Wanderer
 
+from turnwise.agents.agent import Agent
+from turnwise.agents.rollouts.forks import Fork
+from turnwise.agents.rollouts.rollout import rollout
+from turnwise.agents.rollouts.rollout_stream import GroupNumbers, GroupSpec
 from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit import BadOption, grpo
-from turnwise.training.errors import TrainingError
-from turnwise.training.sampling import Growth, MoreEpisodes, OpenGroup
+from turnwise.training.errors import ConfigError, TrainingError
+from turnwise.training.forest.growing import Forest
+from turnwise.training.forest.places import get_fork_rule
+from turnwise.training.sampling import BranchPoint, Growth, MoreEpisodes, OpenGroup
+from turnwise.training.sampling.branches import trees
 from turnwise.training.sampling.group_rules.catalogue import get_group_rule
+from turnwise.training.sampling.group_rules.forest import _confident
+from turnwise.training.sampling.group_rules.seele import GUESSING, LOCATION, STEEPNESS, fit, share_for
 
 
 def numbers(chosen: frozenset[str] | None) -> list[str]:
@@ -212,6 +226,325 @@ def test_ttrl_trains_on_the_first_half() -> None:
     assert numbers(get_group_rule("ttrl")(after("010")).keep) == ["0", "1"]
 
 
+# -- hints --
+
+
+def hinted(number: int, won: bool, round: int) -> Trajectory:
+    """A member of a later round."""
+    return episode(number, won, round=round, hint="1. look")
+
+
+def test_ghpo_shows_more_until_somebody_wins() -> None:
+    """All lost; all lost with a quarter of the plan; one of two won with half of it."""
+    rule = get_group_rule("ghpo")
+    lost = members("00")
+    assert rule(OpenGroup("t", 2)) == Growth()
+    assert rule(OpenGroup("t", 2, 1, lost)).more == (MoreEpisodes(2, plan=0.25),)
+    lost = (*lost, hinted(2, False, 1), hinted(3, False, 1))
+    assert rule(OpenGroup("t", 2, 2, lost)).more == (MoreEpisodes(2, plan=0.5),)
+    end = rule(OpenGroup("t", 2, 3, (*lost, hinted(4, False, 2), hinted(5, True, 2))))
+    assert (end.more, numbers(end.keep), end.counted) == ((), ["4", "5"], end.keep)
+    assert rule(after("01")) == Growth()
+    assert get_group_rule("ghpo", start=5)(after("00", iteration=4)) == Growth()
+
+
+def test_ghpo_ends_with_its_last_hint() -> None:
+    rule = get_group_rule("ghpo", shares=[1.0])
+    lost = (*members("00"), hinted(2, False, 1))
+    end = rule(OpenGroup("t", 2, 2, lost, failed=1))
+    assert (end.more, numbers(end.keep)) == ((), ["2"])
+    assert rule(OpenGroup("t", 2, 1, (), failed=2)) == Growth()
+
+
+def test_scaf_grpo_puts_one_winner_in_the_place_of_a_loser() -> None:
+    """Eight lost, so did hints 1/12 and 2/12; 3/12 wins. Rewards (1, 0 x 7): A = 2.4749 and -.3536."""
+    rule = get_group_rule("scaf_grpo")
+    group = OpenGroup("t", 8, 1, members("0" * 8), iteration=50)
+    assert rule(replace(group, iteration=49)) == Growth()
+    assert rule(group).more == (MoreEpisodes(1, plan=1 / 12),)
+    tries = (hinted(8, False, 1), hinted(9, False, 2))
+    group = replace(group, round=3, members=(*group.members, *tries))
+    assert rule(group).more == (MoreEpisodes(1, plan=0.25),)
+    end = rule(replace(group, round=4, members=(*group.members, hinted(10, True, 3))))
+    assert (end.more, numbers(end.keep), end.counted) == ((), [*"0123456", "10"], end.keep)
+    trained = tuple(member for member in (*group.members, hinted(10, True, 3)) if member.id in (end.keep or ()))
+    values = advantages(trained)
+    assert values["t#10@7"] == pytest.approx(2.4749, abs=1e-4)
+    assert values["t#3@7"] == pytest.approx(-0.3536, abs=1e-4)
+
+
+def test_scaf_grpo_leaves_a_group_as_it_was_where_no_hint_helps() -> None:
+    rule = get_group_rule("scaf_grpo", levels=2, start=0)
+    group = OpenGroup("t", 2, 3, (*members("00"), hinted(2, False, 1), hinted(3, False, 2)))
+    end = rule(group)
+    assert (end.more, numbers(end.keep), end.counted) == ((), ["0", "1"], end.keep)
+    assert rule(after("01")) == Growth()
+
+
+def test_sage_moves_the_level_by_the_success() -> None:
+    rule = get_group_rule("sage")
+    shares = [rule(OpenGroup("t", 4, record={"level": level})).more for level in (0.0, 1.0, 3.0)]
+    assert shares == [(MoreEpisodes(4, plan=share),) for share in (0.0, 0.25, 0.75)]
+    moves = [(0.0, "0000", 1.0), (0.0, "1110", 0.0), (2.0, "1110", 1.0), (3.0, "0000", 3.0), (1.0, "1100", 1.0)]
+    for level, outcomes, expected in moves:
+        assert rule(after(outcomes, record={"level": level})) == Growth(remember={"level": expected})
+    assert rule(OpenGroup("t", 2, 1, failed=2)) == Growth()
+
+
+def test_seele_solves_its_fit() -> None:
+    assert share_for(0.5, 10.0, -0.5, 0.0) == 0.5
+    assert share_for(0.5, 10.0, -0.5, 0.2) == pytest.approx(0.4489, abs=1e-4)
+    assert share_for(0.5, 10.0, -0.5, 0.5) == 0.0
+
+
+def test_seele_begins_with_what_the_record_holds() -> None:
+    assert get_group_rule("seele")(OpenGroup("t", 8)).more == (MoreEpisodes(2, plan=0.75),)
+    assert get_group_rule("seele")(OpenGroup("t", 8, record={"hint": 0.3})).more == (MoreEpisodes(2, plan=0.3),)
+    sizes = [get_group_rule("seele")(OpenGroup("t", 6, number)).more[0].episodes for number in range(4)]
+    assert sizes == [2, 2, 1, 1]
+
+
+def test_seele_goes_where_the_fit_expects_one_half() -> None:
+    """All four won at .75: success .98, m = ln(49)/10 - .75 = -.3608, so .3608; 2 of 4 there: m stays, so .3608."""
+    rule, record = get_group_rule("seele", rounds=3), {"hint": 0.75}
+    first = tuple(hinted(number, True, 0) for number in range(4))
+    (request,) = rule(OpenGroup("t", 12, 1, first, record=record)).more
+    assert request.plan == pytest.approx(0.3608, abs=1e-4)
+    second = tuple(hinted(number, number > 5, 1) for number in range(4, 8))
+    (request,) = rule(OpenGroup("t", 12, 2, (*first, *second), record=record)).more
+    assert request.plan == pytest.approx(0.3608, abs=1e-4)
+    third = tuple(hinted(number, False, 2) for number in range(8, 12))
+    end = rule(OpenGroup("t", 12, 3, (*first, *second, *third), record=record))
+    assert end.more == ()
+    assert end.remember["hint"] == pytest.approx(0.75)  # m = -ln(49)/10 - .3608, so .75
+
+
+def test_seele_fits_as_well_as_scipy() -> None:
+    optimize = pytest.importorskip("scipy.optimize")
+    rng = np.random.default_rng(3)
+
+    def error(parameters: Any, points: Any) -> Any:
+        k, m, b = parameters
+        return b + (1 - b) / (1 + np.exp(-k * (points[:, 0] + m))) - points[:, 1]
+
+    for _ in range(10):
+        points = np.column_stack([rng.uniform(0, 0.9, 4), rng.integers(0, 9, 4) / 8])
+        found = np.array(fit([(float(h), float(y)) for h, y in points]))
+        bounds = np.array([STEEPNESS, LOCATION, GUESSING])
+        assert ((bounds[:, 0] - 1e-9 <= found) & (found <= bounds[:, 1] + 1e-9)).all()
+        others = [
+            optimize.least_squares(error, start, bounds=bounds.T, args=(points,)).cost * 2
+            for start in ((10, -0.5, 0.1), (1, 0.0, 0.5), (30, -0.2, 0.0), (found[0], found[1], found[2]))
+        ]
+        assert (error(found, points) ** 2).sum() <= min(others) + 1e-5
+
+
+# -- branches --
+
+
+def starts(growth: Growth) -> list[tuple[str, int, int]]:
+    """Number of the parent, turn and number of episodes of each branch; 0 and the number for episodes without one."""
+    return [
+        (request.at.trajectory[2:-2], request.at.turn, request.episodes) if request.at else ("", 0, request.episodes)
+        for request in growth.more
+    ]
+
+
+def forked(name: str, parent: str, at: int, turns: int = 4, won: bool = False, round: int = 1) -> Trajectory:
+    """A member that began in the middle of another one."""
+    return episode(name, won, turns, fork_of=f"t#{parent}@7", fork_turn=at, round=round)
+
+
+def test_expert_roll_in_begins_within_winners() -> None:
+    rule = get_group_rule("expert_roll_in", depth=0.5)
+    assert rule(OpenGroup("t", 5)).more == (MoreEpisodes(3),)
+    group = OpenGroup("t", 5, 1, (*members("00"), episode(2, True, 5)))
+    assert starts(rule(group)) == [("2", 3, 1), ("2", 3, 1)]  # ceil(5 / 2)
+    assert rule(replace(group, round=2)) == Growth()
+    assert starts(rule(OpenGroup("t", 5, 1, (episode(0, True, 1),)))) == [("", 0, 2)]
+
+
+def test_expert_roll_in_without_a_winner_asks_for_a_guide() -> None:
+    rule = get_group_rule("expert_roll_in", depth=1.0)
+    group = OpenGroup("t", 4, 1, members("00"))
+    assert rule(group).more == (MoreEpisodes(1, plan=1.0),)
+    group = replace(group, round=2, members=(*group.members, hinted(2, True, 1)))
+    assert starts(rule(group)) == [("2", 2, 1), ("2", 2, 1)]  # the last turn
+    end = rule(replace(group, round=3))
+    assert (end.more, numbers(end.keep), end.counted) == ((), ["0", "1"], end.keep)
+    lost = OpenGroup("t", 4, 2, (*members("00"), hinted(2, False, 1)))
+    assert starts(rule(lost)) == [("", 0, 2)]
+    assert starts(get_group_rule("expert_roll_in", guide=False)(OpenGroup("t", 4, 1, members("00")))) == [("", 0, 2)]
+
+
+def test_expert_roll_in_begins_anywhere() -> None:
+    """Turns 1, 2 and 3 of a winner of four, each about 200 times in 600."""
+    rule, turns = get_group_rule("expert_roll_in", share=0.99), Counter[int]()
+    for seed in range(100):
+        group = OpenGroup("t", 7, 1, (episode(0, True, 4),), rng=np.random.default_rng(seed))
+        turns.update(turn for _, turn, _ in starts(rule(group)))
+    assert sorted(turns) == [1, 2, 3]
+    assert all(abs(count - 200) < 5 * 12 for count in turns.values())
+
+
+def surprised(number: int, *surprise: float) -> Trajectory:
+    """An episode whose answers have one token each."""
+    return episode(number, turns=tuple(turn(0.0, (-value,)) for value in surprise))
+
+
+def test_arpo_branches_by_the_change_of_entropy() -> None:
+    """H_0 = 1: +3 nats make .5 + .2 * 3 > 1, so always; -3 make it negative, so never."""
+    rule = get_group_rule("arpo")
+    assert rule(OpenGroup("t", 5)).more == (MoreEpisodes(3),)
+    group = OpenGroup("t", 6, 1, (surprised(0, 1, 4, 1e-3 - 2, 4), surprised(1, 1, -2, 4), surprised(2, 1, 4)))
+    assert starts(rule(group)) == [("0", 1, 1), ("2", 1, 1), ("1", 2, 1)]
+    assert starts(rule(replace(group, size=9))) == [
+        ("0", 1, 1), ("2", 1, 1), ("1", 2, 1), ("0", 3, 1), ("", 0, 2)
+    ]  # fmt: skip
+
+
+def test_arpo_branches_as_often_as_it_says() -> None:
+    """.5 + .2 (1.5 - .5) = .7 of 500."""
+    rule, count = get_group_rule("arpo"), 0
+    for seed in range(500):
+        group = OpenGroup("t", 2, 1, (surprised(0, 0.5, 1.5),), rng=np.random.default_rng(seed))
+        count += starts(rule(group)) == [("0", 1, 1)]
+    assert abs(count - 350) < 5 * math.sqrt(500 * 0.21)
+
+
+def test_tree_grpo_has_its_leaves() -> None:
+    """m 2, n 2, l 1: two roots, then two branches of each tree: 6 leaves."""
+    rule = get_group_rule("tree_grpo")
+    assert rule(OpenGroup("t", 6)).more == (MoreEpisodes(2),)
+    growth = rule(OpenGroup("t", 6, 1, members("01", turns=4)))
+    assert [parent for parent, _, _ in starts(growth)] == ["0", "1", "0", "1"]
+    assert len({(parent, at) for parent, at, _ in starts(growth)}) == 4
+    assert starts(rule(OpenGroup("t", 6, 1, (episode(0, turns=4),), failed=1)))[-1] == ("", 0, 2)
+
+
+@pytest.mark.parametrize("name", ["tree_grpo", "treerl", "arpo", "forest", "uct", "spo_tree"])
+def test_trees_have_as_many_leaves_as_were_drawn(name: str) -> None:
+    for size in (1, 2, 3, 6, 8, 13):
+        played = Player(turns=(9, 12)).grow(get_group_rule(name), size)
+        assert len(played.members) == size
+
+
+@pytest.mark.parametrize(("rounds", "nodes", "size"), [(1, 2, 6), (2, 2, 10), (3, 1, 8)])
+def test_tree_grpo_grows_every_tree_alike(rounds: int, nodes: int, size: int) -> None:
+    """m (1 + n l) leaves, m = 2."""
+    played = Player(turns=(9, 9)).grow(get_group_rule("tree_grpo", nodes=nodes, rounds=rounds), size)
+    assert [len(tree) for tree in trees(played.members)] == [size // 2] * 2
+    assert played.groups[-1].round == 1 + rounds
+
+
+def test_treerl_branches_where_answers_were_uncertain() -> None:
+    """Six leaves of a tree with 2 places and 2 children, and one more: 2 roots and the places of most surprise."""
+    rule = get_group_rule("treerl")
+    assert rule(OpenGroup("t", 10)).more == (MoreEpisodes(2),)
+    assert get_group_rule("treerl")(OpenGroup("t", 30)).more == (MoreEpisodes(6),)
+    group = OpenGroup("t", 10, 1, (surprised(0, 9, 1, 3, 2), surprised(1, 9, 5, 1)))
+    assert starts(rule(group)) == [("0", 2, 2), ("1", 1, 2), ("0", 3, 2), ("1", 2, 2)]
+
+
+def test_spo_tree_branches_after_each_span() -> None:
+    """Branching 3, 2 after turns 2 and 4: one root, 3 nodes, 6 leaves; an episode of 4 turns does not branch again."""
+    rule = get_group_rule("spo_tree", branching=[3, 2])
+    assert rule(OpenGroup("t", 6)).more == (MoreEpisodes(1),)
+    root = episode(0, turns=5)
+    assert starts(rule(OpenGroup("t", 6, 1, (root,)))) == [("0", 2, 2)]
+    grown = (root, forked("0/2.0", "0", 2, 5), forked("0/2.1", "0", 2, 4))
+    assert starts(rule(OpenGroup("t", 6, 2, grown))) == [("0", 4, 1), ("0/2.0", 4, 1)]
+    assert rule(OpenGroup("t", 6, 3, grown)) == Growth()
+    assert starts(get_group_rule("spo_tree", branching=[1, 2])(OpenGroup("t", 2, 1, (root,)))) == [("0", 4, 1)]
+
+
+def test_pppo_continues_the_first_part() -> None:
+    """ceil(.15 * 10) = 2 turns; floor(.15 * 103) = 15 tokens, which are 5 of the second answer."""
+    rule = get_group_rule("pppo")
+    group = OpenGroup("t", 2, 1, (episode(0, turns=10), episode(1, turns=1)))
+    assert starts(rule(group)) == [("0", 2, 8)]
+    end = rule(replace(group, round=2, members=(*group.members, forked("0/2.0", "0", 2, won=True))))
+    assert (end.more, numbers(end.keep), end.counted) == ((), ["0", "1"], None)
+    tokens = episode(0, turns=tuple(turn(0.0, (-1.0,) * count) for count in (10, 13, 80)))
+    (request,) = get_group_rule("pppo", unit="tokens")(OpenGroup("t", 1, 1, (tokens,))).more
+    assert (request.at, request.episodes) == (BranchPoint("t#0@7", 1, 5), 8)
+    (request,) = get_group_rule("pppo", unit="tokens", share=0.05)(OpenGroup("t", 1, 1, (tokens,))).more
+    assert request.at == BranchPoint("t#0@7", 0, 5)
+
+
+def test_motif_continues_the_first_turn() -> None:
+    rule = get_group_rule("motif")
+    group = after("011")
+    assert starts(rule(group)) == [("0", 1, 3), ("1", 1, 3), ("2", 1, 3)]
+    assert rule(OpenGroup("t", 1, 1, (episode(0, turns=1),))) == Growth()
+
+
+def test_mrt_continues_the_ends_of_blocks() -> None:
+    """Nine turns, four blocks: 1, 3.33, 5.67, 8."""
+    rule = get_group_rule("mrt")
+    assert starts(rule(OpenGroup("t", 1, 1, (episode(0, turns=9),)))) == [("0", at, 4) for at in (1, 3, 6, 8)]
+    assert starts(rule(OpenGroup("t", 1, 1, (episode(0, turns=3),)))) == [("0", at, 4) for at in (1, 2)]
+
+
+def test_forest_forks_where_its_rule_says() -> None:
+    rule = get_group_rule("forest", where={"name": "entropy", "tokens": 1}, roots=2)
+    group = OpenGroup("t", 6, 1, (surprised(0, 9, 1, 3), surprised(1, 9, 5)))
+    assert starts(rule(group)) == [("1", 1, 1), ("0", 2, 1)]
+    forks = (forked("1/1.0", "1", 1, 2), forked("0/2.0", "0", 2, 3))
+    group = replace(group, round=2, members=(*group.members, *forks))
+    assert starts(rule(group)) == [("", 0, 1), ("0", 1, 1)]
+    with pytest.raises(ConfigError, match="entropy"):
+        get_group_rule("forest", where="entropie")
+    with pytest.raises(BadOption, match="tokens"):
+        get_group_rule("forest", where={"name": "entropy", "tokens": 0})
+
+
+def test_uct_weighs_success_and_visits() -> None:
+    """Roots a (lost, 3 turns) and b (won, 2 turns), a fork of a at turn 2 that won.
+
+    N = 3. b before 1: 1 + ln(3)^.5 = 2.048; a before 1 and 2: .5 + (ln(3)/2)^.5 = 1.241; the fork before 3: 2.048.
+    """
+    a, b = episode(0, False, 3), episode(1, True, 2)
+    fork = forked("0/2.0", "0", 2, 4, won=True)
+    group = OpenGroup("t", 5, 2, (a, b, fork))
+    assert [_confident((a, b, fork), 1.0)[0][at] for at in (1, 2)] == pytest.approx([1.2411, 1.2411], abs=1e-4)
+    assert _confident((a, b, fork), 1.0)[1][1] == pytest.approx(2.0481, abs=1e-4)
+    assert _confident((a, b, fork), 1.0)[2][3] == pytest.approx(2.0481, abs=1e-4)
+    assert starts(get_group_rule("uct")(group))[0] in [("1", 1, 1), ("0/2.0", 3, 1)]
+    assert sorted(starts(get_group_rule("uct", at_once=2)(group))) == [("0/2.0", 3, 1), ("1", 1, 1)]
+    assert starts(get_group_rule("uct", weight=0)(OpenGroup("t", 5, 1, (a, b)))) == [("1", 1, 1)]
+
+
+# -- played --
+
+
+def test_forest_grows_as_train_forks_do() -> None:
+    """The same real episodes, forked at the same places in the same order."""
+    agent, numbers_of = Agent(max_turns=7), GroupNumbers(6, 5)
+
+    def play(specs: list[GroupSpec]) -> list[Group]:
+        return rollout(agent, Wanderer(plans=0.6, tokenizer=Bytes()), specs, make=Corridor)
+
+    rule = get_group_rule("forest", where="entropy", roots=2)
+    tasks = ["open-3-1", "fetch-3-1", "open-3-1"]
+    for task, expected in zip(tasks, Forest(get_fork_rule("entropy"), 6, 2).grow(tasks, 5, play), strict=True):
+        spec = numbers_of.next(task)
+        group, begun = OpenGroup(task, 6), 0
+        while more := rule(group).more:
+            specs = []
+            for request in more:
+                if request.at is None:
+                    specs.append(replace(spec, size=request.episodes, first=spec.first + begun))
+                    begun += request.episodes
+                else:
+                    parent = next(member for member in group.members if member.id == request.at.trajectory)
+                    specs.append(GroupSpec(task, spec.seed, 1, fork=Fork(parent, request.at.turn)))
+            played = [replace(one, round=group.round) for part in play(specs) for one in part.trajectories]
+            group = replace(group, round=group.round + 1, members=(*group.members, *played))
+        assert {one.id: one.turns for one in group.members} == {one.id: one.turns for one in expected.trajectories}
+        assert sum(one.fork_of is not None for one in group.members) == 4
+
+
 # -- options --
 
 
@@ -235,6 +568,43 @@ def test_ttrl_trains_on_the_first_half() -> None:
         ("drkernel_prs", {"width": 0}),
         ("drkernel_prs", {"low": "none"}),
         ("ttrl", {"share": 1.5}),
+        ("ghpo", {"shares": []}),
+        ("ghpo", {"shares": [0.5, 2]}),
+        ("ghpo", {"start": -1}),
+        ("scaf_grpo", {"levels": 0}),
+        ("scaf_grpo", {"start": -1}),
+        ("sage", {"levels": 0}),
+        ("sage", {"low": 2}),
+        ("sage", {"high": -0.1}),
+        ("seele", {"rounds": 0}),
+        ("seele", {"target": 0}),
+        ("seele", {"most": 1.2}),
+        ("expert_roll_in", {"share": 2}),
+        ("expert_roll_in", {"depth": -1}),
+        ("expert_roll_in", {"guide": 1}),
+        ("arpo", {"roots": 0}),
+        ("arpo", {"base": 2}),
+        ("arpo", {"weight": -1}),
+        ("arpo", {"tokens": 0}),
+        ("tree_grpo", {"nodes": 0}),
+        ("tree_grpo", {"rounds": 0}),
+        ("treerl", {"nodes": 0}),
+        ("treerl", {"children": 0}),
+        ("treerl", {"rounds": 0}),
+        ("treerl", {"tokens": 0}),
+        ("spo_tree", {"span": 0}),
+        ("spo_tree", {"branching": 2}),
+        ("spo_tree", {"branching": [2, 0]}),
+        ("pppo", {"share": 1}),
+        ("pppo", {"continuations": 0}),
+        ("pppo", {"unit": "letters"}),
+        ("motif", {"continuations": 1}),
+        ("mrt", {"blocks": 0}),
+        ("mrt", {"continuations": 0}),
+        ("forest", {"roots": -1}),
+        ("uct", {"roots": 0}),
+        ("uct", {"weight": -1}),
+        ("uct", {"at_once": 0}),
         ("xrpo", {"least": 1}),
         ("xrpo", {"price": 0}),
         ("xrpo", {"confidence": 1}),

@@ -44,9 +44,9 @@ def branches(places: Iterable[BranchPoint], children: int, budget: int) -> list[
         budget: episodes of all places together.
     """
     requests = []
-    for place in places:
+    for point in places:
         if count := min(children, budget):
-            requests.append(MoreEpisodes(count, at=place))
+            requests.append(MoreEpisodes(count, at=point))
             budget -= count
     return requests
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from turnwise.training.sampling.group_rules.arpo import arpo
+from turnwise.training.sampling.group_rules.continuations import motif, mrt, pppo
 from turnwise.training.sampling.group_rules.dapo import dapo
+from turnwise.training.sampling.group_rules.forest import forest, uct
+from turnwise.training.sampling.group_rules.plan_hints import ghpo, sage, scaf_grpo
 from turnwise.training.sampling.group_rules.reinforce_ada import reinforce_ada
+from turnwise.training.sampling.group_rules.roll_in import expert_roll_in
+from turnwise.training.sampling.group_rules.seele import seele
 from turnwise.training.sampling.group_rules.stopping import v05, xrpo
 from turnwise.training.sampling.group_rules.stored import arpo_gui, r3_ccr, ssb
 from turnwise.training.sampling.group_rules.subsets import dagrpo, drkernel_prs, pods, prof, rorecomp, ttrl
 from turnwise.training.sampling.group_rules.told import lessons, self_reflection
+from turnwise.training.sampling.group_rules.trees import spo_tree, tree_grpo, treerl
 from turnwise.training.sampling.growth import GROUP_RULES, GroupRule
 from turnwise.training.sampling.rule_registry import bound
 
@@ -44,6 +51,36 @@ CATALOGUE = (
               "Shows what the run has learned in words to every episode.", lessons),
     GroupRule("self_reflection", "In-context self-refinement (R3)", "2601.19620", "paper",
               "Shows a failed attempt at the same task where it is seldom won.", self_reflection),
+
+    GroupRule("ghpo", "Guided groups (GHPO)", "2507.10628", "our reading",
+              "Groups that nobody won are played again with more and more of the plan.", ghpo),
+    GroupRule("scaf_grpo", "Scaffolded winners (Scaf-GRPO)", "2510.19807", "paper",
+              "Groups that nobody won get one winner, with as little of the plan as suffices.", scaf_grpo),
+    GroupRule("seele", "Hints for a success of one half (SEELE)", "2509.06923", "paper",
+              "Every task is made as hard as teaches most, by the share of the plan that is shown.", seele),
+    GroupRule("sage", "Hint levels from visit to visit (SAGE)", "2602.03143", "our reading",
+              "Hints that cost no episodes: the next visit of a lost task shows more.", sage),
+    GroupRule("expert_roll_in", "Roll-in by a guide (RLGF)", "2306.11816", "our reading",
+              "Long tasks whose end the policy never sees: some episodes begin in the middle of a success.",
+              expert_roll_in),
+    GroupRule("forest", "Forks where a rule says", None, "our reading",
+              "Trees by any rule of `turnwise list forks`, at the cost of whole episodes or less.", forest),
+    GroupRule("uct", "Upper confidence bounds for trees", None, "our reading",
+              "A search: forks go where episodes scored well, or where few went.", uct),
+    GroupRule("arpo", "Branches by entropy (ARPO)", "2507.19849", "paper",
+              "The environment's answers surprise the policy, and what it does then matters.", arpo),
+    GroupRule("tree_grpo", "Trees by random branches (Tree-GRPO)", "2509.21240", "paper",
+              "More episodes for the same tokens, compared within their tree.", tree_grpo),
+    GroupRule("treerl", "Trees by uncertain answers (TreeRL)", "2506.11902", "paper",
+              "The same with branches where the policy was least certain.", treerl),
+    GroupRule("spo_tree", "Trees of a fixed branching (SPO-tree)", "2505.23564", "paper",
+              "A value for each segment of an episode from the leaves below it.", spo_tree),
+    GroupRule("pppo", "Continued prefixes (PPPO)", "2512.15274", "our reading",
+              "The first steps decide, and are judged by many ways on.", pppo),
+    GroupRule("motif", "Continued first turns (MOTIF)", "2507.02851", "our reading",
+              "The first turn decides, and is judged by several ways on.", motif),
+    GroupRule("mrt", "Continued blocks (MRT)", "2503.07572", "our reading",
+              "Progress from block to block matters, and is worth many episodes.", mrt),
 )  # fmt: skip
 
 for _rule in CATALOGUE:

@@ -200,7 +200,7 @@ def drkernel_prs(group: OpenGroup, *, low: float = 0.3, width: float = 0.1, scor
     lucky = [
         winner
         for winner, roll in zip(ordered(group.winners), rolls, strict=True)
-        if roll < (column(winner, score)[-1] - low) / width
+        if roll < ((column(winner, score) or [low])[-1] - low) / width
     ]
     return Growth(keep=ids([*lucky, *group.losers]))
 
