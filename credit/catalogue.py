@@ -11,11 +11,13 @@ from turnwise.credit.outcome.evol import evol
 from turnwise.credit.outcome.gdpo import gdpo
 from turnwise.credit.outcome.grpo import grpo
 from turnwise.credit.outcome.hapo import hapo
+from turnwise.credit.outcome.lite_ppo import lite_ppo
 from turnwise.credit.outcome.mapo_mixed import mapo_mixed
 from turnwise.credit.outcome.mc_grpo import mc_grpo
 from turnwise.credit.outcome.ngrpo import ngrpo
 from turnwise.credit.outcome.opo import opo
 from turnwise.credit.outcome.passk import passk
+from turnwise.credit.outcome.pshw import pshw
 from turnwise.credit.outcome.psr_nsr import psr_nsr
 from turnwise.credit.outcome.reinforce_pp import reinforce_pp, reinforce_pp_baseline
 from turnwise.credit.outcome.remax import remax
@@ -59,8 +61,9 @@ from turnwise.credit.turn.vine import vine
 __all__ = [  # the functions; turnwise.credit exports them
     "a_grae", "adora", "archer", "arpo_hard", "arpo_replay", "arpo_soft", "bnpo", "bpo", "canon", "copo", "dcpo_sas",
     "dr_grpo", "dr_mas", "evol", "flow_grpo", "gae", "gdpo", "gigpo", "graft", "graphgpo", "grpo", "hapo", "hcapo",
-    "hgpo", "himac", "loop", "m_grpo", "mapo_dialogue", "mapo_mixed", "mars", "mc_grpo", "mt_grpo", "ngrpo", "opo",
-    "passk", "ppr_renorm", "psr_nsr", "reinforce_pp", "reinforce_pp_baseline", "remax", "rloo", "rtmc", "salt",
+    "hgpo", "himac", "lite_ppo", "loop", "m_grpo", "mapo_dialogue", "mapo_mixed", "mars", "mc_grpo", "mt_grpo", "ngrpo",
+    "opo", "passk", "ppr_renorm", "pshw", "psr_nsr", "reinforce_pp", "reinforce_pp_baseline", "remax", "rloo", "rtmc",
+    "salt",
     "seed_grpo", "seeupo", "slea", "spear", "spo_segment", "spo_single_stream", "step_grpo", "tempo", "tree_grpo",
     "trloo", "unlikely", "vine", "xrpo_novelty",
 ]  # fmt: skip
@@ -82,6 +85,9 @@ CATALOGUE = (
     CreditRule("reinforce_pp_baseline", "REINFORCE++ with a group baseline", "2501.03262", "reference code",
                "The outcome minus the task's mean, scaled by the batch instead of the group.",
                reinforce_pp_baseline, ("tokens",)),
+    CreditRule("lite_ppo", "Lite PPO", "2508.08221", "paper",
+               "The outcome minus the task's mean, scaled by the spread of the batch, which easy tasks do not inflate.",
+               lite_ppo),
     CreditRule("opo", "On-Policy RL with Optimal reward baseline", "2505.23585", "reference code",
                "The outcome minus a length-weighted mean; for episodes of very different lengths.", opo, ("tokens",)),
     CreditRule("mc_grpo", "Median-Centered GRPO", "2601.22582", "reference code",
@@ -101,6 +107,8 @@ CATALOGUE = (
                "Credit for the best episode of a group only; trains for success in k attempts.", passk),
     CreditRule("psr_nsr", "Positive and negative sample reinforcement", "2506.01347", "paper",
                "Right or wrong without a baseline; penalising wrong answers keeps answers diverse.", psr_nsr),
+    CreditRule("pshw", "Policy-Specific Hardness Weighting (Confucius3-Math)", "2506.18330", "paper",
+               "Right or wrong minus the task's mean, with more weight on hard tasks; not scaled.", pshw),
     CreditRule("a_grae", "Asymmetric Group Relative Advantage Estimation", "2602.05548", "reference code",
                "GRPO that shifts weight to hard tasks as the batch gets easier.", a_grae),
     CreditRule("adora", "Advantage Dynamics via Online Rollout Adaptation", "2602.10019", "reference code",

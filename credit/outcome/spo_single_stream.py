@@ -12,7 +12,6 @@ from turnwise.credit.option_checks import check_number
 from turnwise.credit.options import GroupOptions, without_copies
 from turnwise.credit.steps import Floats, Steps, need
 
-UNSEEN = (0.5, 0.5)
 Trackers = Mapping[Hashable, tuple[float, float]]
 
 
@@ -25,6 +24,7 @@ def spo_single_stream(
     rho_max: float = 0.96,
     ddof: int = 1,
     eps: float = 1e-8,
+    prior: float = 1.0,
     state: object = None,
 ) -> Advantages:
     """Return the episode's score minus its task's tracked success rate, normalised over the batch.
@@ -53,8 +53,9 @@ def spo_single_stream(
         drift: one such number for all trajectories, instead of the column.
         half_life: drift that halves the weight of the memory, nats.
         rho_min, rho_max: bounds of the decay per batch, in [0, 1].
-        state: the state that the previous call returned: a dict from the task id to (a, b). New tasks start with
-            (0.5, 0.5). `offline_trackers` creates a first state from earlier episodes.
+        prior: weight of a new task's tracker, in episodes: it starts with a = b = prior / 2.
+        state: the state that the previous call returned: a dict from the task id to (a, b). `offline_trackers` creates
+            a first state from earlier episodes.
         ddof, eps: see `GroupOptions`.
 
     Returns:
@@ -70,6 +71,7 @@ def spo_single_stream(
     check_number("half_life", half_life, 1e-12)
     check_number("rho_max", rho_max, 0.0, 1.0)
     check_number("rho_min", rho_min, 0.0, rho_max)
+    check_number("prior", prior, 1e-12)
     if drift is None:
         need(steps, "spo_single_stream", "metric")
     else:
@@ -79,7 +81,9 @@ def spo_single_stream(
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table)
         keys = episodes.task_keys("spo_single_stream")
-        tracked = np.array([known.get(key, UNSEEN) for key in keys], dtype=np.float64).reshape(-1, 2)
+        tracked = np.array([known.get(key, (prior / 2.0, prior / 2.0)) for key in keys], dtype=np.float64).reshape(
+            -1, 2
+        )
         baseline = tracked[:, 0] / tracked.sum(axis=1)
         better = episodes.score - baseline[episodes.task]
         terms = episodes.size_of_terms + np.abs(baseline[episodes.task])

@@ -11,7 +11,9 @@ from turnwise.credit.tokens.d3s import d3s
 from turnwise.credit.tokens.gtpo import gtpo
 from turnwise.credit.tokens.hapo import hapo
 from turnwise.credit.tokens.hicra import hicra
+from turnwise.credit.tokens.mssr import mssr
 from turnwise.credit.tokens.packed import ARRAYS, TransformedAdvantages
+from turnwise.credit.tokens.rto import rto_rewards
 
 __all__ = [
     "ARRAYS",
@@ -23,6 +25,8 @@ __all__ = [
     "gtpo",
     "hapo",
     "hicra",
+    "mssr",
+    "rto_rewards",
     "transform",
     "transforms",
 ]

@@ -19,6 +19,7 @@ from turnwise.credit.tokens.d3s import d3s
 from turnwise.credit.tokens.gtpo import gtpo
 from turnwise.credit.tokens.hapo import hapo
 from turnwise.credit.tokens.hicra import hicra
+from turnwise.credit.tokens.mssr import mssr
 from turnwise.credit.tokens.packed import ARRAYS, TransformedAdvantages
 from turnwise.registry import Registry
 
@@ -78,6 +79,9 @@ TRANSFORMS = (
               "Trains on the most informative sequences and tokens only.", d3s),
     TokenTransform("ace", "Asymmetric Confidence-aware Error penalty", "2602.21420", "our reading",
               "Penalises confident mistakes more; needs a reference model.", ace),
+    TokenTransform("mssr", "MSSR, advantages shifted by entropy", "2512.18215", "paper",
+              "Raises advantages where the policy is uncertain; for spo_single_stream with ddof = 0 and prior = 8.",
+              mssr),
 )  # fmt: skip
 
 

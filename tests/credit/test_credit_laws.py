@@ -14,8 +14,8 @@ from turnwise.credit.numerics import Unit
 
 RULES = rules()
 BATCH_WIDE = {  # compare with the whole batch by definition
-    "a_grae", "bnpo", "copo", "gdpo", "mapo_dialogue", "mars", "reinforce_pp", "reinforce_pp_baseline", "seeupo",
-    "spo_single_stream",
+    "a_grae", "bnpo", "copo", "gdpo", "lite_ppo", "mapo_dialogue", "mars", "reinforce_pp", "reinforce_pp_baseline",
+    "seeupo", "spo_single_stream",
 }  # fmt: skip
 MORE = [  # options that are not choices
     ("grpo", {"normalize_by_length": True, "penalty_in": "advantage"}),
@@ -182,7 +182,8 @@ OUT_OF_RANGE = {
     "bnpo": {"weight_max": None}, "psr_nsr": {"lam": -0.1}, "a_grae": {"alpha": 0.0}, "adora": {"max_tokens": 0},
     "canon": {"mu": 1.5, "alpha": -1.0}, "unlikely": {"beta": 2.0}, "xrpo_novelty": {"kappa": -1.0},
     "hapo": {"fallback_at": -5.0}, "salt": {"base": "salt", "base_options": 3}, "slea": {"threshold": 0.0, "w": -1},
-    "spo_single_stream": {"half_life": 0.0, "rho_min": 0.99, "rho_max": 1.5, "drift": -0.1},
+    "spo_single_stream": {"half_life": 0.0, "rho_min": 0.99, "rho_max": 1.5, "drift": -0.1, "prior": 0.0},
+    "pshw": {"slope": -0.1},
     "tree_grpo": {"margin": -1}, "loop": {"threshold": -0.1}, "ppr_renorm": {"lam": 1.5}, "mt_grpo": {"coef": -1.0},
     "mapo_dialogue": {"alpha": 1.5}, "dr_mas": {"w": -1.0},
     "rtmc": {"prior": -1.0}, "vine": {"share": 0.0},
@@ -208,7 +209,18 @@ def scaled(row: dict[str, Any], factor: float) -> dict[str, Any]:
 
 
 LINEAR = ["dr_grpo", "rloo", "opo", "remax", "trloo", "gae", "vine", "bpo"]  # and any rule with scale="none"
-CANCELS = ["grpo", "gigpo", "hgpo", "mc_grpo", "reinforce_pp", "reinforce_pp_baseline", "gdpo", "arpo_soft", "tempo"]
+CANCELS = [
+    "grpo",
+    "gigpo",
+    "hgpo",
+    "lite_ppo",
+    "mc_grpo",
+    "reinforce_pp",
+    "reinforce_pp_baseline",
+    "gdpo",
+    "arpo_soft",
+    "tempo",
+]
 
 
 @pytest.mark.parametrize(("name", "options", "power"), [
@@ -233,6 +245,7 @@ CENTRED = [
     "rloo",
     "opo",
     "mc_grpo",
+    "lite_ppo",
     "loop",
     "arpo_soft",
     "arpo_hard",

@@ -1,5 +1,7 @@
 """GAE on turns, on trained tokens, and on two levels: hand-computed, published figures, identities, refusals."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -51,6 +53,20 @@ def test_cut_off_episodes_get_their_value_with_the_last_reward():
     cut = {**COLUMNS, "reward": [0.0, 0.0, 0.5, -1.0, 1.0 + 0.5 * 0.8]}
     result = gae(Steps.from_columns(**cut), gamma=0.5, lam=1.0)
     assert result.values[4] == pytest.approx(1.0 + 0.5 * 0.8 - 0.6)
+
+
+def test_an_unfinished_episode_goes_on_at_the_value_of_its_last_turn():
+    """V = 0.2, 0.4, 0.5 without rewards, cut: 0.3, 0.1, 0; the same with a reward of 1 at its end: 0.8, 0.6, 0.5."""
+    episode = {"task": ["t"] * 3, "turn": [0, 1, 2], "value": [0.2, 0.4, 0.5]}
+    for cut, reward, expected in ((True, 0.0, [0.3, 0.1, 0.0]), (False, 1.0, [0.8, 0.6, 0.5])):
+        steps = Steps.from_columns(**episode, trajectory=["a"] * 3, reward=[0.0, 0.0, reward], unfinished=[cut] * 3)
+        found = gae(steps, gamma=1.0, lam=1.0, bootstrap="last")
+        assert found.values == pytest.approx(expected)
+    discounted = gae(replace(steps, extra={**steps.extra, "unfinished": np.ones(3, dtype=bool)}), gamma=0.5, lam=0.0,
+                     bootstrap="last")  # fmt: skip
+    assert discounted.values == pytest.approx([0.0, -0.15, 0.75])  # 0.5 * 0.5 + 1 - 0.5
+    with pytest.raises(MissingColumn, match="unfinished"):
+        gae(Steps.from_columns(**episode, trajectory=["a"] * 3, reward=[0.0] * 3), bootstrap="last")
 
 
 def test_an_invalid_action_costs_its_turn():

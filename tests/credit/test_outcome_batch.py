@@ -19,6 +19,7 @@ from turnwise.credit import (
     gdpo,
     get,
     grpo,
+    lite_ppo,
     reinforce_pp,
     reinforce_pp_baseline,
 )
@@ -333,3 +334,13 @@ def test_gdpo_needs_tokens_only_where_they_count():
 def test_options_that_contradict_each_other_are_refused(name, options, words):
     with pytest.raises(BadOption, match=words):
         get(name, **options)
+
+
+def test_lite_ppo_by_hand():
+    """Scores 1, 0, 1, 1: their standard deviation is 1/2, whatever the tasks are."""
+    found = lite_ppo(outcomes([1.0, 0.0, 1.0, 1.0], ["t", "t", "u", "u"]), eps=0.0)
+    assert found.values.tolist() == [1.0, -1.0, 0.0, 0.0]
+    assert found.report["spread"] == 0.5
+    alone = lite_ppo(outcomes([1.0, 0.0, 5.0], ["t", "t", "u"]), eps=0.0, ddof=0)
+    assert alone.values == pytest.approx([0.5 / np.std([1, 0, 5]), -0.5 / np.std([1, 0, 5]), 0.0])
+    assert not lite_ppo(outcomes([0.3] * 4, ["t", "t", "u", "u"]), eps=0.0).values.any()

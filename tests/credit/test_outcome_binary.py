@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from toys.tables import episode
 
-from turnwise.credit import Steps, a_grae, adora, grpo, mapo_mixed, passk, psr_nsr
+from turnwise.credit import Steps, a_grae, adora, grpo, mapo_mixed, passk, pshw, psr_nsr
 
 
 def outcomes(rewards, tasks=None, **columns):
@@ -122,6 +122,15 @@ def test_mapo_is_grpo_where_half_succeed_and_nothing_where_all_are_alike():
     assert not mapo_mixed(outcomes([1, 1, 1])).values.any()
     assert not mapo_mixed(outcomes([0, 0])).values.any()
     assert not mapo_mixed(outcomes([1])).values.any()
+
+
+def test_pshw_by_hand():
+    """One of four: m = -0.5, weight 1.384, distances 1.5 and -0.5."""
+    assert pshw(outcomes([1, 0, 0, 0])).values == pytest.approx([2.076, -0.692, -0.692, -0.692])
+    assert pshw(outcomes([1, 0])).values == pytest.approx([1.256, -1.256])
+    assert pshw(outcomes([9.0, 0.4, 0.5, -3.0]), slope=0.0).values == pytest.approx([1.5, -0.5, -0.5, -0.5])
+    for alike in ([1, 2, 3], [0, 0.2], [1]):
+        assert not pshw(outcomes(alike)).values.any()
 
 
 @pytest.mark.parametrize("method", [a_grae, adora])

@@ -170,3 +170,10 @@ def test_what_cannot_be_used_is_named():
     for state in ([1], {"p": 3.0}, {"p": (1.0, -2.0)}, {"p": (1.0, float("nan"))}, {"p": ("1", "2")}):
         with pytest.raises(BadOption, match="state"):
             spo_single_stream(steps, drift=0.0, state=state)
+
+
+def test_a_new_task_may_begin_with_more_weight():
+    """(4, 4) and a win without drift: (0.96 * 4 + 1, 0.96 * 4)."""
+    found = spo_single_stream(outcomes([1.0, 0.0], ["p", "q"]), drift=0.0, prior=8.0)
+    assert found.state["p"] == pytest.approx((4.84, 3.84))
+    assert found.parts["baseline"].tolist() == [0.5, 0.5]

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnwise.credit import BadOption, BadTable, UnknownRule
-from turnwise.credit.tokens import ace, d3s, gtpo, hapo, hicra, transform, transforms
+from turnwise.credit.tokens import ace, d3s, gtpo, hapo, hicra, mssr, rto_rewards, transform, transforms
 from turnwise.credit.tokens.d3s import widest
 from turnwise.credit.tokens.gtpo import conflict_tokens
 from turnwise.credit.tokens.hapo import relative_entropy
 
-NAMES = ["hicra", "gtpo", "hapo", "d3s", "ace"]
+NAMES = ["hicra", "gtpo", "hapo", "d3s", "ace", "mssr"]
 MANY = settings(max_examples=80, deadline=None)
 
 
@@ -60,6 +60,32 @@ def test_ace_judges_the_whole_sequence_and_leaves_what_is_not_negative():
     assert mean.values[0, 0] == pytest.approx(-1.0 - math.log1p(math.exp(1.5)))
     huge = ace([[-1.0]], [[1]], logprobs=[[0.0]], ref=[[-1e6]])
     assert huge.values.tolist() == [[-1e6 - 1.0]]  # softplus without overflow
+
+
+def test_mssr_by_hand():
+    """alpha H is 0.2, 0.2, 1.2 and 0.4; of the last two advantages a half, 0.5 and 0.1, is less."""
+    entropy = [[0.5, 0.5, 3.0, 1.0]]
+    found = mssr([[1.0, -1.0, -1.0, 0.2]], [[1] * 4], entropy=entropy, logprobs=[[-1.0] * 4])
+    assert found.values[0] == pytest.approx([1.2, -0.8, -0.5, 0.3])
+    found = mssr([[1.0, -1.0]], [[1, 1]], entropy=[[9.0] * 2], logprobs=[[-1.0, 0.0]], uncertainty="token")
+    assert found.values[0] == pytest.approx([1.0 + 0.4 / math.e, -1.0])  # a sure token adds nothing
+
+
+def test_rto_by_hand():
+    """Differences of 0.4, -2 and 0.02 nats at 0.05 per nat, within 0.05; the score is at the last trained token."""
+    mask = [[0, 1, 1, 1, 0], [1, 0, 0, 0, 0]]
+    preferred = [[math.nan, 0.4, -2.0, 0.02, math.nan], [0.0] * 5]
+    found = rto_rewards(preferred, np.zeros((2, 5)), [1.0, -0.5], mask)
+    assert found[0] == pytest.approx([0.0, 0.02, -0.05, 1.001, 0.0])
+    assert found[1].tolist() == [-0.5, 0.0, 0.0, 0.0, 0.0]
+    assert rto_rewards([[0.0]], [[0.0]], [0.0], [[0]]).tolist() == [[0.0]]
+    assert rto_rewards(np.zeros((0, 3)), np.zeros((0, 3)), [], np.zeros((0, 3))).shape == (0, 3)
+    with pytest.raises(BadTable, match="sequence 0 has a score, but no trained token"):
+        rto_rewards([[0.0]], [[0.0]], [1.0], [[0]])
+    with pytest.raises(BadTable, match="scores must have shape"):
+        rto_rewards([[0.0]], [[0.0]], [1.0, 2.0], [[1]])
+    with pytest.raises(BadOption, match="limit"):
+        rto_rewards([[0.0]], [[0.0]], [1.0], [[1]], limit=-1.0)
 
 
 def test_gtpo_by_hand():
@@ -300,6 +326,7 @@ def test_what_each_transform_reads():
         "gtpo": (("ids", "entropy", "group"), ("ids", "entropy", "group")),
         "hapo": (("entropy",), ("entropy", "ratio")),
         "hicra": (("planning",), ("planning",)),
+        "mssr": (("entropy", "logprobs"), ("entropy", "logprobs")),
     }
     assert transforms()["ace"].options == {"alpha": 1.0, "over": "sum"}
     assert transform("hapo", beta=0.5).options["beta"] == 0.5
@@ -320,6 +347,8 @@ def test_names_and_options_are_checked_before_there_is_a_batch():
         ("hicra", {"alpha": 1.5}, "alpha"),
         ("ace", {"alpha": -1.0}, "alpha"),
         ("ace", {"over": "means"}, "must be one of .*'mean'"),
+        ("mssr", {"kappa": 0.0}, "kappa"),
+        ("mssr", {"uncertainty": "tokens"}, "must be one of .*'token'"),
         ("gtpo", {"weight": -2.0}, "weight"),
         ("gtpo", {"entropy_limit": float("nan")}, "entropy_limit"),
         ("hapo", {"beta": "1"}, "beta"),

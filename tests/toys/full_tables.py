@@ -30,6 +30,7 @@ def random_rows(seed: int, tasks: int = 3, group: int = 4, turns: int = 4, rewar
                 "label": dice.choice("xyz"),
                 "metric": dice.choice([0.25, 0.5, 1.0, 2.0]),
                 "parent": f"plan {dice.randint(0, 1)}",
+                "unfinished": (task + member) % 2 == 0,
             }
             places = [dice.choice("abc") for _ in range(turns + 1)]
             for turn in range(dice.randint(1, turns)):
@@ -76,6 +77,7 @@ def full_episode(rewards: list[float], trajectory: object = 0, task: str = "task
             "tokens": 2,
             "role": "main",
             "parent": "plan 0",
+            "unfinished": False,
             "value": 0.25,
             "entropy": 0.5,
             "logprob": -0.5,
