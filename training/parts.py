@@ -278,7 +278,9 @@ class RunParts:
             learner=learner,
             engine=engine,
             rollouts=self.rollouts(agent, engine, report),
-            credit=CreditAssignment(rule=self.credit, seeds=self.seeds, scores=scores, kl_estimator=estimator),
+            credit=CreditAssignment.of(
+                self.credit, self.seeds, scores, estimator, agent=agent, context=run.policy.context
+            ),
             scores=scores,
             objective=ScheduledObjective(self.objective, self.coefficients),
             plans=UpdatePlans(run.train, self.seeds, temperature, run.processes),
