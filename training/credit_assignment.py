@@ -1,16 +1,20 @@
-"""Credit assignment in a run: the credit rule with its memory, and the KL term where it belongs to the rewards."""
+"""Credit assignment in a run: the rule with its memory, hindsight, and the KL term where it belongs to the rewards."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from turnwise.agents.agent import Agent
 from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.registry import CreditRule
 from turnwise.credit.steps import Steps
 from turnwise.training.batch.batch import pack, turn_divergence
 from turnwise.training.config.seeds import Seeds
+from turnwise.training.hindsight import COLUMN, Hindsight
 from turnwise.training.run_folder.state_json import from_json, to_json
 from turnwise.training.token_scores import TokenScores
 
@@ -24,6 +28,7 @@ class CreditAssignment:
         seeds: seeds of rules that draw.
         scores: computes the divergence from the reference policy.
         kl_estimator: estimator of the divergence that is subtracted from the rewards; None: none is.
+        hindsight: computes the column of this name for a rule that needs it, unless the environment reports one.
         memory: what a rule that remembers returned last.
     """
 
@@ -31,7 +36,29 @@ class CreditAssignment:
     seeds: Seeds
     scores: TokenScores
     kl_estimator: str | None
+    hindsight: Hindsight
     memory: object = None
+
+    @classmethod
+    def of(
+        cls,
+        rule: CreditRule,
+        seeds: Seeds,
+        scores: TokenScores,
+        kl_estimator: str | None,
+        *,
+        agent: Agent,
+        context: int,
+    ) -> CreditAssignment:
+        """Return the credit assignment of a run.
+
+        Args:
+            rule, seeds, scores, kl_estimator: see the attributes.
+            agent: that plays.
+            context: tokens that the policy can use.
+        """
+        hindsight = Hindsight(agent=agent, scores=scores, context=context)
+        return cls(rule=rule, seeds=seeds, scores=scores, kl_estimator=kl_estimator, hindsight=hindsight)
 
     def advantages(self, steps: Steps, groups: Sequence[Group], iteration: int, kl: float) -> Advantages:
         """Return the advantages of all turns.
@@ -43,6 +70,8 @@ class CreditAssignment:
             kl: coefficient of the divergence, where it is subtracted from the rewards.
         """
         options: dict[str, object] = {}
+        if COLUMN in self.rule.missing(steps.columns):
+            steps = replace(steps, extra={**steps.extra, COLUMN: self.hindsight.column(groups)})
         if self.rule.remembers:
             options["state"] = self.memory
         if self.rule.draws:

@@ -321,7 +321,9 @@ class RunParts:
             rollouts=self.rollouts(agent, engine, report, memory),
             memory=memory,
             rewards=AppliedRewards(self.sampling.rewards, run.train.iterations),
-            credit=CreditAssignment(rule=self.credit, seeds=self.seeds, scores=scores, kl_estimator=estimator),
+            credit=CreditAssignment.of(
+                self.credit, self.seeds, scores, estimator, agent=agent, context=run.policy.context
+            ),
             scores=scores,
             objective=ScheduledObjective(self.objective, self.coefficients),
             plans=UpdatePlans(run.train, self.seeds, temperature, run.processes),

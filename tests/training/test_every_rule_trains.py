@@ -16,6 +16,7 @@ from turnwise.agents.steps import COLUMNS, steps_of
 from turnwise.credit import rules
 from turnwise.envs import register
 from turnwise.training import ConfigError, Run, train
+from turnwise.training.hindsight import COLUMN as HINDSIGHT
 from turnwise.training.parts import prepare
 
 torch.set_num_threads(1)
@@ -108,7 +109,7 @@ def test_every_rule_is_trained_for_one_iteration(tmp_path, policy, play_once, mo
         assert any(not torch.equal(before[key], after[key]) for key in before)
 
 
-NEEDING = {name: [one for one in rule.needs if one not in COLUMNS] for name, rule in rules().items()}
+NEEDING = {name: [one for one in rule.needs if one not in (*COLUMNS, HINDSIGHT)] for name, rule in rules().items()}
 
 
 @pytest.mark.parametrize("name", [name for name, needs in NEEDING.items() if needs])

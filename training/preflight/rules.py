@@ -138,7 +138,7 @@ def _missing_columns(run: Run) -> list[str]:
 def _filled(run: Run) -> set[str]:
     """Return the columns that every environment's turns have in a run."""
     forks = run.train.forks
-    return {*COLUMNS, *(FOREST if forks.where else ()), *(VALUES if forks.values else ())}
+    return {*COLUMNS, "hindsight", *(FOREST if forks.where else ()), *(VALUES if forks.values else ())}
 
 
 def _lacks_forks(run: Run) -> bool:
