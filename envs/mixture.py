@@ -8,7 +8,7 @@ Not included: observations with images, since an environment has one observation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -99,14 +99,23 @@ class Mixture(gymnasium.Env[str, str]):
 
     def _tasks(self, count: tuple[int, ...]) -> list[str]:
         """Return the ids of the tasks that the parts list when they are asked for as many."""
-        lists = [[f"{name}/{task}" for task in self._listing(name)(*count)] for name in self.parts]
+        lists = [[f"{name}/{task}" for task in self.list_part(name, *count)] for name in self.parts]
         return list(interleaved(lists, [part.weight for part in self.parts.values()]))
 
-    def _listing(self, name: str) -> Callable[..., list[str]]:
+    def list_part(self, name: str, *count: int) -> list[str]:
+        """Return the ids of the tasks of a part, as they are in the part.
+
+        Args:
+            name: of the part.
+            count: how many it is asked for; none for all that it lists.
+
+        Raises:
+            EnvError: it does not list its tasks.
+        """
         listing = getattr(self.part(name).unwrapped, "task_ids", None)
         if listing is None:
             raise EnvError(f"{self.parts[name].id} does not list its tasks: it has no task_ids()")
-        return listing  # type: ignore[no-any-return]
+        return list(listing(*count))
 
     def reset(self, *, seed: int | None = None, options: ResetOptions | None = None) -> ResetResult:
         """Start an episode of a part.

@@ -12,13 +12,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from turnwise.envs.errors import UnknownOption
 from turnwise.registry import suggest
 
-__all__ = ["LEVELS", "MIXTURE", "Part", "level_parts", "part_of", "read_parts", "tables_of", "within"]
+__all__ = [
+    "LEVELS",
+    "MIXTURE",
+    "Part",
+    "level_parts",
+    "part_names",
+    "part_of",
+    "parts_in",
+    "read_parts",
+    "tables_of",
+    "within",
+]
 
 MIXTURE = "turnwise/Mixture-v0"
 """Id of the environment that consists of parts."""
@@ -102,6 +113,26 @@ def level_parts(id: str, levels: object, common: Mapping[str, object]) -> tuple[
     return tuple(replace(part, name=within(part.name, "")) for part in parts)
 
 
+def part_names(id: str, kwargs: Mapping[str, object]) -> list[str]:
+    """Return the names of the parts of an environment made with these arguments, which need not exist here."""
+    try:
+        if id == MIXTURE:
+            return [part.name for part in read_parts(kwargs.get("parts"), {})]
+        return [part.name for part in level_parts(id, kwargs[LEVELS], {})] if LEVELS in kwargs else []
+    except UnknownOption:
+        return []
+
+
+def parts_in(tasks: Iterable[str], names: Collection[str]) -> tuple[str, ...]:
+    """Return the parts that tasks belong to, in the order of their names; () if one belongs to none.
+
+    >>> parts_in(["y/1", "x/1"], ["x", "y", "z"]), parts_in(["y/1", "1"], ["x", "y", "z"])
+    (('x', 'y'), ())
+    """
+    present = {part_of(task, names) for task in tasks}
+    return () if "" in present else tuple(name for name in names if name in present)
+
+
 def tables_of(parts: Sequence[Part]) -> list[dict[str, object]]:
     """Return the tables that `read_parts` reads as these parts."""
     return [{"name": part.name, "id": part.id, "weight": part.weight, "kwargs": dict(part.kwargs)} for part in parts]
@@ -129,8 +160,7 @@ def _levels(part: Part, own: bool = False) -> Iterator[Part]:
         return
     kwargs = dict(part.kwargs)
     levels = kwargs.pop(LEVELS)
-    table = isinstance(levels, Mapping)
-    if not levels or not (table or (isinstance(levels, Sequence) and not isinstance(levels, str))):
+    if not levels or not isinstance(levels, Mapping | Sequence) or isinstance(levels, str):
         raise UnknownOption(f'levels must be a list such as ["tiny", "small"], or a table of weights, got {levels!r}')
     if "level" in kwargs:
         raise UnknownOption(f"{part.id} was given both level and levels; leave out one of them")

@@ -7,8 +7,10 @@ import numpy as np
 
 from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
+from turnwise.credit.apart import credit_apart
 from turnwise.credit.registry import CreditRule
 from turnwise.credit.steps import Steps
+from turnwise.envs.parts import part_of
 from turnwise.training.batch.batch import pack, turn_divergence
 from turnwise.training.config.seeds import Seeds
 from turnwise.training.run_folder.state_json import from_json, to_json
@@ -24,6 +26,7 @@ class CreditAssignment:
         seeds: seeds of rules that draw.
         scores: computes the divergence from the reference policy.
         kl_estimator: estimator of the divergence that is subtracted from the rewards; None: none is.
+        parts: names of the parts of a mixture, whose statistics are kept apart; empty for one environment.
         memory: what a rule that remembers returned last.
     """
 
@@ -31,6 +34,7 @@ class CreditAssignment:
     seeds: Seeds
     scores: TokenScores
     kl_estimator: str | None
+    parts: tuple[str, ...] = ()
     memory: object = None
 
     def advantages(self, steps: Steps, groups: Sequence[Group], iteration: int, kl: float) -> Advantages:
@@ -52,6 +56,9 @@ class CreditAssignment:
             reference = self.scores.reference(batch).logprobs
             divergence = turn_divergence(batch, reference, self.kl_estimator, steps)
             steps = replace(steps, reward=steps.reward - kl * divergence)
+        if self.parts:
+            kinds = np.array([part_of(str(task), self.parts) for task in steps.ids("task")], dtype=object)
+            return credit_apart(self.rule, steps, kinds, **options)
         return self.rule(steps, **options)
 
     def state(self) -> object:

@@ -212,7 +212,9 @@ class RunParts:
     def rollouts(self, agent: Agent, engine: RunEngine, report: Reporter) -> Rollouts:
         """Return what plays the groups of the iterations."""
         run, store = self.run, TrajectoryStore(self.run.folder, self.run.trajectory_format)
-        tasks, seed_of = TaskSampler(self.environments.tasks, self.seeds.of("tasks")), partial(self.seeds.of, "rollout")
+        weights = {part.name: part.weight for part in run.env.parts()}
+        tasks = TaskSampler(self.environments.tasks, self.seeds.of("tasks"), weights)
+        seed_of = partial(self.seeds.of, "rollout")
         if run.train.asynchronous:
             return AsynchronousRollouts(
                 run.train,
@@ -271,6 +273,7 @@ class RunParts:
             transform=self.token_transform,
         )
         estimator = run.objective.kl.estimator if self.coefficients.kl_in_reward else None
+        parts = tuple(part.name for part in run.env.parts())
         return TrainingLoop(
             steps=run.train.iterations,
             anchor=run.credit.anchor,
@@ -278,12 +281,14 @@ class RunParts:
             learner=learner,
             engine=engine,
             rollouts=self.rollouts(agent, engine, report),
-            credit=CreditAssignment(rule=self.credit, seeds=self.seeds, scores=scores, kl_estimator=estimator),
+            credit=CreditAssignment(
+                rule=self.credit, seeds=self.seeds, scores=scores, kl_estimator=estimator, parts=parts
+            ),
             scores=scores,
             objective=ScheduledObjective(self.objective, self.coefficients),
             plans=UpdatePlans(run.train, self.seeds, temperature, run.processes),
             evaluations=self.evaluations(agent, report),
-            reports=IterationReports(report, engine, steps=run.train.iterations, dtype=run.policy.dtype),
+            reports=IterationReports(report, engine, steps=run.train.iterations, dtype=run.policy.dtype, parts=parts),
             recovery=recovery,
         )
 
@@ -302,7 +307,7 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
     use_threads(run.threads)
     agent = agent_maker(run.agent, run.env)
     agent(None)  # fails on a wrong option
-    make, shown = maker(run.env.id, **run.env.kwargs), maker(run.env.id, **run.demonstration_kwargs())
+    make, shown = maker(run.env.id, **run.env.arguments()), maker(run.env.id, **run.demonstration_kwargs())
     device = device_of(run.policy.device)
     check_policy(run.policy)
     look_up(SAMPLERS, run.sampler.engine)

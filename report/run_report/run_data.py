@@ -119,7 +119,7 @@ class RunData:
         run = run_of(self.path)
         if run is None:
             raise ReportError(f"--screens needs a run, which says in which environment {self.path} was played")
-        return run.env.id, run.env.kwargs
+        return run.env.id, run.env.arguments()
 
     def _read_events(self, parts: Parts) -> None:
         from turnwise.training.run_folder.metrics import read_events
