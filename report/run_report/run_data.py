@@ -163,18 +163,22 @@ def read_evaluation(evaluations: ChangedFiles[Parts], file: Path) -> Parts:
 
 
 def evaluation(content: Mapping[str, Any], panel: str | None = None) -> Parts:
-    """Return the episodes of a stored evaluation as rows: task, type, won, score, turns, stop, and the panel's key.
+    """Return the episodes of a stored evaluation as rows: task, type, won, score, turns, stop, the panel's key, part.
 
-    Two rows with the same task and the same key are the same episode to play.
+    The part is that of a mixture, else empty. Two rows with the same task and the same key are the same episode.
 
     Args:
         content: of the file of an evaluation.
         panel: what stands in place of the type of the task; None: the type itself.
     """
+    from turnwise.envs.parts import part_names, part_of
+
     key = panel_key(content["panel"])
+    parts = part_names(str(content["panel"]["env"]), content["panel"]["kwargs"])
     rows = [
         [row["task"], (row.get("task_type") or "") if panel is None else panel,
-         None if row["stop"] == "error" else int(row["won"]), rounded(row["score"]), row["turns"], row["stop"], key]
+         None if row["stop"] == "error" else int(row["won"]), rounded(row["score"]), row["turns"], row["stop"], key,
+         part_of(str(row["task"]), parts)]
         for row in content["rows"]
     ]  # fmt: skip
     return {"rows": rows}

@@ -160,7 +160,7 @@ def play_metrics(groups: Sequence[Group]) -> dict[str, float]:
     }
 
 
-PART_METRICS = ("episodes", "success", "reward", "turns")
+PART_METRICS = ("episodes", "errors", "success", "reward", "turns")
 """Keys of `play_metrics` that `part_metrics` has of every part."""
 
 
