@@ -7,7 +7,7 @@ returns the agent that plays a task.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, cast
@@ -175,7 +175,7 @@ _OPTIONS = [
 ]
 
 
-def _fields(options: Mapping[str, object]) -> dict[str, Any]:
+def _fields(options: Mapping[str, object]) -> JsonObject:
     """Return the fields of an agent with these options, which include those of its prompt builder.
 
     Raises:
@@ -188,22 +188,20 @@ def _fields(options: Mapping[str, object]) -> dict[str, Any]:
     for name, kinds, expected in _KINDS:
         if name in options and not isinstance(options[name], kinds):
             raise AgentError(f"{name} must be {expected}, got {options[name]!r}")
-    values = cast(dict[str, Any], {name: value for name, value in options.items() if name not in _BUILT})
-    if "stop" in values and not isinstance(values["stop"], str):  # a string is refused with the other values
-        values["stop"] = tuple(values["stop"])
-    prompt, template, example = (cast(Any, options[name]) for name in _BUILT)
+    values = {name: value for name, value in options.items() if name not in _BUILT}
+    if not isinstance(stop := values.get("stop", ""), str):  # a string is refused with the other values
+        values["stop"] = tuple(cast(Sequence[str], stop))
+    prompt, template, example = (cast(Any, options[name]) for name in _BUILT)  # checked above
     if not isinstance(example, bool):
         raise AgentError(f"example must be true or false, got {example!r}")
     style = _template(template)
     return {**values, "prompt": _builder(prompt, style.with_example() if example else style)}
 
 
-def _different(whole: Mapping[str, object], options: Mapping[str, object]) -> dict[str, Any]:
+def _different(whole: Mapping[str, object], options: Mapping[str, object]) -> JsonObject:
     """Return the fields that options change; a prompt builder is made of the whole agent's options and them."""
-    fields = _fields({**whole, **options})
-    if not any(name in options for name in _BUILT):
-        del fields["prompt"]
-    return fields
+    builds = any(name in options for name in _BUILT)
+    return {name: value for name, value in _fields({**whole, **options}).items() if builds or name != "prompt"}
 
 
 def _template(template: str | Mapping[str, object] | Template) -> Template:

@@ -11,7 +11,7 @@ Of a mixture, the table `parts` has the options of its parts, as far as they dif
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError, PromptError
@@ -104,8 +104,8 @@ def _common(tables: Mapping[str, JsonObject], otherwise: JsonObject) -> JsonObje
         groups.setdefault(name.partition("/")[0], {})[name] = table
     parts: dict[str, JsonObject] = {}
     for name, group in groups.items():
-        table, *rest = group.values()
-        parts |= {name: table} if all(other == table for other in rest) else group
+        table, *others = group.values()
+        parts |= {name: table} if all(other == table for other in others) else group
     return {**otherwise, PARTS: {name: table for name, table in parts.items() if table != otherwise}}
 
 
@@ -225,10 +225,11 @@ def with_tools(options: JsonObject, env_id: str, kwargs: JsonObject) -> JsonObje
     return {**options, "chat": chat, **({PARTS: tables} if tables else {})}
 
 
-def _joined(whole: object, own: object) -> Any:
+def _joined(whole: bool | JsonObject, own: bool | JsonObject | None) -> bool | JsonObject:
     """Return the setting `chat` of a part: its own, with what the table of the whole adds to its table."""
-    both = isinstance(whole, Mapping) and isinstance(own, Mapping)
-    return {**whole, **own} if both else whole if own is None else own  # type: ignore[dict-item]
+    if isinstance(whole, Mapping) and isinstance(own, Mapping):
+        return {**whole, **own}
+    return whole if own is None else own
 
 
 def _fields(options: JsonObject, tokenizer: Tokenizer | None, env_id: str) -> JsonObject:

@@ -86,9 +86,10 @@ def numbers(event: Event) -> list[tuple[str, str]]:
     return values
 
 
-def _by_part(event: Event) -> dict[str, float | None]:
-    """Return success in each part of a mixture; {} for one environment."""
-    return {key.partition("/")[2]: value for key, value in event.items() if key.startswith("success/")}
+def _by_part(event: Event) -> dict[str, float]:
+    """Return success in each part of a mixture that was played; {} for one environment."""
+    rates = {key.partition("/")[2]: value for key, value in event.items() if key.startswith("success/")}
+    return {part: rate for part, rate in rates.items() if rate is not None}
 
 
 def parameters(event: Event) -> str:

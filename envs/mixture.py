@@ -9,9 +9,9 @@ Not included: observations with images, since an environment has one observation
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import gymnasium
+from gymnasium.core import RenderFrame
 
 from turnwise.envs.branch import find_method, load, reseed, save
 from turnwise.envs.errors import EnvError, NoExpert, NotReset, UnknownOption, UnknownTask
@@ -25,7 +25,7 @@ from turnwise.envs.info import (
     ResetResult,
     StepResult,
 )
-from turnwise.envs.parts import MIXTURE, Part, part_of, within
+from turnwise.envs.parts import MIXTURE, MixturePart, part_of, within
 from turnwise.envs.registration import creator_of, find, make, parts_of
 from turnwise.envs.rotation import interleaved
 from turnwise.envs.snapshot import pack, random_from, random_state, unpack
@@ -53,12 +53,12 @@ class Mixture(gymnasium.Env[str, str]):
             name.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"]}  # noqa: RUF012 (Gymnasium's attribute)
+    metadata = {"render_modes": ["ansi", "rgb_array"]}  # noqa: RUF012 (Gymnasium's attribute)
 
     def __init__(
-        self, parts: Sequence[Mapping[str, object]] | None = None, render_mode: str | None = None, **common: Any
+        self, parts: Sequence[Mapping[str, object]] | None = None, render_mode: str | None = None, **common: object
     ) -> None:
-        self.parts: dict[str, Part] = {part.name: part for part in parts_of(MIXTURE, parts=parts, **common)}
+        self.parts: dict[str, MixturePart] = {part.name: part for part in parts_of(MIXTURE, parts=parts, **common)}
         """The parts by name."""
         self.observation_space = Text()
         self.action_space = Text()
@@ -167,7 +167,7 @@ class Mixture(gymnasium.Env[str, str]):
         observation, reward, terminated, truncated, info = self._env.step(action)
         return observation, reward, terminated, truncated, self._named(info)
 
-    def _named(self, info: Mapping[str, Any]) -> dict[str, Any]:
+    def _named(self, info: Mapping[str, object]) -> dict[str, object]:
         """Return `info` with the name of the part before the task and the state."""
         return {**info, **{key: f"{self._playing}/{info[key]}" for key in (TASK, STATE) if key in info}}
 
@@ -223,7 +223,7 @@ class Mixture(gymnasium.Env[str, str]):
         """Give the episode other random numbers from here on (`turnwise.envs.branch.reseed`)."""
         reseed(self._env, seed)
 
-    def render(self) -> Any:
+    def render(self) -> RenderFrame | list[RenderFrame] | None:
         """Return what the part renders that is played; None before the first reset."""
         return self._env.render() if self._playing else None
 

@@ -21,8 +21,9 @@ from turnwise.registry import suggest
 __all__ = [
     "LEVELS",
     "MIXTURE",
-    "Part",
+    "MixturePart",
     "level_parts",
+    "name_of",
     "part_names",
     "part_of",
     "parts_in",
@@ -41,7 +42,7 @@ _NAME = re.compile(r"[^\s/#@]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MixturePart:
     """One environment of a mixture.
 
     Attributes:
@@ -68,8 +69,8 @@ def part_of(task: str, names: Collection[str]) -> str:
         task: id of a task, or of an episode.
         names: of the parts, or beginnings of them up to a "/".
     """
-    first, _, rest = task.partition("/")
-    both = f"{first}/{rest.partition('/')[0]}"  # names have at most two words
+    words = task.split("/")
+    both, first = "/".join(words[:2]), words[0]  # names have at most two words
     return both if both in names else first if first in names else ""
 
 
@@ -80,7 +81,7 @@ def within(task: str, part: str) -> str:
 
 def read_parts(
     parts: object, common: Mapping[str, object], has_levels: Callable[[str], bool] = lambda id: False
-) -> tuple[Part, ...]:
+) -> tuple[MixturePart, ...]:
     """Return the parts of some tables; one with levels becomes a part for each of them.
 
     Args:
@@ -98,7 +99,7 @@ def read_parts(
     return tuple(level for part in named for level in _levels(part, has_levels(part.id)))
 
 
-def level_parts(id: str, levels: object, common: Mapping[str, object]) -> tuple[Part, ...]:
+def level_parts(id: str, levels: object, common: Mapping[str, object]) -> tuple[MixturePart, ...]:
     """Return a part for each level of an environment, whose name is the level.
 
     Args:
@@ -109,7 +110,7 @@ def level_parts(id: str, levels: object, common: Mapping[str, object]) -> tuple[
     Raises:
         UnknownOption: there are no levels, one is listed twice, or a weight is not positive.
     """
-    parts = _levels(Part("", id, {**common, LEVELS: levels}))
+    parts = _levels(MixturePart("", id, {**common, LEVELS: levels}))
     return tuple(replace(part, name=within(part.name, "")) for part in parts)
 
 
@@ -133,27 +134,27 @@ def parts_in(tasks: Iterable[str], names: Collection[str]) -> tuple[str, ...]:
     return () if "" in present else tuple(name for name in names if name in present)
 
 
-def tables_of(parts: Sequence[Part]) -> list[dict[str, object]]:
+def tables_of(parts: Sequence[MixturePart]) -> list[dict[str, object]]:
     """Return the tables that `read_parts` reads as these parts."""
     return [{"name": part.name, "id": part.id, "weight": part.weight, "kwargs": dict(part.kwargs)} for part in parts]
 
 
-def _part(table: object, common: Mapping[str, object]) -> Part:
+def _part(table: object, common: Mapping[str, object]) -> MixturePart:
     """Return the part of a table."""
     if not isinstance(table, Mapping) or not isinstance(table.get("id"), str):
         raise UnknownOption(f'a part must be a table with an id, such as {{id = "turnwise/Search-v0"}}, got {table!r}')
     for key in table:
         if key not in _KEYS:
             raise UnknownOption(f"a part has no key {key!r}{suggest(str(key), _KEYS, most=len(_KEYS))}")
-    name, kwargs = table.get("name") or _name_of(table["id"]), table.get("kwargs", {})
-    if not isinstance(name, str) or not all(map(_NAME.fullmatch, name.split("/", 1))):
-        raise UnknownOption(f"the name of a part must be a word without /, # and @, got {name!r}")
+    name, kwargs = name_of(table), table.get("kwargs", {})
+    if not isinstance(table.get("name", ""), str) or not all(map(_NAME.fullmatch, name.split("/", 1))):
+        raise UnknownOption(f"the name of a part must be a word without /, # and @, got {table.get('name', name)!r}")
     if not isinstance(kwargs, Mapping):
         raise UnknownOption(f"kwargs of the part {name!r} must be a table, got {kwargs!r}")
-    return Part(name, table["id"], {**common, **kwargs}, _weight(name, table.get("weight", 1.0)))
+    return MixturePart(name, table["id"], {**common, **kwargs}, _weight(name, table.get("weight", 1.0)))
 
 
-def _levels(part: Part, own: bool = False) -> Iterator[Part]:
+def _levels(part: MixturePart, own: bool = False) -> Iterator[MixturePart]:
     """Yield the parts of a part's levels, or the part itself if it has none, or reads them itself."""
     if LEVELS not in part.kwargs or own:
         yield part
@@ -171,7 +172,7 @@ def _levels(part: Part, own: bool = False) -> Iterator[Part]:
     _require_distinct(texts, "levels")
     shares = [_weight(text, levels[text]) for text in texts] if isinstance(levels, Mapping) else [1.0] * len(texts)
     for text, share in zip(texts, shares, strict=True):
-        yield Part(f"{part.name}/{text}", part.id, {**kwargs, "level": text}, part.weight * share / sum(shares))
+        yield MixturePart(f"{part.name}/{text}", part.id, {**kwargs, "level": text}, part.weight * share / sum(shares))
 
 
 def _weight(name: str, weight: object) -> float:
@@ -188,10 +189,11 @@ def _require_distinct(names: Sequence[str], of: str = "parts") -> None:
             raise UnknownOption(f"two {of} have the name {first!r}{hint}")
 
 
-def _name_of(id: str) -> str:
-    """Return the name of a part without one.
+def name_of(table: Mapping[str, object]) -> str:
+    """Return the name of the part of a table, by default from the id of its environment.
 
-    >>> _name_of("turnwise/Search-v0"), _name_of("safe:examples/Safe-v0")
-    ('search', 'safe')
+    >>> name_of({"id": "turnwise/Search-v0"}), name_of({"id": "safe:examples/Safe-v0", "name": "vault"})
+    ('search', 'vault')
     """
-    return re.sub(r"-v\d+$", "", id.rpartition(":")[2].rpartition("/")[2]).lower()
+    name, id = table.get("name"), str(table.get("id"))
+    return str(name) if name else re.sub(r"-v\d+$", "", id.rpartition(":")[2].rpartition("/")[2]).lower()

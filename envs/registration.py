@@ -26,9 +26,9 @@ from gymnasium.envs import registration as gym_registration
 from gymnasium.envs.registration import EnvSpec, WrapperSpec
 
 from turnwise.envs.errors import EnvError, UnknownEnv, UnknownOption
-from turnwise.envs.info import Demonstrator, Environment
+from turnwise.envs.info import Demonstrator, EnvArguments, Environment
 from turnwise.envs.miniwob.catalogue import task_names
-from turnwise.envs.parts import LEVELS, MIXTURE, Part, level_parts, read_parts, tables_of
+from turnwise.envs.parts import LEVELS, MIXTURE, MixturePart, level_parts, read_parts, tables_of
 from turnwise.registry import entry_points, import_registered, import_typed, require_trust, suggest
 
 __all__ = [
@@ -50,7 +50,7 @@ __all__ = [
 GROUP: Final = "gymnasium.envs"
 _GUARD: Final = WrapperSpec("EndGuard", "turnwise.envs.wrappers:EndGuard", {})
 _OF_MAKE: Final = frozenset({"max_episode_steps", "disable_env_checker"})
-_OF_MIXTURE: Final = ("parts", "render_mode", "disable_env_checker")
+_OF_MIXTURE: Final[tuple[str, ...]] = ("parts", "render_mode", "disable_env_checker")
 
 _listed: set[str] = set()
 _loaded: set[tuple[str, str]] = set()
@@ -252,7 +252,8 @@ def make(id: str, **kwargs: Any) -> Environment:
         UnknownOption: an unknown keyword argument (the message suggests one), or an invalid value.
         EnvError: the environment's module cannot be imported; often an extra is missing.
     """
-    id, kwargs = _written_out(id, kwargs)
+    if parts := parts_of(id, **kwargs):
+        id, kwargs = _written_out(parts, kwargs)
     spec = find(id)
     _check_kwargs(spec, kwargs)
     try:
@@ -276,8 +277,8 @@ def maker(id: str, **kwargs: Any) -> Callable[[], Environment]:
     Raises:
         UnknownEnv: no environment has this id.
     """
-    parts = parts_of(id, **kwargs)
-    id, kwargs = _written_out(id, kwargs)
+    if parts := parts_of(id, **kwargs):
+        id, kwargs = _written_out(parts, kwargs)
     return partial(_make_registered, [find(name) for name in (id, *(part.id for part in parts))], kwargs)
 
 
@@ -288,7 +289,7 @@ def _make_registered(specs: Sequence[EnvSpec], kwargs: dict[str, object]) -> Env
     return make(specs[0].id, **kwargs)
 
 
-def parts_of(id: str, **kwargs: Any) -> tuple[Part, ...]:
+def parts_of(id: str, **kwargs: object) -> tuple[MixturePart, ...]:
     """Return the parts that an environment made with these arguments consists of; () for one that is no mixture.
 
     It is one if its id is "turnwise/Mixture-v0", with the argument `parts`, or if it has an argument `level` and is
@@ -326,7 +327,7 @@ def _reads_levels(id: str) -> bool:
     return parameters is None or LEVELS in parameters
 
 
-def _checked(part: Part) -> str:
+def _checked(part: MixturePart) -> str:
     """Return the registered id of a part, after a look at its arguments."""
     spec = find(part.id)
     if spec.id == MIXTURE:
@@ -338,11 +339,8 @@ def _checked(part: Part) -> str:
     return spec.id
 
 
-def _written_out(id: str, kwargs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return id and arguments that say the same without `levels`, with all that a mixture's parts are made of."""
-    parts = parts_of(id, **kwargs)
-    if not parts:
-        return id, dict(kwargs)
+def _written_out(parts: Sequence[MixturePart], kwargs: EnvArguments) -> tuple[str, EnvArguments]:
+    """Return id and arguments of the mixture of some parts, with all that these are made of."""
     own = {name: kwargs[name] for name in _OF_MIXTURE[1:] if name in kwargs}
     return MIXTURE, {"parts": tables_of(parts), **own}
 

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Final
 
 from turnwise.envs.errors import EnvError, NotReset, UnknownOption
 from turnwise.envs.info import Demonstrator, Info
-from turnwise.envs.search.generator import SearchLevel
 from turnwise.envs.search.protocol import (
     FORMS,
     ActionFormat,
@@ -102,7 +101,7 @@ class SearchEnv(SavableEnv):
     SNAPSHOT_FORMAT = ("Search", 1)
     EXAMPLE_ACTION = "<search> red lamp </search>"
     demonstrators: ClassVar[Mapping[str, Callable[[], Demonstrator]]] = {"reader": ReaderDemonstrator}
-    read_level = SearchLevel.parse
+    read_level = GeneratedQuestions.read_level
 
     def __init__(
         self,

@@ -17,7 +17,6 @@ from turnwise.envs.info import Demonstrator, Info
 from turnwise.envs.shop import pages
 from turnwise.envs.shop.actions import FREE, admissible
 from turnwise.envs.shop.arguments import digest_of, goal_of, prices_of, session_name
-from turnwise.envs.shop.generator import ShopLevel
 from turnwise.envs.shop.goal_sources import GoalSource
 from turnwise.envs.shop.scripted_shoppers import CarefulShopper, Shopper
 from turnwise.envs.shop.session import Shop, ShopSession
@@ -86,7 +85,7 @@ class WebShopEnv(SavableEnv):
     RESET_OPTIONS = ("task", "goal", "prices", "session")
     EXAMPLE_ACTION = "click[buy now]"
     demonstrators: ClassVar[Mapping[str, Callable[[], Demonstrator]]] = {"shopper": Shopper, "careful": CarefulShopper}
-    read_level = ShopLevel.parse
+    read_level = GeneratedProducts.read_level
 
     def __init__(
         self,

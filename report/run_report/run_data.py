@@ -207,6 +207,7 @@ def describe(path: Path, settings: CreditSettings | None, notes: list[str], epis
 
 
 def _describe_settings(path: Path, part: Parts) -> None:
+    from turnwise.envs.parts import part_names
     from turnwise.training.config.run import Run
     from turnwise.training.errors import TrainingError
 
@@ -219,7 +220,9 @@ def _describe_settings(path: Path, part: Parts) -> None:
     rows = [[key, _text(value), _text(usual[key]) if key in usual else None] for key, value in mine.items()]
     rows = [row for row in rows if row[0] != "output"]
     part["settings"] = sorted(rows, key=lambda row: row[1] == row[2])
-    part |= {"name": run.name, "env": run.env.id, "steps": run.train.iterations, "method": run.credit.method}
+    names = part_names(run.env.id, run.env.arguments())
+    env = f"{run.env.id} of {', '.join(names)}" if names else run.env.id
+    part |= {"name": run.name, "env": env, "steps": run.train.iterations, "method": run.credit.method}
 
 
 def _describe_versions(path: Path, part: Parts) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.instructions import agent_from, with_tools
+from turnwise.agents.instructions import PARTS, agent_from, with_tools
 from turnwise.agents.models.tokenization import Tokenizer
 from turnwise.training.config.sections import AgentSection, EnvSection
 
@@ -18,5 +18,5 @@ def agent_maker(section: AgentSection, env: EnvSection) -> MakeAgent:
         section: the `[agent]` section.
         env: the `[env]` section; an environment of functions gives their schemas to the chat template.
     """
-    options = with_tools(section.model_dump(), env.id, env.arguments())
+    options = with_tools({**section.model_dump(), PARTS: env.agents()}, env.id, env.arguments())
     return lambda tokenizer: agent_from(options, tokenizer)

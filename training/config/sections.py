@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from turnwise.envs.errors import EnvError
-from turnwise.envs.parts import MIXTURE, Part, read_parts
+from turnwise.envs.parts import MIXTURE, MixturePart, name_of, read_parts
 from turnwise.envs.registration import parts_of
 from turnwise.training.config.section_tables import (
     AggregationSection,
@@ -26,8 +26,8 @@ from turnwise.training.config.section_tables import (
 from turnwise.training.config.toml import Table
 from turnwise.training.errors import ConfigError
 
-PURPOSES = ("evaluation", "imitation")
-"""Keys of the tables of `env.mix` with the arguments that differ there."""
+OWN = ("agent", "evaluation", "imitation")
+"""Keys of the tables of `env.mix` that a run reads, and not the environment."""
 
 Choice = str | Table
 """Something by name: "gigpo", or a table with the name and its options: {name = "window", history = 2}."""
@@ -67,8 +67,8 @@ class EnvSection(Section):
     mix: list[Table] = Field(
         default=[],
         description="Several environments, in place of id: for each a table [[env.mix]] with id, weight (1: as many "
-        "groups as others of weight 1), kwargs, name (before the ids of its tasks; by default from the id), and in "
-        "evaluation and imitation the arguments that differ there.",
+        "groups as others of weight 1), kwargs, name (before the ids of its tasks; by default from the id), agent "
+        "(options of [agent] that are others there), and evaluation and imitation (arguments that differ there).",
     )
     deadline: float = Field(
         default=0.0,
@@ -99,6 +99,9 @@ class EnvSection(Section):
                 read_parts(self.arguments()["parts"], {})
         except EnvError as error:
             raise ConfigError(f"env.mix: {error}") from error
+        for name, table in self.agents().items():
+            for key in {"temperature", "top_p"} & table.keys():
+                raise ConfigError(f"env.mix: {key} of {name!r} cannot be set: all parts have that of [agent]")
         return self
 
     def arguments(self, changes: Mapping[str, object] | None = None, purpose: str = "") -> Table:
@@ -112,7 +115,7 @@ class EnvSection(Section):
             return {**self.kwargs, **(changes or {})}
         return {**self.kwargs, "parts": [_part(table, changes or {}, purpose) for table in self.mix]}
 
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[MixturePart, ...]:
         """Return the parts of a mixture, in training; () for one environment.
 
         Raises:
@@ -120,13 +123,21 @@ class EnvSection(Section):
         """
         return parts_of(self.id, **self.arguments())
 
+    def agents(self) -> dict[str, Table]:
+        """Return the options of agents that are others in a part of a mixture, by its name."""
+        return {name_of(table): table["agent"] for table in self.mix if table.get("agent")}
+
 
 def _part(table: Table, changes: Mapping[str, object], purpose: str) -> Table:
-    """Return a table of `mix` as one of a mixture's parts."""
-    for key in ("kwargs", *PURPOSES):
+    """Return a table of `mix` as one of a mixture's parts.
+
+    Raises:
+        ConfigError: a value is no table.
+    """
+    for key in ("kwargs", *OWN):
         if not isinstance(table.get(key, {}), dict):
             raise ConfigError(f"env.mix: {key} must be a table, got {table[key]!r}")
-    own = {key: value for key, value in table.items() if key not in PURPOSES}
+    own = {key: value for key, value in table.items() if key not in OWN}
     return {**own, "kwargs": {**table.get("kwargs", {}), **changes, **table.get(purpose, {})}}
 
 
@@ -167,22 +178,6 @@ class AgentSection(Section):
         '{enable_thinking = false, keep_history = true}. date = "2026-01-31" is what a template takes for today; a run '
         "records the day on which it was begun.",
     )
-    parts: dict[str, Table] = Field(
-        default={},
-        description="Options that are others for the tasks of a part of env.mix, by its name: [agent.parts.search] "
-        'parser = "with-thoughts". With policy.model, and neither template nor parser, the program takes them from the '
-        "environments.",
-    )
-
-    @field_validator("parts")
-    @classmethod
-    def _one_distribution(cls, parts: dict[str, Table]) -> dict[str, Table]:
-        """Refuse options that the loss needs to be the same for every token."""
-        for name, table in parts.items():
-            for key in ("temperature", "top_p", "parts"):
-                if key in table:
-                    raise ConfigError(f"agent.parts.{name}.{key} cannot be set: it is the same for all parts")
-        return parts
 
 
 class PolicySection(Section):
