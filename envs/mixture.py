@@ -186,9 +186,10 @@ class Mixture(gymnasium.Env[str, str]):
             EnvError: success cannot be reached from here.
         """
         env = self._env
-        if not env.has_wrapper_attr("plan"):
+        plan = find_method(env, "plan") if env.has_wrapper_attr("plan") else None
+        if plan is None:
             raise NoExpert(f"the part {self._playing!r} of the mixture has no plan()")
-        return list(find_method(env, "plan")())
+        return list(plan())
 
     def snapshot(self) -> bytes:
         """Return the current episode as bytes, for `restore`.
