@@ -25,7 +25,7 @@ from turnwise.envs import (
     register,
     save,
 )
-from turnwise.envs.check import check_env
+from turnwise.envs.check import Effort, check_env
 from turnwise.envs.info import NO_FORKS
 from turnwise.envs.isolated import Isolated
 from turnwise.envs.mixture import Mixture
@@ -177,9 +177,9 @@ def test_a_part_without_an_expert_and_without_forks_says_so() -> None:
 
 
 def test_the_contract_is_kept() -> None:
-    report = check_env(HOUSE, kwargs={"levels": ["tiny", "small"]}, tasks=2)
+    report = check_env(HOUSE, kwargs={"levels": ["tiny", "small"]}, tasks=2, effort=Effort.light())
     assert report.ok, report
-    report = check_env(MIXTURE, kwargs={"parts": [{"id": corridor.ID}, TWO[1]]}, tasks=4)
+    report = check_env(MIXTURE, kwargs={"parts": [{"id": corridor.ID}, TWO[1]]}, tasks=2, effort=Effort.light())
     assert report.ok, report
 
 
