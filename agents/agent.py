@@ -1,10 +1,14 @@
-"""The agent: how prompts are built, how answers are parsed, and the limits of an episode. It holds no weights."""
+"""The agent: how prompts are built, how answers are parsed, and the limits of an episode. It holds no weights.
+
+In a mixture of environments, each part may be asked in its own way: `Agent.parts` has what differs, and `for_task`
+returns the agent that plays a task.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, cast
 
@@ -15,6 +19,7 @@ from turnwise.agents.prompts.chat_template import ChatTemplate
 from turnwise.agents.prompts.parsing import PARSERS, Parsed, Parser, without_stop
 from turnwise.agents.prompts.prompt import PROMPTS, Conversation, PromptBuilder
 from turnwise.agents.prompts.templates import PLAIN, TEMPLATES, Template
+from turnwise.envs.parts import part_of
 from turnwise.registry import suggest
 
 _KINDS: tuple[tuple[str, tuple[type, ...], str], ...] = (
@@ -51,8 +56,13 @@ class Agent:
     """A tokenizer whose chat template writes the prompts, if it has one."""
     chat_options: JsonObject = field(default_factory=dict)
     """Options of `ChatTemplate`: arguments of the chat template, and ``keep_history``."""
+    parts: Mapping[str, JsonObject] = field(default_factory=dict)
+    """Fields that are others for the tasks of a part of a mixture, by the name of the part."""
+    part: str = ""
+    """Name of the part that it plays; empty: the whole."""
     chat_template: ChatTemplate | None = field(init=False, repr=False, compare=False, default=None)
     _parser: Parser = field(init=False, repr=False, compare=False)
+    _of_part: dict[str, Agent] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check the limits, find the parser, and read the chat template once."""
@@ -83,6 +93,16 @@ class Agent:
                 f"agent.chat has options ({', '.join(self.chat_options)}), but the tokenizer has no chat template; set "
                 "it to false"
             )
+        agents = {name: replace(self, parts={}, part=name, **fields) for name, fields in self.parts.items()}
+        object.__setattr__(self, "_of_part", agents)
+
+    def for_task(self, task: str) -> Agent:
+        """Return the agent that plays a task: itself, or that of the task's part.
+
+        Args:
+            task: id of a task, or of an episode.
+        """
+        return self._of_part[name] if (name := part_of(task, self._of_part)) else self
 
     @classmethod
     def from_options(
@@ -91,6 +111,7 @@ class Agent:
         prompt: str | Mapping[str, object] = "conversation",
         template: str | Mapping[str, object] | Template = PLAIN,
         example: bool = False,
+        parts: Mapping[str, Mapping[str, object]] | None = None,
         **options: object,
     ) -> Agent:
         """Return an agent from plain values, such as those of a configuration file.
@@ -99,26 +120,18 @@ class Agent:
             prompt: name of a prompt builder, or a table of its name and options, ``{"name": "window", "history": 2}``.
             template: name of a template, a table of its strings, or a `Template`.
             example: whether the system message ends with the template's worked turn.
+            parts: options that are others for the tasks of a part of a mixture, by the name of the part.
             options: the other fields of `Agent`.
 
         Raises:
             AgentError: an unknown name or option, or a value out of range.
         """
-        names = ["prompt", "template", "example", *_OPTIONS]
-        for key in options:
-            if key not in names:
-                raise AgentError(f"an agent has no option {key!r}{suggest(key, names)}")
-        settings = {"prompt": prompt, "template": template, **options}
-        for name, kinds, expected in _KINDS:
-            if name in settings and not isinstance(settings[name], kinds):
-                raise AgentError(f"{name} must be {expected}, got {settings[name]!r}")
-        values = cast(dict[str, Any], options)
-        if not isinstance(values.get("stop", ()), str):  # a string is refused with the other values
-            values["stop"] = tuple(values.get("stop", ()))
-        if not isinstance(example, bool):
-            raise AgentError(f"example must be true or false, got {example!r}")
-        style = _template(template)
-        return cls(prompt=_builder(prompt, style.with_example() if example else style), **values)
+        whole = {"prompt": prompt, "template": template, "example": example}
+        tables = {} if parts is None else parts
+        if not isinstance(tables, Mapping) or not all(isinstance(table, Mapping) for table in tables.values()):
+            raise AgentError(f"parts must be a table of tables of options, got {parts!r:.200}")
+        different = {name: _different(whole, table) for name, table in tables.items()}
+        return cls(**_fields({**whole, **options}), parts=different)
 
     def parse(self, text: str) -> Parsed:
         """Return the action in an answer, or why there is none; a stop string that ended it belongs to no action."""
@@ -153,7 +166,42 @@ class Agent:
         return self.prompt.template.correction.format(why=why, expected=self.expected)
 
 
-_OPTIONS = [entry.name for entry in Agent.__dataclass_fields__.values() if entry.init and entry.name != "prompt"]
+_BUILT = ("prompt", "template", "example")
+"""Options that the prompt builder is made of."""
+_OPTIONS = [
+    entry.name
+    for entry in Agent.__dataclass_fields__.values()
+    if entry.init and entry.name not in ("prompt", "parts", "part")
+]
+
+
+def _fields(options: Mapping[str, object]) -> JsonObject:
+    """Return the fields of an agent with these options, which include those of its prompt builder.
+
+    Raises:
+        AgentError: an unknown name or option, or a value of the wrong type.
+    """
+    names = [*_BUILT, *_OPTIONS]
+    for key in options:
+        if key not in names:
+            raise AgentError(f"an agent has no option {key!r}{suggest(key, names)}")
+    for name, kinds, expected in _KINDS:
+        if name in options and not isinstance(options[name], kinds):
+            raise AgentError(f"{name} must be {expected}, got {options[name]!r}")
+    values = {name: value for name, value in options.items() if name not in _BUILT}
+    if not isinstance(stop := values.get("stop", ""), str):  # a string is refused with the other values
+        values["stop"] = tuple(cast(Sequence[str], stop))
+    prompt, template, example = (cast(Any, options[name]) for name in _BUILT)  # checked above
+    if not isinstance(example, bool):
+        raise AgentError(f"example must be true or false, got {example!r}")
+    style = _template(template)
+    return {**values, "prompt": _builder(prompt, style.with_example() if example else style)}
+
+
+def _different(whole: Mapping[str, object], options: Mapping[str, object]) -> JsonObject:
+    """Return the fields that options change; a prompt builder is made of the whole agent's options and them."""
+    builds = any(name in options for name in _BUILT)
+    return {name: value for name, value in _fields({**whole, **options}).items() if builds or name != "prompt"}
 
 
 def _template(template: str | Mapping[str, object] | Template) -> Template:

@@ -4,6 +4,8 @@ Environments name options of an agent (`turnwise.envs.agent_defaults`): prompt, 
 and in the table `without_chat_template` options for models without one, such as stop strings and a worked turn. An
 environment that names none is played with `INSTRUCTED`. Later ones win: `INSTRUCTED`, the environment's, those of a
 suite or of the run of a checkpoint, those of the user.
+
+Of a mixture, the table `parts` has the options of its parts, as far as they differ.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from turnwise.agents.models.tokenization import Tokenizer
 from turnwise.agents.prompts.chat_template import TOOLS, chat_fields
 from turnwise.agents.prompts.native_tools import chat_with_tools
 from turnwise.envs import agent_defaults
+from turnwise.envs.parts import part_of
+from turnwise.envs.registration import parts_of
 
 __all__ = [
     "INSTRUCTED",
@@ -26,8 +30,10 @@ __all__ = [
     "agent_from",
     "instructions",
     "merged",
+    "of_parts",
     "player_options",
     "wants_tools",
+    "with_tools",
 ]
 
 WITHOUT_CHAT: Final = "without_chat_template"
@@ -40,6 +46,9 @@ INSTRUCTED: Final[JsonObject] = {
     WITHOUT_CHAT: {"stop": ["</action>"], "example": True},
 }
 """The options of an environment that names none: reasoning, then one tagged action."""
+
+PARTS: Final = "parts"
+"""The key of the options of a mixture's parts."""
 
 _FITS: Final = {"react": "think-action"}
 """The parser that reads what a template asks for; of other templates it is `bare`."""
@@ -56,6 +65,8 @@ def instructions(env_id: str, kwargs: JsonObject | None = None) -> JsonObject:
         AgentError: the environment names an option that agents do not have, or a wrong value.
         EnvError: there is no such environment, or it cannot be imported or made.
     """
+    if parts := parts_of(env_id, **(kwargs or {})):
+        return _common({part.name: instructions(part.id, dict(part.kwargs)) for part in parts}, INSTRUCTED)
     options = merged(INSTRUCTED, agent_defaults(env_id, **(kwargs or {})))
     try:
         without = options.get(WITHOUT_CHAT, {})
@@ -72,8 +83,43 @@ def player_options(env_id: str, kwargs: JsonObject | None = None) -> JsonObject:
 
     It writes bare actions, unless the environment's have several lines.
     """
+    if parts := parts_of(env_id, **(kwargs or {})):
+        return _common({part.name: player_options(part.id, dict(part.kwargs)) for part in parts}, {})
     parser = instructions(env_id, kwargs)["parser"]
     return {"parser": parser} if parser in ("whole", "with-thoughts") else {}
+
+
+def _common(tables: Mapping[str, JsonObject], otherwise: JsonObject) -> JsonObject:
+    """Return the options of parts as those of their mixture.
+
+    Args:
+        tables: the options by the name of the part, such as "household/tiny".
+        otherwise: the options of the mixture, where those of its parts differ.
+    """
+    first, *others = tables.values()
+    if all(table == first for table in others):
+        return first
+    groups: dict[str, dict[str, JsonObject]] = {}
+    for name, table in tables.items():
+        groups.setdefault(name.partition("/")[0], {})[name] = table
+    parts: dict[str, JsonObject] = {}
+    for name, group in groups.items():
+        table, *others = group.values()
+        parts |= {name: table} if all(other == table for other in others) else group
+    return {**otherwise, PARTS: {name: table for name, table in parts.items() if table != otherwise}}
+
+
+def of_parts(table: JsonObject, options: JsonObject) -> JsonObject:
+    """Return options of an agent, replaced by others, also in the tables of its parts.
+
+    Args:
+        table: the options; those in its table `parts` are about a part.
+        options: the others; those in its table `parts` replace what is about a part.
+    """
+    others = {name: value for name, value in options.items() if name != PARTS}
+    own, theirs = table.get(PARTS) or {}, options.get(PARTS) or {}
+    parts = {name: {**own.get(name, {}), **others, **theirs.get(name, {})} for name in {**own, **theirs}}
+    return {**table, **others, **({PARTS: parts} if parts else {})}
 
 
 def merged(defaults: JsonObject, options: JsonObject) -> JsonObject:
@@ -81,8 +127,15 @@ def merged(defaults: JsonObject, options: JsonObject) -> JsonObject:
 
     Template and parser belong together: where the options have only one of them, the other becomes the one that fits,
     `think-action` for `react`, else `plain` and `bare`. What the defaults say for models without a chat template goes
-    with them. Tables of `chat` are merged.
+    with them. Tables of `chat` are merged. Each part of a mixture has its own defaults, and the options are for all.
     """
+    own, theirs = defaults.get(PARTS) or {}, options.get(PARTS) or {}
+    if own or theirs:
+        defaults, options = ({k: v for k, v in table.items() if k != PARTS} for table in (defaults, options))
+        parts = {
+            name: merged(merged(own.get(name, defaults), options), theirs.get(name, {})) for name in {**own, **theirs}
+        }
+        return {**merged(defaults, options), PARTS: parts}
     result = {**defaults, **options}
     if "template" in options and "parser" not in options:
         result["parser"] = _FITS.get(_name(options["template"]), "bare")
@@ -138,29 +191,71 @@ def agent_from(
         AgentError: an option that agents do not have, or a wrong value.
         PromptError: the chat template does not fit the prompt, or cannot describe the tools.
     """
+    if env_id:
+        options = with_tools(options, env_id, kwargs or {})
+    whole = options.get("chat", True)
+    tables = {
+        name: {**table, "chat": _joined(whole, table.get("chat"))} for name, table in (options.get(PARTS) or {}).items()
+    }
+    parts = {name: _fields(table, tokenizer, env_id) for name, table in tables.items()}
+    return Agent.from_options(**_fields(options, tokenizer, env_id), parts=parts)
+
+
+def with_tools(options: JsonObject, env_id: str, kwargs: JsonObject) -> JsonObject:
+    """Return options of an agent with the schemas of the environment's tools in place of ``chat = {tools = true}``.
+
+    Args:
+        options: of the agent; those of the parts of a mixture are in its table `parts`.
+        env_id: id of the environment; it, or a part, is opened only if its tools are asked for.
+        kwargs: its arguments.
+
+    Raises:
+        PromptError: the environment has no tools for a chat template.
+    """
+    parts, whole = parts_of(env_id, **kwargs), options.get("chat", True)
+    if not parts:
+        return {**options, "chat": chat_with_tools(whole, env_id, kwargs)}
+    tables, all_ask = dict(options.get(PARTS) or {}), wants_tools({"chat": whole})
+    for part in parts:
+        name = part_of(f"{part.name}/", tables) or (part.name if all_ask else "")
+        chat = _joined(whole, tables.get(name, {}).get("chat"))
+        if name and wants_tools({"chat": chat}):
+            tables[name] = {**tables.get(name, {}), "chat": chat_with_tools(chat, part.id, dict(part.kwargs))}
+    chat = {key: value for key, value in whole.items() if key != TOOLS} if isinstance(whole, Mapping) else whole
+    return {**options, "chat": chat, **({PARTS: tables} if tables else {})}
+
+
+def _joined(whole: bool | JsonObject, own: bool | JsonObject | None) -> bool | JsonObject:
+    """Return the setting `chat` of a part: its own, with what the table of the whole adds to its table."""
+    if isinstance(whole, Mapping) and isinstance(own, Mapping):
+        return {**whole, **own}
+    return whole if own is None else own
+
+
+def _fields(options: JsonObject, tokenizer: Tokenizer | None, env_id: str) -> JsonObject:
+    """Return arguments of `Agent.from_options`, with the tokenizer whose chat template writes the prompts."""
     fields, chat = _plain(options), options.get("chat", True)
     templated = chat is not False and bool(getattr(tokenizer, "chat_template", None))
     if tokenizer is not None and not templated:
-        if wants_tools(options):
+        if isinstance(chat, Mapping) and chat.get(TOOLS):
             raise PromptError(
                 f"{env_id or 'the environment'} leaves the description of its tools to a chat template, and this model "
                 "has none; leave out native=true, so that the first observation describes them"
             )
         fields = {**options.get(WITHOUT_CHAT, {}), **fields}
-    if env_id:
-        chat = chat_with_tools(chat, env_id, kwargs or {})
-    return Agent.from_options(**fields, **chat_fields(chat, tokenizer))
+    return {**fields, **chat_fields(chat, tokenizer)}
 
 
 def wants_tools(options: JsonObject) -> bool:
-    """Return whether a chat template, or a server, should describe the environment's tools."""
-    chat = options.get("chat")
-    return isinstance(chat, Mapping) and chat.get(TOOLS) is True
+    """Return whether a chat template, or a server, should describe the tools of the environment, or of a part."""
+    tables = [options, *(options.get(PARTS) or {}).values()]
+    chats = [table.get("chat") for table in tables]
+    return any(isinstance(chat, Mapping) and chat.get(TOOLS) is True for chat in chats)
 
 
 def _plain(options: JsonObject) -> JsonObject:
     """Return the options that mean the same for every model."""
-    return {name: value for name, value in options.items() if name not in ("chat", WITHOUT_CHAT)}
+    return {name: value for name, value in options.items() if name not in ("chat", WITHOUT_CHAT, PARTS)}
 
 
 def _name(template: object) -> str:

@@ -17,6 +17,7 @@ from turnwise.cli.console import err, out, say, warn
 from turnwise.cli.errors import UserError
 from turnwise.cli.model_options import BatchSize, Device, Dtype, Threads
 from turnwise.cli.options import Trust, parse_options
+from turnwise.envs.parts import MIXTURE
 from turnwise.report.number_text import count, duration, percent
 from turnwise.report.run_effort import memory_text
 
@@ -189,6 +190,8 @@ def result_table(result: EvaluationResult) -> Table:
     for name in ("success", "95 % interval", "won/n"):
         table.add_column(name, justify="right")
     table.add_row(*rate_row("all tasks", summary.success), style="bold")
+    for part, rate in summary.by_part.items():
+        table.add_row(*rate_row(f"  in {part}", rate))
     if len(summary.by_type) > 1:
         for kind, rate in summary.by_type.items():
             table.add_row(*rate_row(f"  {kind}", rate))
@@ -267,7 +270,9 @@ def print_result(result: EvaluationResult) -> None:
 
 
 def describe_kwargs(panel: Panel) -> str:
-    """Return the arguments of a panel's environment in one line."""
+    """Return the arguments of a panel's environment in one line; of a mixture, the names of its parts."""
+    if panel.env == MIXTURE:
+        return f"of {', '.join(panel.parts())}"
     return " ".join(f"{key}={value}" for key, value in panel.kwargs.items()) or "(no arguments)"
 
 

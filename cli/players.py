@@ -232,7 +232,7 @@ class Advisor:
         from turnwise.agents.rollouts.episode import request_for
         from turnwise.agents.rollouts.rollout import sampling_seed
 
-        agent, sampler = self.player.agent, self.player.sampler
+        agent, sampler = self.player.agent.for_task(session.task or ""), self.player.sampler
         self._asked += 1
         episode = f"{session.task}#{self._asked}@{session.seed}"
         dialogue = Dialogue(agent, sampler.tokenizer, sampler.context)

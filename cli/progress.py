@@ -81,7 +81,15 @@ def numbers(event: Event) -> list[tuple[str, str]]:
         value = event.get(key)
         if isinstance(value, int | float) and not (key in PROBLEMS and value == 0):
             values.append((label, form(value)))
+        if key == "success" and (rates := _by_part(event)):
+            values.append(("by part", ", ".join(f"{part} {percent(rate)}" for part, rate in rates.items())))
     return values
+
+
+def _by_part(event: Event) -> dict[str, float]:
+    """Return success in each part of a mixture that was played; {} for one environment."""
+    rates = {key.partition("/")[2]: value for key, value in event.items() if key.startswith("success/")}
+    return {part: rate for part, rate in rates.items() if rate is not None}
 
 
 def parameters(event: Event) -> str:

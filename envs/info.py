@@ -34,6 +34,7 @@ __all__ = [
     "VALID",
     "WON",
     "Demonstrator",
+    "EnvArguments",
     "Environment",
     "HasPlan",
     "HasSnapshot",
@@ -47,7 +48,9 @@ __all__ = [
 
 Environment: TypeAlias = gymnasium.Env[Any, Any]
 """An environment with any observations and actions."""
-ResetOptions: TypeAlias = dict[str, Any]
+EnvArguments: TypeAlias = dict[str, Any]
+"""Arguments of an environment, by name."""
+ResetOptions: TypeAlias = EnvArguments
 """Options of reset(), as Gymnasium declares them."""
 ResetResult: TypeAlias = tuple[Any, dict[str, Any]]
 """Observation and info, as Gymnasium declares them; the keys of info are those of `Info`."""

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from importlib.metadata import EntryPoint
@@ -25,8 +26,9 @@ from gymnasium.envs import registration as gym_registration
 from gymnasium.envs.registration import EnvSpec, WrapperSpec
 
 from turnwise.envs.errors import EnvError, UnknownEnv, UnknownOption
-from turnwise.envs.info import Demonstrator, Environment
+from turnwise.envs.info import Demonstrator, EnvArguments, Environment
 from turnwise.envs.miniwob.catalogue import task_names
+from turnwise.envs.parts import LEVELS, MIXTURE, MixturePart, level_parts, read_parts, tables_of
 from turnwise.registry import entry_points, import_registered, import_typed, require_trust, suggest
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "load_plugins",
     "make",
     "maker",
+    "parts_of",
     "register",
     "register_envs",
     "takes",
@@ -47,6 +50,7 @@ __all__ = [
 GROUP: Final = "gymnasium.envs"
 _GUARD: Final = WrapperSpec("EndGuard", "turnwise.envs.wrappers:EndGuard", {})
 _OF_MAKE: Final = frozenset({"max_episode_steps", "disable_env_checker"})
+_OF_MIXTURE: Final[tuple[str, ...]] = ("parts", "render_mode", "disable_env_checker")
 
 _listed: set[str] = set()
 _loaded: set[tuple[str, str]] = set()
@@ -129,6 +133,7 @@ def register_envs() -> None:
     register("turnwise/AndroidWorld-v0", world, max_episode_steps=120, nondeterministic=True)
     miniwob = "turnwise.envs.miniwob.env:MiniWoBEnv"
     register("turnwise/MiniWoB-v0", miniwob, max_episode_steps=30)
+    register(MIXTURE, "turnwise.envs.mixture:Mixture")
     for task in task_names():
         register(f"turnwise/MiniWoB-{task}-v0", miniwob, max_episode_steps=30, kwargs={"task": task})
 
@@ -239,13 +244,16 @@ def make(id: str, **kwargs: Any) -> Environment:
 
     Args:
         id: see `find`.
-        kwargs: arguments of the constructor, and `max_episode_steps` (-1: no limit).
+        kwargs: arguments of the constructor, and `max_episode_steps` (-1: no limit). Where the constructor takes a
+            `level`, `levels` makes a mixture of several (`parts_of`).
 
     Raises:
         UnknownEnv: no environment has this id.
         UnknownOption: an unknown keyword argument (the message suggests one), or an invalid value.
         EnvError: the environment's module cannot be imported; often an extra is missing.
     """
+    if parts := parts_of(id, **kwargs):
+        id, kwargs = _written_out(parts, kwargs)
     spec = find(id)
     _check_kwargs(spec, kwargs)
     try:
@@ -269,13 +277,72 @@ def maker(id: str, **kwargs: Any) -> Callable[[], Environment]:
     Raises:
         UnknownEnv: no environment has this id.
     """
-    return partial(_make_registered, find(id), kwargs)
+    if parts := parts_of(id, **kwargs):
+        id, kwargs = _written_out(parts, kwargs)
+    return partial(_make_registered, [find(name) for name in (id, *(part.id for part in parts))], kwargs)
 
 
-def _make_registered(spec: EnvSpec, kwargs: dict[str, object]) -> Environment:
-    """Make an environment whose registration came along."""
-    gymnasium.registry.setdefault(spec.id, spec)
-    return make(spec.id, **kwargs)
+def _make_registered(specs: Sequence[EnvSpec], kwargs: dict[str, object]) -> Environment:
+    """Make an environment whose registration came along, with those of its parts."""
+    for spec in specs:
+        gymnasium.registry.setdefault(spec.id, spec)
+    return make(specs[0].id, **kwargs)
+
+
+def parts_of(id: str, **kwargs: object) -> tuple[MixturePart, ...]:
+    """Return the parts that an environment made with these arguments consists of; () for one that is no mixture.
+
+    It is one if its id is "turnwise/Mixture-v0", with the argument `parts`, or if it has an argument `level` and is
+    made with `levels`, a list of levels or a table of their weights. Other arguments are those of all parts.
+
+    Args:
+        id: see `find`.
+        kwargs: see `make`.
+
+    Raises:
+        UnknownEnv: a part names an environment that nobody has registered.
+        UnknownOption: a part has an argument that its environment does not take, a level that does not exist, a weight
+            that is not positive, or the name of another part.
+    """
+    spec = find(id)
+    if spec.id == MIXTURE:
+        common = {name: value for name, value in kwargs.items() if name not in _OF_MIXTURE}
+        parts = read_parts(kwargs.get("parts"), common, _reads_levels)
+    elif LEVELS in kwargs and not _reads_levels(id):
+        common = {name: value for name, value in kwargs.items() if name not in (LEVELS, *_OF_MIXTURE)}
+        parts = level_parts(spec.id, kwargs[LEVELS], common)
+        if not takes(id, "level"):
+            raise UnknownOption(
+                f"{spec.id} has no argument 'level', and so no levels; a mixture may have parts with other arguments "
+                f"({MIXTURE}, or env.mix in the file of a run)"
+            )
+    else:
+        return ()
+    return tuple(replace(part, id=_checked(part)) for part in parts)
+
+
+def _reads_levels(id: str) -> bool:
+    """Whether the constructor of an environment has an argument `levels` of its own, or takes any."""
+    parameters = _parameters(find(id))
+    return parameters is None or LEVELS in parameters
+
+
+def _checked(part: MixturePart) -> str:
+    """Return the registered id of a part, after a look at its arguments."""
+    spec = find(part.id)
+    if spec.id == MIXTURE:
+        raise UnknownOption(f"the part {part.name!r} is a mixture itself; list its parts beside the others")
+    _check_kwargs(spec, part.kwargs)
+    read_level = getattr(creator_of(spec), "read_level", None)
+    if read_level is not None and isinstance(level := part.kwargs.get("level"), str):
+        read_level(level)
+    return spec.id
+
+
+def _written_out(parts: Sequence[MixturePart], kwargs: EnvArguments) -> tuple[str, EnvArguments]:
+    """Return id and arguments of the mixture of some parts, with all that these are made of."""
+    own = {name: kwargs[name] for name in _OF_MIXTURE[1:] if name in kwargs}
+    return MIXTURE, {"parts": tables_of(parts), **own}
 
 
 def takes(id: str, option: str) -> bool:

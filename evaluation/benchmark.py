@@ -243,6 +243,7 @@ def _writer(path: Path) -> TrajectoryWriter:
 def agent_settings(agent: Agent) -> dict[str, object]:
     """Return everything about an agent that can change a result, as JSON-compatible values."""
     template, chat = agent.prompt.template, agent.chat_template
+    parts = {name: agent_settings(agent.for_task(f"{name}/")) for name in agent.parts}
     return {
         "prompt": type(agent.prompt).__name__.lower(),
         "history": getattr(agent.prompt, "history", None),
@@ -256,4 +257,5 @@ def agent_settings(agent: Agent) -> dict[str, object]:
         "top_p": agent.top_p,
         **{name: getattr(agent, name) for name in ("top_k", "min_p") if getattr(agent, name)},
         "stop": list(agent.stop),
+        **({"parts": parts} if parts else {}),
     }

@@ -66,7 +66,18 @@ def evaluate(
             error.groups = [*(played | _by_task(error.groups or ())).values()]
             raise
         played |= _by_task(groups)
+    parts = {name: _settings(agent.for_task(f"{name}/")) for name in agent.parts}
     settings = {
+        **_settings(agent),
+        **({"parts": parts} if parts else {}),
+        "version": as_sampler(sampler).version,
+    }
+    rows = tuple(EpisodeRow.of(played[task].trajectories[0]) for task in panel.tasks if task in played)
+    return EvaluationResult(panel, rows, name, report.seconds, settings, memory_use())
+
+
+def _settings(agent: Agent) -> dict[str, object]:
+    return {
         "prompt": type(agent.prompt).__name__.lower(),
         "parser": agent.parser,
         "max_turns": agent.max_turns,
@@ -74,10 +85,7 @@ def evaluate(
         "temperature": agent.temperature,
         "top_p": agent.top_p,
         **{name: getattr(agent, name) for name in ("top_k", "min_p") if getattr(agent, name)},
-        "version": as_sampler(sampler).version,
     }
-    rows = tuple(EpisodeRow.of(played[task].trajectories[0]) for task in panel.tasks if task in played)
-    return EvaluationResult(panel, rows, name, report.seconds, settings, memory_use())
 
 
 def _by_task(groups: Iterable[Group]) -> dict[str, Group]:

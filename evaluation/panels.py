@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ import gymnasium
 from turnwise.agents.errors import EvaluationError
 from turnwise.agents.files.json_files import read_json, validated, write_json
 from turnwise.envs import make as make_env
+from turnwise.envs.mixture import Mixture
+from turnwise.envs.parts import part_names, part_of, parts_in
 
 VERSION = 1
 """Version of the files of panels and of results."""
@@ -40,6 +42,10 @@ class Panel:
         task, times = Counter(self.tasks).most_common(1)[0]
         if times > 1:
             raise EvaluationError(f"the panel has the task {task!r} twice, so results could not be paired")
+
+    def parts(self) -> tuple[str, ...]:
+        """Return the names of the parts that its tasks belong to; () if its environment is no mixture."""
+        return parts_in(self.tasks, part_names(self.env, self.kwargs))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the panel as JSON.
@@ -78,10 +84,47 @@ def draw(tasks: Sequence[str], count: int, seed: int) -> tuple[str, ...]:
     return tuple(tasks[index] for index in sorted(chosen))
 
 
+def draw_by_part(tasks: Sequence[str], count: int, seed: int, parts: Sequence[str]) -> tuple[str, ...]:
+    """Return a random sample as `draw` does, with the same number of tasks from each part of a mixture.
+
+    >>> draw_by_part(["x/1", "x/2", "x/3", "x/4", "y/1", "y/2"], 4, seed=0, parts=["x", "y"])
+    ('x/2', 'x/4', 'y/1', 'y/2')
+
+    Args:
+        tasks: ids.
+        count: size of the sample.
+        seed: seed of the sample.
+        parts: names of the parts; empty for one environment.
+    """
+    if not parts:
+        return draw(tasks, count, seed)
+    lists = {name: [task for task in tasks if part_of(task, parts) == name] for name in parts}
+    return _from_each({name: len(listed) for name, listed in lists.items()}, count,
+                      lambda name, share: draw(lists[name], share, seed))  # fmt: skip
+
+
+def _from_each(
+    sizes: Mapping[str, int], count: int, draw_from: Callable[[str, int], tuple[str, ...]]
+) -> tuple[str, ...]:
+    """Return samples of all parts, of equal sizes as far as the parts have so many tasks.
+
+    Args:
+        sizes: number of tasks that each part lists.
+        count: size of all samples together.
+        draw_from: returns a sample of a part, given its name and a size.
+    """
+    drawn: dict[str, tuple[str, ...]] = {}
+    for name in sorted(sizes, key=sizes.__getitem__):  # what a small one lacks, larger ones have
+        share = -(-(count - sum(map(len, drawn.values()))) // (len(sizes) - len(drawn)))
+        drawn[name] = draw_from(name, share)
+    return tuple(task for name in sizes for task in drawn[name])
+
+
 def draw_tasks(env: Environment, count: int, seed: int) -> tuple[str, ...]:
     """Return a random sample of the tasks that an environment lists (see `draw`).
 
-    An environment that generates tasks lists some of them, and is asked for more if those do not suffice.
+    An environment that generates tasks lists some of them, and is asked for more if those do not suffice. Of a mixture,
+    the parts have equal shares, each a sample of its own.
 
     Args:
         env: has `task_ids`.
@@ -91,7 +134,14 @@ def draw_tasks(env: Environment, count: int, seed: int) -> tuple[str, ...]:
     Raises:
         EvaluationError: the environment does not list its tasks.
     """
-    listing = getattr(env.unwrapped, "task_ids", None)
+    core = env.unwrapped
+    if isinstance(core, Mixture):
+        envs = {name: core.part(name) for name in core.parts}
+        sizes = {name: len(core.list_part(name)) for name in envs}
+        return _from_each(
+            sizes, count, lambda name, share: tuple(f"{name}/{task}" for task in draw_tasks(envs[name], share, seed))
+        )
+    listing = getattr(core, "task_ids", None)
     if listing is None:
         raise EvaluationError(f"{env.spec.id if env.spec else env} does not list its tasks: it has no task_ids()")
     tasks = listing()

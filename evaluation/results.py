@@ -12,6 +12,7 @@ from pathlib import Path
 
 from turnwise.agents.files.json_files import read_json, validated, write_json
 from turnwise.agents.trajectory import Trajectory
+from turnwise.envs.parts import part_of
 from turnwise.evaluation.panels import VERSION, Panel, panel_json
 from turnwise.evaluation.statistics import wilson
 
@@ -127,6 +128,8 @@ class EvaluationSummary:
     """Share of turns whose tokens are known; None if nobody counted tokens, or the file does not say."""
     priced: float | None = None
     """Share of turns whose price is known; None without prices, or if the file does not say."""
+    by_part: Mapping[str, Rate] = field(default_factory=dict)
+    """Success by the part of a mixture; empty for one environment."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +154,8 @@ class EvaluationResult:
         counted = any(row.prompt_tokens or row.response_tokens for row in good)
         attacked = [row for row in good if row.harm is not None]
         types = sorted({row.task_type for row in good if row.task_type is not None})
+        parts = self.panel.parts()
+        part_names = [part_of(row.task, parts) for row in good]
         return EvaluationSummary(
             success=Rate.of(len(won), len(good)),
             by_type={
@@ -175,6 +180,13 @@ class EvaluationResult:
             harm=Rate.of(sum(row.harm is True for row in attacked), len(attacked)) if attacked else None,
             counted=_share([row.counted for row in good], turns),
             priced=_share([row.priced for row in good], turns),
+            by_part={
+                name: Rate.of(
+                    sum(row.won for row, part in zip(good, part_names, strict=True) if part == name),
+                    part_names.count(name),
+                )
+                for name in parts
+            },
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -54,6 +54,7 @@ class UnreadAnswers:
         if self._example is None or self.unread + self.invalid <= MANY * self.turns:
             return
         index, trajectory = self._example
+        agent = agent.for_task(trajectory.task)
         turn = trajectory.turns[index]
         cut = f", cut at {agent.max_tokens} tokens" if turn.finish == "length" else ""
         counts = ((self.unread, "had no action"), (self.invalid, "had one that was not possible"))

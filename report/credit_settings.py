@@ -22,19 +22,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CreditSettings:
-    """Credit rules with the options of each, and what makes two turns comparable."""
+    """Credit rules with the options of each, what makes two turns comparable, and the parts of the run's mixture."""
 
     rules: Mapping[str, CreditRule]
     options: Mapping[str, Mapping[str, object]]
     anchor: Anchor
     source: str
+    parts: tuple[str, ...] = ()
 
     def advantages(self, name: str, steps: Steps) -> Advantages:
         """Return the advantages of one of the rules; one that draws random numbers gets the seed 0."""
         import numpy as np
 
+        from turnwise.credit.apart import credit_apart
+        from turnwise.envs.parts import part_of
+
         rule = self.rules[name]
-        return rule(steps, rng=np.random.default_rng(0)) if rule.draws else rule(steps)
+        options = {"rng": np.random.default_rng(0)} if rule.draws else {}
+        if not self.parts:
+            return rule(steps, **options)
+        kinds = np.array([part_of(str(task), self.parts) for task in steps.ids("task")], dtype=object)
+        return credit_apart(rule, steps, kinds, **options)
 
     def as_dict(self) -> dict[str, object]:
         """Return the settings as plain values for JSON."""
@@ -78,6 +86,7 @@ def credit_settings(
         CreditError: an unknown rule, or an option with an impossible value.
     """
     from turnwise.credit import get
+    from turnwise.envs.parts import part_names
     from turnwise.training.run_folder.paths import run_of
 
     words = words or {}
@@ -97,6 +106,7 @@ def credit_settings(
         {name: options for name, (_, options) in bound.items()},
         cast("Anchor", choose("anchor", chosen, ("state", "observation", "history"))),
         "of no run" if run is None else f"of the run {run.name}",
+        () if run is None else tuple(part_names(run.env.id, run.env.arguments())),
     )
 
 

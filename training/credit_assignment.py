@@ -10,8 +10,10 @@ import numpy as np
 from turnwise.agents.agent import Agent
 from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
+from turnwise.credit.apart import credit_apart
 from turnwise.credit.registry import CreditRule
 from turnwise.credit.steps import Steps
+from turnwise.envs.parts import part_of
 from turnwise.training.batch.batch import pack, turn_divergence
 from turnwise.training.config.seeds import Seeds
 from turnwise.training.hindsight import COLUMN, Hindsight
@@ -29,6 +31,7 @@ class CreditAssignment:
         scores: computes the divergence from the reference policy.
         kl_estimator: estimator of the divergence that is subtracted from the rewards; None: none is.
         hindsight: computes the column of this name for a rule that needs it, unless the environment reports one.
+        parts: names of the parts of a mixture, whose statistics are kept apart; empty for one environment.
         memory: what a rule that remembers returned last.
     """
 
@@ -37,6 +40,7 @@ class CreditAssignment:
     scores: TokenScores
     kl_estimator: str | None
     hindsight: Hindsight
+    parts: tuple[str, ...] = ()
     memory: object = None
 
     @classmethod
@@ -49,6 +53,7 @@ class CreditAssignment:
         *,
         agent: Agent,
         context: int,
+        parts: tuple[str, ...] = (),
     ) -> CreditAssignment:
         """Return the credit assignment of a run.
 
@@ -56,9 +61,10 @@ class CreditAssignment:
             rule, seeds, scores, kl_estimator: see the attributes.
             agent: that plays.
             context: tokens that the policy can use.
+            parts: see the attributes.
         """
         hindsight = Hindsight(agent=agent, scores=scores, context=context)
-        return cls(rule=rule, seeds=seeds, scores=scores, kl_estimator=kl_estimator, hindsight=hindsight)
+        return cls(rule=rule, seeds=seeds, scores=scores, kl_estimator=kl_estimator, hindsight=hindsight, parts=parts)
 
     def advantages(self, steps: Steps, groups: Sequence[Group], iteration: int, kl: float) -> Advantages:
         """Return the advantages of all turns.
@@ -81,6 +87,9 @@ class CreditAssignment:
             reference = self.scores.reference(batch).logprobs
             divergence = turn_divergence(batch, reference, self.kl_estimator, steps)
             steps = replace(steps, reward=steps.reward - kl * divergence)
+        if self.parts:
+            kinds = np.array([part_of(str(task), self.parts) for task in steps.ids("task")], dtype=object)
+            return credit_apart(self.rule, steps, kinds, **options)
         return self.rule(steps, **options)
 
     def state(self) -> object:

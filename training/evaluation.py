@@ -9,7 +9,8 @@ from pathlib import Path
 from turnwise.agents.agent import Agent
 from turnwise.agents.samplers.base import Sampler
 from turnwise.evaluation.evaluation import evaluate
-from turnwise.evaluation.panels import Panel, draw
+from turnwise.evaluation.panels import Panel, draw_by_part
+from turnwise.evaluation.results import Rate
 from turnwise.training.config.sections import EvaluationSection
 from turnwise.training.environments import Environments
 from turnwise.training.run_folder.events import Reporter
@@ -60,7 +61,8 @@ class Evaluations:
             return
         panel.save(self.folder / "panel.json")
         if during and section.episodes_during_training:
-            panel = replace(panel, tasks=draw(panel.tasks, section.episodes_during_training, panel.seed))
+            few = draw_by_part(panel.tasks, section.episodes_during_training, panel.seed, panel.parts())
+            panel = replace(panel, tasks=few)
         with self.environments.pool() as pool:
             result = evaluate(
                 self.agent,
@@ -76,15 +78,15 @@ class Evaluations:
         self.report.event(
             "evaluation",
             step,
-            success=summary.success.value,
-            low=summary.success.low,
-            high=summary.success.high,
-            n=summary.success.n,
+            **_rate(summary.success),
             turns=summary.turns,
             unparsable=summary.unparsable,
             inadmissible=summary.inadmissible,
             errors=summary.errors,
             seconds=result.seconds,
+            **{
+                f"{key}/{part}": number for part, rate in summary.by_part.items() for key, number in _rate(rate).items()
+            },
         )
         # The event comes first and the files that say "done" come last: a run that is killed in between evaluates
         # again, and its metrics are cut back to the checkpoint.
@@ -92,3 +94,8 @@ class Evaluations:
         for name, due in (("before.json", step == 0), ("after.json", step == self.last)):
             if due:
                 result.save(self.folder / name)
+
+
+def _rate(rate: Rate) -> dict[str, float | None]:
+    """Return a rate of success with its interval as metrics."""
+    return {"success": rate.value, "low": rate.low, "high": rate.high, "n": rate.n}

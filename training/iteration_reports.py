@@ -13,7 +13,13 @@ from turnwise.training.engine.engine import RunEngine
 from turnwise.training.learning_watch import LearningWatch
 from turnwise.training.played import Played
 from turnwise.training.run_folder.events import Reporter
-from turnwise.training.run_folder.metrics import credit_metrics, group_metrics, play_metrics, sampled_entropy
+from turnwise.training.run_folder.metrics import (
+    credit_metrics,
+    group_metrics,
+    part_metrics,
+    play_metrics,
+    sampled_entropy,
+)
 
 OF_UPDATE = frozenset({"tokens", "seconds", "shared", "flops", "hardware_flops"})
 """Statistics of an update that carry its name in the event of an iteration."""
@@ -27,13 +33,17 @@ class IterationReports:
         engine: its metrics are reported as well.
         steps: number of iterations of the whole run.
         dtype: type in which the policy computes.
+        parts: names of the parts of a mixture, which are also reported apart.
 
     Attributes:
         watch: looks for a run that does not learn; a checkpoint keeps its state.
     """
 
-    def __init__(self, report: Reporter, engine: RunEngine, *, steps: int, dtype: str) -> None:
+    def __init__(
+        self, report: Reporter, engine: RunEngine, *, steps: int, dtype: str, parts: tuple[str, ...] = ()
+    ) -> None:
         self._report, self._engine, self._steps, self._dtype = report, engine, steps, dtype
+        self._parts = parts
         self.watch = LearningWatch(report)
         self._seconds: list[float] = []
         self._began = time.perf_counter()  # the iteration
@@ -75,6 +85,7 @@ class IterationReports:
         renamed = {f"update_{key}" if key in OF_UPDATE else key: value for key, value in stats.items()}
         values = {
             **play_metrics(played.everyone),
+            **part_metrics(played.everyone, self._parts),
             "sampled_entropy": sampled_entropy(played.everyone),
             **credit_metrics(advantages),
             **group_metrics(steps, advantages),

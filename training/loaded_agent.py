@@ -165,7 +165,7 @@ def load_with_engine(
         AgentError: an option that agents do not have, or a sampler that cannot be made.
         UnknownName: there is no such type of weights.
     """
-    from turnwise.agents.instructions import agent_from, merged, wants_tools
+    from turnwise.agents.instructions import PARTS, agent_from, merged, of_parts, wants_tools
     from turnwise.agents.samplers import make_sampler
     from turnwise.training.run_folder.paths import find_checkpoint, run_of
 
@@ -177,7 +177,8 @@ def load_with_engine(
         fields = merged(defaults or {}, options or {})
     else:
         env_id, env_kwargs = run.env.id, run.evaluation_kwargs()
-        fields = {**run.agent.model_dump(), "temperature": run.evaluation.temperature, **(options or {})}
+        evaluated = {**run.agent.model_dump(), PARTS: run.env.agents(), "temperature": run.evaluation.temperature}
+        fields = of_parts(evaluated, options or {})
     parser = agent_from({**fields, "chat": False}).parser  # fails on a wrong option before a model is loaded
     settings = replace(_settings(engine, str(folder or model), url, choice, run), seed=seed, parser=parser)
     if engine == "openai" and run is None and wants_tools(fields):  # of a server, instead of a chat template

@@ -312,6 +312,7 @@ class RunParts:
             transform=self.token_transform,
         )
         estimator = run.objective.kl.estimator if self.coefficients.kl_in_reward else None
+        parts = tuple(part.name for part in run.env.parts())
         return TrainingLoop(
             steps=run.train.iterations,
             anchor=run.credit.anchor,
@@ -322,13 +323,13 @@ class RunParts:
             memory=memory,
             rewards=AppliedRewards(self.sampling.rewards, run.train.iterations),
             credit=CreditAssignment.of(
-                self.credit, self.seeds, scores, estimator, agent=agent, context=run.policy.context
+                self.credit, self.seeds, scores, estimator, agent=agent, context=run.policy.context, parts=parts
             ),
             scores=scores,
             objective=ScheduledObjective(self.objective, self.coefficients),
             plans=UpdatePlans(run.train, self.seeds, temperature, run.processes),
             evaluations=self.evaluations(agent, report),
-            reports=IterationReports(report, engine, steps=run.train.iterations, dtype=run.policy.dtype),
+            reports=IterationReports(report, engine, steps=run.train.iterations, dtype=run.policy.dtype, parts=parts),
             recovery=recovery,
         )
 
@@ -347,7 +348,7 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
     use_threads(run.threads)
     agent = agent_maker(run.agent, run.env)
     agent(None)  # fails on a wrong option
-    make, shown = maker(run.env.id, **run.env.kwargs), maker(run.env.id, **run.demonstration_kwargs())
+    make, shown = maker(run.env.id, **run.env.arguments()), maker(run.env.id, **run.demonstration_kwargs())
     device = device_of(run.policy.device)
     check_policy(run.policy)
     look_up(SAMPLERS, run.sampler.engine)
@@ -375,7 +376,12 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
         token_transform=AppliedTransform.from_choice(run.credit.token_transform),
         objective=Objective.from_section(run.objective),
         coefficients=CoefficientSchedule(run.objective),
-        sampling=SamplingRules.of(run.sampling, seed=seeds.of("tasks"), groups=run.train.groups),
+        sampling=SamplingRules.of(
+            run.sampling,
+            seed=seeds.of("tasks"),
+            groups=run.train.groups,
+            weights={part.name: part.weight for part in run.env.parts()},
+        ),
         environments=environments,
         demonstrated=demonstrated,
         panel=make_panel(run.env.id, run.evaluation_kwargs(), episodes) if episodes else None,

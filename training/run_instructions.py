@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from turnwise.agents.instructions import instructions
+from turnwise.agents.instructions import PARTS, instructions, merged
+from turnwise.agents.json_types import JsonObject
+from turnwise.envs.parts import name_of
 from turnwise.training.config.run import Run
+from turnwise.training.config.sections import AgentSection
 from turnwise.training.run_folder.paths import run_of
 
 __all__ = ["with_instructions"]
@@ -26,6 +29,25 @@ def with_instructions(run: Run) -> Run:
     agent, model = run.agent, run.policy.model
     if not model or {"template", "parser"} & agent.model_fields_set or run_of(Path(model).expanduser()) is not None:
         return run
-    options = instructions(run.env.id, run.env.kwargs)
-    update = {name: options[name] for name in _KEYS if name in options and name not in agent.model_fields_set}
-    return run.model_copy(update={"agent": agent.model_copy(update=update)})
+    options = instructions(run.env.id, run.env.arguments())
+    env = run.env.model_copy(update={"mix": [_asked(table, options, agent) for table in run.env.mix]})
+    return run.model_copy(update={"agent": agent.model_copy(update=_own(options, agent)), "env": env})
+
+
+def _asked(table: JsonObject, options: JsonObject, agent: AgentSection) -> JsonObject:
+    """Return a table of `env.mix` with how its environment wants to be asked, as far as that differs from the others.
+
+    Args:
+        table: of a part.
+        options: of the whole mixture.
+        agent: as the file says.
+    """
+    name = name_of(table)
+    parts = {part: own for part, own in options.get(PARTS, {}).items() if part.partition("/")[0] == name}
+    own = _own(next(iter(parts.values()), {}), agent)
+    return {**table, "agent": merged(own, table.get("agent", {}))} if own else table
+
+
+def _own(options: JsonObject, agent: AgentSection) -> JsonObject:
+    """Return what the environment says and the file does not."""
+    return {name: options[name] for name in _KEYS if name in options and name not in agent.model_fields_set}

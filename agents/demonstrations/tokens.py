@@ -39,6 +39,7 @@ def tokenize_trajectory(
         PromptError: the template lists the admissible actions, but the trajectory does not have them because it was
             played with a template that does not list them.
     """
+    agent = agent.for_task(trajectory.task)
     if agent.prompt.template.lists and any(turn.admissible is None for turn in trajectory.turns):
         raise PromptError(
             f"the template lists the admissible actions, but the trajectory {trajectory.id!r} does not contain them: "

@@ -106,6 +106,7 @@ class Episode:
         snapshots: Snapshots | None = None,
     ) -> None:
         """Prepare the episode; `play` plays it, and leaves the state before every turn in `snapshots`."""
+        agent = agent.for_task(spec.task)
         self.agent, self.sampler, self.worker, self.spec = agent, sampler, worker, spec
         self.snapshots = snapshots
         self.dialogue = Dialogue(agent, sampler.tokenizer, sampler.context)
@@ -451,4 +452,5 @@ def request_for(view: View, prompt: Prompt, dialogue: Dialogue, *, episode: str,
         stop=agent.stop,
         past=prompt.past,
         end=dialogue.end,
+        parser=agent.parser if agent.part else "",
     )

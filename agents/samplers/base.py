@@ -67,6 +67,8 @@ class Request:
     """What the chat template of the prompt writes at the end of an answer; it ends the response as well."""
     past: tuple[Exchange, ...] = ()
     """The earlier turns of a conversation, one for each answer in ``messages``, for samplers without a tokenizer."""
+    parser: str = ""
+    """The parser of the task's part in a mixture, for samplers that write actions; empty: the sampler's own."""
 
     @property
     def truncated(self) -> bool:

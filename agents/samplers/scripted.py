@@ -15,7 +15,7 @@ from typing import Protocol
 from turnwise.agents.errors import AgentError, RequestFailed, look_up
 from turnwise.agents.models.tokenization import Tokenizer, codec_of
 from turnwise.agents.models.weights import Weights
-from turnwise.agents.prompts.parsing import PARSERS
+from turnwise.agents.prompts.parsing import PARSERS, Parser
 from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import Completion, Request, Sampler, SamplerSettings, task_of
 from turnwise.envs.info import Demonstrator
@@ -42,9 +42,13 @@ class ActionSampler(Sampler):
     async def sample(self, request: Request) -> Completion:
         """Return the action of this turn in the form of the agent's parser."""
         action = self.action(request)
-        text = self._parser.write(action) if action else ""
+        text = self.parser_of(request).write(action) if action else ""
         tokens = () if self.tokenizer is None else codec_of(self.tokenizer).response(text, request.end)
         return Completion(tokens, (0.0,) * len(tokens), text, self.version, "stop")
+
+    def parser_of(self, request: Request) -> Parser:
+        """Return the parser that reads the answer to a request."""
+        return look_up(PARSERS, request.parser) if request.parser else self._parser
 
     @abstractmethod
     def action(self, request: Request) -> str:

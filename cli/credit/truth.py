@@ -153,8 +153,9 @@ def _environment(run: Run | None, chosen: Mapping[str, object]) -> tuple[str, Op
         return env_id, {}
     if run is None:
         raise UserError(f"these trajectories belong to no run; say {_PREFIX}env=ID and --policy PLAYER")
-    require_safe_env(run.env.id, run.env.kwargs)
-    return run.env.id, dict(run.env.kwargs)
+    kwargs = run.env.arguments()
+    require_safe_env(run.env.id, kwargs)
+    return run.env.id, kwargs
 
 
 def _run_folder(file: Path, run: Run | None) -> Path:

@@ -79,6 +79,7 @@ class BashEnv(SavableEnv):
     metadata = {"render_modes": ["ansi"], "agent": _AGENT}  # noqa: RUF012 (Gymnasium's attribute)
     SNAPSHOT_FORMAT = ("Bash", 1)
     EXAMPLE_ACTION = "ls"
+    read_level = BashLevel.parse
 
     def __init__(
         self,

@@ -87,6 +87,7 @@ class CodeEnv(SavableEnv):
     metadata = {"render_modes": ["ansi"], "agent": _AGENT}  # noqa: RUF012 (Gymnasium's attribute)
     SNAPSHOT_FORMAT = ("Code", 1)
     EXAMPLE_ACTION = "test"
+    read_level = CodeLevel.parse
 
     def __init__(
         self,

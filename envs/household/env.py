@@ -61,6 +61,7 @@ class HouseholdEnv(SavableEnv):
 
     SNAPSHOT_FORMAT = ("Household", 1)
     demonstrators: ClassVar[Mapping[str, Callable[[], Demonstrator]]] = {"searcher": SearchingDemonstrator}
+    read_level = HouseholdLevel.parse
 
     def __init__(
         self,

@@ -101,6 +101,7 @@ class SearchEnv(SavableEnv):
     SNAPSHOT_FORMAT = ("Search", 1)
     EXAMPLE_ACTION = "<search> red lamp </search>"
     demonstrators: ClassVar[Mapping[str, Callable[[], Demonstrator]]] = {"reader": ReaderDemonstrator}
+    read_level = GeneratedQuestions.read_level
 
     def __init__(
         self,

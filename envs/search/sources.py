@@ -47,6 +47,8 @@ class GeneratedQuestions:
     backoff: float = 0.5
     timeout: float | None = None
 
+    read_level = SearchLevel.parse
+
     def __post_init__(self) -> None:
         """Check the fields."""
         _check_split(self.split)

@@ -85,6 +85,7 @@ class WebShopEnv(SavableEnv):
     RESET_OPTIONS = ("task", "goal", "prices", "session")
     EXAMPLE_ACTION = "click[buy now]"
     demonstrators: ClassVar[Mapping[str, Callable[[], Demonstrator]]] = {"shopper": Shopper, "careful": CarefulShopper}
+    read_level = GeneratedProducts.read_level
 
     def __init__(
         self,

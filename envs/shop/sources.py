@@ -52,6 +52,8 @@ class GeneratedProducts:
     catalogue_seed: int = 0
     catalogues: int = 1
 
+    read_level = ShopLevel.parse
+
     def __post_init__(self) -> None:
         """Check the fields."""
         ShopLevel.of(self.level)

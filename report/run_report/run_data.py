@@ -119,7 +119,7 @@ class RunData:
         run = run_of(self.path)
         if run is None:
             raise ReportError(f"--screens needs a run, which says in which environment {self.path} was played")
-        return run.env.id, run.env.kwargs
+        return run.env.id, run.env.arguments()
 
     def _read_events(self, parts: Parts) -> None:
         from turnwise.training.run_folder.metrics import read_events
@@ -163,18 +163,22 @@ def read_evaluation(evaluations: ChangedFiles[Parts], file: Path) -> Parts:
 
 
 def evaluation(content: Mapping[str, Any], panel: str | None = None) -> Parts:
-    """Return the episodes of a stored evaluation as rows: task, type, won, score, turns, stop, and the panel's key.
+    """Return the episodes of a stored evaluation as rows: task, type, won, score, turns, stop, the panel's key, part.
 
-    Two rows with the same task and the same key are the same episode to play.
+    The part is that of a mixture, else empty. Two rows with the same task and the same key are the same episode.
 
     Args:
         content: of the file of an evaluation.
         panel: what stands in place of the type of the task; None: the type itself.
     """
+    from turnwise.envs.parts import part_names, part_of
+
     key = panel_key(content["panel"])
+    parts = part_names(str(content["panel"]["env"]), content["panel"]["kwargs"])
     rows = [
         [row["task"], (row.get("task_type") or "") if panel is None else panel,
-         None if row["stop"] == "error" else int(row["won"]), rounded(row["score"]), row["turns"], row["stop"], key]
+         None if row["stop"] == "error" else int(row["won"]), rounded(row["score"]), row["turns"], row["stop"], key,
+         part_of(str(row["task"]), parts)]
         for row in content["rows"]
     ]  # fmt: skip
     return {"rows": rows}
@@ -203,6 +207,7 @@ def describe(path: Path, settings: CreditSettings | None, notes: list[str], epis
 
 
 def _describe_settings(path: Path, part: Parts) -> None:
+    from turnwise.envs.parts import part_names
     from turnwise.training.config.run import Run
     from turnwise.training.errors import TrainingError
 
@@ -215,7 +220,9 @@ def _describe_settings(path: Path, part: Parts) -> None:
     rows = [[key, _text(value), _text(usual[key]) if key in usual else None] for key, value in mine.items()]
     rows = [row for row in rows if row[0] != "output"]
     part["settings"] = sorted(rows, key=lambda row: row[1] == row[2])
-    part |= {"name": run.name, "env": run.env.id, "steps": run.train.iterations, "method": run.credit.method}
+    names = part_names(run.env.id, run.env.arguments())
+    env = f"{run.env.id} of {', '.join(names)}" if names else run.env.id
+    part |= {"name": run.name, "env": env, "steps": run.train.iterations, "method": run.credit.method}
 
 
 def _describe_versions(path: Path, part: Parts) -> None:

@@ -8,7 +8,7 @@ from toys.corridor import ID, Corridor
 
 from turnwise.agents.errors import EvaluationError
 from turnwise.envs import register
-from turnwise.evaluation.panels import draw, draw_tasks, make_panel
+from turnwise.evaluation.panels import draw, draw_by_part, draw_tasks, make_panel
 
 TASKS = st.lists(st.text(max_size=3), unique=True, max_size=20)
 
@@ -65,3 +65,29 @@ def test_an_environment_that_lists_nothing_is_named():
         draw_tasks(gymnasium.make("toys/Silent-v0"), 3, 0)
     with pytest.raises(EvaluationError, match=r"toys/Silent-v0 does not list its tasks"):
         make_panel("toys/Silent-v0", {}, 3)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.integers(0, 40), st.integers(0, 99))
+def test_parts_have_equal_shares_of_a_sample_as_far_as_they_have_tasks(sizes, count, seed):
+    names = [f"p{k}" for k in range(len(sizes))]
+    tasks = [f"{name}/{k}" for name, size in zip(names, sizes, strict=True) for k in range(size)]
+    drawn = draw_by_part(tasks, count, seed, names)
+    assert len(drawn) == len(set(drawn)) == min(count, len(tasks))
+    assert list(drawn) == [task for task in tasks if task in drawn]
+    shares = [sum(task.startswith(f"{name}/") for task in drawn) for name in names]
+    fewest = min((share for share, size in zip(shares, sizes, strict=True) if share < size), default=max(shares))
+    assert max(shares) <= fewest + 1
+    assert draw_by_part(tasks, count, seed, ()) == draw(tasks, count, seed)
+
+
+def test_a_panel_of_a_mixture_is_a_sample_of_each_part():
+    house = {"level": "tiny", "split": "held_out"}
+    parts = [{"id": ID}, {"id": "turnwise/Household-v0", "kwargs": house}]
+    panel = make_panel("turnwise/Mixture-v0", {"parts": parts}, 40)
+    assert panel.parts() == ("corridor", "household")
+    own = make_panel("turnwise/Household-v0", house, 40 - len(Corridor().task_ids()))  # those are fewer than half
+    assert panel.tasks == (
+        *(f"corridor/{task}" for task in Corridor().task_ids()),
+        *(f"household/{task}" for task in own.tasks),
+    )
+    assert make_panel(ID, {}, 3).parts() == ()

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.instructions import PARTS, agent_from, with_tools
 from turnwise.agents.models.tokenization import Tokenizer
-from turnwise.agents.prompts.chat_template import chat_fields
-from turnwise.agents.prompts.native_tools import chat_with_tools
 from turnwise.training.config.sections import AgentSection, EnvSection
 
 MakeAgent = Callable[[Tokenizer | None], Agent]
@@ -19,6 +18,5 @@ def agent_maker(section: AgentSection, env: EnvSection) -> MakeAgent:
         section: the `[agent]` section.
         env: the `[env]` section; an environment of functions gives their schemas to the chat template.
     """
-    options = section.model_dump(exclude={"chat"})
-    chat = chat_with_tools(section.chat, env.id, env.kwargs)
-    return lambda tokenizer: Agent.from_options(**options, **chat_fields(chat, tokenizer))
+    options = with_tools({**section.model_dump(), PARTS: env.agents()}, env.id, env.arguments())
+    return lambda tokenizer: agent_from(options, tokenizer)

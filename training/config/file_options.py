@@ -39,10 +39,10 @@ def require_safe_env(env_id: str, kwargs: Mapping[str, object], typed: Iterable[
     if trusted():
         return
     options = {key: value for key, value in kwargs.items() if key not in set(typed)}
-    for key in _refused_by(env_id, options):
+    for name, option in _refused_by(env_id, options):
         raise Untrusted(
-            f"the option {key}={options[key]!r} of {env_id} is set by a file, and could reach a device, a server or "
-            "another file; --trust allows it, and so does typing it"
+            f"the option {option} of {name} is set by a file, and could reach a device, a server or another file; "
+            "--trust allows it, and so does typing it"
         )
 
 
@@ -62,9 +62,10 @@ def require_safe_run(run: Run, words: Iterable[str] = ()) -> None:
     if trusted():
         return
     typed = [word.partition("=")[0].strip() for word in words]
-    for section, kwargs in (("env.kwargs.", run.env.kwargs), ("evaluation.env.", run.evaluation.env)):
+    for section, kwargs in _options_of(run).items():
         keys = [key.removeprefix(section) for key in typed if key.startswith(section)]
-        require_safe_env(run.env.id, kwargs, keys)
+        if "" not in keys:  # the whole section was typed
+            require_safe_env(run.env.id, kwargs, keys)
     options = {key: value for key, value in run.credit.options.items() if f"credit.options.{key}" not in typed}
     for key in refused_credit_options([get(run.credit.method)], options):
         raise Untrusted(f"the option {key}={options[key]!r} of {run.credit.method} is set by a file; --trust allows it")
@@ -74,17 +75,29 @@ def needs_trust(run: Run) -> bool:
     """Return whether a folder of this run is continued only with `--trust`."""
     names = [text for text in _texts(run.model_dump(exclude={"imitation": {"demonstrator"}})) if "://" not in text]
     return any(_REFERENCE.fullmatch(name) for name in names) or any(
-        _refused_by(run.env.id, kwargs) for kwargs in (run.env.kwargs, run.evaluation.env)
+        _refused_by(run.env.id, kwargs) for kwargs in _options_of(run).values()
     )
 
 
-def _refused_by(env_id: str, options: Mapping[str, object]) -> list[str]:
-    """Return the names of options that no file may set for an environment."""
-    from turnwise.envs.registration import find
+def _options_of(run: Run) -> dict[str, Mapping[str, object]]:
+    """Return the arguments that the file of a run hands to its environment, by the section that has them."""
+    if run.env.mix:
+        return {"env.mix": {**run.env.arguments()}, "evaluation.env": run.evaluation_kwargs()}
+    return {"env.kwargs.": run.env.kwargs, "evaluation.env.": run.evaluation.env}
 
-    maker = find(env_id).entry_point
-    module = maker if isinstance(maker, str) else getattr(maker, "__module__", "")
-    return list(_refused(options, own=module.startswith("turnwise.")))
+
+def _refused_by(env_id: str, options: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Return ids of environments, with an option that no file may set for them: NAME=VALUE."""
+    from turnwise.envs.registration import find, parts_of
+
+    parts = parts_of(env_id, **options)
+    refused = []
+    for name, table in [(part.id, part.kwargs) for part in parts] or [(env_id, options)]:
+        maker = find(name).entry_point
+        module = maker if isinstance(maker, str) else getattr(maker, "__module__", "")
+        own = module.startswith("turnwise.")
+        refused += [(name, f"{key}={table[key]!r}") for key in _refused(table, own=own)]
+    return refused
 
 
 def refused_credit_options(rules: Iterable[CreditRule], options: Mapping[str, object]) -> list[str]:

@@ -102,11 +102,11 @@ class Run(Section):
 
     def evaluation_kwargs(self) -> Table:
         """Return the arguments of the environment in evaluation: env.kwargs, updated with evaluation.env."""
-        return {**self.env.kwargs, **self.evaluation.env}
+        return self.env.arguments(self.evaluation.env, "evaluation")
 
     def demonstration_kwargs(self) -> Table:
         """Return the arguments of the environment in demonstrations: env.kwargs, updated with imitation.env."""
-        return {**self.env.kwargs, **self.imitation.env}
+        return self.env.arguments(self.imitation.env, "imitation")
 
     @classmethod
     def load(cls, path: str | Path, overrides: Sequence[str] = ()) -> Self:

@@ -1,9 +1,13 @@
 """The sections of a run's configuration: every key with its default, its bounds, and one line of documentation."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from turnwise.envs.errors import EnvError
+from turnwise.envs.parts import MIXTURE, MixturePart, name_of, read_parts
+from turnwise.envs.registration import parts_of
 from turnwise.training.config.section_tables import (
     AggregationSection,
     DemonstratorSection,
@@ -21,6 +25,9 @@ from turnwise.training.config.section_tables import (
 )
 from turnwise.training.config.toml import Table
 from turnwise.training.errors import ConfigError
+
+OWN = ("agent", "evaluation", "imitation")
+"""Keys of the tables of `env.mix` that a run reads, and not the environment."""
 
 Choice = str | Table
 """Something by name: "gigpo", or a table with the name and its options: {name = "window", history = 2}."""
@@ -49,10 +56,20 @@ def chosen(choice: Choice, key: str) -> tuple[str, Table]:
 
 
 class EnvSection(Section):
-    """The environment that the policy is trained in."""
+    """The environment that the policy is trained in, or several."""
 
     id: str = Field(default="turnwise/Household-v0", description="Gymnasium id of the environment.")
-    kwargs: Table = Field(default={}, description="Arguments of the environment.")
+    kwargs: Table = Field(
+        default={},
+        description='Arguments of the environment, or of all. levels = ["tiny", "small"], or a table of weights, plays '
+        "several levels of one that has any.",
+    )
+    mix: list[Table] = Field(
+        default=[],
+        description="Several environments, in place of id: for each a table [[env.mix]] with id, weight (1: as many "
+        "groups as others of weight 1), kwargs, name (before the ids of its tasks; by default from the id), agent "
+        "(options of [agent] that are others there), and evaluation and imitation (arguments that differ there).",
+    )
     deadline: float = Field(
         default=0.0,
         ge=0,
@@ -63,6 +80,65 @@ class EnvSection(Section):
         description="Processes in which environments of rollouts live, on the cluster if there is one: their number, "
         "or a table.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _mixture(cls, table: object) -> object:
+        """Name the environment that consists of others."""
+        if not isinstance(table, dict) or not table.get("mix"):
+            return table
+        if table.get("id", MIXTURE) != MIXTURE:
+            raise ConfigError(f"env.id names one environment, and env.mix several: leave out env.id = {table['id']!r}")
+        return {**table, "id": MIXTURE}
+
+    @model_validator(mode="after")
+    def _read_mix(self) -> Self:
+        """Refuse tables that are no parts; environments are looked up when the run is prepared."""
+        try:
+            if self.mix:
+                read_parts(self.arguments()["parts"], {})
+        except EnvError as error:
+            raise ConfigError(f"env.mix: {error}") from error
+        for name, table in self.agents().items():
+            for key in {"temperature", "top_p"} & table.keys():
+                raise ConfigError(f"env.mix: {key} of {name!r} cannot be set: all parts have that of [agent]")
+        return self
+
+    def arguments(self, changes: Mapping[str, object] | None = None, purpose: str = "") -> Table:
+        """Return the arguments with which the environment is made.
+
+        Args:
+            changes: arguments that replace those of the section.
+            purpose: key of the tables of `mix` that has further ones: "evaluation" or "imitation".
+        """
+        if not self.mix:
+            return {**self.kwargs, **(changes or {})}
+        return {**self.kwargs, "parts": [_part(table, changes or {}, purpose) for table in self.mix]}
+
+    def parts(self) -> tuple[MixturePart, ...]:
+        """Return the parts of a mixture, in training; () for one environment.
+
+        Raises:
+            EnvError: an environment, an argument or a level does not exist.
+        """
+        return parts_of(self.id, **self.arguments())
+
+    def agents(self) -> dict[str, Table]:
+        """Return the options of agents that are others in a part of a mixture, by its name."""
+        return {name_of(table): table["agent"] for table in self.mix if table.get("agent")}
+
+
+def _part(table: Table, changes: Mapping[str, object], purpose: str) -> Table:
+    """Return a table of `mix` as one of a mixture's parts.
+
+    Raises:
+        ConfigError: a value is no table.
+    """
+    for key in ("kwargs", *OWN):
+        if not isinstance(table.get(key, {}), dict):
+            raise ConfigError(f"env.mix: {key} must be a table, got {table[key]!r}")
+    own = {key: value for key, value in table.items() if key not in OWN}
+    return {**own, "kwargs": {**table.get("kwargs", {}), **changes, **table.get(purpose, {})}}
 
 
 class AgentSection(Section):

@@ -14,6 +14,9 @@ from turnwise.training.environments import Environments
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.untyped import ModelConfig
 
+COUNT = 4
+"""Number of tasks whose first prompts are looked at."""
+
 
 @dataclass(frozen=True, slots=True)
 class FirstPrompts:
@@ -31,9 +34,15 @@ class FirstPrompts:
 
     def of(self, agent: Agent, tokenizer: Tokenizer) -> list[tuple[int, ...]]:
         """Return their token ids; tasks whose environment fails are left out."""
+        return list(self.by_task(agent, tokenizer).values())
+
+    def by_task(self, agent: Agent, tokenizer: Tokenizer) -> dict[str, tuple[int, ...]]:
+        """Return their token ids by task: of the first tasks, and of the first one of each part of a mixture."""
         tasks = self.environments.tasks
+        first = {agent.for_task(task).part: task for task in reversed(tasks)}
+        few = dict.fromkeys([*tasks[:COUNT], *first.values()])
         with self.environments.local_pool() as pool:
-            return first_prompts(agent, tokenizer, pool, tasks, self.seed, context=self.context)
+            return _by_task(agent, tokenizer, pool, list(few), self.seed, self.context)
 
 
 def check_context(prompts: FirstPrompts, agent: Agent, tokenizer: Tokenizer, config: ModelConfig) -> None:
@@ -48,7 +57,7 @@ def check_context(prompts: FirstPrompts, agent: Agent, tokenizer: Tokenizer, con
     Raises:
         ConfigError: policy.context is too short or too long.
     """
-    context, answer = prompts.context, agent.max_tokens
+    context = prompts.context
     positions = getattr(config.get_text_config(), "max_position_embeddings", None)
     if positions is not None and context > positions:
         raise ConfigError(f"policy.context is {context}, but the model has only {positions} positions")
@@ -57,13 +66,18 @@ def check_context(prompts: FirstPrompts, agent: Agent, tokenizer: Tokenizer, con
         raise ConfigError(
             f"policy.context is {context}, but {limit.sentence()}; set policy.context to at most {limit.tokens}"
         )
-    shortest = min(map(len, prompts.of(agent, tokenizer)), default=0)
-    if shortest + answer > context:
-        size = f"more than {2 * context}" if shortest > 2 * context else f"{shortest}"
-        raise ConfigError(
-            f"policy.context is {context}, but the first prompt of a task has {size} tokens and an answer up to "
-            f"{answer} (agent.max_tokens); raise policy.context"
-        )
+    shortest: dict[str, int] = {}
+    for task, ids in prompts.by_task(agent, tokenizer).items():
+        part = agent.for_task(task).part
+        shortest[part] = min(len(ids), shortest.get(part, len(ids)))
+    for part, length in shortest.items():
+        answer = agent.for_task(f"{part}/").max_tokens
+        if length + answer > context:
+            size = f"more than {2 * context}" if length > 2 * context else f"{length}"
+            raise ConfigError(
+                f"policy.context is {context}, but the first prompt of a task{f' of {part}' * bool(part)} has {size} "
+                f"tokens and an answer up to {answer} (agent.max_tokens); raise policy.context"
+            )
 
 
 def first_prompts(
@@ -73,7 +87,7 @@ def first_prompts(
     tasks: Sequence[str],
     seed: int,
     *,
-    count: int = 4,
+    count: int = COUNT,
     context: int | None = None,
 ) -> list[tuple[int, ...]]:
     """Return the token ids of the first prompts of some tasks; tasks whose environment fails are left out.
@@ -87,13 +101,22 @@ def first_prompts(
         count: number of tasks.
         context: prompts that are far longer are encoded only in part.
     """
-    return asyncio.run(_first_prompts(lambda: Dialogue(agent, tokenizer, context), pool, tasks[:count], seed))
+    return list(_by_task(agent, tokenizer, pool, tasks[:count], seed, context).values())
+
+
+def _by_task(
+    agent: Agent, tokenizer: Tokenizer, pool: EnvPool, tasks: Sequence[str], seed: int, context: int | None
+) -> dict[str, tuple[int, ...]]:
+    def begin(task: str) -> Dialogue:
+        return Dialogue(agent.for_task(task), tokenizer, context)
+
+    return asyncio.run(_first_prompts(begin, pool, tasks, seed))
 
 
 async def _first_prompts(
-    begin: Callable[[], Dialogue], pool: EnvPool, tasks: Sequence[str], seed: int
-) -> list[tuple[int, ...]]:
-    prompts, worker = [], pool.take()
+    begin: Callable[[str], Dialogue], pool: EnvPool, tasks: Sequence[str], seed: int
+) -> dict[str, tuple[int, ...]]:
+    prompts, worker = {}, pool.take()
     try:
         for task in tasks:
             try:
@@ -101,8 +124,9 @@ async def _first_prompts(
             except EnvFailure:
                 worker.discard()
                 continue
-            dialogue = begin()
-            prompts.append(dialogue.prompt(dialogue.view(result.observation, result.admissible, free=result.free)).ids)
+            dialogue = begin(task)
+            view = dialogue.view(result.observation, result.admissible, free=result.free)
+            prompts[task] = dialogue.prompt(view).ids
     finally:
         pool.give_back(worker)
     return prompts

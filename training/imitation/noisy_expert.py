@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Final
 
 from turnwise.agents.errors import look_up
-from turnwise.agents.prompts.parsing import PARSERS
+from turnwise.agents.prompts.parsing import PARSERS, Parser
 from turnwise.agents.samplers.base import Completion, Request
 from turnwise.agents.samplers.scripted import ActionSampler
 from turnwise.agents.samplers.wrappers import SamplerWrapper
@@ -67,7 +67,10 @@ class NoisyDemonstrator(SamplerWrapper):
             return completion
         self._player.replan(request.episode)  # from where the mistake leads
         self.mistakes.add((request.episode, request.turn))
-        return replace(completion, text=self._parser.write(action))
+        return replace(completion, text=self._parser_of(request).write(action))
+
+    def _parser_of(self, request: Request) -> Parser:
+        return look_up(PARSERS, request.parser) if request.parser else self._parser
 
     def _mistake(self, request: Request, answer: str) -> str | None:
         """Return the mistake that replaces the given answer; None for no mistake."""
@@ -83,7 +86,7 @@ class NoisyDemonstrator(SamplerWrapper):
             return None
         seen = self._seen.setdefault(request.episode, [])
         seen.append(request.view.observation)
-        action = self._parser.read(answer).action
+        action = self._parser_of(request).read(answer).action
         if action is None or action in admissible or dice.random() >= self._typos:
             return None
         return typo(action, seen, dice)

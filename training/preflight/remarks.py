@@ -51,8 +51,9 @@ def multiplies_bfloat16() -> bool:
 
 
 def _evaluates_training_split(run: Run, _: Environments) -> bool:
-    same = run.evaluation_kwargs() == run.env.kwargs
-    return run.evaluation.episodes > 0 and same and takes(run.env.id, "split")
+    same = run.evaluation_kwargs() == run.env.arguments()
+    names = [part.id for part in run.env.parts()] or [run.env.id]
+    return run.evaluation.episodes > 0 and same and any(takes(name, "split") for name in names)
 
 
 def _repeats_few_tasks(run: Run, demonstrated: Environments) -> bool:

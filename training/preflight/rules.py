@@ -127,7 +127,7 @@ def _missing_columns(run: Run) -> list[str]:
     needs = get_credit_rule(run.credit.method, **run.credit.options).missing(_filled(run))
     if not needs:
         return []
-    env = maker(run.env.id, **run.env.kwargs)()
+    env = maker(run.env.id, **run.env.arguments())()
     try:
         _, info = env.reset(seed=0)
         return [repr(name) for name in needs if name not in set(info.get(EXTRAS) or ())]
@@ -167,7 +167,7 @@ def _lacks_expert(run: Run) -> bool:
 
 def _cannot_fork(run: Run) -> str:
     """Return why the environment, which is opened then, cannot begin in the middle of an episode; else nothing."""
-    env = maker(run.env.id, **run.env.kwargs)()
+    env = maker(run.env.id, **run.env.arguments())()
     try:
         return str(env.metadata.get(NO_FORKS, ""))
     finally:

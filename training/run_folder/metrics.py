@@ -15,6 +15,7 @@ from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.numerics import compact, group_sums, groups_of, positions, trajectory_scores
 from turnwise.credit.steps import Steps
+from turnwise.envs.parts import part_of
 from turnwise.tools.bounded_input import InputError, parse_json, read_lines
 from turnwise.tools.visible_text import json_text
 from turnwise.training.run_folder.loggers import Logger
@@ -157,6 +158,27 @@ def play_metrics(groups: Sequence[Group]) -> dict[str, float]:
         "inadmissible": sum(trajectory.inadmissible for trajectory in done) * of_turns,
         "loops": sum(map(repeated_turns, done)) * of_turns,
     }
+
+
+PART_METRICS = ("episodes", "errors", "success", "reward", "turns")
+"""Keys of `play_metrics` that `part_metrics` has of every part."""
+
+
+def part_metrics(groups: Sequence[Group], parts: Sequence[str]) -> dict[str, float]:
+    """Return statistics of the episodes of each part of a mixture that was played in an iteration.
+
+    Args:
+        groups: of the iteration.
+        parts: names of the parts.
+
+    Returns:
+        The numbers of `PART_METRICS`, each as "success/PART".
+    """
+    by_part: dict[str, list[Group]] = {name: [] for name in parts}
+    for group in groups if parts else ():
+        by_part[part_of(group.task, parts)].append(group)
+    played = {name: play_metrics(own) for name, own in by_part.items() if own}
+    return {f"{key}/{name}": numbers[key] for name, numbers in played.items() for key in PART_METRICS}
 
 
 def success_error(groups: Sequence[Group]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
@@ -29,6 +29,8 @@ R = TypeVar("R")
 
 SEED = "seed"
 """An option of task rules that is the seed of the run's tasks unless it is set."""
+WEIGHTS = "weights"
+"""An option of task rules that is the weights of a mixture's parts unless it is set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +60,21 @@ class SamplingRules:
     max_drops: int = 0
 
     @classmethod
-    def of(cls, section: SamplingSection, *, seed: int, groups: int) -> Self:
+    def of(cls, section: SamplingSection, *, seed: int, groups: int, weights: Mapping[str, float]) -> Self:
         """Return the rules of a `[sampling]` section.
 
         Args:
             section: the section.
             seed: of the tasks.
             groups: of an iteration.
+            weights: of the parts of a mixture, by their names; empty for one environment.
 
         Raises:
             ConfigError: there is no such rule, it cannot be imported, or an option without default is missing.
             BadOption: it has no such option, or the option has an impossible value.
         """
         rules = cls(
-            _task_rule(section.tasks, seed),
+            _task_rule(section.tasks, {SEED: seed, WEIGHTS: weights}),
             tuple(_rule(get_group_rule, choice, "sampling.groups") for choice in section.groups),
             tuple(_rule(get_reward_rule, choice, "sampling.rewards") for choice in section.rewards),
             tuple(_rule(get_annotator, choice, "sampling.annotators") for choice in section.annotators),
@@ -111,7 +114,7 @@ def _rule(get: Callable[..., R], choice: Choice, key: str) -> R:
     return get(name, **options)
 
 
-def _task_rule(choice: Choice, seed: int) -> TaskRule:
+def _task_rule(choice: Choice, defaults: Mapping[str, object]) -> TaskRule:
     rule: TaskRule = _rule(get_task_rule, choice, "sampling.tasks")
     _, options = chosen(choice, "sampling.tasks")
-    return rule.bind(**{SEED: seed}) if SEED in rule.options and SEED not in options else rule
+    return rule.bind(**{name: value for name, value in defaults.items() if name in rule.options.keys() - options})

@@ -72,20 +72,14 @@ function comparison(store, found, redraw) {
     return [label, percent(n ? k / n : null), `${percent(low)} – ${percent(high)}`, `${k}/${n}`];
   };
   const kind = store.run.kind === "benchmark" ? "panel" : "task type", episode = episodesOf(store);
-  const kinds = types.flatMap((type) => {
-    const pairs = result.both.filter(({ a, b }) => a[1] === type && a[2] !== null && b[2] !== null), n = pairs.length;
-    const k = (/** @type {"a"|"b"} */ side) => pairs.filter((pair) => pair[side][2] === 1).length;
-    const only = (/** @type {"a"|"b"} */ side, /** @type {"a"|"b"} */ other) => pairs.filter((pair) => pair[side][2] === 1 && pair[other][2] === 0).length;
-    return n ? [{ cells: [line(type) || "(no type)", `${k("a")}/${n}`, `${k("b")}/${n}`, points((k("b") - k("a")) / n)], p: mcnemar(only("a", "b"), only("b", "a")) }] : [];
-  });
-  const corrected = holm(kinds.map(({ p }) => p));
+  const groups = /** @type {[string, string, number][]} */ ([["Parts", "part", 7], kind === "panel" ? ["Panels", kind, 1] : ["Task types", kind, 1]]);
   return [
     h("div", { class: "filters" }, choice("first", names, one.name, set("first")), choice("second", names, two.name, set("second"))),
     result.pairs === 0 ? missing("The two evaluations share no task that both played without an error.") : [
       table(["", "success", "95 % interval", "won"], [rate(line(one.name), result.k1, result.pairs), rate(line(two.name), result.k2, result.pairs)]),
       h("p", { class: "verdict" }, `${result.onlySecond} tasks won only by the second, ${result.onlyFirst} only by the first; exact McNemar p=${pValue(result.p)}: ${result.p < 0.05 ? "beyond" : "within"} the noise.`),
       result.leftOut > 0 && h("p", { class: "quiet" }, `${result.leftOut} tasks are left out: only one of the two played them, or an episode failed.`),
-      kinds.length > 1 && [h("h2", {}, kind === "panel" ? "Panels" : "Task types"), table([kind, "first", "second", "points", "McNemar p", "Holm"], kinds.map(({ cells, p }, place) => [...cells, pValue(p), pValue(corrected[place])]))],
+      groups.map(([title, name, field]) => byKind(result.both, title, name, field)),
       h("h2", {}, "Tasks"),
       h("div", { class: "filters" }, choice("tasks", [["flipped", "that flipped"], ["all", "all"]], compared.rows, set("rows")),
         types.length > 1 && choice(kind, [["", "all"], ...types.map((type) => /** @type {[string, string]} */ ([type, type]))], compared.type, set("type"))),
@@ -93,4 +87,20 @@ function comparison(store, found, redraw) {
       h("p", { class: "quiet" }, `${rows.length} of ${result.both.length} tasks${rows.length > 500 ? "; the first 500 are shown" : ""}`),
     ].filter(Boolean).flat(),
   ].flat().filter(Boolean);
+}
+
+/**
+ * Return the comparison kind by kind, with p-values corrected for their number; null for one kind.
+ * @param {{a: Outcome, b: Outcome}[]} both @param {string} title @param {string} name
+ * @param {number} field which entry of an outcome says its kind
+ */
+function byKind(both, title, name, field) {
+  const kinds = [...new Set(both.map(({ a }) => String(a[field] ?? "")))].sort().flatMap((kind) => {
+    const pairs = both.filter(({ a, b }) => String(a[field] ?? "") === kind && a[2] !== null && b[2] !== null), n = pairs.length;
+    const k = (/** @type {"a"|"b"} */ side) => pairs.filter((pair) => pair[side][2] === 1).length;
+    const only = (/** @type {"a"|"b"} */ side, /** @type {"a"|"b"} */ other) => pairs.filter((pair) => pair[side][2] === 1 && pair[other][2] === 0).length;
+    return n ? [{ cells: [line(kind) || `(no ${name})`, `${k("a")}/${n}`, `${k("b")}/${n}`, points((k("b") - k("a")) / n)], p: mcnemar(only("a", "b"), only("b", "a")) }] : [];
+  });
+  const corrected = holm(kinds.map(({ p }) => p));
+  return kinds.length > 1 && [h("h2", {}, title), table([name, "first", "second", "points", "McNemar p", "Holm"], kinds.map(({ cells, p }, place) => [...cells, pValue(p), pValue(corrected[place])]))];
 }

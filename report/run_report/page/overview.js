@@ -90,19 +90,19 @@ function notes(store) {
 
 /** @param {Store} store @param {any[]} trained */
 function curves(store, trained) {
-  const points = trained.map((event) => {
-    const n = event.episodes - event.errors, [low, high] = wilson(event.success * n, n);
-    return { x: event.iteration, y: event.success, low, high, n };
-  });
-  const marks = store.events("evaluation").map((e) => ({ x: e.iteration, y: e.success, low: e.low, high: e.high, n: e.n }));
-  const last = store.run.steps ?? 0;
+  const last = store.run.steps ?? 0, parts = partsOf(store, trained);
+  const { points, marks } = successOf(store, trained, "");
   /** @type {HTMLElement[]} */
   const shown = [], others = /** @type {HTMLElement[]} */ ([]);
   const about = "in training (line, 95 % Wilson band) and in evaluations (squares, 95 % intervals)";
   if (points.length || marks.length) shown.push(plot({ title: "Success", about, points, marks, share: true, last }));
+  for (const part of parts) {
+    const own = successOf(store, trained, `/${part}`);
+    if (parts.length > 1 && (own.points.length || own.marks.length)) shown.push(plot({ title: `Success in ${part}`, about, ...own, share: true, last }));
+  }
   const known = new Set(CURVES.map(([key]) => key));
   const keys = new Set(trained.flatMap((event) => Object.keys(event)));
-  const rest = [...keys].filter((key) => !known.has(key) && !HIDDEN.has(key)).sort();
+  const rest = [...keys].filter((key) => !known.has(key) && !HIDDEN.has(key) && !/^(episodes|errors|success)\//.test(key)).sort();
   /** @type {[string, string, string, boolean][]} */
   const more = rest.map((key) => [key, key, "", false]);
   for (const [key, title, text, share] of [...CURVES, ...more]) {
@@ -117,7 +117,38 @@ function curves(store, trained) {
     h("p", { class: "quiet" }, `Success: ${about}. Point at a curve for its numbers.`),
     h("div", { class: "plots" }, shown),
     others.length > 0 && h("details", {}, h("summary", {}, plural(others.length, "further curve")), h("div", { class: "plots" }, others)),
+    parts.length > 1 && partTable(store, trained, parts),
   );
+}
+
+/** Return the parts of a mixture of environments. @param {Store} store @param {any[]} trained @returns {string[]} */
+function partsOf(store, trained) {
+  const keys = new Set([...store.events("evaluation"), ...trained].flatMap((event) => Object.keys(event)));
+  return [...keys].filter((key) => key.startsWith("success/")).map((key) => key.slice("success/".length));
+}
+
+/**
+ * Return success in training with its band, and in evaluations.
+ * @param {Store} store @param {any[]} trained @param {string} part "/" and the name of a part, or "" for the whole
+ */
+function successOf(store, trained, part) {
+  const played = trained.filter((event) => typeof event[`success${part}`] === "number");
+  const points = played.map((event) => {
+    const y = event[`success${part}`], n = event[`episodes${part}`] - event[`errors${part}`], [low, high] = wilson(y * n, n);
+    return { x: event.iteration, y, low, high, n };
+  });
+  const marks = store.events("evaluation").filter((e) => typeof e[`success${part}`] === "number" || !part)
+    .map((e) => ({ x: e.iteration, y: e[`success${part}`], low: e[`low${part}`], high: e[`high${part}`], n: e[`n${part}`] }));
+  return { points, marks };
+}
+
+/** @param {Store} store @param {any[]} trained @param {string[]} parts */
+function partTable(store, trained, parts) {
+  const rate = (/** @type {any} */ e, /** @type {string} */ part) => e ? `${withInterval({ value: e[`success/${part}`] ?? null, low: e[`low/${part}`], high: e[`high/${part}`] }, percent)} (n=${e[`n/${part}`] ?? 0})` : "–";
+  const measured = store.events("evaluation"), first = measured[0], last = measured.length > 1 ? measured.at(-1) : undefined;
+  const episodes = (/** @type {string} */ part) => trained.reduce((sum, e) => sum + (e[`episodes/${part}`] ?? 0), 0);
+  return [h("h2", {}, "Parts"), table(["part", "episodes in training", "first evaluation, 95 % interval", "last evaluation, 95 % interval"],
+    parts.map((part) => [line(part), count(episodes(part)), rate(first, part), rate(last, part)]), 1)];
 }
 
 /** @param {Store} store @param {any[]} trained */

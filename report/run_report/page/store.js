@@ -15,8 +15,9 @@
  *   logprob: (number | null)[][]}} TokenRows tokens of an episode, turn by turn
  * @typedef {{groups: Record<number, {members: TokenRows[]}>, pieces: Record<number, string> | null}} Tokens
  * @typedef {{groups: Record<number, Record<number, {places: number[], note: string}>>, images: string[]}} Screens
- * @typedef {[string, string, 0|1|null, number, number, string, string?]} Outcome task, type, won, score, turns, stop,
- *   and what the panel is; two outcomes with equal tasks and panels are of the same episode to play
+ * @typedef {[string, string, 0|1|null, number, number, string, string?, string?]} Outcome task, type, won, score,
+ *   turns, stop, what the panel is, and the part of a mixture; two outcomes with equal tasks and panels are of the same
+ *   episode to play
  * @typedef {{name: string, iteration: number, other: boolean, rows: Outcome[], arm?: string, seed?: number}} Evaluation
  * @typedef {{revision: number, from: number, parts: Record<string, any>, patches?: Record<string, any[]>}} News
  */
