@@ -67,6 +67,7 @@ failed."""
 SUSPICIOUS = 2
 """Processes that ended during a call of the same episode, after which it is played alone."""
 
+
 async def stream(
     agent: Agent,
     sampler: Samples,

@@ -73,9 +73,7 @@ class Run(Section):
     credit: CreditSection = Field(default_factory=CreditSection, description="Credit assignment.")
     objective: ObjectiveSection = Field(default_factory=ObjectiveSection, description="The loss.")
     train: TrainSection = Field(default_factory=TrainSection, description="The loop.")
-    sampling: SamplingSection = Field(
-        default_factory=SamplingSection, description="What an iteration is made of."
-    )
+    sampling: SamplingSection = Field(default_factory=SamplingSection, description="What an iteration is made of.")
     checkpoints: CheckpointsSection = Field(default_factory=CheckpointsSection, description="What is kept of the run.")
     evaluation: EvaluationSection = Field(default_factory=EvaluationSection, description="The evaluation.")
 

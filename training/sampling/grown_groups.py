@@ -8,7 +8,7 @@ group and the round.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from numpy.random import default_rng
 
@@ -18,7 +18,7 @@ from turnwise.agents.trajectory import Group, Trajectory, member_order
 from turnwise.training.config.seeds import Seeds
 from turnwise.training.errors import TrainingError
 from turnwise.training.sampling.group_draws import DrawnGroup
-from turnwise.training.sampling.growth import Growth, GroupRule, MoreEpisodes, OpenGroup, decide
+from turnwise.training.sampling.growth import GroupRule, Growth, MoreEpisodes, OpenGroup, decide
 from turnwise.training.sampling.records import Visit
 
 __all__ = ["GrowingGroups", "PlayedGroup"]
@@ -38,7 +38,7 @@ class PlayedGroup:
 
     drawn: DrawnGroup
     group: Group
-    growth: Growth = Growth()
+    growth: Growth = field(default_factory=Growth)
     rounds: int = 1
     dropped: bool = False
 
