@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Annotated
+from collections.abc import Callable, Iterable, Mapping
+from inspect import Parameter
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from turnwise.cli.console import say
 from turnwise.cli.credit_list import print_rules
 from turnwise.registry import choose
+
+if TYPE_CHECKING:
+    from turnwise.training.sampling.rule_registry import SamplingRule
 
 Rows = Iterable[tuple[str, str]]
 
@@ -78,6 +82,32 @@ def _forks() -> Rows:
         yield name, f"{rule.title}{source}. {rule.use}{options}"
 
 
+def _task_rules() -> Rows:
+    from turnwise.training.sampling.task_rules.catalogue import TASK_RULES
+
+    return _sampling_rules(TASK_RULES.items())
+
+
+def _group_rules() -> Rows:
+    from turnwise.training.sampling.group_rules.catalogue import GROUP_RULES
+
+    return _sampling_rules(GROUP_RULES.items())
+
+
+def _reward_rules() -> Rows:
+    from turnwise.training.sampling.reward_rules.catalogue import REWARD_RULES
+
+    return _sampling_rules(REWARD_RULES.items())
+
+
+def _sampling_rules(rules: Mapping[str, SamplingRule]) -> Rows:
+    for name, rule in rules.items():
+        source = f" (arXiv {rule.arxiv})" if rule.arxiv else ""
+        shown = {key: "needed" if value is Parameter.empty else value for key, value in rule.options.items()}
+        options = f" Options: {', '.join(f'{key}={value}' for key, value in shown.items())}." if shown else ""
+        yield name, f"{rule.title}{source}. {rule.use}{options} Checked against: {rule.evidence}."
+
+
 def _samplers() -> Rows:
     from turnwise.agents.samplers import SAMPLERS
 
@@ -125,6 +155,9 @@ _KINDS: dict[str, tuple[str, Callable[[], Rows] | None]] = {
     "credit": ("credit rules", None),
     "transforms": ("transforms of token advantages", _transforms),
     "forks": ("rules of where episodes are forked in training", _forks),
+    "task-rules": ("rules of which tasks are drawn, and how many episodes of each", _task_rules),
+    "group-rules": ("rules of when a group is complete, and what else is played", _group_rules),
+    "reward-rules": ("rules that change the rewards before credit is assigned", _reward_rules),
     "objectives": ("objectives, aggregations, divergence estimators and corrections", _objectives),
     "samplers": ("samplers: who answers the prompts", _samplers),
     "prompts": ("how much of an episode a prompt holds", _prompts),

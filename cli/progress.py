@@ -55,13 +55,14 @@ SHOWN: tuple[tuple[str, str, Format], ...] = (
     ("process_memory", "memory", memory),
     ("device_memory", "device memory", memory),
     ("loss", "loss", _decimals(4)),
+    ("groups_dropped", "groups dropped", count),
     ("errors", "errors", count),
     ("outgrown", "outgrew the context", count),
     ("skipped", "non-finite updates", count),
 )
 """Key of an event, its label, and the format of its number."""
 
-PROBLEMS = frozenset({"errors", "outgrown", "skipped", "stale"})
+PROBLEMS = frozenset({"groups_dropped", "errors", "outgrown", "skipped", "stale"})
 """Keys that are shown only when they are not zero."""
 
 NOTES = frozenset({"note", "warning"})

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.training.config.sections import TrainSection
 from turnwise.training.errors import CheckpointError
-from turnwise.training.run_folder.trajectory_store import GroupFiles
+from turnwise.training.run_folder.trajectory_store import GroupFiles, without_last_failures
 from turnwise.training.sampling.group_draws import DrawnGroup
 from turnwise.training.sampling.grown_groups import PlayedGroup
 from turnwise.training.sampling.run_sampling import RunSampling
@@ -208,15 +208,6 @@ class GroupsInPlay:
             self.unused[drawn.number] = drawn
         for number in self._files.numbers():
             if number in self.unused:
-                self._restored[number] = _worth_keeping(self._files.read(number))
+                self._restored[number] = without_last_failures(self._files.read(number))
             else:
                 self._files.remove(number)
-
-
-def _worth_keeping(members: tuple[Trajectory, ...]) -> tuple[Trajectory, ...]:
-    """Return the members of a group without those that failed in its last round: what they failed at may be repaired.
-
-    On those of earlier rounds it depends which episodes followed.
-    """
-    last = max((member.round for member in members), default=0)
-    return tuple(member for member in members if member.finished or member.round < last)

@@ -118,7 +118,7 @@ class _Rollout:
         self._agent, self._sampler, self._options = agent, as_sampler(sampler), with_defaults(options)
         self._report = self._options["report"] or RolloutReport()
         self._specs = [numbers.next(task) for task in tasks]
-        self._members: dict[int, list[Trajectory]] = {spec.number: [] for spec in self._specs}
+        self._members: dict[int, list[Trajectory]] = {spec.number: [*spec.played] for spec in self._specs}
 
     def groups(self) -> list[Group]:
         """Return the finished trajectories in the order of tasks and members."""

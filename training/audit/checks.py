@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from turnwise.training.config.run import Run
 from turnwise.training.config.seeds import Seeds
 from turnwise.training.learner.untyped import PolicyTokenizer
 from turnwise.training.run_folder.metrics import Event
+from turnwise.training.run_folder.sampling_files import SamplingFiles
 
 Found = Iterator[tuple[int | None, str]]
 """Index of a turn (None: the whole trajectory), and what is wrong with it."""
@@ -45,6 +47,7 @@ class AuditedRun:
         vocabulary: number of rows of the model's embedding; 0 if there is no checkpoint.
         ends: ids that end a response.
         finished: the event of every finished iteration, by its number.
+        sampling: what each iteration was made of.
         stores_finish: whether the run stored how its answers ended, which earlier versions did not.
     """
 
@@ -54,6 +57,7 @@ class AuditedRun:
     vocabulary: int
     ends: frozenset[int]
     finished: Mapping[int, Event]
+    sampling: SamplingFiles
     stores_finish: bool = True
 
     @property
@@ -352,6 +356,10 @@ def wrong_groups(audited: AuditedRun, iteration: int, episodes: Sequence[Episode
     A group may lack members if its task failed so often that the rollout gave it up, and have more than its size if
     failed ones were replaced. With asynchronous rollouts, it may have begun in another iteration.
     """
+    entries = audited.sampling.read(iteration)
+    if entries is not None and (audited.run.sampling.groups or audited.run.sampling.tasks != "uniform"):
+        yield from _wrong_members(entries, episodes)
+        return
     section = audited.run.train
     # groups without a turn are replaced by later ones: at most as many as AsynchronousRollouts lets there be
     begun = range(2 * section.iterations + 1) if section.asynchronous else [iteration - 1]
@@ -375,6 +383,19 @@ def wrong_groups(audited: AuditedRun, iteration: int, episodes: Sequence[Episode
             yield None, f"task {task} has {count} trajectories, expected groups of {section.group_size}"
     if len(first) != section.groups * section.group_size and not given_up:
         yield None, f"{len(first)} trajectories are stored, expected {section.groups} x {section.group_size}"
+
+
+def _wrong_members(entries: Sequence[dict[str, Any]], episodes: Sequence[EpisodeEnd]) -> OfIteration:
+    """Yield episodes that are not of the groups that were written down, and members that are missing or twice."""
+    groups = {name: (entry["task"], entry["seed"]) for entry in entries for name in entry["members"]}
+    stored = Counter(episode.id for episode in episodes)
+    for name in groups.keys() - stored.keys():
+        yield name, "it is a member of a group of this iteration, and is not stored"
+    for episode in episodes:
+        if stored[episode.id] > 1:
+            yield episode.id, f"{stored[episode.id]} trajectories have this id"
+        if groups.get(episode.id) != (episode.task, episode.seed):
+            yield episode.id, f"no group of this iteration has such a member of task {episode.task}"
 
 
 def wrong_metrics(audited: AuditedRun, iteration: int, episodes: Sequence[EpisodeEnd]) -> OfIteration:

@@ -29,6 +29,7 @@ from turnwise.training.config.agents import agent_maker
 from turnwise.training.config.run import Run
 from turnwise.training.errors import TrainingError
 from turnwise.training.learner.policy import device_of
+from turnwise.training.run_folder.sampling_files import SamplingFiles
 
 OnProgress = Callable[[str, int], None]
 """Receives what is read ("iteration 3 of 10"), and the number of turns so far."""
@@ -275,5 +276,6 @@ def _audited(files: AuditedFolder) -> AuditedRun:
         vocabulary=0 if newest is None else int(model_config(newest)["vocab_size"]),
         ends=frozenset() if newest is None else frozenset(end_tokens_of(newest, tokenizer)),
         finished={int(event["iteration"]): event for event in files.events if event.get("phase") == "train"},
+        sampling=SamplingFiles(files.path),
         stores_finish="sampler" in table,
     )

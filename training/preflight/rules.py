@@ -3,7 +3,7 @@
 Bounds of one key are in `turnwise.training.config.sections`, and names and options are checked by what they name.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,9 @@ from turnwise.training.forest.growing import Forest
 from turnwise.training.learner.policy import device_of
 from turnwise.training.objectives import Objective, objectives
 from turnwise.training.preflight.effects import set_without_effect, without_effect
+from turnwise.training.sampling.annotation import Annotator
+from turnwise.training.sampling.applied_rewards import OUTCOME
+from turnwise.training.sampling.sampling_rules import SamplingRules
 
 FIELDS = {
     *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"),
@@ -124,7 +127,22 @@ def _cannot_list_actions(run: Run) -> bool:
 
 def _missing_columns(run: Run) -> list[str]:
     """Return the columns that the credit rule needs and the environment, which is opened then, does not provide."""
-    needs = get_credit_rule(run.credit.method, **run.credit.options).missing(_filled(run))
+    rule = get_credit_rule(run.credit.method, **run.credit.options)
+    return _not_reported(run, rule.missing(_filled(run)))
+
+
+def _missing_for_rewards(run: Run) -> dict[str, list[str]]:
+    """Return the columns that reward rules need and nothing provides, by the name of the rule."""
+    rules = SamplingRules.of(run.sampling, seed=0, groups=run.train.groups, weights={})
+    filled = {*_filled(run), OUTCOME}
+    missing = {
+        rule.name: _not_reported(run, [name for name in rule.needs if name not in filled]) for rule in rules.rewards
+    }
+    return {name: columns for name, columns in missing.items() if columns}
+
+
+def _not_reported(run: Run, needs: Sequence[str]) -> list[str]:
+    """Return which columns the environment, which is opened then, does not report."""
     if not needs:
         return []
     env = maker(run.env.id, **run.env.arguments())()
@@ -138,7 +156,14 @@ def _missing_columns(run: Run) -> list[str]:
 def _filled(run: Run) -> set[str]:
     """Return the columns that every environment's turns have in a run."""
     forks = run.train.forks
-    return {*COLUMNS, "hindsight", *(FOREST if forks.where else ()), *(VALUES if forks.values else ())}
+    forked = forks.where or run.sampling.groups
+    noted = {column for annotator in _annotators(run) for column in annotator.columns}
+    known = {*COLUMNS, "hindsight", *noted}
+    return {*known, *(FOREST if forked else ()), *(VALUES if forks.values else ())}
+
+
+def _annotators(run: Run) -> tuple[Annotator, ...]:
+    return SamplingRules.of(run.sampling, seed=0, groups=run.train.groups, weights={}).annotators
 
 
 def _lacks_forks(run: Run) -> bool:
@@ -309,6 +334,17 @@ RULES: tuple[Rule, ...] = (
             f'{run.env.id} does not provide; reset() returns the defaults of all turns in info["extras"], and step() '
             "the values of one turn"
         ),
+    ),
+    Rule(
+        lambda run: bool(_missing_for_rewards(run)),
+        lambda run: "; ".join(
+            f"the reward rule {name!r} needs {', '.join(columns)} for every turn, which {run.env.id} does not provide"
+            for name, columns in _missing_for_rewards(run).items()
+        ),
+    ),
+    Rule(
+        lambda run: bool(run.train.forks.where) and bool(run.sampling.groups),
+        "train.forks.where and sampling.groups both decide what else is played for a group: choose one of them",
     ),
     Rule(_treats_stale_as_fresh, _stale),
     Rule(

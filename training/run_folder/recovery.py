@@ -233,7 +233,8 @@ def find_restart(folder: Path, policy: PolicySection, steps: int) -> Restored | 
     if missing:
         raise CheckpointError(f"{restored.folder} was written by another version of turnwise: it lacks {min(missing)}")
     if not _complete(folder, restored.step, steps):
-        for name, last in (("trajectories", restored.step), ("evaluations", restored.step - 1)):
+        numbers = {"trajectories": restored.step, "sampling": restored.step, "evaluations": restored.step - 1}
+        for name, last in numbers.items():
             for path in (folder / name).glob("*"):
                 number = path.name.partition(".")[0]
                 if number.isdecimal() and int(number) > last:

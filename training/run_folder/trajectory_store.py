@@ -1,8 +1,9 @@
 """Trajectories of a run on disk: one file for each iteration, and what no checkpoint has trained on yet.
 
 With asynchronous rollouts that is one file for each group in play, to which every member is written as it finishes.
-Else it is one for each rollout, written as a whole when it is finished. A process that is killed loses none of them;
-they are removed once a checkpoint holds the update that used them.
+Else it is one for each rollout, written as a whole when it is finished: the answers of half a rollout would be computed
+in other batches, with other rounding. A process that is killed loses none of them; they are removed once a checkpoint
+holds the update that used them.
 """
 
 import json
@@ -158,3 +159,12 @@ class RolloutFiles:
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:06d}{SUFFIX}"
+
+
+def without_last_failures(members: Sequence[Trajectory]) -> tuple[Trajectory, ...]:
+    """Return the members of a group without those that failed in its last round: what they failed at may be repaired.
+
+    On those of earlier rounds it depends which episodes followed.
+    """
+    last = max((member.round for member in members), default=0)
+    return tuple(member for member in members if member.finished or member.round < last)

@@ -101,13 +101,18 @@ class Annotator(SamplingRule):
             raise TrainingError(f"the annotator {self.name!r} must return Notes, got {type(notes).__name__}")
         return notes
 
+    @property
+    def columns(self) -> frozenset[str]:
+        """Names of the columns that it fills in."""
+        return frozenset(asyncio.run(self((), _silent)).columns)
+
     def check(self) -> None:
         """Annotate no group."""
+        _ = self.columns
 
-        async def silent(messages: Sequence[Message], *, temperature: float = 0.0, max_tokens: int = 64) -> None:
-            return None
 
-        asyncio.run(self((), silent))
+async def _silent(messages: Sequence[Message], *, temperature: float = 0.0, max_tokens: int = 64) -> None:
+    """Have no answer."""
 
 
 ANNOTATORS: Registry[Annotator] = rule_registry("annotator", "turnwise.annotators", Annotator)

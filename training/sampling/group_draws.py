@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from typing import Self
 
 from numpy.random import default_rng
@@ -189,9 +189,7 @@ class GroupDraws:
         first = self._members[group.task]
         self._members[group.task] += ROOM if self._grows else group.size
         seed = self._seeds.of("rollout", iteration)
-        return DrawnGroup(
-            number, group.task, group.size, seed, first, group.weight, group.options, group.record, group.iteration
-        )
+        return DrawnGroup(number, group.task, group.size, seed, first, *astuple(group)[2:])
 
     def _check(self, draw: TaskDraw, count: int) -> None:
         """Refuse a draw of another number of groups.

@@ -8,7 +8,7 @@ group and the round.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from numpy.random import default_rng
 
@@ -40,7 +40,7 @@ class PlayedGroup:
 
     drawn: DrawnGroup
     group: Group
-    growth: Growth = Growth()
+    growth: Growth = field(default_factory=Growth)
     rounds: int = 1
     dropped: bool = False
     replayed: tuple[Trajectory, ...] = ()
