@@ -17,7 +17,7 @@ from turnwise.envs.parts import part_of
 from turnwise.training.batch.batch import pack, turn_divergence
 from turnwise.training.config.seeds import Seeds
 from turnwise.training.hindsight import COLUMN, Hindsight
-from turnwise.training.run_folder.state_json import from_json, to_json
+from turnwise.training.state_json import from_json, to_json
 from turnwise.training.token_scores import TokenScores
 
 

@@ -43,15 +43,10 @@ from turnwise.training.preflight.rules import OTHER_PARENTS, check_rules
 from turnwise.training.rollouts import Rollouts, SynchronousRollouts
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.recovery import Recovery, ReferencePolicy
-from turnwise.training.run_folder.sampling_files import SamplingFiles
 from turnwise.training.run_folder.trajectory_store import GroupFiles, RolloutFiles, TrajectoryStore
-from turnwise.training.sampling.annotation import run_annotations
 from turnwise.training.sampling.applied_rewards import AppliedRewards
-from turnwise.training.sampling.experience import Experience
-from turnwise.training.sampling.group_draws import GroupDraws
-from turnwise.training.sampling.grown_groups import GrowingGroups
-from turnwise.training.sampling.run_memory import RunMemory
 from turnwise.training.sampling.run_sampling import RunSampling
+from turnwise.training.sampling.sampling_of_run import sampling_of
 from turnwise.training.sampling.sampling_rules import SamplingRules
 from turnwise.training.scheduled_objective import ScheduledObjective
 from turnwise.training.token_scores import TokenScores
@@ -219,43 +214,15 @@ class RunParts:
             begin=report.begin,
         )
 
-    def memory(self) -> RunMemory:
-        """Return what the run remembers of episodes, in words, and what models say of its turns."""
-        run, rules = self.run, self.sampling
-        return RunMemory(
-            experience=None if rules.admission is None else Experience(run.folder / "experience", rules.admission),
-            lessons=rules.lessons,
-            annotations=run_annotations(run, rules.annotators),
-            replay=rules.replay,
-            seeds=self.seeds,
-            total=run.train.iterations,
-            moments=2 + run.train.oldest,
-        )
+    def run_sampling(self) -> RunSampling:
+        """Return what the rollouts ask for groups, with what the run remembers."""
+        run = self.run
+        forked = bool(run.train.forks.where) or (bool(self.sampling.groups) and run.credit.method not in OTHER_PARENTS)
+        return sampling_of(run, self.sampling, self.environments.tasks, self.seeds, forest=forked)
 
-    def run_sampling(self, memory: RunMemory) -> RunSampling:
-        """Return what the rollouts ask for groups."""
-        run, rules = self.run, self.sampling
-        return RunSampling(
-            draws=GroupDraws(
-                rules.tasks,
-                self.environments.tasks,
-                self.seeds,
-                groups=run.train.groups,
-                size=run.train.group_size,
-                total=run.train.iterations,
-                grows=bool(rules.groups),
-            ),
-            growing=GrowingGroups(rules.groups, self.seeds, run.train.iterations, rules.max_rounds, memory),
-            memory=memory,
-            files=SamplingFiles(run.folder),
-            max_drops=rules.max_drops,
-            forest=bool(run.train.forks.where) or (bool(rules.groups) and run.credit.method not in OTHER_PARENTS),
-        )
-
-    def rollouts(self, agent: Agent, engine: RunEngine, report: Reporter, memory: RunMemory) -> Rollouts:
+    def rollouts(self, agent: Agent, engine: RunEngine, report: Reporter, sampling: RunSampling) -> Rollouts:
         """Return what plays the groups of the iterations."""
         run, store = self.run, TrajectoryStore(self.run.folder, self.run.trajectory_format)
-        sampling = self.run_sampling(memory)
         if run.train.asynchronous:
             return AsynchronousRollouts(
                 run.train,
@@ -302,7 +269,7 @@ class RunParts:
         """Return the training loop of a learner."""
         run = self.run
         agent = self.agent(learner.tokenizer)
-        engine, memory = self.engine(learner, agent, report), self.memory()
+        engine, sampling = self.engine(learner, agent, report), self.run_sampling()
         temperature = run.agent.temperature
         scores = TokenScores(
             learner=learner,
@@ -319,8 +286,8 @@ class RunParts:
             final=run.folder / "final",
             learner=learner,
             engine=engine,
-            rollouts=self.rollouts(agent, engine, report, memory),
-            memory=memory,
+            rollouts=self.rollouts(agent, engine, report, sampling),
+            memory=sampling.memory,
             rewards=AppliedRewards(self.sampling.rewards, run.train.iterations),
             credit=CreditAssignment.of(
                 self.credit, self.seeds, scores, estimator, agent=agent, context=run.policy.context, parts=parts

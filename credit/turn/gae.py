@@ -82,4 +82,4 @@ def _cut(steps: Steps) -> Bools:
     owner = steps.trajectory[order]
     last = np.zeros(len(steps), dtype=np.bool_)
     last[order] = np.append(owner[1:] != owner[:-1], True)[: len(owner)]
-    return np.logical_and(last, steps.column("unfinished"))
+    return np.asarray(last & steps.column("unfinished"), dtype=np.bool_)

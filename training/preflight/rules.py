@@ -158,8 +158,7 @@ def _filled(run: Run) -> set[str]:
     forks = run.train.forks
     forked = forks.where or run.sampling.groups
     noted = {column for annotator in _annotators(run) for column in annotator.columns}
-    known = {*COLUMNS, "hindsight", *noted}
-    return {*known, *(FOREST if forked else ()), *(VALUES if forks.values else ())}
+    return {*COLUMNS, "hindsight", *noted, *(FOREST if forked else ()), *(VALUES if forks.values else ())}
 
 
 def _annotators(run: Run) -> tuple[Annotator, ...]:

@@ -17,11 +17,11 @@ from turnwise.agents.trajectory import Group, Trajectory, grouped
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.steps import Steps
 from turnwise.training.config.seeds import Seeds
-from turnwise.training.run_folder.state_json import from_json, to_json
 from turnwise.training.sampling.annotation import Annotations, Notes, annotated
 from turnwise.training.sampling.experience import Experience, Index, StoredEpisode
 from turnwise.training.sampling.lessons import Lesson, LessonLibrary
 from turnwise.training.sampling.replay import ReplayBatch, ReplayRule
+from turnwise.training.state_json import from_json, to_json
 from turnwise.training.states import State
 
 __all__ = ["MemoryMoment", "Replayed", "RunMemory"]

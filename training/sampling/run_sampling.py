@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from turnwise.agents.rollouts.group_rounds import GroupSpec
 from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.training.run_folder.sampling_files import SamplingFiles
 from turnwise.training.sampling.group_draws import DrawnGroup, GroupDraws
 from turnwise.training.sampling.grown_groups import GrowingGroups, PlayedGroup
 from turnwise.training.sampling.run_memory import RunMemory
+from turnwise.training.sampling.sampling_files import SamplingFiles
 
 __all__ = ["RunSampling"]
 
