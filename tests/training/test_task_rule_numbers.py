@@ -142,6 +142,10 @@ def test_the_best_sizes_are_those_that_trying_all_finds():
             assert values[range(3), sizes].sum() == pytest.approx(best)
 
 
+def test_of_equal_sums_the_last_rows_take_the_least():
+    assert best_sizes(np.zeros((3, 3)), 4).tolist() == [2, 2, 0]
+
+
 def test_proportional_sizes_keep_bounds_and_sum():
     rng = np.random.default_rng(2)
     for _ in range(200):
@@ -313,6 +317,22 @@ def test_gdro_sizes_by_the_spread_of_bins():
     assert sizes_of(draw("gdro_rollout", records, 2, 4, closed_form=True, edges=[0.3, 0.6])) == {"a": 2, "b": 6}
 
 
+def test_gdro_sizes_survive_large_groups_and_another_size():
+    lost = {f"t{number}": (0, 8) for number in range(6)}
+    records = records_of(lost | {"u": (4, 8)})
+    options = {"edges": [0.5]}
+    first = draw("gdro_rollout", records, 7, 4, closed_form=True, **options)
+    assert sizes_of(first) == dict.fromkeys(lost, 2) | {"u": 16}
+    records = records.after([visit("u", 8, 16), visit("t0", 1, 2)], 1)
+    scores = draw("gdro_rollout", records, 7, 4, state=first.state, **options).state["scores"]
+    assert scores[0, 2] == 0.5
+    assert scores.sum() == 0.5  # 16 is no size that is chosen from
+    for group in (2, 7):
+        other = draw("gdro_rollout", records, 7, group, state=first.state, **options)
+        assert sum(other.episodes) == 7 * group
+        assert other.state["scores"].shape == (2, 2 * group + 1)
+
+
 def test_gdro_rollout_scores_what_was_played():
     records, state = TaskRecords.of("ab"), None
     first = draw("gdro_rollout", records, 2, 4, explore=False, edges=[0.5], state=state)
@@ -427,6 +447,17 @@ def test_hardest_goes_by_the_phase_before():
     assert draw("hardest", turned, 2, total=4, iteration=2, **options).tasks == ("a", "a")  # by all: equal, so by id
 
 
+def test_hardest_takes_what_is_left_of_the_phase_before():
+    options = {"shares": [1.0, 0.5, 0.25], "lengths": [1, 1, 1]}
+    records = records_of({"a": (0, 8), "b": (1, 8), "c": (4, 8), "d": (8, 8)})
+    state = draw("hardest", records, 2, total=3, iteration=0, **options).state
+    records = records.after([visit("c", 4, 8), visit("d", 8, 8)], 1)
+    second = draw("hardest", records, 2, total=3, iteration=1, state=state, **options)
+    assert set(second.tasks) == {"a", "b"}
+    records = records.after([visit("a", 8, 8), visit("b", 7, 8)], 2)  # better than "c" by now, which has left
+    assert draw("hardest", records, 2, total=3, iteration=2, state=second.state, **options).tasks == ("b", "b")
+
+
 def test_craft_gui_goes_from_short_to_long():
     lengths = {"a": 2.0, "b": 3.0, "c": 5.0, "d": 12.0}
     records = TaskRecords.of([*lengths, "e"]).after(
@@ -500,6 +531,17 @@ def test_we_math_climbs_and_isolates_what_failed():
     complete = draw("we_math", records, 9, state=state)
     assert complete.state["rungs"] == {"q": 4}
     assert set(complete.tasks) == set(records.tasks)
+
+
+def test_we_math_isolates_with_parts_of_the_lost_variant_only():
+    """ "q+b+c" adds "b" to "q+a+c"; "q+a+b" has it, but also "a", which was not lost."""
+    records, state = TaskRecords.of(["q", "q+a+b", "q+a+c", "q+b+c"]), None
+    for iteration, wins in enumerate((8, 8, 8, 0)):
+        step = draw("we_math", records, 1, state=state)
+        state = step.state
+        records = records.after([visit(step.tasks[0], wins, 8)], iteration)
+    assert step.tasks == ("q+b+c",)
+    assert draw("we_math", records, 1, state=state).tasks == ("q+b+c",)
 
 
 def test_we_math_repeats_a_lost_base():

@@ -81,7 +81,10 @@ def gdro_rollout(
     played = played_since(pool, None if last is None else last["counts"])
     past = np.zeros(n, dtype=np.int64) if last is None else last["bins"]
     used = np.zeros(n, dtype=np.int64) if last is None else last["sizes"]
-    scores = np.zeros((len(edges) + 1, 2 * group + 1)) if last is None else last["scores"].copy()
+    scores = np.zeros((len(edges) + 1, 2 * group + 1))
+    if last is not None:  # the run may have another size of groups now
+        shared = min(scores.shape[1], last["scores"].shape[1])
+        scores[:, :shared] = last["scores"][:, :shared]
     losses = losses_of(pool, played, column)
     for number, size in sorted({(int(past[row]), int(used[row])) for row in np.flatnonzero(used)}):
         cell = (past == number) & (used == size) & np.isfinite(losses)

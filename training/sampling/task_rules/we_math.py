@@ -68,11 +68,12 @@ def we_math(
     check_number("win", win, 0.0, 1.0, open_low=True)
     pool = by_id(records)
     ladders = _ladders(pool.tasks, mark)
-    played = played_since(pool, None if state is None else state["counts"])
+    success = played_since(pool, None if state is None else state["counts"]).success
     rungs = dict.fromkeys(ladders, 0) if state is None else dict(state["rungs"])
     queue = [] if state is None else list(state["queue"])
     for name, rows in ladders.items():
-        _climb(name, rows, rungs, queue, played.success, win, [_parts(pool.tasks[row], mark) for row in rows])
+        if rungs[name] < len(rows) and np.isfinite(success[rows[rungs[name]]]):
+            _climb(name, rows, rungs, queue, success, win, [_parts(pool.tasks[row], mark) for row in rows])
     drawn = np.zeros(len(pool.tasks), dtype=np.int64) if state is None else state["drawn"].copy()
     draws = 1 if state is None else state["draws"] + 1
     chosen = _chosen(rng, drawn, ladders, rungs, queue, count)
@@ -108,10 +109,8 @@ def _climb(
     win: float,
     parts: Sequence[frozenset[str]],
 ) -> None:
-    """Move a ladder by the last visit of its current variant; `success` is NaN where there was none."""
+    """Move a ladder by the last visit of its current variant."""
     rung = rungs[name]
-    if rung == len(rows) or not np.isfinite(success[rows[rung]]):
-        return
     if success[rows[rung]] >= win:
         rungs[name] = rung + 1
         return
