@@ -21,7 +21,7 @@ def forest(group: OpenGroup, *, where: str | Mapping[str, object] = "uniform", r
 
     A turn is forked once. Where the rule finds no place, an episode begins with a reset.
 
-    At most size episodes in size rounds: ceil(size / n) where none fails.
+    At most size episodes in ceil(size / n) rounds.
 
     Args:
         group: the group so far.
@@ -51,7 +51,7 @@ def uct(group: OpenGroup, *, roots: int = 2, weight: float = 1.0, at_once: int =
 
     A place may be forked again. Where there is none, episodes begin with a reset.
 
-    At most size episodes in size rounds: 1 + ceil((size - roots) / at_once).
+    At most size episodes in 1 + ceil((size - roots) / at_once) rounds.
 
     Args:
         group: the group so far.
