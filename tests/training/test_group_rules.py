@@ -64,7 +64,8 @@ def test_reinforce_ada_plays_until_both_outcomes_are_there() -> None:
     """1 of 8 won, then 2 of 8: two winners and two losers of 16, of which 3 won."""
     rule = get_group_rule("reinforce_ada")
     assert rule(OpenGroup("t", 8)).more == (MoreEpisodes(8),)
-    assert rule(after("00100000")).more == (MoreEpisodes(8),)
+    assert rule(after("00100000")).more == rule(after("11111101")).more == (MoreEpisodes(8),)
+    assert numbers(rule(after("11111100")).keep) == ["0", "1", "6", "7"]
     end = rule(OpenGroup("t", 8, 2, members("0010000010010000")))
     assert (end.more, end.counted) == ((), None)
     assert numbers(end.keep) == ["0", "1", "2", "8"]
@@ -210,7 +211,8 @@ def test_dagrpo_scores_by_the_probability_of_tokens() -> None:
 
 def test_drkernel_keeps_winners_by_their_coverage() -> None:
     """Coverage .3: never; .4: always; .35: half of the time. A loser always."""
-    covered = [episode(0, True, (turn(1.0, extras={"coverage": share}),)) for share in (0.3, 0.4, 0.35)]
+    first = turn(extras={"coverage": 0.36})
+    covered = [episode(0, True, (first, turn(1.0, extras={"coverage": share}))) for share in (0.3, 0.4, 0.35)]
     rule, kept = get_group_rule("drkernel_prs"), Counter[str]()
     for seed in range(400):
         end = rule(complete(*covered, episode(0, False), rng=np.random.default_rng(seed)))

@@ -84,7 +84,7 @@ def _confident(members: Sequence[Trajectory], weight: float) -> Worth:
     for member in members:
         owner, end = member, len(member.turns) - 1
         while True:  # up to the root: an episode went through the places before the turn at which it parted
-            start = -1 if owner.fork_turn is None else owner.fork_turn
+            start = owner.fork_turn or 0
             for turn in range(start + 1, end + 1):
                 scores[owner.id, turn].append(member.score)
             if owner.fork_of not in by_id:
