@@ -14,6 +14,7 @@ from toys.open_groups import Played, Player
 from turnwise.agents.trajectory import Trajectory
 from turnwise.training.sampling import OpenGroup
 from turnwise.training.sampling.group_rules.catalogue import CATALOGUE, get_group_rule
+from turnwise.training.sampling.growth import decide
 
 BOUNDS: dict[str, tuple[Callable[[int], int], Callable[[int], int]]] = {
     "dapo": (lambda size: size, lambda size: 1),
@@ -142,6 +143,25 @@ def test_branches_begin_at_turns_of_members(name: str) -> None:
                 if request.at is not None:
                     assert 0 <= request.at.turn < turns[request.at.trajectory]
                     assert request.at.turn or request.at.tokens, "a branch before the first turn is a beginning"
+
+
+CHOOSING = ("dapo", "pods", "prof", "rorecomp", "dagrpo", "drkernel_prs", "ttrl")
+
+
+@pytest.mark.parametrize("name", sorted(set(RULES) - set(CHOOSING)))
+def test_a_rule_that_plays_on_goes_before_one_that_chooses(name: str) -> None:
+    """The group grows as it does without the second rule, and then both choose."""
+    for other in CHOOSING:
+        rules = [get_group_rule(name), get_group_rule(other)]
+        for kind in ("mixed", "seldom won", "some failed"):
+            alone = PLAYERS[kind].grow(rules[0], 5)
+            both = PLAYERS[kind].grow(functools.partial(decide, rules), 5)
+            assert [group.members for group in both.groups] == [group.members for group in alone.groups]
+            second = rules[1](PLAYERS[kind].asked(both.groups[-1]))
+            assert both.end.drop == second.drop
+            if not both.end.drop:
+                chosen = [growth.keep for growth in (alone.end, second) if growth.keep is not None]
+                assert both.end.keep == (frozenset.intersection(*chosen) if chosen else None)
 
 
 def test_every_docstring_says_how_many_episodes() -> None:

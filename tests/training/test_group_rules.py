@@ -23,7 +23,7 @@ from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.rollouts.rollout_stream import GroupNumbers, GroupSpec
 from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.credit import BadOption, grpo
+from turnwise.credit import BadOption, arpo_hard, grpo
 from turnwise.training.errors import ConfigError, TrainingError
 from turnwise.training.forest.growing import Forest
 from turnwise.training.forest.places import get_fork_rule
@@ -64,7 +64,8 @@ def test_reinforce_ada_plays_until_both_outcomes_are_there() -> None:
     """1 of 8 won, then 2 of 8: two winners and two losers of 16, of which 3 won."""
     rule = get_group_rule("reinforce_ada")
     assert rule(OpenGroup("t", 8)).more == (MoreEpisodes(8),)
-    assert rule(after("00100000")).more == (MoreEpisodes(8),)
+    assert rule(after("00100000")).more == rule(after("11111101")).more == (MoreEpisodes(8),)
+    assert numbers(rule(after("11111100")).keep) == ["0", "1", "6", "7"]
     end = rule(OpenGroup("t", 8, 2, members("0010000010010000")))
     assert (end.more, end.counted) == ((), None)
     assert numbers(end.keep) == ["0", "1", "2", "8"]
@@ -210,7 +211,8 @@ def test_dagrpo_scores_by_the_probability_of_tokens() -> None:
 
 def test_drkernel_keeps_winners_by_their_coverage() -> None:
     """Coverage .3: never; .4: always; .35: half of the time. A loser always."""
-    covered = [episode(0, True, (turn(1.0, extras={"coverage": share}),)) for share in (0.3, 0.4, 0.35)]
+    first = turn(extras={"coverage": 0.36})
+    covered = [episode(0, True, (first, turn(1.0, extras={"coverage": share}))) for share in (0.3, 0.4, 0.35)]
     rule, kept = get_group_rule("drkernel_prs"), Counter[str]()
     for seed in range(400):
         end = rule(complete(*covered, episode(0, False), rng=np.random.default_rng(seed)))
@@ -470,6 +472,18 @@ def test_pppo_continues_the_first_part() -> None:
     assert (request.at, request.episodes) == (BranchPoint("t#0@7", 1, 5), 8)
     (request,) = get_group_rule("pppo", unit="tokens", share=0.05)(OpenGroup("t", 1, 1, (tokens,))).more
     assert request.at == BranchPoint("t#0@7", 0, 5)
+
+
+def test_shared_turns_are_credited_with_all_that_went_through_them() -> None:
+    """Two members, three continuations of each after turn 2: 3 and 1 of four ways on won, so A = .25 and -.25."""
+    roots = (episode(0, True, 5), episode(1, False, 5))
+    ways = [("0", True), ("0", True), ("0", False), ("1", False), ("1", True), ("1", False)]
+    children = [forked(f"{parent}/2.{k}", parent, 2, 5, won) for k, (parent, won) in enumerate(ways)]
+    steps = steps_of([Group("t", (*roots, *children))])
+    values = arpo_hard(steps, scale="none")
+    rows = {(name, at): value for name, at, value in zip(values.trajectory, values.turn, values.values, strict=True)}
+    assert [rows["t#0@7", at] for at in range(5)] == pytest.approx([0.25, 0.25, 0.5, 0.5, 0.5])
+    assert [rows["t#1@7", at] for at in range(5)] == pytest.approx([-0.25, -0.25, -0.5, -0.5, -0.5])
 
 
 def test_motif_continues_the_first_turn() -> None:

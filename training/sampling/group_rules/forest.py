@@ -21,7 +21,7 @@ def forest(group: OpenGroup, *, where: str | Mapping[str, object] = "uniform", r
 
     A turn is forked once. Where the rule finds no place, an episode begins with a reset.
 
-    At most size episodes in size rounds: ceil(size / n) where none fails.
+    At most size episodes in ceil(size / n) rounds.
 
     Args:
         group: the group so far.
@@ -51,7 +51,7 @@ def uct(group: OpenGroup, *, roots: int = 2, weight: float = 1.0, at_once: int =
 
     A place may be forked again. Where there is none, episodes begin with a reset.
 
-    At most size episodes in size rounds: 1 + ceil((size - roots) / at_once).
+    At most size episodes in 1 + ceil((size - roots) / at_once) rounds.
 
     Args:
         group: the group so far.
@@ -84,7 +84,7 @@ def _confident(members: Sequence[Trajectory], weight: float) -> Worth:
     for member in members:
         owner, end = member, len(member.turns) - 1
         while True:  # up to the root: an episode went through the places before the turn at which it parted
-            start = -1 if owner.fork_turn is None else owner.fork_turn
+            start = owner.fork_turn or 0
             for turn in range(start + 1, end + 1):
                 scores[owner.id, turn].append(member.score)
             if owner.fork_of not in by_id:

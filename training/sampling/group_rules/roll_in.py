@@ -19,8 +19,8 @@ def expert_roll_in(group: OpenGroup, *, share: float = 0.5, depth: float | None 
         round 2:  after a guide, the others from within it, or from the beginning if it did not win
         turn:     ceil(depth * turns), or any with the same probability; never the first, up to the last
 
-    At least one episode begins with a reset. The guide is neither kept nor counted. Turns that an episode took over are
-    its parent's, and carry loss there.
+    At least one episode begins with a reset. The guide is neither kept nor counted, so the turns that others took over
+    from it are not trained on.
 
     At most size + 1 episodes in 3 rounds.
 

@@ -35,16 +35,15 @@ def pods(group: OpenGroup, *, keep: int = 4, baseline: Baseline = "kept") -> Gro
     Raises:
         BadOption: keep < 2, or an unknown baseline.
 
-    Source: Xu et al. 2025 (PODS, max-variance down-sampling), arXiv 2504.13818. Equally good choices: that which takes
-    most evenly from both ends; equal rewards: the member with the smaller number.
+    Source: Xu et al. 2025 (PODS, max-variance down-sampling), arXiv 2504.13818. Of equally good choices, the one with
+    more small rewards; of equal rewards, the member with the smaller number.
     """
     check_number("keep", keep, 2, whole=True)
     check_choice("baseline", baseline, Baseline)
     if len(group.members) <= keep:
         return Growth()
     choices = [_ends(group, k, keep) for k in range(keep + 1)]
-    evenly = [-abs(2 * k - keep) for k in range(keep + 1)]
-    chosen = choices[max(range(keep + 1), key=lambda k: (_spread(choices[k]), evenly[k], k))]
+    chosen = max(reversed(choices), key=_spread)
     return Growth(keep=ids(chosen), counted=ids(chosen) if baseline == "kept" else None)
 
 
