@@ -173,7 +173,7 @@ CATALOGUE = (
                "Branched rollouts: the branches of a fork compared with each other, trunks with the task.",
                bpo, ("parent",)),
     CreditRule("vine", "VinePPO, on turns", "2410.01679", "our reading",
-               "True values by forks of every turn: what perfect credit would gain, at the cost of the forks.",
+               "True values by forks of every turn, or of some: what perfect credit would gain, at their cost.",
                vine, ("value",)),
     CreditRule("gae", "Generalized Advantage Estimation over turns", "1506.02438", "paper",
                "Generalised advantages from a critic that values the state before each turn.", gae, ("value",)),
