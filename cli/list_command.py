@@ -62,9 +62,10 @@ def _transforms() -> Rows:
 
     for name, item in transforms().items():
         options = ", ".join(f"{key}={value}" for key, value in item.options.items())
+        source = f" (arXiv {item.arxiv})" if item.arxiv else ""
         yield (
             name,
-            f"{item.title} (arXiv {item.arxiv}). {item.use} Needs {', '.join(item.needs)}. Options: {options}. "
+            f"{item.title}{source}. {item.use} Needs {', '.join(item.needs)}. Options: {options}. "
             f"Checked against: {item.evidence}.",
         )
 

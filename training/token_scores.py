@@ -29,9 +29,9 @@ class TokenScores:
     recompute: bool
     transform: AppliedTransform | None
 
-    def policy(self, batch: Batch) -> Scores:
-        """Return the scores of a batch under the policy."""
-        return self.learner.score(batch, temperature=self.temperature, micro_tokens=self.micro_tokens)
+    def policy(self, batch: Batch, factor: float = 1.0) -> Scores:
+        """Return the scores of a batch under the policy, at the sampling temperature times a factor."""
+        return self.learner.score(batch, temperature=self.temperature * factor, micro_tokens=self.micro_tokens)
 
     def reference(self, batch: Batch) -> Scores:
         """Return the scores of a batch under the reference policy."""
@@ -56,4 +56,6 @@ class TokenScores:
             batch = replace(batch, reference=self.reference(batch).logprobs)
         if transform is None:
             return batch, {}
-        return transform(batch, groups, decode=codec_of(self.learner.tokenizer).decode, scores=scores)
+        tempered = {name: self.policy(batch, factor) for name, factor in transform.tempered.items()}
+        decode = codec_of(self.learner.tokenizer).decode
+        return transform(batch, groups, decode=decode, scores=scores, tempered=tempered)

@@ -82,4 +82,5 @@ def _cut(steps: Steps) -> Bools:
     owner = steps.trajectory[order]
     last = np.zeros(len(steps), dtype=np.bool_)
     last[order] = np.append(owner[1:] != owner[:-1], True)[: len(owner)]
-    return np.logical_and(last, steps.column("unfinished"))
+    cut: Bools = last & steps.column("unfinished")
+    return cut
