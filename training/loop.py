@@ -93,7 +93,7 @@ class TrainingLoop:
         groups = played.groups
         steps = played.steps(self.anchor)
         advantages = self.credit.advantages(steps, groups, self.step, self.objective.kl)
-        batch = pack(groups, played.fresh(advantages), outcomes=outcomes_of(steps))
+        batch = pack(groups, played.fresh(advantages), outcomes=outcomes_of(steps), annealing=self.scores.annealing)
         with self.recovery.update(self):
             batch, shares = self.scores.complete(batch, groups)
             stats = self.learner.update(batch, self.objective.current, self.plans.after(self.step))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from turnwise.agents.annealing import Annealing
 from turnwise.agents.models.tokenization import codec_of
 from turnwise.agents.trajectory import Group
 from turnwise.training.batch.batch import Batch
@@ -21,6 +22,7 @@ class TokenScores:
         micro_tokens: tokens per micro-batch.
         recompute: whether `old` becomes what the learner computes.
         transform: transform of the token advantages; None for none.
+        annealing: by which the temperature depends on the position in an answer; None for none.
     """
 
     learner: Learner
@@ -28,6 +30,7 @@ class TokenScores:
     micro_tokens: int
     recompute: bool
     transform: AppliedTransform | None
+    annealing: Annealing | None = None
 
     def policy(self, batch: Batch, factor: float = 1.0) -> Scores:
         """Return the scores of a batch under the policy, at the sampling temperature times a factor."""
