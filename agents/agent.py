@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, cast
 
+from turnwise.agents.annealing import Annealing
 from turnwise.agents.errors import AgentError, PromptError, look_up
 from turnwise.agents.json_types import JsonObject
 from turnwise.agents.models.tokenization import Tokenizer
@@ -27,6 +28,7 @@ _KINDS: tuple[tuple[str, tuple[type, ...], str], ...] = (
     ("template", (str, Mapping, Template), "a name or a table of strings"),
     ("parser", (str,), "a name"),
     ("stop", (str, list, tuple), "a list of strings"),
+    ("annealing", (str, Mapping), "a name or a table with a name"),
 )
 """What options of an agent must be, beside the numbers."""
 
@@ -44,6 +46,8 @@ class Agent:
     """Maximum number of tokens of one response."""
     temperature: float = 1.0
     """0: always the most likely token."""
+    annealing: Annealing | None = None
+    """Multiplies the temperature by a factor of the position in the answer."""
     top_p: float = 1.0
     """Only the fewest most probable tokens that have this probability together are sampled; 1: all."""
     top_k: int = 0
@@ -191,6 +195,8 @@ def _fields(options: Mapping[str, object]) -> JsonObject:
     values = {name: value for name, value in options.items() if name not in _BUILT}
     if not isinstance(stop := values.get("stop", ""), str):  # a string is refused with the other values
         values["stop"] = tuple(cast(Sequence[str], stop))
+    if "annealing" in values:
+        values["annealing"] = Annealing.of(values["annealing"])
     prompt, template, example = (cast(Any, options[name]) for name in _BUILT)  # checked above
     if not isinstance(example, bool):
         raise AgentError(f"example must be true or false, got {example!r}")

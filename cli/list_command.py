@@ -66,9 +66,10 @@ def _transforms() -> Rows:
 
     for name, item in transforms().items():
         options = ", ".join(f"{key}={value}" for key, value in item.options.items())
+        source = f" (arXiv {item.arxiv})" if item.arxiv else ""
         yield (
             name,
-            f"{item.title} (arXiv {item.arxiv}). {item.use} Needs {', '.join(item.needs)}. Options: {options}. "
+            f"{item.title}{source}. {item.use} Needs {', '.join(item.needs)}. Options: {options}. "
             f"Checked against: {item.evidence}.",
         )
 
@@ -98,6 +99,18 @@ def _reward_rules() -> Rows:
     from turnwise.training.sampling.reward_rules.catalogue import REWARD_RULES
 
     return _sampling_rules(REWARD_RULES.items())
+
+
+def _replay_rules() -> Rows:
+    from turnwise.training.sampling.replay_rules.catalogue import REPLAY_RULES
+
+    return _sampling_rules(REPLAY_RULES.items())
+
+
+def _annotators() -> Rows:
+    from turnwise.training.sampling.annotators.catalogue import ANNOTATORS
+
+    return _sampling_rules(ANNOTATORS.items())
 
 
 def _sampling_rules(rules: Mapping[str, SamplingRule]) -> Rows:
@@ -158,6 +171,8 @@ _KINDS: dict[str, tuple[str, Callable[[], Rows] | None]] = {
     "task-rules": ("rules of which tasks are drawn, and how many episodes of each", _task_rules),
     "group-rules": ("rules of when a group is complete, and what else is played", _group_rules),
     "reward-rules": ("rules that change the rewards before credit is assigned", _reward_rules),
+    "replay-rules": ("rules of which stored episodes are trained on again", _replay_rules),
+    "annotators": ("what fills in columns for rules, and writes lessons", _annotators),
     "objectives": ("objectives, aggregations, divergence estimators and corrections", _objectives),
     "samplers": ("samplers: who answers the prompts", _samplers),
     "prompts": ("how much of an episode a prompt holds", _prompts),

@@ -83,7 +83,7 @@ class CreditAssignment:
         if self.rule.draws:
             options["rng"] = np.random.default_rng(self.seeds.of("credit", iteration))
         if self.kl_estimator is not None:
-            batch = pack(groups)
+            batch = pack(groups, annealing=self.scores.annealing)
             reference = self.scores.reference(batch).logprobs
             divergence = turn_divergence(batch, reference, self.kl_estimator, steps)
             steps = replace(steps, reward=steps.reward - kl * divergence)

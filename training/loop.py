@@ -102,7 +102,13 @@ class TrainingLoop:
         steps, memories = self.rewards(steps, self.step)
         advantages = self.credit.advantages(steps, played.groups, self.step, self.objective.kl)
         groups = played.trained
-        batch = pack(groups, played.fresh(advantages), outcomes=outcomes_of(steps), sources=played.sources)
+        batch = pack(
+            groups,
+            played.fresh(advantages),
+            outcomes=outcomes_of(steps),
+            sources=played.sources,
+            annealing=self.scores.annealing,
+        )
         with self.recovery.update(self):
             batch, shares = self.scores.complete(batch, groups)
             stats = self.learner.update(batch, self.objective.current, self.plans.after(self.step))
@@ -117,7 +123,9 @@ class TrainingLoop:
         """Train on stored episodes as well, if a rule chooses some; return what is remembered."""
         stored = self.memory.replayed(played.groups, self.step + 1)
         if stored is not None:
-            batch, _ = self.scores.complete(pack(stored.groups, stored.advantages), stored.groups)
+            batch, _ = self.scores.complete(
+                pack(stored.groups, stored.advantages, annealing=self.scores.annealing), stored.groups
+            )
             self.learner.update(batch, self.objective.current, self.plans.again(self.step))
         return {**self.memory.metrics(), **({} if stored is None else stored.metrics)}
 

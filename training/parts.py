@@ -256,7 +256,7 @@ class RunParts:
             section=run.evaluation,
             panel=panel,
             environments=environments,
-            agent=replace(agent, temperature=run.evaluation.temperature),
+            agent=replace(agent, temperature=run.evaluation.temperature, annealing=None),
             name=run.name,
             folder=run.folder,
             last=run.train.iterations,
@@ -277,6 +277,7 @@ class RunParts:
             micro_tokens=run.train.micro_batch.tokens,
             recompute=run.objective.old_logprobs == "recomputed",
             transform=self.token_transform,
+            annealing=agent.annealing,
         )
         estimator = run.objective.kl.estimator if self.coefficients.kl_in_reward else None
         parts = tuple(part.name for part in run.env.parts())

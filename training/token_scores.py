@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from turnwise.agents.annealing import Annealing
 from turnwise.agents.models.tokenization import codec_of
 from turnwise.agents.trajectory import Group
 from turnwise.training.batch.batch import Batch
@@ -21,6 +22,7 @@ class TokenScores:
         micro_tokens: tokens per micro-batch.
         recompute: whether `old` becomes what the learner computes.
         transform: transform of the token advantages; None for none.
+        annealing: by which the temperature depends on the position in an answer; None for none.
     """
 
     learner: Learner
@@ -28,10 +30,11 @@ class TokenScores:
     micro_tokens: int
     recompute: bool
     transform: AppliedTransform | None
+    annealing: Annealing | None = None
 
-    def policy(self, batch: Batch) -> Scores:
-        """Return the scores of a batch under the policy."""
-        return self.learner.score(batch, temperature=self.temperature, micro_tokens=self.micro_tokens)
+    def policy(self, batch: Batch, factor: float = 1.0) -> Scores:
+        """Return the scores of a batch under the policy, at the sampling temperature times a factor."""
+        return self.learner.score(batch, temperature=self.temperature * factor, micro_tokens=self.micro_tokens)
 
     def reference(self, batch: Batch) -> Scores:
         """Return the scores of a batch under the reference policy."""
@@ -56,4 +59,6 @@ class TokenScores:
             batch = replace(batch, reference=self.reference(batch).logprobs)
         if transform is None:
             return batch, {}
-        return transform(batch, groups, decode=codec_of(self.learner.tokenizer).decode, scores=scores)
+        tempered = {name: self.policy(batch, factor) for name, factor in transform.tempered.items()}
+        decode = codec_of(self.learner.tokenizer).decode
+        return transform(batch, groups, decode=decode, scores=scores, tempered=tempered)

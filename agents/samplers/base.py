@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
+from turnwise.agents.annealing import Annealing
 from turnwise.agents.errors import SamplerError
 from turnwise.agents.json_types import JsonObject
 from turnwise.agents.models.tokenization import AnswerEnd, Tokenizer
@@ -57,6 +58,8 @@ class Request:
     view: View
     """What the agent sees, for samplers that are not language models."""
     temperature: float = 1.0
+    annealing: Annealing | None = None
+    """Multiplies the temperature by a factor of the position in the answer."""
     top_p: float = 1.0
     top_k: int = 0
     min_p: float = 0.0
@@ -69,6 +72,10 @@ class Request:
     """The earlier turns of a conversation, one for each answer in ``messages``, for samplers without a tokenizer."""
     parser: str = ""
     """The parser of the task's part in a mixture, for samplers that write actions; empty: the sampler's own."""
+
+    def temperature_at(self, position: int) -> float:
+        """Return the temperature of a token with so many tokens of the answer before it."""
+        return self.temperature if self.annealing is None else self.temperature * self.annealing(position)
 
     @property
     def truncated(self) -> bool:

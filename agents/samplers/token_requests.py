@@ -39,6 +39,19 @@ def check_prompt(request: Request, *, context: int | None = None, vocabulary: in
         )
 
 
+def refuse_annealing(request: Request, engine: str) -> None:
+    """Refuse a temperature that changes within an answer, for an engine that samples a whole answer at one.
+
+    Raises:
+        SamplerError: the request has one.
+    """
+    if request.annealing is not None:
+        raise SamplerError(
+            f"episode {request.episode}: the engine {engine} samples an answer at one temperature; annealing needs the "
+            'engine "transformers"'
+        )
+
+
 def check_sampling(request: Request, *, most_temperature: float = float("inf")) -> None:
     """Refuse settings that describe no distribution.
 

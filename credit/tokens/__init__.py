@@ -8,6 +8,7 @@ result.values, result.keep
 from turnwise.credit.tokens.ace import ace
 from turnwise.credit.tokens.catalogue import TRANSFORMS, TokenTransform, transform, transforms
 from turnwise.credit.tokens.d3s import d3s
+from turnwise.credit.tokens.dcpo_distribution import dcpo_distribution
 from turnwise.credit.tokens.gtpo import gtpo
 from turnwise.credit.tokens.hapo import hapo
 from turnwise.credit.tokens.hicra import hicra
@@ -22,6 +23,7 @@ __all__ = [
     "TransformedAdvantages",
     "ace",
     "d3s",
+    "dcpo_distribution",
     "gtpo",
     "hapo",
     "hicra",

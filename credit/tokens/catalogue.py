@@ -16,6 +16,7 @@ from turnwise.credit.errors import BadTable
 from turnwise.credit.registry import Method, found
 from turnwise.credit.tokens.ace import ace
 from turnwise.credit.tokens.d3s import d3s
+from turnwise.credit.tokens.dcpo_distribution import dcpo_distribution
 from turnwise.credit.tokens.gtpo import gtpo
 from turnwise.credit.tokens.hapo import hapo
 from turnwise.credit.tokens.hicra import hicra
@@ -79,6 +80,9 @@ TRANSFORMS = (
               "Trains on the most informative sequences and tokens only.", d3s),
     TokenTransform("ace", "Asymmetric Confidence-aware Error penalty", "2602.21420", "our reading",
               "Penalises confident mistakes more; needs a reference model.", ace),
+    TokenTransform("dcpo_distribution", "Distribution-Centric Policy Optimization", None, "paper",
+              "Holds the entropy: rewards good tokens as if drawn at another temperature, hotter if entropy is low.",
+              dcpo_distribution),
     TokenTransform("mssr", "MSSR, advantages shifted by entropy", "2512.18215", "paper",
               "Raises advantages where the policy is uncertain; for spo_single_stream with ddof = 0 and prior = 8.",
               mssr),

@@ -17,8 +17,10 @@ from turnwise.credit.tensors import plain
 from turnwise.credit.tokens.checks import flags
 
 ARRAYS = {
+    "cold": "log-probability of the token at 0.8 times the sampling temperature, nats, [B, L]",
     "entropy": "entropy of the policy's distribution at the token, nats, [B, L]",
     "group": "id of the prompt that a sequence answers, [B]",
+    "hot": "log-probability of the token at 1.2 times the sampling temperature, nats, [B, L]",
     "ids": "token ids, [B, L]",
     "logprobs": "log-probability of the token under the policy, nats, [B, L]",
     "planning": "True for tokens that belong to a plan, [B, L]",

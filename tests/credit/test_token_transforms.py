@@ -9,12 +9,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnwise.credit import BadOption, BadTable, UnknownRule
-from turnwise.credit.tokens import ace, d3s, gtpo, hapo, hicra, mssr, rto_rewards, transform, transforms
+from turnwise.credit.tokens import (
+    ace,
+    d3s,
+    dcpo_distribution,
+    gtpo,
+    hapo,
+    hicra,
+    mssr,
+    rto_rewards,
+    transform,
+    transforms,
+)
 from turnwise.credit.tokens.d3s import widest
 from turnwise.credit.tokens.gtpo import conflict_tokens
 from turnwise.credit.tokens.hapo import relative_entropy
 
-NAMES = ["hicra", "gtpo", "hapo", "d3s", "ace", "mssr"]
+NAMES = ["hicra", "gtpo", "hapo", "d3s", "ace", "mssr", "dcpo_distribution"]
 MANY = settings(max_examples=80, deadline=None)
 
 
@@ -29,6 +40,8 @@ def batch(seed, count=5, length=6):
         "planning": rng.random((count, length)) < 0.5,
         "logprobs": -rng.gamma(1.0, 1.0, (count, length)),
         "ref": -rng.gamma(1.0, 1.0, (count, length)),
+        "hot": -rng.gamma(1.0, 1.0, (count, length)),
+        "cold": -rng.gamma(1.0, 1.0, (count, length)),
         "ratio": np.exp(rng.normal(0.0, 0.2, (count, length))),
         "group": rng.integers(0, 2, count),
     }
@@ -69,6 +82,22 @@ def test_mssr_by_hand():
     assert found.values[0] == pytest.approx([1.2, -0.8, -0.5, 0.3])
     found = mssr([[1.0, -1.0]], [[1, 1]], entropy=[[9.0] * 2], logprobs=[[-1.0, 0.0]], uncertainty="token")
     assert found.values[0] == pytest.approx([1.0 + 0.4 / math.e, -1.0])  # a sure token adds nothing
+
+
+def test_dcpo_distribution_by_hand():
+    """0.3 nats from the target count as 0.1, one of four sequences is good: b = 0.4, a = 0.2857; p_T / p is e^0.5."""
+    advantages, mask = [[1.0, 0.0], [-1.0, -1.0], [0.05, 0.0], [0.0, 0.0]], np.ones((4, 2))
+    same = np.full((4, 2), -1.0)
+    for mean, ratio in ((0.2, math.exp(0.5)), (0.8, math.exp(-0.25))):  # too sure, too unsure
+        arrays = {"entropy": np.full((4, 2), mean), "logprobs": same, "hot": same + 0.5, "cold": same - 0.25}
+        found = dcpo_distribution(advantages, mask, **arrays).values
+        assert found[0] == pytest.approx([(1 + 0.4 * ratio) / 1.4, 0.0])
+        assert found[1] == pytest.approx([-1 / 1.4] * 2)
+        assert found[2] == pytest.approx([0.05 / 1.4, 0.0])  # good is above 0.05
+        none = dcpo_distribution(np.full((4, 2), -1.0), mask, **arrays)
+        assert none.values.tolist() == [[-1.0, -1.0]] * 4
+    at = dcpo_distribution(advantages, mask, **{**arrays, "entropy": np.full((4, 2), 0.5)})
+    assert at.values.tolist() == advantages
 
 
 def test_rto_by_hand():
@@ -323,6 +352,7 @@ def test_what_each_transform_reads():
     assert found == {
         "ace": (("logprobs", "ref"), ("logprobs", "ref")),
         "d3s": (("entropy",), ("entropy", "group")),
+        "dcpo_distribution": (("entropy", "logprobs", "hot", "cold"),) * 2,
         "gtpo": (("ids", "entropy", "group"), ("ids", "entropy", "group")),
         "hapo": (("entropy",), ("entropy", "ratio")),
         "hicra": (("planning",), ("planning",)),
@@ -348,6 +378,7 @@ def test_names_and_options_are_checked_before_there_is_a_batch():
         ("ace", {"alpha": -1.0}, "alpha"),
         ("ace", {"over": "means"}, "must be one of .*'mean'"),
         ("mssr", {"kappa": 0.0}, "kappa"),
+        ("dcpo_distribution", {"most": -0.1}, "most"),
         ("mssr", {"uncertainty": "tokens"}, "must be one of .*'token'"),
         ("gtpo", {"weight": -2.0}, "weight"),
         ("gtpo", {"entropy_limit": float("nan")}, "entropy_limit"),

@@ -65,7 +65,9 @@ def test_the_divergence_in_the_reward_changes_what_is_learned(tmp_path):
         assert_same_weights(weights(tmp_path / "plain", 2), weights(tmp_path / "held", 2))
 
 
-@pytest.mark.parametrize("name", ["gspo", "hapo", "kl_cov", "dcpo", "asymre", "decoupled", "a_lol"])
+@pytest.mark.parametrize(
+    "name", ["gspo", "hapo", "kl_cov", "dcpo", "asymre", "decoupled", "a_lol", "disco", "ter", "ampo"]
+)
 def test_a_run_takes_an_objective_by_name(tmp_path, name):
     more = ['objective.old_logprobs="recomputed"'] if name == "decoupled" else []
     run = make_run(tmp_path / "run", *SHORT, "train.iterations=1", f"objective.name={name}", *more)

@@ -43,7 +43,8 @@ def _transformed(name, groups, advantages, *, merge, **options):
     scores = TokenScorer(tiny_llama(1)).score(batch)
     batch = replace(batch, reference=TokenScorer(tiny_llama(2)).score(batch).logprobs)
     transform = AppliedTransform.from_choice({"name": name, **OPTIONS.get(name, {}), **options})
-    found, stats = transform(batch, groups, decode=letters, scores=scores)
+    tempered = {key: TokenScorer(tiny_llama(1)).score(batch, temperature=t) for key, t in transform.tempered.items()}
+    found, stats = transform(batch, groups, decode=letters, scores=scores, tempered=tempered)
     return batch, found, stats
 
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from turnwise.agents.annealing import Annealing
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.training.audit.findings import Place
 from turnwise.training.batch.batch import Batch, pack
@@ -61,6 +62,7 @@ class GapMeter:
     Attributes:
         bound: largest mean gap, nats.
         top_p: of the nucleus that was sampled from.
+        annealing: by which the temperature depended on the position in an answer; None: it did not.
         whole: of all tokens.
         by_version: of the tokens of each version of the weights.
         by_position: by the position in the response, and
@@ -70,6 +72,7 @@ class GapMeter:
 
     bound: float
     top_p: float = 1.0
+    annealing: Annealing | None = None
     whole: GapStatistics = field(default_factory=GapStatistics)
     by_version: dict[int, GapStatistics] = field(default_factory=dict)
     by_position: dict[int, GapStatistics] = field(default_factory=dict)
@@ -89,7 +92,7 @@ class GapMeter:
             score: recomputes the log-probabilities of a batch.
         """
         trajectories = [member for member in chunk if member.finished and len(member.turns)]
-        batch = pack([Group(member.task, (member,)) for member in trajectories])
+        batch = pack([Group(member.task, (member,)) for member in trajectories], annealing=self.annealing)
         recomputed = score(batch).logprobs[batch.mask]
         difference = batch.old[batch.mask] - recomputed
         gaps = np.maximum(np.maximum(-difference, difference + math.log(self.top_p)), 0.0)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from turnwise.agents.annealing import Annealing
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.numerics import trajectory_scores
@@ -61,6 +62,7 @@ class Batch:
         reference: float64 [B, L], nats, under a reference policy; None without one.
         rollout: float64 [B, L], nats, from the sampling engine; None where `old` is that already.
         columns: outcome, group and source of the trajectories; None where nobody has said.
+        heat: float64 [B, L], factor of the sampling temperature at each token; None where it is 1 everywhere.
     """
 
     tokens: NDArray[np.int64]
@@ -75,6 +77,7 @@ class Batch:
     reference: NDArray[np.float64] | None = None
     rollout: NDArray[np.float64] | None = None
     columns: PackedEpisodes | None = None
+    heat: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         """Number of sequences."""
@@ -114,6 +117,7 @@ class Batch:
             reference=None if self.reference is None else self.reference[index, :width],
             rollout=None if self.rollout is None else self.rollout[index, :width],
             columns=self.columns,
+            heat=None if self.heat is None else self.heat[index, :width],
         )
 
     def weights(self, mode: str, norm: float = 1.0) -> NDArray[np.float64]:
@@ -185,6 +189,7 @@ def pack(
     merge: bool = True,
     outcomes: Mapping[str, float] | None = None,
     sources: Mapping[str, int] | None = None,
+    annealing: Annealing | None = None,
 ) -> Batch:
     """Return the turns of trajectories and their advantages as token sequences.
 
@@ -195,6 +200,7 @@ def pack(
         merge: append a turn to the sequence before it where its prompt begins with that sequence.
         outcomes: score of each trajectory by id, where it is not the sum of the rewards that the environment gave.
         sources: where trajectories come from, by id; POLICY for those that are missing.
+        annealing: by which the sampling temperature depended on the position in an answer; None: it did not.
 
     Returns:
         The batch; rows in the order of the trajectories.
@@ -219,6 +225,8 @@ def pack(
         rows.extend(sequences(trajectory, index, first, merge=merge))
         first += len(trajectory.turns)
     batch = _lay_out(rows, values, keep, tuple(turns))
+    if annealing is not None:
+        batch = replace(batch, heat=_heat(rows, batch, annealing))
     scores = {trajectory.id: trajectory.reward for trajectory in finished} | dict(outcomes or {})
     columns = PackedEpisodes(
         outcome=np.array([scores[trajectory.id] for trajectory in finished], dtype=np.float64),
@@ -264,6 +272,15 @@ def _lay_out(
     batch.old[:, :1] = batch.advantages[:, :1] = 0.0
     batch.version[:, :1] = -1
     return batch
+
+
+def _heat(rows: Sequence[_Sequence], batch: Batch, annealing: Annealing) -> NDArray[np.float64]:
+    """Return the factor of the sampling temperature at each token of a batch; 1 for tokens that were not sampled."""
+    heat = np.ones(batch.mask.shape)
+    for index, row in enumerate(rows):
+        for start, end, _, _ in row.turns:
+            heat[index, start:end] = annealing.factors(end - start)
+    return heat
 
 
 def outcomes_of(steps: Steps) -> dict[str, float]:

@@ -29,6 +29,7 @@ class ModelInputs:
             what is before.
         pairs: int64 [M], number of each masked token's pair; None where they are the tokens themselves.
         forest: that the tokens lie in; None for rows.
+        heat: float64 [E], factor of the temperature at each target; None: 1 everywhere.
     """
 
     arguments: dict[str, Tensor]
@@ -36,13 +37,15 @@ class ModelInputs:
     targets: Tensor
     pairs: Tensor | None = None
     forest: PrefixForest | None = None
+    heat: Tensor | None = None
 
 
 def padded(batch: Batch, device: torch.device) -> ModelInputs:
     """Return the rows of a batch, padded on the right."""
     rows, columns = (torch.from_numpy(index).to(device) for index in np.nonzero(batch.mask))
     tokens = torch.from_numpy(batch.tokens).to(device)
-    return ModelInputs({"input_ids": tokens}, (rows, columns - 1), tokens[rows, columns])
+    heat = None if batch.heat is None else torch.from_numpy(batch.heat[batch.mask]).to(device)
+    return ModelInputs({"input_ids": tokens}, (rows, columns - 1), tokens[rows, columns], heat=heat)
 
 
 def packed(batch: Batch, device: torch.device) -> ModelInputs:
@@ -50,7 +53,10 @@ def packed(batch: Batch, device: torch.device) -> ModelInputs:
     forest = PrefixForest.of(batch.tokens, batch.lengths, share=False)
     rows, columns = np.nonzero(batch.mask & (forest.at >= 0))
     before, targets = forest.at[rows, columns - 1], batch.tokens[rows, columns]
-    return _of_forest(forest, before, targets, device)
+    inputs = _of_forest(forest, before, targets, device)
+    if batch.heat is None:
+        return inputs
+    return replace(inputs, heat=torch.from_numpy(batch.heat[rows, columns]).to(device))
 
 
 def shared(batch: Batch, device: torch.device) -> ModelInputs:
@@ -63,10 +69,15 @@ def shared(batch: Batch, device: torch.device) -> ModelInputs:
     # The last token of a shared prefix has a successor in every row: a loss belongs to an edge of the forest, of which
     # rows that sampled the same token have one.
     edges = np.stack([forest.at[rows, columns - 1], batch.tokens[rows, columns]], axis=1)
+    heats = np.ones(0)
+    if batch.heat is not None:  # the same token at two temperatures is two edges
+        heats, code = np.unique(batch.heat[rows, columns], return_inverse=True)
+        edges = np.concatenate([edges, code.reshape(-1, 1)], axis=1)
     distinct, pairs = np.unique(edges, axis=0, return_inverse=True)
     inputs = _of_forest(forest, distinct[:, 0], distinct[:, 1], device)
     inputs.arguments["attention_mask"] = torch.ones_like(inputs.arguments["input_ids"])  # one "row": see `_seen`
-    return replace(inputs, pairs=torch.from_numpy(pairs.reshape(-1)).to(device), forest=forest)
+    heat = None if batch.heat is None else torch.from_numpy(heats[distinct[:, 2]]).to(device)
+    return replace(inputs, pairs=torch.from_numpy(pairs.reshape(-1)).to(device), forest=forest, heat=heat)
 
 
 def _of_forest(

@@ -6,7 +6,7 @@ passed: a transform is applied once, before the first optimizer step, when every
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, Self
@@ -24,7 +24,9 @@ from turnwise.training.errors import ConfigError
 Decode = Callable[[list[int]], str]
 Array = NDArray[Any]
 KEY = "credit.token_transform"
-AVAILABLE = ("ids", "logprobs", "entropy", "ref", "planning", "group")
+TEMPERED = {"hot": 1.2, "cold": 0.8}
+"""Log-probabilities at other temperatures than that of sampling, by the factor between the two."""
+AVAILABLE = ("ids", "logprobs", "entropy", "ref", "planning", "group", *TEMPERED)
 """The arrays that a run can pass to a transform."""
 
 
@@ -68,12 +70,23 @@ class AppliedTransform:
         return bool({"entropy", "logprobs"} & set(self.transform.takes))
 
     @property
+    def tempered(self) -> dict[str, float]:
+        """Which log-probabilities at other temperatures are needed, by the factor of the sampling temperature."""
+        return {name: factor for name, factor in TEMPERED.items() if name in self.transform.takes}
+
+    @property
     def needs_reference(self) -> bool:
         """Whether the log-probabilities of the reference policy are needed."""
         return "ref" in self.transform.needs
 
     def __call__(
-        self, batch: Batch, groups: Sequence[Group], *, decode: Decode, scores: Scores | None = None
+        self,
+        batch: Batch,
+        groups: Sequence[Group],
+        *,
+        decode: Decode,
+        scores: Scores | None = None,
+        tempered: Mapping[str, Scores] | None = None,
     ) -> tuple[Batch, dict[str, float]]:
         """Return the batch with transformed advantages; tokens that the transform drops stay as context without loss.
 
@@ -82,6 +95,7 @@ class AppliedTransform:
             groups: what was packed.
             decode: returns the text of token ids.
             scores: of the policy, where they are needed.
+            tempered: of the policy at other temperatures, by name, where `tempered` says so.
 
         Returns:
             The batch, and shares of its tokens: transform_changed (another advantage), transform_kept, and
@@ -95,6 +109,7 @@ class AppliedTransform:
             "entropy": None if scores is None else scores.entropy,
             "ref": batch.reference,
             "planning": planning,
+            **{name: other.logprobs for name, other in (tempered or {}).items()},
         }
         takes = self.transform.takes
         passed = {name: layout.gather(array) for name, array in arrays.items() if name in takes and array is not None}

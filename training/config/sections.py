@@ -166,6 +166,11 @@ class AgentSection(Section):
     temperature: float = Field(
         default=1.0, gt=0, description="Sampling temperature in training; the loss uses the same distribution."
     )
+    annealing: Choice = Field(
+        default="",
+        description='Factor of the temperature by the position in an answer, for the engine "transformers": "ead" is '
+        'warm at first and cools, {name = "ead", scale = 300} sooner. Evaluation has none. Empty: 1.',
+    )
     top_p: float = Field(
         default=1.0, gt=0, le=1, description="Nucleus sampling; 1: off, as training needs it (train.iterations > 0)."
     )

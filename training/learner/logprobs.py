@@ -22,7 +22,7 @@ from turnwise.training.learner.kernels import LayerKernels, require_kernels
 from turnwise.training.learner.out_of_memory import MicroBatchLimit, OutOfMemoryOnRank, out_of_memory
 from turnwise.training.learner.recomputation import layers_of, recomputing
 from turnwise.training.learner.untyped import CausalLM
-from turnwise.training.learner.vocabulary import logprobs_of, token_logprobs
+from turnwise.training.learner.vocabulary import Heat, logprobs_of, token_logprobs
 
 if TYPE_CHECKING:
     from turnwise.training.learner.ranks import Ranks
@@ -262,6 +262,7 @@ class TokenScorer:
         return layout(batch, self.device)
 
     def _of_edges(self, inputs: ModelInputs, temperature: float, entropy: bool) -> tuple[Tensor, Tensor]:
+        heat: Heat = temperature if inputs.heat is None else temperature * inputs.heat[:, None]
         with self._precision(), self._in_layers(inputs):
             if self._projects:
                 hidden = self._inner.base_model(**inputs.arguments, use_cache=False).last_hidden_state
@@ -270,12 +271,12 @@ class TokenScorer:
                     hidden[inputs.before],
                     head,
                     inputs.targets,
-                    temperature=temperature,
+                    temperature=heat,
                     entropy=entropy,
                     compiled=self.kernels.compiled,
                 )
             logits: Tensor = self._inner(**inputs.arguments, use_cache=False).logits
-            return logprobs_of(logits[inputs.before], inputs.targets, temperature=temperature, entropy=entropy)
+            return logprobs_of(logits[inputs.before], inputs.targets, temperature=heat, entropy=entropy)
 
     @contextmanager
     def _in_layers(self, inputs: ModelInputs) -> Iterator[None]:

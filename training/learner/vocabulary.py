@@ -24,12 +24,16 @@ LOWEST = -1e4
 """Log-probability below which p, and with it p log p, is 0 in every floating type; -inf itself would give 0 * inf."""
 
 
+Heat = float | Tensor
+"""The temperature of all tokens, or a tensor [M, 1] with that of each."""
+
+
 def token_logprobs(
     hidden: Tensor,
     head: Any,
     tokens: Tensor,
     *,
-    temperature: float = 1.0,
+    temperature: Heat = 1.0,
     entropy: bool = False,
     chunk: int = CHUNK,
     compiled: bool = False,
@@ -43,7 +47,7 @@ def token_logprobs(
         hidden: float [M, H], hidden states of the positions before the tokens.
         head: the module that projects to the vocabulary.
         tokens: int64 [M].
-        temperature: > 0.
+        temperature: > 0, a number or a tensor [M, 1].
         entropy: whether the entropy carries gradient.
         chunk: largest number of logits that is computed at once.
         compiled: compute with kernels that torch compiles.
@@ -64,11 +68,13 @@ def token_logprobs(
         chosen, spread = _InChunks.apply(states, head.weight, head.bias, tokens, temperature, rows, steps)  # type: ignore[no-untyped-call]
         return chosen, spread if entropy else spread.detach()
 
-    def one(part: Tensor, of: Tensor) -> tuple[Tensor, Tensor]:
-        return logprobs_of(head(part), of, temperature=temperature, entropy=entropy)
+    def one(part: Tensor, of: Tensor, heat: Heat) -> tuple[Tensor, Tensor]:
+        return logprobs_of(head(part), of, temperature=heat, entropy=entropy)
 
     pairs = [
-        checkpoint(one, hidden[cut], tokens[cut], use_reentrant=False)  # a head with more than one matrix
+        checkpoint(
+            one, hidden[cut], tokens[cut], _of(temperature, cut), use_reentrant=False
+        )  # a head with more than one matrix
         for cut in _cuts(len(hidden), rows)
     ]
     chosen, spread = (torch.cat(column) for column in zip(*pairs, strict=True))
@@ -76,12 +82,12 @@ def token_logprobs(
 
 
 def logprobs_of(
-    logits: Tensor, tokens: Tensor, *, temperature: float = 1.0, entropy: bool = False
+    logits: Tensor, tokens: Tensor, *, temperature: Heat = 1.0, entropy: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Return log-probabilities and entropies of tokens from logits [M, V], as `token_logprobs` does."""
     if logits.dtype in (torch.bfloat16, torch.float16):
         logits = logits.float()
-    normalised = torch.log_softmax(logits if temperature == 1.0 else logits / temperature, dim=-1)
+    normalised = torch.log_softmax(_divided(logits, temperature), dim=-1)
     chosen = normalised.gather(-1, tokens[:, None])[:, 0]
     if entropy and torch.is_grad_enabled():
         return chosen, -(normalised.exp() * normalised.clamp(min=LOWEST)).sum(-1)
@@ -103,7 +109,7 @@ class _InChunks(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         tokens: Tensor,
-        temperature: float,
+        temperature: Heat,
         rows: int,
         steps: tuple[Callable[..., tuple[Tensor, ...]], Callable[..., Tensor]],
     ) -> tuple[Tensor, Tensor]:
@@ -112,9 +118,8 @@ class _InChunks(torch.autograd.Function):
         with torch.autocast(hidden.device.type, enabled=False):
             matrix, shift = _cast(weight, hidden), _cast(bias, hidden)
             for cut in _cuts(len(hidden), rows):
-                for column, part in zip(
-                    columns, steps[0](hidden[cut], matrix, shift, tokens[cut], temperature), strict=True
-                ):
+                heat = _of(temperature, cut)
+                for column, part in zip(columns, steps[0](hidden[cut], matrix, shift, tokens[cut], heat), strict=True):
                     column[cut] = part
         chosen, spread, norm = columns
         ctx.save_for_backward(hidden, weight, bias, tokens, norm, spread)
@@ -137,15 +142,14 @@ class _InChunks(torch.autograd.Function):
         matrix, shift = _cast(weight, hidden), _cast(bias, hidden)
         for cut in _cuts(len(hidden), ctx.rows):
             entropies = None if of_spread is None else (spread[cut], of_spread[cut])
-            slope = ctx.slope(
-                hidden[cut], matrix, shift, tokens[cut], ctx.temperature, norm[cut], of_chosen[cut], entropies
-            )
+            heat = _of(ctx.temperature, cut)
+            slope = ctx.slope(hidden[cut], matrix, shift, tokens[cut], heat, norm[cut], of_chosen[cut], entropies)
             _accumulate(sums, cut, slope, hidden[cut], matrix)
         return (*sums, None, None, None, None)
 
 
 def _score_chunk(
-    hidden: Tensor, matrix: Tensor, shift: Tensor | None, tokens: Tensor, temperature: float
+    hidden: Tensor, matrix: Tensor, shift: Tensor | None, tokens: Tensor, temperature: Heat
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return log-probability, entropy and log-sum-exp of one chunk."""
     logits = _logits(hidden, matrix, shift, temperature)
@@ -160,7 +164,7 @@ def _slope_chunk(
     matrix: Tensor,
     shift: Tensor | None,
     tokens: Tensor,
-    temperature: float,
+    temperature: Heat,
     norm: Tensor,
     of_chosen: Tensor,
     entropies: tuple[Tensor, Tensor] | None,
@@ -177,18 +181,36 @@ def _slope_chunk(
         slope *= logits.add_(spread[:, None]).mul_(-of_spread[:, None]).sub_(of_chosen[:, None])
     del logits
     slope.scatter_add_(1, tokens[:, None], of_chosen[:, None])
-    return (slope / temperature).to(hidden.dtype)
+    return (slope / _like(temperature, slope)).to(hidden.dtype)
 
 
 _compiled = cache(fused)
 """The functions of this module, compiled once for all learners."""
 
 
-def _logits(hidden: Tensor, matrix: Tensor, shift: Tensor | None, temperature: float) -> Tensor:
+def _logits(hidden: Tensor, matrix: Tensor, shift: Tensor | None, temperature: Heat) -> Tensor:
     """Return the logits of some hidden states, divided by the temperature, in float32 or wider."""
     logits = torch.nn.functional.linear(hidden, matrix, shift)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    if isinstance(temperature, Tensor):
+        return logits.div_(_like(temperature, logits))
     return logits if temperature == 1.0 else logits.div_(temperature)
+
+
+def _divided(logits: Tensor, temperature: Heat) -> Tensor:
+    """Return logits / temperature, in the type of the logits."""
+    if not isinstance(temperature, Tensor) and temperature == 1.0:
+        return logits
+    return logits / _like(temperature, logits)
+
+
+def _like(temperature: Heat, numbers: Tensor) -> Heat:
+    return temperature.to(numbers.dtype) if isinstance(temperature, Tensor) else temperature
+
+
+def _of(temperature: Heat, cut: slice) -> Heat:
+    """Return the temperature of a chunk of tokens."""
+    return temperature[cut] if isinstance(temperature, Tensor) else temperature
 
 
 def _accumulate(sums: list[Tensor | None], cut: slice, slope: Tensor, hidden: Tensor, matrix: Tensor) -> None:

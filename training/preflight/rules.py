@@ -244,6 +244,11 @@ RULES: tuple[Rule, ...] = (
     # that corrections shrink or drop everything, and E[grad log p] is not 0: the gradient moves mass into what was
     # sampled or out of it, whatever was earned. A field of a request does the same on a server.
     Rule(
+        lambda run: bool(run.agent.annealing) and run.sampler.engine != "transformers",
+        "agent.annealing changes the temperature within an answer, which sampler.engine {run.sampler.engine!r} cannot: "
+        'set sampler.engine to "transformers"',
+    ),
+    Rule(
         lambda run: bool(run.train.iterations) and run.sampler.engine == "openai" and bool(_changed_fields(run)),
         lambda run: (
             f"sampler.options changes {', '.join(_changed_fields(run))} of the requests, so that the server samples "

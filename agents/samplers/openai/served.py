@@ -11,6 +11,7 @@ from turnwise.agents.samplers.background import BackgroundLoop
 from turnwise.agents.samplers.base import Completion, Request, Sampler, SamplerSettings
 from turnwise.agents.samplers.openai.client import DEFAULT_URL, ApiKey, OpenAIClient, base_url
 from turnwise.agents.samplers.openai.options import OpenAIOptions
+from turnwise.agents.samplers.token_requests import refuse_annealing
 from turnwise.agents.trajectory import Extra
 
 __all__ = ["ServedModel", "answer_bytes", "choice_of"]
@@ -54,10 +55,12 @@ class ServedModel(Sampler):
         """Return the model's answer.
 
         Raises:
+            SamplerError: the temperature changes within the answer.
             RequestFailed: this request cannot be answered.
             ContextOverflow: its prompt leaves no room in the model's context.
             EngineFailed: the server cannot answer any request.
         """
+        refuse_annealing(request, "openai")
         return await self._background.run(self._answer(request))
 
     def close(self) -> None:

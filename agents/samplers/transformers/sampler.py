@@ -403,7 +403,7 @@ class TransformersSampler(Sampler):
             counters = np.array([len(item.tokens) for item in batch], dtype=np.int64)
             tokens, logprobs = sample_tokens(
                 logits,
-                [item.request.temperature for item in batch],
+                [item.request.temperature_at(len(item.tokens)) for item in batch],
                 [item.request.top_p for item in batch],
                 uniforms(keys, counters),
                 top_k=[item.request.top_k for item in batch],

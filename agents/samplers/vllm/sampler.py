@@ -19,7 +19,14 @@ from turnwise.agents.models.weights import Weights
 from turnwise.agents.samplers.base import Completion, Request, Sampler, SamplerSettings, Tokenizer
 from turnwise.agents.samplers.routing import Engine, EngineState, Routes
 from turnwise.agents.samplers.seeds import request_seed
-from turnwise.agents.samplers.token_requests import check_prompt, check_sample, check_sampling, end_tokens, stop_strings
+from turnwise.agents.samplers.token_requests import (
+    check_prompt,
+    check_sample,
+    check_sampling,
+    end_tokens,
+    refuse_annealing,
+    stop_strings,
+)
 from turnwise.agents.samplers.vllm.answer import PartialAnswer
 from turnwise.agents.samplers.vllm.arguments import (
     engine_arguments,
@@ -186,6 +193,7 @@ class VLLMSampler(Sampler):
                 f"episode {request.episode} already has a request in progress; ids of episodes must be unique"
             )
         check_prompt(request, context=self.context, vocabulary=self._vocabulary)
+        refuse_annealing(request, "vllm")
         check_sampling(request, most_temperature=MAX_TEMPERATURE)
 
     def _busy(self) -> int:

@@ -8,6 +8,8 @@ from turnwise.training.sampling.annotators.teachers import attempts, reflect, tr
 from turnwise.training.sampling.annotators.texts import answers, repeated, text_vector
 from turnwise.training.sampling.rule_registry import bound
 
+__all__ = ["ANNOTATORS", "CATALOGUE", "get_annotator"]
+
 CATALOGUE = (
     Annotator("judge", "A model's score", None, "our reading",
               "A model rates each episode, or each turn.", judge),

@@ -18,6 +18,8 @@ from turnwise.training.sampling.group_rules.trees import spo_tree, tree_grpo, tr
 from turnwise.training.sampling.growth import GROUP_RULES, GroupRule
 from turnwise.training.sampling.rule_registry import bound
 
+__all__ = ["CATALOGUE", "GROUP_RULES", "get_group_rule"]
+
 CATALOGUE = (
     GroupRule("dapo", "Dynamic sampling (DAPO)", "2503.14476", "paper",
               "Another task instead of a group that teaches nothing, since all its episodes ended alike.", dapo),

@@ -7,6 +7,8 @@ from turnwise.training.sampling.replay_rules.spear import spear
 from turnwise.training.sampling.replay_rules.stored_groups import dots_rr, rorecomp, successes
 from turnwise.training.sampling.rule_registry import bound
 
+__all__ = ["CATALOGUE", "REPLAY_RULES", "get_replay_rule"]
+
 CATALOGUE = (
     ReplayRule("spear", "Self-imitation (SPEAR)", "2509.22601", "paper",
                "Good episodes are learned from again once there are enough of them.", spear),

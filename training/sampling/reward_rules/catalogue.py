@@ -18,6 +18,8 @@ from turnwise.training.sampling.reward_rules.votes import con_rag, diversity, fr
 from turnwise.training.sampling.rewards import REWARD_RULES, RewardRule
 from turnwise.training.sampling.rule_registry import bound
 
+__all__ = ["CATALOGUE", "REWARD_RULES", "get_reward_rule"]
+
 CATALOGUE: tuple[RewardRule, ...] = (
     # Length.
     RewardRule("overlong", "Soft overlong punishment (DAPO)", "2503.14476", "paper",

@@ -24,6 +24,8 @@ from turnwise.training.sampling.task_rules.vade import vade
 from turnwise.training.sampling.task_rules.vspo import vspo
 from turnwise.training.sampling.task_rules.we_math import we_math
 
+__all__ = ["CATALOGUE", "TASK_RULES", "get_task_rule"]
+
 CATALOGUE = (
     TaskRule("craft_gui", "Curriculum by the expert's number of turns (CRAFT-GUI)", "2508.11360", "our reading",
              "Short tasks first, where the number of turns of an expert is remembered.", craft_gui),
