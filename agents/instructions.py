@@ -19,9 +19,8 @@ from turnwise.agents.json_types import JsonObject
 from turnwise.agents.models.tokenization import Tokenizer
 from turnwise.agents.prompts.chat_template import TOOLS, chat_fields
 from turnwise.agents.prompts.native_tools import chat_with_tools
-from turnwise.envs import agent_defaults
+from turnwise.envs import agent_defaults, parts_of
 from turnwise.envs.parts import part_of
-from turnwise.envs.registration import parts_of
 
 __all__ = [
     "INSTRUCTED",

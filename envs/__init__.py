@@ -29,7 +29,17 @@ from turnwise.envs.errors import (
 )
 from turnwise.envs.info import Demonstrator, HasPlan, HasSnapshot, HasTasks, Info
 from turnwise.envs.isolated import Isolated
-from turnwise.envs.registration import demonstrators, env_ids, load_plugins, make, maker, register, register_envs, takes
+from turnwise.envs.registration import (
+    demonstrators,
+    env_ids,
+    load_plugins,
+    make,
+    maker,
+    parts_of,
+    register,
+    register_envs,
+    takes,
+)
 from turnwise.envs.spaces import Text
 from turnwise.envs.text import SavableEnv, TextEnv
 from turnwise.envs.vector import make_vec
@@ -75,6 +85,7 @@ __all__ = [
     "make",
     "make_vec",
     "maker",
+    "parts_of",
     "register",
     "register_envs",
     "save",

@@ -9,6 +9,7 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from toys import corridor
 from toys.commands import Call, one_sentence
 
 from turnwise.cli.command_line import resume_command
+from turnwise.registry import Untrusted, names_from_files
 from turnwise.report.run_report.report_data import open_report
 from turnwise.report.run_report.server import LiveServer
-from turnwise.training.config.file_options import needs_trust
+from turnwise.training.config.file_options import needs_trust, require_safe_run
 from turnwise.training.config.run import Run
 
 EVIL = """
@@ -164,6 +166,27 @@ def test_options_that_act_on_something_outside_need_trust(options: dict[str, Any
     assert needs_trust(run) is not trusted
 
 
+@pytest.mark.parametrize(
+    ("part", "trusted"),
+    [
+        ({"id": "turnwise/Android-v0", "kwargs": {"device": "emulator-5554"}}, False),
+        ({"id": "turnwise/Android-v0", "evaluation": {"device": "emulator-5554"}}, False),
+        ({"id": "turnwise/Search-v0", "kwargs": {"levels": ["tiny"], "keep": "indexes"}}, False),
+        ({"id": "folder.evil:toys/Corridor-v0"}, False),
+        ({"id": "turnwise/Search-v0", "kwargs": {"levels": ["tiny"]}}, True),
+    ],
+)
+def test_options_and_names_of_a_part_need_trust_like_those_of_one_environment(
+    part: dict[str, Any], trusted: bool
+) -> None:
+    run = Run.parse({"env": {"mix": [{"id": "turnwise/Household-v0"}, part]}})
+    assert needs_trust(run) is not trusted
+    with names_from_files():
+        with nullcontext() if trusted else pytest.raises(Untrusted, match="--trust"):
+            require_safe_run(run)
+        require_safe_run(run, ["env.mix=[]"])  # what the file says is not used
+
+
 def test_a_panel_file_names_no_module(turnwise: Call, stranger: Stranger) -> None:
     stranger()
     said = turnwise("eval", "random", "toys/Corridor-v0", "lengths=[3]", "--panel", "panel.json", "--episodes", "2")
@@ -171,6 +194,10 @@ def test_a_panel_file_names_no_module(turnwise: Call, stranger: Stranger) -> Non
     stored = json.loads(Path("panel.json").read_text(encoding="utf-8"))
     panel = stored["panel"]
     panel["env"] = "folder.evil:toys/Corridor-v0"
+    Path("panel.json").write_text(json.dumps(stored), encoding="utf-8")
+    one_sentence(turnwise("eval", "random", "--panel", "panel.json"), "folder.evil:toys/Corridor-v0", "--trust")
+    assert not Path("ran").exists()
+    panel |= {"env": "turnwise/Mixture-v0", "kwargs": {"parts": [{"id": "folder.evil:toys/Corridor-v0"}]}}
     Path("panel.json").write_text(json.dumps(stored), encoding="utf-8")
     one_sentence(turnwise("eval", "random", "--panel", "panel.json"), "folder.evil:toys/Corridor-v0", "--trust")
     assert not Path("ran").exists()

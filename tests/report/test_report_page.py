@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -316,3 +317,41 @@ def test_hostile_texts_are_text(tab: Any, tmp_path: Path) -> None:
     tab.evaluate("location.hash = '#/search?q=' + encodeURIComponent('<script>')")
     view.locator(".hits mark").first.wait_for()
     assert tab.evaluate("window.hacked") is None
+
+
+def test_parts_of_a_mixture_have_curves_and_tables(tab: Any, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "mixed")
+    parts = ("household", "<b>search</b>")
+    lines = [json.loads(text) for text in (run / "metrics.jsonl").read_text().splitlines()]
+    lines += [
+        {"phase": "evaluation", "iteration": step, "success": 0.5, "low": 0.2, "high": 0.8, "n": 8} for step in (0, 5)
+    ]
+    for event in lines:
+        if event["phase"] in ("train", "evaluation"):
+            for number, part in enumerate(parts):
+                event |= {f"success/{part}": 0.25 * (number + 1), f"episodes/{part}": 4, f"errors/{part}": 0}
+                event |= {f"low/{part}": 0.1, f"high/{part}": 0.9, f"n/{part}": 8, f"turns/{part}": 3.5}
+    (run / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in lines))
+    for stored in (run / "evaluations").iterdir():
+        content = json.loads(stored.read_text())
+        tables = [{"id": "turnwise/Household-v0", "name": name} for name in ("household", "search")]
+        content["panel"] |= {"env": "turnwise/Mixture-v0", "kwargs": {"parts": tables}}
+        for number, row in enumerate(content["rows"]):
+            row["task"] = f"{('household', 'search')[number % 2]}/{row['task']}"
+        content["panel"]["tasks"] = [row["task"] for row in content["rows"]]
+        stored.write_text(json.dumps(content))
+    file = tmp_path / "mixed.html"
+    file.write_text(complete_page(open_report(run)), encoding="utf-8")
+    view = visit(tab, file, "#/")
+    assert view.locator(".plots .plot b").all_inner_texts()[:4] == [
+        "Success",
+        "Success in household",
+        "Success in <b>search</b>",
+        "Reward",
+    ]
+    table = view.locator("table", has=tab.get_by_text("episodes in training"))
+    assert "25.0 % [10.0 %, 90.0 %] (n=8)" in table.inner_text()
+    assert "50.0 % [10.0 %, 90.0 %] (n=8)" in table.inner_text()
+    compared = visit(tab, file, "#/compare")
+    assert [*compared.locator("h2").all_inner_texts()][:2] == ["Parts", "Task types"]
+    assert {"household", "search"} <= {*compared.locator("table").nth(1).locator("td:first-child").all_inner_texts()}

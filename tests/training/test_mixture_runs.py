@@ -14,6 +14,8 @@ from toys.training_helpers import trajectory, turn
 
 from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.agents.trajectory import Group
+from turnwise.envs import register
+from turnwise.envs.info import NO_FORKS
 from turnwise.envs.parts import MIXTURE, part_of
 from turnwise.evaluation.results import EvaluationResult
 from turnwise.training import ConfigError, Run, train
@@ -49,6 +51,19 @@ TABLE = {
     "checkpoints": {"every": 2, "keep": 3},
     "evaluation": {"episodes": 7, "every": 2, "episodes_during_training": 3},
 }
+
+
+class Unforkable(toys.corridor.Corridor):
+    metadata = toys.corridor.Corridor.metadata | {NO_FORKS: "it never repeats itself"}
+
+
+class Unlisted(toys.corridor.Corridor):
+    """It does not say what is possible."""
+
+    def _info(self, *, valid):
+        info = super()._info(valid=valid)
+        del info["admissible_actions"]
+        return info
 
 
 def make_run(folder, *overrides):
@@ -262,6 +277,25 @@ def test_wrong_tables_are_refused_when_the_file_is_read(env, sentence):
 def test_what_does_not_exist_is_refused_before_anything_is_trained(change, sentence, tmp_path):
     with pytest.raises(Exception, match=sentence):
         prepare(Run.parse({**TABLE, "env": change}, [f'output="{tmp_path}/run"']))
+
+
+def test_rules_across_keys_ask_every_part(tmp_path):
+    register("toys/Unforkable-v0", Unforkable)
+    register("toys/Unlisted-v0", Unlisted)
+    silent = {"id": "toys/Unlisted-v0"}
+
+    def checked(mix, *overrides):
+        prepare(Run.parse({**TABLE, "env": {"mix": mix}}, [f'output="{tmp_path}/run"', *overrides]))
+
+    noise = "imitation.demonstrator.noise=0.2"
+    checked([silent, {"id": ROOMS}], noise)  # mistakes are made where actions are listed
+    with pytest.raises(ConfigError, match="noise needs an environment that lists its admissible actions"):
+        checked([silent], noise)
+    forks = ('train.forks={where="uniform", roots=1}', "credit.method=gigpo")
+    with pytest.raises(ConfigError, match=r"train.forks needs an environment that can be.*it never repeats itself"):
+        checked([{"id": ROOMS}, {"id": "toys/Unforkable-v0"}], *forks)
+    with pytest.raises(ConfigError, match="needs 'metric' for every turn"):
+        checked([{"id": ROOMS}, silent], "credit.method=spo_single_stream")
 
 
 def test_arguments_of_a_purpose_come_last():

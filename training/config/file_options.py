@@ -62,7 +62,7 @@ def require_safe_run(run: Run, words: Iterable[str] = ()) -> None:
     if trusted():
         return
     typed = [word.partition("=")[0].strip() for word in words]
-    for section, kwargs in _options_of(run).items():
+    for section, kwargs in _options_of(run):
         keys = [key.removeprefix(section) for key in typed if key.startswith(section)]
         if "" not in keys:  # the whole section was typed
             require_safe_env(run.env.id, kwargs, keys)
@@ -75,15 +75,15 @@ def needs_trust(run: Run) -> bool:
     """Return whether a folder of this run is continued only with `--trust`."""
     names = [text for text in _texts(run.model_dump(exclude={"imitation": {"demonstrator"}})) if "://" not in text]
     return any(_REFERENCE.fullmatch(name) for name in names) or any(
-        _refused_by(run.env.id, kwargs) for kwargs in _options_of(run).values()
+        _refused_by(run.env.id, kwargs) for _, kwargs in _options_of(run)
     )
 
 
-def _options_of(run: Run) -> dict[str, Mapping[str, object]]:
-    """Return the arguments that the file of a run hands to its environment, by the section that has them."""
+def _options_of(run: Run) -> list[tuple[str, Mapping[str, object]]]:
+    """Return the arguments that the file of a run hands to its environment, with the section that has them."""
     if run.env.mix:
-        return {"env.mix": {**run.env.arguments()}, "evaluation.env": run.evaluation_kwargs()}
-    return {"env.kwargs.": run.env.kwargs, "evaluation.env.": run.evaluation.env}
+        return [("env.mix", run.env.arguments()), ("env.mix", run.evaluation_kwargs())]
+    return [("env.kwargs.", run.env.kwargs), ("evaluation.env.", run.evaluation.env)]
 
 
 def _refused_by(env_id: str, options: Mapping[str, object]) -> list[tuple[str, str]]:

@@ -5,9 +5,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from turnwise.envs.errors import EnvError
+from turnwise.envs import EnvError, parts_of
 from turnwise.envs.parts import MIXTURE, MixturePart, name_of, read_parts
-from turnwise.envs.registration import parts_of
 from turnwise.training.config.section_tables import (
     AggregationSection,
     DemonstratorSection,

@@ -3,7 +3,8 @@
 Bounds of one key are in `turnwise.training.config.sections`, and names and options are checked by what they name.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +12,8 @@ from turnwise.agents.cluster.connection import check_address, own_cores, require
 from turnwise.agents.samplers.base import MODEL_FREE
 from turnwise.agents.steps import COLUMNS, FOREST
 from turnwise.credit.registry import get as get_credit_rule
-from turnwise.envs import EnvError, NoExpert, demonstrators, maker
-from turnwise.envs.info import ADMISSIBLE, EXTRAS, NO_FORKS
+from turnwise.envs import EnvError, NoExpert, demonstrators, maker, parts_of
+from turnwise.envs.info import ADMISSIBLE, EXTRAS, NO_FORKS, Environment
 from turnwise.registry import suggest
 from turnwise.training.config.demonstrators import plays
 from turnwise.training.config.run import Run
@@ -114,15 +115,18 @@ def _unknown_demonstrator(run: Run) -> str:
 
 
 def _cannot_list_actions(run: Run) -> bool:
-    """Whether demonstrations have noise, and the environment, which is opened then, does not list its actions."""
+    """Whether demonstrations have noise, and no environment, which is opened then, lists its actions."""
     if not run.imitation.demonstrator.noise or not plays(run.imitation, run.env.id):
         return False
-    env = maker(run.env.id, **run.demonstration_kwargs())()
-    try:
-        _, info = env.reset(seed=0)
-        return ADMISSIBLE not in info
-    finally:
-        env.close()
+    return all(ADMISSIBLE not in env.reset(seed=0)[1] for env in _opened(run, run.demonstration_kwargs()))
+
+
+def _opened(run: Run, kwargs: Mapping[str, object]) -> Iterator[Environment]:
+    """Yield the environment of a run, or each of several; it is closed when the next one is asked for."""
+    parts = parts_of(run.env.id, **kwargs)
+    for id, arguments in [(part.id, part.kwargs) for part in parts] or [(run.env.id, kwargs)]:
+        with closing(maker(id, **arguments)()) as env:
+            yield env
 
 
 def _missing_columns(run: Run) -> list[str]:
@@ -145,12 +149,8 @@ def _not_reported(run: Run, needs: Sequence[str]) -> list[str]:
     """Return which columns the environment, which is opened then, does not report."""
     if not needs:
         return []
-    env = maker(run.env.id, **run.env.arguments())()
-    try:
-        _, info = env.reset(seed=0)
-        return [repr(name) for name in needs if name not in set(info.get(EXTRAS) or ())]
-    finally:
-        env.close()
+    columns = [set(env.reset(seed=0)[1].get(EXTRAS) or ()) for env in _opened(run, run.env.arguments())]
+    return [repr(name) for name in needs if any(name not in provided for provided in columns)]
 
 
 def _filled(run: Run) -> set[str]:
@@ -176,26 +176,25 @@ def _lacks_expert(run: Run) -> bool:
     forest = Forest.of(run.train)
     if forest is None or forest.rule.options.get("by") != "expert":
         return False
-    env = maker(run.env.id, **run.env.kwargs)()
+    return any(_has_no_plan(env) for env in _opened(run, run.env.arguments()))
+
+
+def _has_no_plan(env: Environment) -> bool:
+    """Whether an environment has no expert."""
+    env.reset(seed=0)
     try:
-        env.reset(seed=0)
         env.get_wrapper_attr("plan")()
     except (AttributeError, NoExpert):
         return True
     except EnvError:  # no plan for this task, which says nothing about others
         return False
-    finally:
-        env.close()
     return False
 
 
 def _cannot_fork(run: Run) -> str:
     """Return why the environment, which is opened then, cannot begin in the middle of an episode; else nothing."""
-    env = maker(run.env.id, **run.env.arguments())()
-    try:
-        return str(env.metadata.get(NO_FORKS, ""))
-    finally:
-        env.close()
+    reasons = [str(env.metadata.get(NO_FORKS, "")) for env in _opened(run, run.env.arguments())]
+    return next(filter(None, reasons), "")
 
 
 def _forking(holds: Callable[[Run], bool], sentence: str | Callable[[Run], str]) -> Rule:
