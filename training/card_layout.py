@@ -58,15 +58,18 @@ class LearnerMemory:
     update: float
 
     @classmethod
-    def of(cls, parts: Mapping[str, float], *, offload: bool) -> "LearnerMemory":
+    def of(cls, parts: Mapping[str, float], *, offload: bool | str) -> "LearnerMemory":
         """Return the learner's memory.
 
         Args:
             parts: from `learner_parts`.
-            offload: whether the optimizer's states lie in main memory between updates.
+            offload: whether the optimizer's states lie in main memory between updates; "all": the weights as well,
+                which are then compared with the engine's after the rollouts, when it sleeps.
         """
-        resting = LIBRARIES + sum(parts[name] for name in RESTING if not (offload and name == "optimizer"))
-        return cls(resting, resting + sum(parts[name] for name in SCORING), LIBRARIES + sum(parts.values()))
+        away = {"all": RESTING, True: ("optimizer",)}.get(offload, ())
+        resting = LIBRARIES + sum(parts[name] for name in RESTING if name not in away)
+        scoring = 0.0 if offload == "all" else sum(parts[name] for name in SCORING)
+        return cls(resting, resting + scoring, LIBRARIES + sum(parts.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +268,9 @@ def remedies(run: Run, layout: CardLayout) -> str:
         "a smaller train.concurrency": not update,
         "train.optimizer.offload = true": not update
         and not run.train.optimizer.offload
+        and not run.train.staleness.updates,
+        'train.optimizer.offload = "all"': not update
+        and run.train.optimizer.offload is True
         and not run.train.staleness.updates,
         "policy.recompute_activations = true": update and not run.policy.recompute_activations,
         'policy.dtype = "bfloat16"': run.policy.dtype != "bfloat16",

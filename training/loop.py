@@ -80,6 +80,7 @@ class TrainingLoop:
             with self.reports.not_timed():
                 self.evaluations.if_due(self.step, self.engine.sampler)
             if finished:
+                self.engine.finish_probe()
                 break
             self.iteration()
             self.recovery.settle(self)

@@ -52,10 +52,14 @@ class DistributedLearner(Learner):
         with leader.command(Learner, skeleton(model), **options):
             super().__init__(model, tokenizer, device=ranks.device, ranks=ranks, note=note, **options)
 
-    def offload_optimizer(self) -> None:
-        """Let each rank keep its part of the optimizer's states in main memory between updates."""
-        with self._leader.command(Learner.offload_optimizer):
-            super().offload_optimizer()
+    def offload(self, *, weights: bool = False) -> None:
+        """Let each rank keep its part of the optimizer's states in main memory between updates.
+
+        Args:
+            weights: and its part of the weights.
+        """
+        with self._leader.command(Learner.offload, weights=weights):
+            super().offload(weights=weights)
 
     def make_room(self) -> None:
         """Leave to other processes what the devices' memory holds and nothing needs before the next update."""
@@ -103,6 +107,7 @@ class DistributedLearner(Learner):
         # once for several who do between two updates.
         if self._stale:
             with self._leader.command(_give_weights):
+                self._fetch()
                 collect(self.model, self._whole)
                 self._stale = False
         return self._whole
@@ -124,4 +129,5 @@ class DistributedLearner(Learner):
 
 
 def _give_weights(learner: Learner) -> None:
+    learner._fetch()
     collect(learner.model, None)

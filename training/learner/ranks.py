@@ -44,22 +44,32 @@ class Ranks:
         size: number of ranks.
         device: of this rank's part of the model.
         store: what the ranks leave messages in.
+        shards: ranks over which one copy of the weights is divided; there are size / shards copies. 0: all ranks.
     """
 
     rank: int
     size: int
     device: str
     store: PrefixStore
+    shards: int = 0
 
     @property
     def leads(self) -> bool:
         """Whether this is rank 0, which runs the training loop."""
         return self.rank == 0
 
+    @property
+    def parts(self) -> int:
+        """Number of parts into which one copy of the weights is divided."""
+        return self.shards or self.size
+
     @cached_property
     def mesh(self) -> DeviceMesh:
-        """All ranks, in one row, over which the weights are divided."""
-        return DeviceMesh(torch.device(self.device).type, torch.arange(self.size))
+        """All ranks: those that divide a copy of the weights lie in a row, and there is one row for each copy."""
+        kind, numbers = torch.device(self.device).type, torch.arange(self.size)
+        if self.parts == self.size:
+            return DeviceMesh(kind, numbers)
+        return DeviceMesh(kind, numbers.view(-1, self.parts), mesh_dim_names=("copies", "parts"))
 
     def sum(self, tensor: Tensor) -> Tensor:
         """Return the sum of the ranks' tensors of one shape, the same on every rank."""
@@ -136,6 +146,7 @@ def agree(ranks: Ranks, load: Callable[[], Run]) -> tuple[Run, Ranks]:
 
     Raises:
         RanksDisagree: a key or a version differs between two ranks.
+        ConfigError: policy.shards does not divide the number of ranks.
         TrainingError: the run cannot be read, or there are fewer GPUs than ranks.
     """
     run, problem = None, None
@@ -148,7 +159,25 @@ def agree(ranks: Ranks, load: Callable[[], Run]) -> tuple[Run, Ranks]:
         problem = error
     _compare(ranks, run, problem)
     assert run is not None, "a problem of this rank has been raised"
-    return run, ranks
+    return run, replace(ranks, shards=_shards(run.policy.shards, ranks))
+
+
+def _shards(choice: int, ranks: Ranks) -> int:
+    """Return over how many ranks a copy of the weights is divided.
+
+    By default these are the ranks of one machine, since weights are gathered layer by layer, and gradients of a copy
+    are exchanged once a pass. Actors of Ray do not know what else is on their machine; then it is all ranks.
+    """
+    here = ranks.gather(int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    if choice:
+        if ranks.size % choice:
+            fitting = [str(count) for count in range(1, ranks.size + 1) if not ranks.size % count]
+            raise ConfigError(
+                f"policy.shards = {choice} does not divide the {ranks.size} ranks evenly; choose 0 or one of "
+                f"{', '.join(fitting)}"
+            )
+        return choice
+    return here[0] if len(set(here)) == 1 and here[0] > 1 and not ranks.size % here[0] else ranks.size
 
 
 def _device(name: str) -> str:

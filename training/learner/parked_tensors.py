@@ -1,5 +1,6 @@
-"""The optimizer's states in main memory, while something else needs the device on which they are used."""
+"""Optimizer states and weights in main memory, while something else needs the device on which they are used."""
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, cast
 
 import torch
@@ -38,6 +39,48 @@ class ParkedOptimizer:
             parked = state[name]
             assert isinstance(parked, Tensor)
             state[name] = _with(parked, self._memory.from_host(_here(parked)))
+
+
+class ParkedWeights:
+    """Moves weights to main memory and back, bit by bit.
+
+    The weights of one process can be read while they are away, for an engine that loads them. A part of divided weights
+    cannot: its memory on the device is empty, but keeps its place, since FSDP refers to it as well.
+
+    Args:
+        weights: returns the parameters that may be moved.
+        memory: of the device that they are used on.
+    """
+
+    def __init__(self, weights: Callable[[], Iterable[torch.nn.Parameter]], memory: DeviceMemory) -> None:
+        self._weights, self._memory = weights, memory
+        self._whole: list[torch.nn.Parameter] = []
+        self._parts: list[tuple[Tensor, Tensor, int]] = []
+
+    def park(self) -> None:
+        """Move what lies on the device to main memory."""
+        for weight in self._weights():
+            part = _here(weight.detach())
+            if not part.untyped_storage().nbytes() or not self._memory.holds(part):
+                continue
+            host = self._memory.to_host(part)
+            if hasattr(weight, "to_local"):
+                storage = part.untyped_storage()
+                self._parts.append((part, host, storage.nbytes()))
+                storage.resize_(0)
+            else:
+                weight.data = host
+                self._whole.append(weight)
+
+    def fetch(self) -> None:
+        """Move back what `park` has moved."""
+        while self._whole:
+            weight = self._whole.pop()
+            weight.data = self._memory.from_host(weight.detach())
+        while self._parts:
+            part, host, size = self._parts.pop()
+            part.untyped_storage().resize_(size)
+            part.copy_(self._memory.from_host(host))
 
 
 def _here(tensor: Tensor) -> Tensor:
