@@ -80,7 +80,8 @@ class AsynchronousRollouts:
         self._complete: list[tuple[GroupSpec, Group]] = []
         self._failure: BaseException | None = None
         self._members = 0  # finished episodes of groups that were not trained on
-        self._used: list[int] = []  # trained on since the last checkpoint
+        self._used: list[tuple[int, int]] = []  # no longer needed: since which iteration, and the number of the group
+        self._step = 0  # of the iterations that have their groups
         self._sampler: PausableSampler | None = None
         self._stream: GroupStream | None = None
         self._playing: asyncio.Task[None] | None = None
@@ -119,7 +120,9 @@ class AsynchronousRollouts:
             for group in groups:
                 for trajectory in group.trajectories:
                     store(trajectory)
-        self._used += numbers
+        with self._lock:
+            self._step = step + 1
+            self._used += [(self._step, number) for number in numbers]
         return Played(groups, report, step, self._train.oldest, metrics)
 
     def settle(self) -> None:
@@ -151,9 +154,11 @@ class AsynchronousRollouts:
             return complete[:tasks]
         return [number for number in sorted(self._unused)[:tasks] if number in complete]
 
-    def saved(self) -> None:
+    def saved(self, step: int) -> None:
         """Remove the files of groups that a checkpoint has trained on."""
-        used, self._used = self._used, []
+        with self._lock:
+            used = [number for since, number in self._used if since <= step]
+            self._used = [pair for pair in self._used if pair[0] > step]
         for number in used:
             self._files.remove(number)
 
@@ -263,7 +268,7 @@ class AsynchronousRollouts:
             else:  # nothing to learn from: another group takes its place
                 self._rejected += 1
                 self._unused.discard(spec.number)
-                self._used.append(spec.number)
+                self._used.append((self._step + 1, spec.number))
                 self._members -= len(group.trajectories)
                 self._room.set()
             self._lock.notify()

@@ -85,8 +85,9 @@ class TrainingLoop:
             self.iteration()
             self.recovery.settle(self)
             with self.reports.not_timed():
-                if self.recovery.save_if_due(self):
-                    self.rollouts.saved()
+                saved = self.recovery.save_if_due(self)
+                if saved is not None:
+                    self.rollouts.saved(saved)
 
     def iteration(self) -> None:
         """Sample tasks, roll out, assign credit, pack, and update; `run` has loaded the weights."""

@@ -113,7 +113,7 @@ def parked_on_ranks(leader, folder):
             if step == 1:
                 learner.make_room()
                 (folder / name).mkdir()
-                learner.save_shards(folder / name)  # in a rollout, after Ctrl-C
+                learner.save_shards(folder / name)()  # in a rollout, after Ctrl-C
                 learner.make_room()  # a second time
                 results[f"{name} bytes"] = seen(leader, learner, bytes_here)
                 if name == "parked":

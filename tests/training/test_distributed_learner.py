@@ -121,8 +121,10 @@ def saved(make, folder):
     """Two updates, between which the state is saved; the model goes back to the start, as `continued` has it."""
     learner = make(tiny_llama(), None, lr=1e-2)
     learner.update(batch_of({}), Objective(), PLAN)
-    learner.save_shards(folder)
-    return learner.state()
+    state, wait = copy.deepcopy(learner.state()), learner.save_shards(folder)
+    learner.update(batch_of({}), Objective(), PLAN)  # while the parts are written
+    wait()
+    return state
 
 
 def everything(leader, folders, state):
@@ -272,5 +274,7 @@ def test_shards_that_do_not_fit_are_refused():
         ConfigError, match=r"policy.shards = 3 does not divide the 8 ranks evenly; .* 0 or one of 1, 2,"
     ):
         _shards(3, ranks)
-    with pytest.raises(ConfigError, match="policy.shards = 2 divides the weights over several ranks, and one process"):
+    with pytest.raises(
+        ConfigError, match=r"policy\.shards = 2 divides the weights over several ranks, and one process"
+    ):
         prepare(Run.parse({"policy": {"shards": 2}}))

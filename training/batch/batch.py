@@ -6,8 +6,9 @@ on the right, after credit assignment; with causal attention no token attends to
 
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.steps import Steps
+from turnwise.training.batch.folded_array import FoldedArray
 from turnwise.training.objectives.aggregate import token_weights
 
 
@@ -47,6 +49,15 @@ class Batch:
     turns: tuple[tuple[str, int], ...] = ()
     reference: NDArray[np.float64] | None = None
     rollout: NDArray[np.float64] | None = None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Return what a pickle has of it, such as the one for other ranks: its arrays, folded."""
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        folded = {
+            name: None if array is None else FoldedArray.of(array, -1 if name in ("turn", "version") else 0)
+            for name, array in arrays.items()
+        }
+        return _unfolded, (folded, self.turns)
 
     def __len__(self) -> int:
         """Number of sequences."""
@@ -108,6 +119,16 @@ class Batch:
         on = self.advantages != 0
         last = np.where(on.any(axis=1), on.shape[1] - np.argmax(on[:, ::-1], axis=1), 0)
         return replace(self, lengths=np.minimum(self.lengths, last))
+
+
+_ARRAYS = tuple(field.name for field in fields(Batch) if field.name != "turns")
+
+
+def _unfolded(folded: Mapping[str, FoldedArray | None], turns: tuple[tuple[str, int], ...]) -> Batch:
+    """Return the batch of some folded arrays."""
+    arrays = {name: None if array is None else array.unfold() for name, array in folded.items()}
+    make = cast("Callable[..., Batch]", Batch)
+    return make(**arrays, turns=turns)
 
 
 @dataclass(slots=True)

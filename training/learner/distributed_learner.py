@@ -5,6 +5,7 @@ is brought up to date when somebody asks for `weights`: the sampler, a checkpoin
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -112,10 +113,11 @@ class DistributedLearner(Learner):
                 self._stale = False
         return self._whole
 
-    def save_shards(self, folder: Path) -> None:
-        """Let each rank write its part of the optimizer's state."""
+    def save_shards(self, folder: Path) -> Callable[[], None]:
+        """Let each rank begin to write its part of the optimizer's state; return what waits for all of them."""
         with self._leader.command(Learner.save_shards, folder):
-            super().save_shards(folder)
+            wait = super().save_shards(folder)
+        return partial(self._leader.reach, wait)
 
     def load_state(self, state: State, folder: Path | None = None) -> None:
         """Restore what `state` returned and `save_shards` wrote, or the state of a learner of one process."""

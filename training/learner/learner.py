@@ -311,19 +311,21 @@ class Learner:
         limit = {} if self.limit.tokens is None else {"micro_tokens": self.limit.tokens}
         return limit if self.ranks else {"optimizer": self.optimizer.state_dict(), **limit}
 
-    def save_shards(self, folder: Path) -> None:
-        """Write what `state` leaves out because each rank holds a part of it: the optimizer's state.
+    def save_shards(self, folder: Path) -> Callable[[], None]:
+        """Begin to write what `state` leaves out because each rank holds a part of it: the optimizer's state.
 
         Args:
             folder: of a checkpoint that is being written; all ranks must see it. One process writes nothing.
 
-        Raises:
-            OSError: a rank cannot write.
+        Returns:
+            A function that returns when everything is written, and raises OSError if a rank cannot. The learner may go
+            on meanwhile.
         """
-        if self.ranks is not None:
-            from turnwise.training.learner.optimizer_shards import save_optimizer
+        if self.ranks is None:
+            return _nothing
+        from turnwise.training.learner.optimizer_shards import save_optimizer
 
-            save_optimizer(self.model, self.optimizer, folder)
+        return save_optimizer(self.model, self.optimizer, folder, self.ranks.writers)
 
     def load_state(self, state: State, folder: Path | None = None) -> None:
         """Restore what `state` returned and `save_shards` wrote, with any number of ranks.
@@ -344,6 +346,10 @@ class Learner:
 
             spread_optimizer(self.optimizer, state["optimizer"])
         self.limit.tokens = state.get("micro_tokens")
+
+
+def _nothing() -> None:
+    """Return at once: nothing is being written."""
 
 
 def split_minibatches(batch: Batch, parts: int, seed: int) -> list[NDArray[np.int64]]:

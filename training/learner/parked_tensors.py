@@ -83,6 +83,11 @@ class ParkedWeights:
             part.copy_(self._memory.from_host(host))
 
 
+def copy_on_host(tensor: Tensor) -> Tensor:
+    """Return a copy in main memory, of this process's part where a tensor is divided over ranks."""
+    return _with(tensor.detach(), _here(tensor.detach()).to("cpu", copy=True))
+
+
 def _here(tensor: Tensor) -> Tensor:
     """Return the part of a tensor that this process has; all of it where it is not divided over ranks."""
     return cast("DTensor", tensor).to_local() if hasattr(tensor, "to_local") else tensor

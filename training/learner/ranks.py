@@ -31,8 +31,15 @@ T = TypeVar("T")
 
 NEEDED = "2.13"
 """The lowest version of torch with which several ranks are tested; one process needs that of the package."""
+ALONE = {
+    "compile": "ranks would compile for rows of their own at different times, and wait for each other meanwhile",
+    "liger": "its kernels are compared with whole modules, and several ranks divide them",
+}
+"""Why policy.kernels is for one rank, by its value."""
 TIMEOUT = timedelta(minutes=10)
 """How long a rank waits for another in the middle of a computation."""
+WRITING = timedelta(hours=2)
+"""How long the thread of a rank waits for the others to write their parts of a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,12 @@ class Ranks:
         if self.parts == self.size:
             return DeviceMesh(kind, numbers)
         return DeviceMesh(kind, numbers.view(-1, self.parts), mesh_dim_names=("copies", "parts"))
+
+    @cached_property
+    def writers(self) -> dist.ProcessGroup:
+        """All ranks once more, on the CPU, for the threads that write checkpoints; all ranks ask for it together."""
+        group: dist.ProcessGroup = dist.new_group(backend="gloo", timeout=WRITING)
+        return group
 
     def sum(self, tensor: Tensor) -> Tensor:
         """Return the sum of the ranks' tensors of one shape, the same on every rank."""
@@ -203,6 +216,11 @@ def _check(run: Run) -> None:
         raise ConfigError('train.optimizer = "adamw_8bit" works with one rank only; with several use adamw_fused')
     if run.policy.lora.get("bits") == 4:
         raise ConfigError("policy.lora.bits = 4 works with one rank only; several divide whole weights")
+    if run.policy.kernels != "plain":
+        name, reason = run.policy.kernels, ALONE[run.policy.kernels]
+        raise ConfigError(
+            f'policy.kernels = "{name}" works with one rank only, since {reason}; with several use "plain"'
+        )
     from torch.distributed.fsdp import FSDPModule  # takes a second to import, and the learner needs it anyway
 
     if not hasattr(FSDPModule, "reset_iter_state"):
