@@ -196,7 +196,7 @@ def _fields(options: Mapping[str, object]) -> JsonObject:
     if not isinstance(stop := values.get("stop", ""), str):  # a string is refused with the other values
         values["stop"] = tuple(cast(Sequence[str], stop))
     if "annealing" in values:
-        values["annealing"] = Annealing.of(values["annealing"])
+        values["annealing"] = Annealing.of(cast(str | Mapping[str, object], values["annealing"]))
     prompt, template, example = (cast(Any, options[name]) for name in _BUILT)  # checked above
     if not isinstance(example, bool):
         raise AgentError(f"example must be true or false, got {example!r}")

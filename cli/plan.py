@@ -40,6 +40,7 @@ def plan(
     transfer: Annotated[
         float, typer.Option(min=1e-3, help="GB/s at which new weights go to the engine: an assumption.")
     ] = 2.0,
+    machine: Annotated[int, typer.Option(min=1, help="GPUs of one machine.")] = 8,
     like: Annotated[
         Path | None,
         typer.Option(help="Run folder with episodes of typical length. Default: the longest episodes allowed."),
@@ -54,9 +55,10 @@ def plan(
     run = load_run(path, overrides or [], None)
     check_effects(run)
     device = Gpu(memory * GIB, tflops * 1e12, bandwidth * 1e9, learner_efficiency, engine_efficiency, transfer * 1e9)
-    made = make_plan(run, model_configuration(run.policy), gpus, device, _episodes(run, like))
+    made = make_plan(run, model_configuration(run.policy), gpus, device, _episodes(run, like), machine=machine)
     _print_needs(made, like)
     _print_splits(made, device, run.train.iterations)
+    _print_start(run, made, device, machine)
     layout = made.splits[0].layout
     if layout is not None:
         _print_layout(layout)
@@ -91,7 +93,7 @@ def _print_needs(made: RunPlan, like: Path | None) -> None:
         if size:
             say(f"  {name:<12} {size / GIB:8.2f} GiB")
     if made.host_memory:
-        say(f"main memory for weights on the learner's machine: {made.host_memory / GIB:.1f} GiB")
+        say(f"main memory on a machine of the learner: {made.host_memory / GIB:.1f} GiB")
     say()
 
 
@@ -133,6 +135,19 @@ def _print_splits(made: RunPlan, device: Gpu, steps: int) -> None:
         "and --transfer (load_seconds in metrics.jsonl)."
     )
     say("Environments and the network between machines are not counted (docs/scale.md).")
+
+
+def _print_start(run: Run, made: RunPlan, device: Gpu, machine: int) -> None:
+    """Print what the fastest way consists of, and how it is started."""
+    from turnwise.training.split_commands import describe_split, start_command
+
+    best = made.fastest(device)
+    if best is None:
+        return
+    say(f"The fastest way: {describe_split(run, best.engines, best.learners, best.shards)}.")
+    words = start_command(run, best.engines, best.learners, machine)
+    if words:
+        say(f"It starts with: {words}")
 
 
 def _print_layout(layout: CardLayout) -> None:

@@ -96,7 +96,7 @@ class AsynchronousRollouts:
         self._thread.call(self._resume())
         with self._lock:
             self._wait_for(lambda: len(self._groups.takable()) == self._train.groups)
-            sampled = self._groups.take()
+            sampled = self._groups.take(step)
         metrics, report = self._thread.call(self._measured())
         if not self._train.staleness.updates:
             self._engine.rest()
@@ -135,9 +135,10 @@ class AsynchronousRollouts:
             self._tick()
         self._waited += time.perf_counter() - started
 
-    def saved(self) -> None:
+    def saved(self, step: int) -> None:
         """Remove the files of groups that a checkpoint has trained on."""
-        self._groups.saved()
+        with self._lock:
+            self._groups.saved(step)
 
     def state(self) -> State:
         """Return what was drawn, and which groups were begun and not trained on."""

@@ -3,7 +3,7 @@
 `turnwise plan` shows this layout, a run checks it before it computes anything, and the engine starts with its numbers.
 
     start         the engine starts beside the learner's weights and optimizer
-    new weights   the engine is awake without its KV cache, and the learner sends
+    new weights   the engine is awake without its KV cache, and the learner sends; with CUDA IPC both have a buffer
     rollouts      the engine has everything; the learner scores a text to compare both
     update        the learner has everything; the engine sleeps, if it may
 
@@ -25,6 +25,7 @@ from turnwise.agents.samplers.vllm.gpu_memory import (
     engine_memory,
     requested_bytes,
     require_start,
+    shared_buffer_bytes,
 )
 from turnwise.training.config.cluster import gpus_of_engine
 from turnwise.training.config.run import Run
@@ -58,15 +59,18 @@ class LearnerMemory:
     update: float
 
     @classmethod
-    def of(cls, parts: Mapping[str, float], *, offload: bool) -> "LearnerMemory":
+    def of(cls, parts: Mapping[str, float], *, offload: bool | str) -> "LearnerMemory":
         """Return the learner's memory.
 
         Args:
             parts: from `learner_parts`.
-            offload: whether the optimizer's states lie in main memory between updates.
+            offload: whether the optimizer's states lie in main memory between updates; "all": the weights as well,
+                which are then compared with the engine's after the rollouts, when it sleeps.
         """
-        resting = LIBRARIES + sum(parts[name] for name in RESTING if not (offload and name == "optimizer"))
-        return cls(resting, resting + sum(parts[name] for name in SCORING), LIBRARIES + sum(parts.values()))
+        away = {"all": RESTING, True: ("optimizer",)}.get(offload, ())
+        resting = LIBRARIES + sum(parts[name] for name in RESTING if name not in away)
+        scoring = 0.0 if offload == "all" else sum(parts[name] for name in SCORING)
+        return cls(resting, resting + scoring, LIBRARIES + sum(parts.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,7 @@ class CardLayout:
         available: bytes of it that nobody else uses.
         utilization: gpu_memory_utilization that the engine starts with.
         fixed_cache: whether the engine gets the size of its KV cache; otherwise it takes what the utilization leaves.
+        buffer: bytes of the buffer through which weights are sent, which the engine copies before it uses them.
     """
 
     engine: EngineMemory
@@ -104,6 +109,7 @@ class CardLayout:
     available: float
     utilization: float
     fixed_cache: bool = True
+    buffer: int = 0
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -111,7 +117,7 @@ class CardLayout:
         engine, learner = self.engine, self.learner
         return (
             Phase("start", engine.total, learner.resting),
-            Phase("new weights", engine.loading, learner.scoring),
+            Phase("new weights", engine.loading + self.buffer, max(learner.scoring, learner.resting + self.buffer)),
             Phase("rollouts", engine.total, learner.scoring),
             Phase("update", engine.asleep if self.sleeps else engine.total, learner.update),
         )
@@ -154,16 +160,16 @@ class CardLayout:
         return not self.problem
 
 
-def learner_parts(memory: MemoryEstimate, gpus: int, gathered: float) -> dict[str, float]:
+def learner_parts(memory: MemoryEstimate, shards: int, gathered: float) -> dict[str, float]:
     """Return the bytes of each part on one of the learner's GPUs; several hold a part each, and gather what computes.
 
     Args:
         memory: of an update on one GPU.
-        gpus: of the learner.
-        gathered: from `gathered_bytes`.
+        shards: GPUs over which one copy of the weights is divided.
+        gathered: from `gathered_bytes`; 0 for one GPU.
     """
-    parts = {name: size / gpus if name in LEARNER_PARTS else float(size) for name, size in memory.parts.items()}
-    return parts if gpus == 1 else parts | {"gathered": gathered}
+    parts = {name: size / shards if name in LEARNER_PARTS else float(size) for name, size in memory.parts.items()}
+    return parts | {"gathered": gathered}
 
 
 def parameters_of(run: Run, memory: MemoryEstimate) -> tuple[int, int]:
@@ -252,7 +258,19 @@ def card_layout(
         available=available,
         utilization=engine.utilization(int(total)) if share is None else float(share),
         fixed_cache=bool(run.sampler.kv_cache_gib) or share is None,
+        buffer=shared_buffer_bytes(config.to_dict(), parameters, engine_dtype(run)) if _sends_by_ipc(run) else 0,
     )
+
+
+def engine_dtype(run: Run) -> str:
+    """Return the type of the engine's weights."""
+    return run.sampler.dtype or run.policy.dtype
+
+
+def _sends_by_ipc(run: Run) -> bool:
+    """Whether whole models go through a buffer on the GPU that both share; an adapter travels as a message."""
+    adapter = bool(run.policy.lora) and bool(run.sampler.options.get("enable_lora"))
+    return not adapter and run.sampler.options.get("transfer", "auto") in ("auto", "ipc")
 
 
 def remedies(run: Run, layout: CardLayout) -> str:
@@ -265,6 +283,9 @@ def remedies(run: Run, layout: CardLayout) -> str:
         "a smaller train.concurrency": not update,
         "train.optimizer.offload = true": not update
         and not run.train.optimizer.offload
+        and not run.train.staleness.updates,
+        'train.optimizer.offload = "all"': not update
+        and run.train.optimizer.offload is True
         and not run.train.staleness.updates,
         "policy.recompute_activations = true": update and not run.policy.recompute_activations,
         'policy.dtype = "bfloat16"': run.policy.dtype != "bfloat16",
@@ -302,7 +323,7 @@ def engine_size(run: Run, parameters: int) -> EngineSize:
     """
     return EngineSize(
         parameters=parameters,
-        dtype=run.sampler.dtype or run.policy.dtype,
+        dtype=engine_dtype(run),
         context=run.policy.context,
         sequences=run.train.concurrency,
         gpus=gpus_of_engine(run.sampler.options),

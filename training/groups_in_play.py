@@ -52,7 +52,8 @@ class GroupsInPlay:
         self._rejected = 0  # those of them without a turn
         self._drops = 0  # with these weights
         self._fates: dict[int, bool] = {}  # of groups that were decided before a checkpoint: whether they were dropped
-        self._used: list[int] = []  # trained on or dropped since the last checkpoint
+        self._used: list[tuple[int, int]] = []  # no longer needed: since which iteration, and the number of the group
+        self._step = 0  # of the iterations that have their groups
         self._restored: dict[int, tuple[Trajectory, ...]] = {}
         self._version = 0
 
@@ -122,7 +123,7 @@ class GroupsInPlay:
         if not any(member.turns for member in group.finished) and self._rejected < self._most_rejected:
             self._rejected += 1
             self._replaced += 1
-            self._used.append(number)
+            self._used.append((self._step + 1, number))
             self._leave(number, group)
             return
         played = self._sampling.decided(ended.drawn, group, self._drops)
@@ -153,8 +154,12 @@ class GroupsInPlay:
             return list(self.complete)[: self._train.groups]
         return [number for number in sorted(self.unused)[: self._train.groups] if number in self.complete]
 
-    def take(self) -> list[PlayedGroup]:
-        """Return the groups of the next iteration and those dropped before them, in the order of their numbers."""
+    def take(self, step: int) -> list[PlayedGroup]:
+        """Return the groups of the next iteration and those dropped before them, in the order of their numbers.
+
+        Args:
+            step: number of finished iterations.
+        """
         taken = {number: self.complete.pop(number) for number in self.takable()}
         for number, played in taken.items():
             self._leave(number, played.group)
@@ -162,7 +167,8 @@ class GroupsInPlay:
         last = max(taken) if self._train.staleness.deterministic else self.next
         dropped = {number: self._dropped.pop(number) for number in sorted(self._dropped) if number < last}
         self._replaced += len(dropped)
-        self._used += [*taken, *dropped]
+        self._step = step + 1
+        self._used += [(self._step, number) for number in (*taken, *dropped)]
         return [played for _, played in sorted({**taken, **dropped}.items())]
 
     @property
@@ -173,9 +179,10 @@ class GroupsInPlay:
 
     # -- what a checkpoint keeps --
 
-    def saved(self) -> None:
-        """Remove the files of groups that a checkpoint has trained on."""
-        used, self._used = self._used, []
+    def saved(self, step: int) -> None:
+        """Remove the files of groups that the first `step` iterations have trained on, which a checkpoint holds."""
+        used = [number for since, number in self._used if since <= step]
+        self._used = [pair for pair in self._used if pair[0] > step]
         for number in used:
             self._files.remove(number)
 

@@ -87,13 +87,15 @@ class TrainingLoop:
             with self.reports.not_timed():
                 self.evaluations.if_due(self.step, self.engine.sampler)
             if finished:
+                self.engine.finish_probe()
                 break
             self.iteration()
             self.recovery.settle(self)
             with self.reports.not_timed():
-                if self.recovery.save_if_due(self):
-                    self.rollouts.saved()
-                    self.memory.saved()
+                saved = self.recovery.save_if_due(self)
+                if saved is not None:
+                    self.rollouts.saved(saved)
+                    self.memory.saved(saved)
 
     def iteration(self) -> None:
         """Sample tasks, roll out, assign credit, pack, and update; `run` has loaded the weights."""

@@ -133,7 +133,7 @@ class RunParts:
             engine_dtype=run.sampler.dtype or run.policy.dtype,
             here=run.sampler.engine == "transformers" and not run.cluster.address,
             reference=self.reference.needed,
-            ranks=1 if self.leader is None else self.leader.ranks.size,
+            ranks=1 if self.leader is None else self.leader.ranks.parts,
         )
 
     def learner_factory(self, report: Reporter) -> LearnerFactory:
@@ -318,7 +318,7 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
     agent(None)  # fails on a wrong option
     make, shown = maker(run.env.id, **run.env.arguments()), maker(run.env.id, **run.demonstration_kwargs())
     device = device_of(run.policy.device)
-    check_policy(run.policy)
+    check_policy(run.policy, one_process=leader is None)
     look_up(SAMPLERS, run.sampler.engine)
     check_rules(run)
     if run.processes > 1:

@@ -13,17 +13,20 @@ Not included: the time of environments, the network between machines, and attent
 long.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from turnwise.agents.model_facts import BYTES
+from turnwise.agents.samplers.transformers.graph_memory import graph_bytes
 from turnwise.agents.samplers.vllm.gpu_memory import engine_memory
 from turnwise.training.card_layout import (
     CardLayout,
     at_once,
     base_parameters,
     card_layout,
+    engine_dtype,
     engine_size,
     learner_parts,
     parameters_of,
@@ -35,6 +38,8 @@ from turnwise.training.learner.lora import LoraOptions
 from turnwise.training.learner.memory import MemoryEstimate, MemoryNeeds, cache_bytes, estimate, gathered_bytes
 from turnwise.training.learner.untyped import ModelConfig
 
+MACHINE = 8
+"""Assumed number of GPUs in a machine."""
 SHARES = (0.25, 0.5, 0.75)
 """Shares of the GPUs that are given to the engine in the table."""
 
@@ -132,6 +137,7 @@ class Split:
         engine_bytes: memory of the engine on each of its GPUs.
         overlap: rollouts and updates happen at the same time.
         layout: how vLLM's engine and the learner share each of their GPUs; None if they do not, or for another engine.
+        shards: GPUs of the learner over which one copy of the weights is divided.
     """
 
     engines: int
@@ -143,6 +149,7 @@ class Split:
     engine_bytes: float
     overlap: bool
     layout: CardLayout | None = None
+    shards: int = 1
 
     @property
     def seconds(self) -> float:
@@ -173,7 +180,8 @@ class RunPlan:
     Attributes:
         parameters: of the model.
         memory: of an update on one GPU.
-        host_memory: bytes of main memory that weights take on the learner's machine.
+        host_memory: bytes of main memory on a machine of the learner: weights, what is parked, and copies of the
+            optimizer's states while a checkpoint is written.
         episodes: of one iteration.
         splits: the ways to use the GPUs, shared ones first.
     """
@@ -208,7 +216,9 @@ def _speed(split: Split) -> tuple[float, int]:
     return split.seconds, split.engines + split.learners
 
 
-def make_plan(run: Run, config: ModelConfig, gpus: int, device: Gpu, episodes: EpisodeLengths) -> RunPlan:
+def make_plan(
+    run: Run, config: ModelConfig, gpus: int, device: Gpu, episodes: EpisodeLengths, *, machine: int = MACHINE
+) -> RunPlan:
     """Return what a run needs on some GPUs.
 
     Args:
@@ -217,6 +227,7 @@ def make_plan(run: Run, config: ModelConfig, gpus: int, device: Gpu, episodes: E
         gpus: number of GPUs, all of one kind.
         device: what each of them does.
         episodes: of an iteration.
+        machine: GPUs of one machine, on which the ranks of the learner divide a copy of the weights.
 
     Raises:
         ConfigError: gpus is below 1 or below those of one engine, or policy.lora is wrong for this model.
@@ -249,7 +260,7 @@ def make_plan(run: Run, config: ModelConfig, gpus: int, device: Gpu, episodes: E
             raise ConfigError(f"policy.lora.bits = 4 trains on one GPU, and the engines leave another number of {gpus}")
     layout = None
     if run.sampler.engine == "vllm":
-        parts, whole = learner_parts(memory, gpus, gathered), device.memory
+        parts, whole = learner_parts(memory, shards_of(run, gpus, machine), gathered), device.memory
         layout = card_layout(run, config, parts, base, total=whole, available=whole, engines=gpus // each)
     splits = tuple(
         Split(
@@ -258,16 +269,33 @@ def make_plan(run: Run, config: ModelConfig, gpus: int, device: Gpu, episodes: E
             rollout=rollout_seconds(run, config, parameters, engines or gpus, device, episodes),
             update=update_seconds(run, parameters, learners, device, episodes),
             sync=_sync_bytes(run, parameters, trained, learners, shared=not engines) / device.transfer,
-            learner_bytes=sum(learner_parts(memory, learners, gathered).values()),
+            learner_bytes=sum(
+                learner_parts(memory, shards_of(run, learners, machine), gathered if learners > 1 else 0).values()
+            ),
             engine_bytes=float(layout.engine.total)
             if layout is not None and not engines
             else _engine_bytes(run, config, base, engines or gpus, episodes),
             overlap=bool(engines) and run.train.asynchronous,
             layout=None if engines else layout,
+            shards=shards_of(run, learners, machine),
         )
         for engines, learners in layouts
     )
-    return RunPlan(parameters, memory, _host_bytes(run, parameters, gpus), episodes, splits)
+    held = _host_bytes(run, parameters, gpus) + _parked_bytes(run, memory, gpus, machine)
+    return RunPlan(parameters, memory, held, episodes, splits)
+
+
+def shards_of(run: Run, learners: int, machine: int) -> int:
+    """Return over how many of the learner's GPUs a copy of the weights is divided, as its ranks decide it.
+
+    Args:
+        run: the configuration.
+        learners: GPUs of the learner.
+        machine: GPUs of one machine.
+    """
+    if run.policy.shards and not learners % run.policy.shards:
+        return run.policy.shards
+    return machine if learners > machine and not learners % machine else learners
 
 
 def update_seconds(run: Run, parameters: int, gpus: int, device: Gpu, episodes: EpisodeLengths) -> float:
@@ -298,7 +326,7 @@ def rollout_seconds(
     each = gpus_of_engine(run.sampler.options)
     engines = gpus // each
     batch = max(1.0, at_once(run) / engines)
-    dtype = _engine_dtype(run)
+    dtype = engine_dtype(run)
     cache = cache_bytes(config, dtype=dtype) * episodes.length / 2
 
     def step(episodes_at_once: float) -> float:
@@ -319,7 +347,7 @@ def _sync_bytes(run: Run, parameters: int, trained: int, learners: int, *, share
     Several ranks gather what is trained in float32; one sends all weights in the engine's type. An engine on the
     learner's GPUs reads nothing if it computes with the learner's own module, and vLLM there reads an adapter alone.
     """
-    whole = BYTES[_engine_dtype(run)] * parameters
+    whole = BYTES[engine_dtype(run)] * parameters
     if shared and run.sampler.engine == "transformers" and learners == 1 and not run.train.asynchronous:
         return 0.0
     if shared and run.sampler.options.get("enable_lora") and trained < parameters:
@@ -337,19 +365,28 @@ def _host_bytes(run: Run, parameters: int, gpus: int) -> float:
         return 0.0
     held = BYTES[run.policy.dtype] if run.policy.lora else 4
     copies = 2 if run.sampler.engine == "vllm" else 1
-    return float(held * parameters + copies * BYTES[_engine_dtype(run)] * parameters)
+    return float(held * parameters + copies * BYTES[engine_dtype(run)] * parameters)
+
+
+def _parked_bytes(run: Run, memory: MemoryEstimate, gpus: int, machine: int) -> float:
+    """Return the main memory for what the learner parks there, and for copies while ranks write a checkpoint."""
+    offload = run.train.optimizer.offload
+    parked = memory.optimizer if offload else 0
+    if offload == "all":
+        parked += memory.weights + memory.reference
+    copied = memory.optimizer if gpus > 1 else 0
+    return (parked + copied) * min(1.0, machine / shards_of(run, gpus, machine))
 
 
 def _engine_bytes(run: Run, config: ModelConfig, parameters: int, gpus: int, episodes: EpisodeLengths) -> float:
     """Return the bytes of an engine on each of its GPUs, which no learner shares."""
-    each, dtype = gpus_of_engine(run.sampler.options), _engine_dtype(run)
+    each, dtype = gpus_of_engine(run.sampler.options), engine_dtype(run)
     at_most = at_once(run) / (gpus // each)
     cached = run.sampler.kv_cache_gib * 2**30 or at_most * episodes.length * cache_bytes(config, dtype=dtype) / each
     if run.sampler.engine != "vllm":
-        return BYTES[dtype] * parameters / each + cached
+        options = run.sampler.options
+        captured = run.sampler.engine == "transformers" and options.get("graphs", True) and not options.get("compile")
+        graphs = graph_bytes(config.to_dict(), math.ceil(at_most), dtype) if captured else 0
+        return BYTES[dtype] * parameters / each + cached + graphs
     size = engine_size(run, parameters)
     return float(engine_memory(config.to_dict(), size, run.sampler.options, cache=int(cached)).total)
-
-
-def _engine_dtype(run: Run) -> str:
-    return run.sampler.dtype or run.policy.dtype

@@ -50,8 +50,8 @@ class Rollouts(Protocol):
     def settle(self) -> None:
         """Wait for what has to be complete before a checkpoint and before new weights."""
 
-    def saved(self) -> None:
-        """Learn that a checkpoint now holds everything that was trained on so far."""
+    def saved(self, step: int) -> None:
+        """Learn that a checkpoint now holds everything that the first `step` iterations were trained on."""
 
     def state(self) -> State:
         """Return what a checkpoint keeps, as JSON can hold it."""
@@ -196,9 +196,9 @@ class SynchronousRollouts:
     def settle(self) -> None:
         """Do nothing: nothing is in play."""
 
-    def saved(self) -> None:
-        """Remove the files: all that was played is trained on."""
-        self._files.clear()
+    def saved(self, step: int) -> None:
+        """Remove the files of rollouts that a checkpoint has trained on."""
+        self._files.clear(step)
 
     def state(self) -> State:
         """Return what was drawn so far, and what is known of the tasks."""

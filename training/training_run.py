@@ -82,6 +82,7 @@ def train(
         restored = find_restart(run.folder, run.policy, run.train.iterations) if resume else None
         report = Reporter(stack.enter_context(open_metrics(run, restored)), on_event)
         recovery = parts.recovery(report)
+        stack.callback(recovery.close)
         try:
             if restored is None:
                 _announce(parts, report, policy)

@@ -22,8 +22,20 @@ def test_a_plan_names_the_fastest_way_that_fits(turnwise: Call) -> None:
         "optimizer",
         "idle",
         "GPU hours",
+        "The fastest way: ",
     ):
         assert words in said.out
+
+
+def test_a_plan_says_how_ranks_and_copies_of_an_engine_are_started(turnwise: Call) -> None:
+    words = ["sampler={engine='vllm', kv_cache_gib=2, options={sleep=true}}", "--gpus", "4", "--tflops", "0.1"]
+    said = turnwise("plan", EXAMPLE, *words)
+    assert said.code == 0, said.err
+    told = " ".join(said.out.split())
+    assert "4 ranks hold one copy of the weights; 4 copies of the engine, on the same GPUs." in told
+    assert (
+        "torchrun --nproc-per-node 4 -m turnwise.cli.main train RUN.toml sampler.options.data_parallel_size=4" in told
+    )
 
 
 def test_what_is_too_large_is_marked(turnwise: Call) -> None:

@@ -5,6 +5,7 @@ import os
 import traceback
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 
 import torch
 from torch.distributed import TCPStore
@@ -12,16 +13,16 @@ from torch.distributed import TCPStore
 SECONDS = 240
 
 
-def on_ranks(size, function, *args, ends=None):
+def on_ranks(size, function, *args, ends=None, shards=0):
     """Return `function(leader, *args)` of rank 0, which other ranks serve; an error there is raised here.
 
-    `ends` are the exit codes of the ranks, by default all 0.
+    `ends` are the exit codes of the ranks, by default all 0; `shards` is policy.shards.
     """
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
     ranks = [
-        context.Process(target=_rank, args=(rank, size, store.port, there, function, args), daemon=True)
+        context.Process(target=_rank, args=(rank, size, shards, store.port, there, function, args), daemon=True)
         for rank in range(size)
     ]
     for one in ranks:
@@ -41,7 +42,7 @@ def on_ranks(size, function, *args, ends=None):
             one.kill()
 
 
-def _rank(rank, size, port, result, function, args):
+def _rank(rank, size, shards, port, result, function, args):
     torch.set_num_threads(1)
     os.environ |= {
         "RANK": str(rank),
@@ -56,7 +57,8 @@ def _rank(rank, size, port, result, function, args):
     from turnwise.training.learner.rank_commands import lead, serve_rank
     from turnwise.training.learner.ranks import agree, join
 
-    _, ranks = agree(join(timeout=timedelta(seconds=SECONDS)), Run)
+    run = partial(Run.parse, {"policy": {"shards": shards}})
+    _, ranks = agree(join(timeout=timedelta(seconds=SECONDS)), run)
     if rank:
         serve_rank(ranks)
         return

@@ -19,13 +19,13 @@ from turnwise.agents.samplers.vllm.gpu_memory import EngineMemory
 from turnwise.training import Run, train, training_run
 from turnwise.training.batch.batch import pack
 from turnwise.training.card_layout import CardLayout, LearnerMemory
-from turnwise.training.errors import NotEnoughMemory
+from turnwise.training.errors import EngineMismatch, NotEnoughMemory
 from turnwise.training.learner import learner as learners
 from turnwise.training.learner.distributed_learner import DistributedLearner
 from turnwise.training.learner.gradient import UpdatePlan
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.optimizers import make_optimizer
-from turnwise.training.learner.parked_optimizer import ParkedOptimizer
+from turnwise.training.learner.parked_tensors import ParkedOptimizer
 from turnwise.training.objectives import Objective
 from turnwise.training.preflight import effects, shared_card
 from turnwise.training.run_folder.checkpoint import Checkpoints
@@ -102,24 +102,44 @@ def moves(learner):
 def parked_on_ranks(leader, folder):
     """The weights after two updates and after a third, with and without parking, and what was moved meanwhile."""
     results = {}
-    for name in ("plain", "parked"):
+    for name in ("plain", "parked", "all"):
         learner = DistributedLearner(tiny_llama(), None, leader=leader, lr=1e-2)
-        if name == "parked":
+        learner.set_reference(tiny_llama(seed=1))
+        if name != "plain":
             learner.on_all_ranks(count_moves)
-            learner.offload_optimizer()
+            learner.offload(weights=name == "all")
         for step in range(3):
             learner.update(small_batch(), Objective(), UpdatePlan())
             if step == 1:
                 learner.make_room()
                 (folder / name).mkdir()
-                learner.save_shards(folder / name)  # in a rollout, after Ctrl-C
+                learner.save_shards(folder / name)()  # in a rollout, after Ctrl-C
                 learner.make_room()  # a second time
-                results[f"{name} early"] = weights(learner)
+                results[f"{name} bytes"] = seen(leader, learner, bytes_here)
                 if name == "parked":
-                    results["moved"] = learner.on_all_ranks(moves)
+                    results["moved"] = seen(leader, learner, moves)
+                results[f"{name} early"] = weights(learner)
+                results[f"{name} scores"] = [score(small_batch()).logprobs for score in scorers(learner)]
         results[name] = weights(learner)
-    results["moved back"] = learner.on_all_ranks(moves)
+        if name == "parked":
+            results["moved back"] = seen(leader, learner, moves)
     return results
+
+
+def scorers(learner):
+    return learner.score, learner.score_reference
+
+
+def seen(leader, learner, function):
+    """What a function sees of all ranks; a command of the learner would fetch what is away."""
+    with leader.command(function):
+        return function(learner)
+
+
+def bytes_here(learner):
+    """Bytes of the policy's and the reference's weights that each rank has on its device."""
+    weights = learner._all_weights()
+    return learner.ranks.gather(sum(weight.to_local().untyped_storage().nbytes() for weight in weights))
 
 
 def small_batch():
@@ -129,22 +149,53 @@ def small_batch():
 
 
 @pytest.mark.slow
-def test_each_rank_parks_its_part_of_the_states(tmp_path):
-    results = on_ranks(2, parked_on_ranks, tmp_path)
-    assert same_bits(results["plain"], results["parked"])
+@pytest.mark.parametrize("shards", [2, 1])
+def test_each_rank_parks_its_part_of_the_states_and_weights(tmp_path, shards):
+    results = on_ranks(2, parked_on_ranks, tmp_path, shards=shards)
+    for name in ("parked", "all"):
+        assert same_bits(results["plain"], results[name])
+        assert same_bits(results["plain early"], results[f"{name} early"])
+        assert np.array_equal(results["plain scores"], results[f"{name} scores"])
     assert not same_bits(results["plain"], results["plain early"])
+    assert results["plain bytes"] == results["parked bytes"]
+    assert min(results["plain bytes"]) > 0
+    assert results["all bytes"] == [0, 0]
     for (there, back, states, here), (_, at_last, _, here_again) in zip(
         results["moved"], results["moved back"], strict=True
     ):
         assert (there, back, here) == (states, 0, 0)
         assert (at_last, here_again) == (states, states)
     alone = []
-    for name in ("plain", "parked"):  # a checkpoint of parked states is the same, also for one process
+    for name in ("plain", "parked", "all"):  # a checkpoint of parked states is the same, also for one process
         learner = Learner(tiny_llama(), None, lr=1e-2)
         learner.load_state({}, tmp_path / name)
         learner.update(small_batch(), Objective(), UpdatePlan())
         alone.append(weights(learner))
-    assert same_bits(*alone)
+    assert same_bits(*alone[:2])
+    assert same_bits(*alone[1:])
+
+
+def test_parked_weights_can_be_read_and_are_fetched_by_what_computes():
+    plain, learner = (Learner(tiny_llama(), None, lr=1e-2) for _ in range(2))
+    learner.memory = FakeMemory()
+    learner.offload(weights=True)
+    for one in (plain, learner):
+        one.set_reference(tiny_llama(seed=1))
+        one.update(small_batch(), Objective(), UpdatePlan())
+        one.make_room()
+    count = 2 * len(list(plain.model.parameters())) + sum(
+        v.ndim > 0 for s in plain.optimizer.state.values() for v in s.values()
+    )
+    assert learner.memory.events == ["to host"] * count + ["release"]
+    assert not any(learner.memory.holds(weight) for weight in learner.weights().parameters())
+    assert same_bits(weights(plain), weights(learner))
+    assert learner.memory.events.count("from host") == 0
+    for mine, theirs in zip(scorers(learner), scorers(plain), strict=True):
+        assert np.array_equal(mine(small_batch()).logprobs, theirs(small_batch()).logprobs)
+    assert all(learner.memory.holds(weight) for weight in learner.weights().parameters())
+    for one in (plain, learner):
+        one.update(small_batch(), Objective(), UpdatePlan())
+    assert same_bits(weights(plain), weights(learner))
 
 
 def same_bits(one, other):
@@ -241,19 +292,41 @@ def test_a_run_with_spare_groups_makes_room_as_well(tmp_path, card):
 
 def test_a_run_whose_optimizer_is_parked_has_the_same_bits_also_resumed(tmp_path, card, monkeypatch):
     monkeypatch.delitem(effects.NEEDS, "train.optimizer.offload")  # it is for vLLM's engine
-    runs = {"plain": [], "parked": ["train.optimizer.offload=true"]}
-    for name, words in runs.items():
-        train(Run.parse(TABLE, [f'output="{tmp_path / name}"', *words]))
-    moved = card.events.count("to host")
-    assert moved == card.events.count("from host") + len(card._hosts) > 0
-    stopped = [f'output="{tmp_path / "resumed"}"', *runs["parked"]]
-    train(Run.parse(TABLE, [*stopped, "train.iterations=1"]))
-    train(Run.parse(TABLE, stopped), resume=True)
-    for step in (1, 3):
-        expected = weights_at(tmp_path / "plain", step)
-        for name in ("parked", "resumed"):
-            found = weights_at(tmp_path / name, step)
-            assert all(torch.equal(found[key], expected[key]) for key in expected)
+    train(Run.parse(TABLE, [f'output="{tmp_path / "plain"}"']))
+    for offload in ("true", "all"):
+        word = f"train.optimizer.offload={offload}"
+        card.events.clear()
+        train(Run.parse(TABLE, [f'output="{tmp_path / offload}"', word]))
+        moved = card.events.count("to host")
+        assert moved == card.events.count("from host") + len(card._hosts) > 0
+        card._hosts.clear()
+        stopped = [f'output="{tmp_path / "resumed"}-{offload}"', word]
+        train(Run.parse(TABLE, [*stopped, "train.iterations=1"]))
+        train(Run.parse(TABLE, stopped), resume=True)
+        card._hosts.clear()
+        for step in (1, 3):
+            expected = weights_at(tmp_path / "plain", step)
+            for name in (offload, f"resumed-{offload}"):
+                found = weights_at(tmp_path / name, step)
+                assert all(torch.equal(found[key], expected[key]) for key in expected)
+
+
+class Deaf(Beside):
+    """An engine that takes no new weights after the first."""
+
+    async def load(self, weights, version):
+        await super().load(weights if version == 0 else load_model(self.made.model), version)
+
+
+def test_an_engine_is_compared_with_parked_weights_once_it_sleeps(tmp_path, card, monkeypatch):
+    monkeypatch.delitem(effects.NEEDS, "train.optimizer.offload")
+    words = ["train.optimizer.offload=all", "sampler.gap_limit=0.001", "train.lr=0.03"]
+    run = Run.parse(TABLE, [f'output="{tmp_path / "run"}"', f'sampler.engine="{__name__}:Deaf"', *words])
+    with pytest.raises(EngineMismatch, match="did not take the weights of version 1"):
+        train(run)
+    *_, playing, compared = " ".join(card.events).split("engine ")
+    assert playing == "loads ", "nothing comes back while the engine is awake"
+    assert compared.startswith("sleeps from host")
 
 
 def test_what_does_not_fit_is_refused_before_anything_is_done(tmp_path, monkeypatch):

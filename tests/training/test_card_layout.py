@@ -15,7 +15,7 @@ from transformers import Qwen2Config, Qwen3Config
 
 from turnwise.training import Run
 from turnwise.training import plan as plans
-from turnwise.training.card_layout import shares_card
+from turnwise.training.card_layout import LIBRARIES, shares_card
 from turnwise.training.errors import NotEnoughMemory
 from turnwise.training.learner.make_learner import memory_needs
 from turnwise.training.learner.memory import MemoryEstimate, MemoryNeeds, estimate
@@ -173,6 +173,38 @@ def test_parked_states_of_the_optimizer_are_missing_between_updates_alone():
     for one, other in zip(before[:3], after[:3], strict=True):
         assert one.together - other.together == plain.memory.optimizer == 8 * PARAMETERS["1.5B"]
     assert before[3] == after[3]
+
+
+def test_parked_weights_leave_the_gpu_to_the_engine():
+    words = (*FULL, "objective.kl=0.1")
+    _, plain = plan("qwen_alfworld.toml", "1.5B", 80, words)
+    _, parked = plan("qwen_alfworld.toml", "1.5B", 80, (*words, "train.optimizer.offload=all"))
+    learner = parked.splits[0].layout.learner
+    assert learner.resting == learner.scoring == LIBRARIES
+    assert plain.splits[0].layout.learner.resting - LIBRARIES == (8 + 4 + 4) * PARAMETERS["1.5B"]
+    assert plain.splits[0].layout.phases[3] == parked.splits[0].layout.phases[3]
+    assert parked.splits[0].layout.phases[2].learner == LIBRARIES
+
+
+def test_both_sides_have_the_buffer_of_whole_models_while_weights_are_sent():
+    """The embedding of Qwen2.5-1.5B has 151,936 rows of 1,536 numbers, more than 256 MiB in bfloat16."""
+    buffer = 2 * 151_936 * 1_536
+    layouts = {
+        transfer: plan("qwen_alfworld.toml", "1.5B", 80, (*FULL, f"sampler.options.transfer={transfer}"))[1]
+        .splits[0]
+        .layout
+        for transfer in ("auto", "ipc", "files")
+    }
+    assert layouts["auto"] == layouts["ipc"]
+    assert (layouts["ipc"].buffer, layouts["files"].buffer) == (buffer, 0)
+    sent, read = layouts["ipc"].phases[1], layouts["files"].phases[1]
+    assert sent.engine - read.engine == buffer
+    resting = layouts["files"].learner.resting
+    assert (sent.learner, read.learner) == (max(read.learner, resting + buffer), layouts["files"].learner.scoring)
+    assert [layouts["ipc"].phases[number] for number in (0, 2, 3)] == [
+        layouts["files"].phases[number] for number in (0, 2, 3)
+    ]
+    assert plan("qwen_alfworld.toml", "1.5B", 80)[1].splits[0].layout.buffer == 0, "an adapter is a message"
 
 
 # -- before a run --

@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,13 +14,17 @@ from toys.training_helpers import forked, plain_descent, play, random_advantages
 
 from turnwise.agents.models.lora_folders import adapter_tensors
 from turnwise.training.batch.batch import deal, pack
+from turnwise.training.config.run import Run
 from turnwise.training.config.sections import ImitationSection
+from turnwise.training.errors import ConfigError
 from turnwise.training.imitation.imitation import demonstration_batch, imitate
 from turnwise.training.learner.distributed_learner import DistributedLearner
 from turnwise.training.learner.gradient import UpdatePlan
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.lora import LoraOptions, add_adapter
+from turnwise.training.learner.ranks import _shards
 from turnwise.training.objectives import Objective
+from turnwise.training.parts import prepare
 
 torch.set_num_threads(1)
 
@@ -122,8 +127,10 @@ def saved(make, folder):
     """Two updates, between which the state is saved; the model goes back to the start, as `continued` has it."""
     learner = make(tiny_llama(), None, lr=1e-2)
     learner.update(batch_of({}), Objective(), PLAN)
-    learner.save_shards(folder)
-    return learner.state()
+    state, wait = copy.deepcopy(learner.state()), learner.save_shards(folder)
+    learner.update(batch_of({}), Objective(), PLAN)  # while the parts are written
+    wait()
+    return state
 
 
 def everything(leader, folders, state):
@@ -136,6 +143,7 @@ def everything(leader, folders, state):
         "cases": cases,
         "imitation": imitated(make),
         "bfloat16": in_bfloat16(make),
+        "folder": into,
         "saved": saved(make, into),
         "from one process": continued(make, copy.deepcopy(state), None),
         "from other ranks": None if other is None else continued(make, {}, other),
@@ -163,7 +171,19 @@ def four(folder, state, two):
     return on_ranks(4, everything, (folder / "4", folder / "2"), state)
 
 
-@pytest.fixture(params=["two", "four"])
+@pytest.fixture(scope="module")
+def grid(folder, state, two):
+    """Two copies of the weights, each divided over two ranks."""
+    return on_ranks(4, everything, (folder / "grid", folder / "2"), state, shards=2)
+
+
+@pytest.fixture(scope="module")
+def copies(folder, state, two):
+    """A copy of the weights on each of two ranks."""
+    return on_ranks(2, everything, (folder / "copies", folder / "2"), state, shards=1)
+
+
+@pytest.fixture(params=["two", "four", "grid", "copies"])
 def found(request):
     return request.getfixturevalue(request.param)
 
@@ -220,7 +240,7 @@ def test_a_state_goes_from_any_number_of_ranks_to_any_other(found, state, folder
     same(continued(Learner, found["saved"], folder / "2"), wanted, 1e-6)
     if found is not two:
         same(found["from other ranks"], wanted, 1e-6)
-        same(continued(Learner, found["saved"], folder / "4"), wanted, 1e-6)
+        same(continued(Learner, found["saved"], found["folder"]), wanted, 1e-6)
     fresh = Learner(tiny_llama(), None, lr=1e-2)
     fresh.update(batch_of({}), Objective(), PLAN)
     assert max(np.abs(weights(fresh)[name] - one).max() for name, one in wanted.items()) > 1e-4
@@ -235,3 +255,32 @@ def test_rows_are_dealt_evenly(lengths, ranks):
     loads = [int(lengths[share].sum()) for share in shares]
     # whoever got a row had least before
     assert max(loads) - min(loads) <= max(lengths.tolist(), default=0)
+
+
+@pytest.mark.parametrize(
+    ("choice", "local", "parts"),
+    [
+        (0, [8] * 8, 8),
+        (0, [4] * 8, 4),
+        (0, [1] * 8, 8),  # actors, which do not know their neighbours
+        (0, [4] * 4 + [2] * 4, 8),
+        (2, [4] * 8, 2),
+        (8, [4] * 8, 8),
+        (1, [4] * 8, 1),
+    ],
+)
+def test_a_machine_has_a_copy_of_the_weights_unless_the_run_says_otherwise(choice, local, parts):
+    ranks = SimpleNamespace(size=8, gather=lambda own: local)
+    assert _shards(choice, ranks) == parts
+
+
+def test_shards_that_do_not_fit_are_refused():
+    ranks = SimpleNamespace(size=8, gather=lambda own: [8] * 8)
+    with pytest.raises(
+        ConfigError, match=r"policy.shards = 3 does not divide the 8 ranks evenly; .* 0 or one of 1, 2,"
+    ):
+        _shards(3, ranks)
+    with pytest.raises(
+        ConfigError, match=r"policy\.shards = 2 divides the weights over several ranks, and one process"
+    ):
+        prepare(Run.parse({"policy": {"shards": 2}}))

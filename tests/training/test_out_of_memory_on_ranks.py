@@ -159,9 +159,10 @@ def everything(leader, ranks):
     }
 
 
-@pytest.fixture(scope="module", params=[2, 4])
+@pytest.fixture(scope="module", params=[(2, 0), (4, 0), (4, 2)], ids=["two", "four", "two copies"])
 def found(request):
-    return request.param, on_ranks(request.param, everything, request.param)
+    ranks, shards = request.param
+    return ranks, on_ranks(ranks, everything, ranks, shards=shards)
 
 
 @pytest.mark.parametrize("name", CASES)

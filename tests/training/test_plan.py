@@ -10,6 +10,7 @@ from turnwise.training import ConfigError, Run
 from turnwise.training.learner.memory import cache_bytes
 from turnwise.training.learner.policy import policy_config
 from turnwise.training.plan import EpisodeLengths, Gpu, Split, make_plan, rollout_seconds, update_seconds
+from turnwise.training.split_commands import describe_split, start_command
 
 SIZES = {"vocab": 300, "hidden": 32, "layers": 2, "heads": 2}
 CONFIG = policy_config(**SIZES, context=128)
@@ -87,9 +88,10 @@ def test_an_engine_on_several_gpus_reads_its_weights_from_all_of_them():
     ],
 )
 def test_the_cache_holds_every_episode_that_may_be_in_play(overrides, at_once):
-    run = make_run("train.concurrency=200", *overrides)
+    eager = "sampler.options.graphs=false"
+    run = make_run("train.concurrency=200", eager, *overrides)
     engine = make_plan(run, CONFIG, 2, DEVICE, EPISODES).splits[1]
-    model = make_plan(make_run("sampler.kv_cache_gib=1e-9"), CONFIG, 2, DEVICE, EPISODES).splits[1].engine_bytes
+    model = make_plan(make_run("sampler.kv_cache_gib=1e-9", eager), CONFIG, 2, DEVICE, EPISODES).splits[1].engine_bytes
     cache = cache_bytes(CONFIG, dtype="float32") * EPISODES.length
     assert engine.engine_bytes - model == pytest.approx(min(at_once, 200) * cache, abs=2)
 
@@ -227,8 +229,97 @@ def test_main_memory_by_hand():
     for engine, copies in (("transformers", 1), ("vllm", 2)):
         run = make_run(f'sampler.engine="{engine}"', "policy.dtype=bfloat16")
         plan = make_plan(run, CONFIG, 2, DEVICE, EPISODES)
-        assert plan.host_memory == (4 + 2 * copies) * plan.parameters
+        moments = 8  # their copy, while a checkpoint is written
+        assert plan.host_memory == (4 + 2 * copies + moments) * plan.parameters
         assert make_plan(run, CONFIG, 1, DEVICE, EPISODES).host_memory == 0
+
+
+def test_main_memory_of_what_is_parked_by_hand():
+    words = ["sampler.engine=vllm", "objective.kl=0.1"]
+    for offload, parked in (("true", 8), ("all", 8 + 4 + 4)):  # moments; weights, and those of the reference
+        run = make_run(*words, f"train.optimizer.offload={offload}")
+        plan = make_plan(run, CONFIG, 1, DEVICE, EPISODES)
+        assert plan.host_memory == parked * plan.parameters
+        # 16 ranks divide one copy over two machines: each machine has half of what is parked and copied
+        plain, wide = (
+            make_plan(make_run(*words, "policy.shards=16", *more), CONFIG, 16, DEVICE, EPISODES, machine=8)
+            for more in ([], [f"train.optimizer.offload={offload}"])
+        )
+        assert wide.host_memory - plain.host_memory == parked * plan.parameters / 2
+
+
+def test_captured_passes_by_hand():
+    """5 episodes on one GPU: captures for 1, 2, 4 and 8 rows."""
+    words = ["train.groups=1", "train.group_size=5", "policy.dtype=bfloat16"]
+    captured, eager = (
+        make_plan(make_run(*words, f"sampler.options.graphs={on}"), CONFIG, 2, DEVICE, EPISODES).splits[1].engine_bytes
+        for on in ("true", "false")
+    )
+    passes = 8 * (6 * 32 + 3 * 96 + 300)
+    results = (1 + 2 + 4 + 8) * 300
+    assert captured - eager == 2 * (passes + results) + 32 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("words", "learners", "shards"),
+    [([], 8, 8), ([], 16, 8), ([], 12, 12), (["policy.shards=16"], 16, 16), (["policy.shards=2"], 8, 2)],
+)
+def test_a_machine_of_the_learner_holds_a_copy_of_the_weights(words, learners, shards):
+    split = make_plan(make_run(*words), CONFIG, learners, DEVICE, EPISODES, machine=8).splits[0]
+    assert (split.learners, split.shards) == (learners, shards)
+    whole = make_plan(make_run(*words, "policy.shards=1"), CONFIG, learners, DEVICE, EPISODES, machine=8).splits[0]
+    trained = (4 + 4 + 8) * make_plan(make_run(), CONFIG, 1, DEVICE, EPISODES).parameters
+    assert whole.learner_bytes - split.learner_bytes == pytest.approx(trained * (1 - 1 / shards))
+
+
+TORCHRUN = "torchrun --nproc-per-node {} -m turnwise.cli.main train RUN.toml"
+
+
+@pytest.mark.parametrize(
+    ("words", "split", "command"),
+    [
+        (["sampler.engine=vllm"], (0, 1), "turnwise train RUN.toml sampler.options.sleep=true"),
+        (
+            ["sampler.engine=vllm"],
+            (0, 8),
+            f"{TORCHRUN.format(8)} sampler.options.data_parallel_size=8 sampler.options.sleep=true",
+        ),
+        (
+            ["sampler.engine=vllm", "sampler.options={tensor_parallel_size=2, data_parallel_size=2}"],
+            (4, 4),
+            f"""{TORCHRUN.format(4)} 'sampler.options.devices="4,5,6,7"'""",
+        ),
+        (
+            ["sampler.engine=vllm", "sampler.options={tensor_parallel_size=2}", "train.staleness=1"],
+            (6, 1),
+            "turnwise train RUN.toml sampler.options.data_parallel_size=3 "
+            """'sampler.options.devices="1,2,3,4,5,6"'""",
+        ),
+        (
+            ["sampler.engine=vllm"],
+            (8, 8),
+            "turnwise train RUN.toml cluster.address=auto cluster.engines=8 cluster.learners=8",
+        ),
+        ([], (0, 1), "turnwise train RUN.toml"),
+        ([], (3, 1), "turnwise train RUN.toml cluster.address=auto cluster.engines=3"),
+        ([], (0, 2), ""),
+        (["sampler.engine=vllm"], (0, 16), ""),
+    ],
+)
+def test_a_way_to_divide_the_gpus_has_a_command(words, split, command):
+    assert start_command(make_run(*words), *split, 8) == command
+
+
+@pytest.mark.parametrize(
+    ("split", "text"),
+    [
+        ((0, 1, 1), "one process trains; one engine, on the same GPUs"),
+        ((4, 4, 4), "4 ranks hold one copy of the weights; 4 copies of the engine, on GPUs of their own"),
+        ((0, 16, 8), "16 ranks hold 2 copies of the weights, 8 ranks each; 16 copies of the engine, on the same GPUs"),
+    ],
+)
+def test_a_way_to_divide_the_gpus_in_words(split, text):
+    assert describe_split(make_run(), *split) == text
 
 
 def test_who_waits():

@@ -120,7 +120,7 @@ def test_two_ranks_write_what_one_process_writes_and_one_process_goes_on(alone, 
 
 def test_four_ranks_continue_what_one_process_began(alone, tmp_path):
     subprocess.run(["cp", "-r", alone / "two", tmp_path / "run"], check=True)
-    finished(torchrun(4, tmp_path / "run", "--resume", "train.iterations=4"))
+    finished(torchrun(4, tmp_path / "run", "--resume", "train.iterations=4", "policy.shards=2"))
     same_run(tmp_path / "run", alone / "four", 4)
 
 
@@ -235,6 +235,45 @@ def test_a_rank_that_is_killed_in_an_update_costs_nothing_but_time(tmp_path):
         np.testing.assert_array_equal(final(folder, 4)[name], weights)
 
 
+WRITING = """
+import os, signal, time
+from pathlib import Path
+from turnwise.cli.main import main
+from turnwise.training import rollouts
+from turnwise.training.run_folder import checkpoint
+
+rollout, write = rollouts.rollout, checkpoint.save_weights
+
+def noted(*args, **options):
+    print("played by attempt", os.environ["TORCHELASTIC_RESTART_COUNT"], flush=True)
+    return rollout(*args, **options)
+
+def killed(model, folder):
+    write(model, folder)
+    if Path(folder).name == ".000002.part" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        while not (Path(folder).parents[1] / "groups/000003.jsonl").exists():
+            time.sleep(0.01)  # the run goes on while this is written
+        os.kill(os.getpid(), signal.SIGKILL)
+
+rollouts.rollout, checkpoint.save_weights = noted, killed
+main()
+"""
+
+
+def test_a_process_that_is_killed_while_it_writes_a_checkpoint_costs_nothing_but_time(alone, tmp_path):
+    """Rank 0 ends itself while it writes the second checkpoint, when it has played the third rollout."""
+    program, folder = tmp_path / "writing.py", tmp_path / "run"
+    program.write_text(WRITING)
+    file = written(run_of(folder, iterations=4), tmp_path / "run.toml")
+    output = finished(torchrun(2, file, restarts=1, program=[program]))
+    assert "finished 4 iterations" in output
+    assert output.count("played by attempt 0") == 3
+    assert output.count("played by attempt 1") == 1, "two rollouts are taken from their files"
+    assert not (folder / "groups").exists()
+    assert {path.name for path in (folder / "checkpoints").iterdir()} == {"000003", "000004"}
+    same_run(folder, alone / "four", 4)
+
+
 def test_a_torchrun_that_may_restart_leaves_an_older_run_alone(alone, tmp_path):
     folder = tmp_path / "run"
     subprocess.run(["cp", "-r", alone / "two", folder], check=True)
@@ -268,6 +307,10 @@ def test_ctrl_c_saves_the_last_iteration(tmp_path):
             "same file, options and packages",
         ),
         ("train.stepps=3", "unknown key 'train.stepps'"),
+        (
+            "policy.kernels=compile",
+            'policy.kernels = "compile" works with one rank only, since ranks would compile for',
+        ),
         ("train.optimizer=adamw_8bit", 'train.optimizer = "adamw_8bit" works with one rank only; with several use'),
         ('$([ $RANK = 1 ] && echo "train.stepps=3")', "turnwise: rank 1: "),
     ],

@@ -1,4 +1,5 @@
-from dataclasses import replace
+import pickle
+from dataclasses import fields, replace
 from functools import cache
 
 import numpy as np
@@ -240,3 +241,34 @@ def test_micro_batches_hold_every_row_once_within_the_budget(lengths, budget):
     seen = sorted(int(row) for cut in cuts for row in cut)
     assert seen == [k for k, length in enumerate(lengths) if length]
     assert all(len(cut) == 1 or array[cut].max() * len(cut) <= budget for cut in cuts)
+
+
+@given(seed=st.integers(0, 99), groups=st.integers(0, 3))
+def test_a_batch_that_was_pickled_has_the_same_bits(seed, groups):
+    rng = np.random.default_rng(seed)
+    played = play(rng, groups=groups, size=2)
+    batch = pack(played, random_advantages(rng, played))
+    odd = np.where(batch.mask & (rng.random(batch.mask.shape) < 0.3), -0.0, batch.old)
+    batch = replace(batch, old=odd, reference=np.where(rng.random(odd.shape) < 0.1, np.nan, odd), rollout=None)
+    back = pickle.loads(pickle.dumps(batch))
+    for field in fields(batch):
+        one, other = getattr(batch, field.name), getattr(back, field.name)
+        if isinstance(one, np.ndarray):
+            assert (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes()), field.name
+        else:
+            assert one == other, field.name
+
+
+def test_padding_and_prompts_cost_a_pickle_next_to_nothing():
+    rng = np.random.default_rng(0)
+    played = play(rng, groups=3, size=4)
+    batch = pack(played, random_advantages(rng, played))
+    wider = {
+        name: np.pad(
+            getattr(batch, name), ((0, 0), (0, 4000)), constant_values=-1 if name in ("turn", "version") else 0
+        )
+        for name in ("tokens", "mask", "old", "advantages", "turn", "version")
+    }
+    padded = replace(batch, **wider)
+    more = len(pickle.dumps(padded)) - len(pickle.dumps(batch))
+    assert more < 6 * len(batch) * 4000 / 8 + 500, "a bit for each place of an array"

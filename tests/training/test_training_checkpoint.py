@@ -130,7 +130,7 @@ def test_another_vocabulary_is_refused(tmp_path, policy):
         points.load(vocabulary=vocabulary_fingerprint(other[1]))
 
 
-@pytest.mark.parametrize("stage", ["save_policy", "manifest", "_sync"])
+@pytest.mark.parametrize("stage", ["save_weights", "manifest", "_sync"])
 def test_a_full_disk_costs_nothing_that_stood(tmp_path, policy, monkeypatch, stage):
     points = Checkpoints(tmp_path)
     points.save(1, *policy, None, {})

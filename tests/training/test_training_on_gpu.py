@@ -166,7 +166,7 @@ def test_an_update_whose_memory_runs_out_is_computed_again_with_smaller_micro_ba
 def test_a_parked_optimizer_leaves_the_gpu_and_changes_no_bit():
     batch = batch_of()
     learners = [Learner(tiny_llama(), None, device="cuda", lr=1e-2) for _ in range(2)]
-    learners[1].offload_optimizer()
+    learners[1].offload()
     for _ in range(3):
         for learner in learners:
             learner.update(batch, Objective(), UpdatePlan(micro_tokens=64))

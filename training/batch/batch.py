@@ -6,8 +6,9 @@ on the right, after credit assignment; with causal attention no token attends to
 
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.numerics import trajectory_scores
 from turnwise.credit.steps import Steps
+from turnwise.training.batch.folded_array import FoldedArray
 from turnwise.training.objectives.aggregate import token_weights
 from turnwise.training.objectives.sources import POLICY
 
@@ -78,6 +80,15 @@ class Batch:
     rollout: NDArray[np.float64] | None = None
     columns: PackedEpisodes | None = None
     heat: NDArray[np.float64] | None = None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Return what a pickle has of it, such as the one for other ranks: its arrays, folded."""
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        folded = {
+            name: None if array is None else FoldedArray.of(array, -1 if name in ("turn", "version") else 0)
+            for name, array in arrays.items()
+        }
+        return _unfolded, (folded, self.turns, self.columns)
 
     def __len__(self) -> int:
         """Number of sequences."""
@@ -146,6 +157,18 @@ class Batch:
         on = self.advantages != 0
         last = np.where(on.any(axis=1), on.shape[1] - np.argmax(on[:, ::-1], axis=1), 0)
         return replace(self, lengths=np.minimum(self.lengths, last))
+
+
+_ARRAYS = tuple(field.name for field in fields(Batch) if field.name not in ("turns", "columns"))
+
+
+def _unfolded(
+    folded: Mapping[str, FoldedArray | None], turns: tuple[tuple[str, int], ...], columns: PackedEpisodes | None
+) -> Batch:
+    """Return the batch of some folded arrays."""
+    arrays = {name: None if array is None else array.unfold() for name, array in folded.items()}
+    make = cast("Callable[..., Batch]", Batch)
+    return make(**arrays, turns=turns, columns=columns)
 
 
 @dataclass(slots=True)

@@ -232,9 +232,10 @@ class OptimizerSection(AbbreviatedSection):
     )
     weight_decay: float = Field(default=0.0, ge=0, description="Weight decay of AdamW.")
     grad_clip: float = Field(default=1.0, gt=0, description="Maximum norm of the gradient.")
-    offload: bool = Field(
+    offload: Literal["all"] | bool = Field(
         default=False,
-        description="Keep the optimizer's states in main memory while vLLM's engine works on the learner's GPU.",
+        description="Keep the optimizer's states in main memory while vLLM's engine works on the learner's GPU. "
+        '"all": the weights as well.',
     )
 
 

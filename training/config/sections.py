@@ -211,6 +211,12 @@ class PolicySection(Section):
     new: NewModelSection = Field(default_factory=NewModelSection, description="Sizes of a new model.")
     context: int = Field(default=1024, ge=16, description="Maximum number of tokens in a prompt and its answer.")
     device: str = Field(default="cpu", description="Device of the model: cpu, cuda, cuda:N, or auto.")
+    shards: int = Field(
+        default=0,
+        ge=0,
+        description="Ranks that divide one copy of the weights, where several train the policy; every further group of "
+        "as many has a copy. 0: the ranks of a machine.",
+    )
 
 
 class SamplerSection(Section):

@@ -16,7 +16,7 @@ from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.scores import Scores
 from turnwise.training.config.cluster import cluster_settings, gpus_of_engine
 from turnwise.training.config.sections import ClusterSection, SamplerSection
-from turnwise.training.engine.engine_probe import EngineProbe, shares_module
+from turnwise.training.engine.engine_probe import EngineProbe, ProbeAnswers, shares_module
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.policy import require_vocabulary, save_policy, vocabulary_fingerprint
@@ -67,6 +67,7 @@ class RunEngine:
         self._shares_card = shares_card
         self._sampler: Sampler | None = None
         self._probe: EngineProbe | None = None
+        self._asked: ProbeAnswers | None = None  # which the learner scores when it has its weights again
         self._loaded: dict[str, float] = {}
         self.shared = False
         """Whether the sampler computes with the learner's own module; known once it is open."""
@@ -107,11 +108,28 @@ class RunEngine:
     def make_room(self) -> None:
         """Let the learner leave the memory of its GPU to an engine that is about to start, or to wake, beside it."""
         if self._shares_card:
+            self._learner.weights()  # what the engine will load is made while the learner still has everything
             self._learner.make_room()
 
     def rest(self) -> None:
-        """Let the engine release its memory until the next load, if it can."""
+        """Let the engine release its memory until the next load, if it can.
+
+        Raises:
+            EngineMismatch: engine and learner differ too much, where they could not be compared after the load.
+        """
         asyncio.run(self.sampler.sleep())
+        if self._probe is not None and self._asked is not None:
+            asked, self._asked = self._asked, None
+            self._compare(self._probe, asked)
+
+    def finish_probe(self) -> None:
+        """Compare engine and learner now, if that waits for the engine to sleep.
+
+        Raises:
+            EngineMismatch: they differ too much.
+        """
+        if self._asked is not None:
+            self.rest()
 
     def close(self) -> None:
         """Close the sampler, if it was opened."""
@@ -122,10 +140,17 @@ class RunEngine:
         started, self._loaded = time.perf_counter(), {}
         await sampler.load(self._learner.weights(), version=version)
         if self._probe is not None:
-            gap = await self._probe.measure(sampler, self._score, version)
-            self._probe.check(gap)
-            self._loaded |= gap.metrics()
+            asked = await self._probe.ask(sampler, version)
+            if self._shares_card and self._learner.parks_weights:
+                self._asked = asked  # the engine has the GPU until it sleeps
+            else:
+                self._compare(self._probe, asked)
         self._loaded["load_seconds"] = time.perf_counter() - started
+
+    def _compare(self, probe: EngineProbe, asked: ProbeAnswers) -> None:
+        gap = probe.compare(asked, self._score)
+        probe.check(gap)
+        self._loaded |= gap.metrics()
 
     def _score(self, batch: Batch) -> Scores:
         return self._learner.score(batch, micro_tokens=self._micro_tokens)

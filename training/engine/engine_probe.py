@@ -63,6 +63,21 @@ class ProbeGap:
         return {"probe_gap": self.mean, "probe_gap_max": self.largest}
 
 
+@dataclass(frozen=True, slots=True)
+class ProbeAnswers:
+    """What an engine has answered to the prompts of a probe.
+
+    Attributes:
+        version: of the weights that it had loaded.
+        completions: one for each request.
+        batch: of the same, for the learner to score.
+    """
+
+    version: int
+    completions: tuple[Completion, ...]
+    batch: Batch
+
+
 class EngineProbe:
     """Compares engine and learner on fixed prompts.
 
@@ -95,6 +110,19 @@ class EngineProbe:
             EngineMismatch: the engine answers with another version.
             SamplerError: from the engine.
         """
+        return self.compare(await self.ask(sampler, version), score)
+
+    async def ask(self, sampler: Sampler, version: int) -> "ProbeAnswers":
+        """Return an engine's answers, for `compare`.
+
+        Args:
+            sampler: the engine.
+            version: of the weights that it has just loaded.
+
+        Raises:
+            EngineMismatch: the engine answers with another version.
+            SamplerError: from the engine.
+        """
         requests = [self._request(number) for number in range(REQUESTS)]
         answers = list(await asyncio.gather(*(sampler.sample(request) for request in requests)))
         for request in requests:
@@ -102,7 +130,16 @@ class EngineProbe:
         versions = sorted({answer.version for answer in answers})
         if versions != [version]:
             raise EngineMismatch(f"weights of version {version} were loaded, but the engine answered with {versions}")
-        batch = _batch(requests, answers)
+        return ProbeAnswers(version, tuple(answers), _batch(requests, answers))
+
+    def compare(self, asked: "ProbeAnswers", score: Score) -> ProbeGap:
+        """Return the gap between an engine's answers and the learner, whose weights have not changed since.
+
+        Args:
+            asked: from `ask`.
+            score: returns the learner's log-probabilities of a batch, at temperature 1.
+        """
+        batch, answers = asked.batch, list(asked.completions)
         recomputed = score(batch).logprobs[batch.mask]
         gaps = np.abs(batch.old[batch.mask] - recomputed)
         gaps = np.where(np.isfinite(gaps), gaps, np.inf)
@@ -111,7 +148,7 @@ class EngineProbe:
         ]
         stale = float(np.abs(recomputed - self._scores).mean()) if same else 0.0
         self._answers, self._scores = answers, recomputed
-        return ProbeGap(version, float(gaps.mean()), float(gaps.max()), len(gaps), stale)
+        return ProbeGap(asked.version, float(gaps.mean()), float(gaps.max()), len(gaps), stale)
 
     def check(self, gap: ProbeGap) -> None:
         """Compare a gap with the limit, and after the first load also with the first gap.

@@ -5,6 +5,7 @@ is brought up to date when somebody asks for `weights`: the sampler, a checkpoin
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -52,10 +53,14 @@ class DistributedLearner(Learner):
         with leader.command(Learner, skeleton(model), **options):
             super().__init__(model, tokenizer, device=ranks.device, ranks=ranks, note=note, **options)
 
-    def offload_optimizer(self) -> None:
-        """Let each rank keep its part of the optimizer's states in main memory between updates."""
-        with self._leader.command(Learner.offload_optimizer):
-            super().offload_optimizer()
+    def offload(self, *, weights: bool = False) -> None:
+        """Let each rank keep its part of the optimizer's states in main memory between updates.
+
+        Args:
+            weights: and its part of the weights.
+        """
+        with self._leader.command(Learner.offload, weights=weights):
+            super().offload(weights=weights)
 
     def make_room(self) -> None:
         """Leave to other processes what the devices' memory holds and nothing needs before the next update."""
@@ -103,14 +108,16 @@ class DistributedLearner(Learner):
         # once for several who do between two updates.
         if self._stale:
             with self._leader.command(_give_weights):
+                self._fetch()
                 collect(self.model, self._whole)
                 self._stale = False
         return self._whole
 
-    def save_shards(self, folder: Path) -> None:
-        """Let each rank write its part of the optimizer's state."""
+    def save_shards(self, folder: Path) -> Callable[[], None]:
+        """Let each rank begin to write its part of the optimizer's state; return what waits for all of them."""
         with self._leader.command(Learner.save_shards, folder):
-            super().save_shards(folder)
+            wait = super().save_shards(folder)
+        return partial(self._leader.reach, wait)
 
     def load_state(self, state: State, folder: Path | None = None) -> None:
         """Restore what `state` returned and `save_shards` wrote, or the state of a learner of one process."""
@@ -124,4 +131,5 @@ class DistributedLearner(Learner):
 
 
 def _give_weights(learner: Learner) -> None:
+    learner._fetch()
     collect(learner.model, None)

@@ -10,7 +10,7 @@ The loop talks to the learner only, and never to torch:
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import Parameter
 
 from turnwise.agents.device_memory import DeviceMemory
 from turnwise.agents.models.four_bits import numbers_in
@@ -31,7 +32,7 @@ from turnwise.training.learner.logprobs import TokenScorer
 from turnwise.training.learner.lora import FrozenAdapter
 from turnwise.training.learner.optimizers import make_optimizer, set_learning_rate
 from turnwise.training.learner.out_of_memory import MicroBatchLimit
-from turnwise.training.learner.parked_optimizer import ParkedOptimizer
+from turnwise.training.learner.parked_tensors import ParkedOptimizer, ParkedWeights
 from turnwise.training.learner.untyped import CausalLM, PolicyTokenizer
 from turnwise.training.objectives.run_objective import Objective
 from turnwise.training.states import State
@@ -83,7 +84,7 @@ class Learner:
         self.tokenizer = tokenizer
         self.device = device
         self.memory = DeviceMemory(device)
-        self._parked: ParkedOptimizer | None = None
+        self._parked: list[ParkedOptimizer | ParkedWeights] = []
         self._kernels = "plain"
         self.ranks = ranks
         self.limit = MicroBatchLimit(note)
@@ -128,9 +129,32 @@ class Learner:
         """Whether there is a reference policy."""
         return self._reference is not None
 
-    def offload_optimizer(self) -> None:
-        """Keep the optimizer's states in main memory from each `make_room` to the next update."""
-        self._parked = ParkedOptimizer(self.optimizer, self.memory)
+    def offload(self, *, weights: bool = False) -> None:
+        """Keep the optimizer's states in main memory from each `make_room` to the next update.
+
+        Args:
+            weights: keep the weights there as well, also those of the reference; whatever computes with them fetches
+                everything.
+        """
+        self._parked = [ParkedOptimizer(self.optimizer, self.memory)]
+        if weights:
+            self._parked.append(ParkedWeights(self._all_weights, self.memory))
+
+    @property
+    def parks_weights(self) -> bool:
+        """Whether `make_room` moves the weights to main memory."""
+        return any(isinstance(parked, ParkedWeights) for parked in self._parked)
+
+    def _all_weights(self) -> Iterator[Parameter]:
+        for scorer in (self._scorer, self._reference):
+            if isinstance(scorer, TokenScorer):
+                yield from scorer.model.parameters()
+
+    def _fetch(self, *, optimizer: bool = False) -> None:
+        """Move back to the device what a computation needs: the weights, and the optimizer's states for an update."""
+        for parked in self._parked:
+            if optimizer or isinstance(parked, ParkedWeights):
+                parked.fetch()
 
     def use_kernels(self, name: str) -> None:
         """Compute with other kernels from here on, also the reference; see `turnwise.training.learner.kernels`.
@@ -148,8 +172,8 @@ class Learner:
 
     def make_room(self) -> None:
         """Leave to other processes what the device's memory holds and nothing needs before the next update."""
-        if self._parked is not None:
-            self._parked.park()
+        for parked in self._parked:
+            parked.park()
         self.memory.release()
 
     def set_reference(self, model: CausalLM) -> None:
@@ -169,6 +193,7 @@ class Learner:
 
     def score(self, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384) -> Scores:
         """Return log-probabilities and entropies of the batch's tokens under the policy."""
+        self._fetch()
         return self._scorer.score(batch, temperature=temperature, micro_tokens=micro_tokens)
 
     def score_reference(self, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384) -> Scores:
@@ -177,6 +202,7 @@ class Learner:
         Raises:
             ValueError: there is no reference.
         """
+        self._fetch()
         return self.require_reference().score(batch, temperature=temperature, micro_tokens=micro_tokens)
 
     def require_reference(self) -> "TokenScorer | FrozenAdapter":
@@ -216,8 +242,7 @@ class Learner:
             NotEnoughMemory: memory runs out even with one sequence per micro-batch.
         """
         started = time.perf_counter()
-        if self._parked is not None:
-            self._parked.fetch()
+        self._fetch(optimizer=True)
         self._scorer.check_lengths(batch.lengths)
         self.model.eval()
         meter = UpdateMeter(plan.version)
@@ -272,6 +297,7 @@ class Learner:
             here: further arguments, which only this rank has, such as callbacks.
             kwargs: further arguments.
         """
+        self._fetch(optimizer=True)
         return function(self, *args, **kwargs, **(here or {}))
 
     def weights(self) -> CausalLM:
@@ -286,19 +312,21 @@ class Learner:
         limit = {} if self.limit.tokens is None else {"micro_tokens": self.limit.tokens}
         return limit if self.ranks else {"optimizer": self.optimizer.state_dict(), **limit}
 
-    def save_shards(self, folder: Path) -> None:
-        """Write what `state` leaves out because each rank holds a part of it: the optimizer's state.
+    def save_shards(self, folder: Path) -> Callable[[], None]:
+        """Begin to write what `state` leaves out because each rank holds a part of it: the optimizer's state.
 
         Args:
             folder: of a checkpoint that is being written; all ranks must see it. One process writes nothing.
 
-        Raises:
-            OSError: a rank cannot write.
+        Returns:
+            A function that returns when everything is written, and raises OSError if a rank cannot. The learner may go
+            on meanwhile.
         """
-        if self.ranks is not None:
-            from turnwise.training.learner.optimizer_shards import save_optimizer
+        if self.ranks is None:
+            return _nothing
+        from turnwise.training.learner.optimizer_shards import save_optimizer
 
-            save_optimizer(self.model, self.optimizer, folder)
+        return save_optimizer(self.model, self.optimizer, folder, self.ranks.writers)
 
     def load_state(self, state: State, folder: Path | None = None) -> None:
         """Restore what `state` returned and `save_shards` wrote, with any number of ranks.
@@ -319,6 +347,10 @@ class Learner:
 
             spread_optimizer(self.optimizer, state["optimizer"])
         self.limit.tokens = state.get("micro_tokens")
+
+
+def _nothing() -> None:
+    """Return at once: nothing is being written."""
 
 
 def split_minibatches(batch: Batch, parts: int, seed: int, *, groups: bool = False) -> list[NDArray[np.int64]]:

@@ -84,7 +84,7 @@ class LearnerFactory:
             learner.use_kernels(self.policy.kernels)
         learner.peak = peak_of_device(self.device, self.policy.dtype, self.train.peak_tflops)
         if self.train.optimizer.offload:
-            learner.offload_optimizer()
+            learner.offload(weights=self.train.optimizer.offload == "all")
         return learner
 
     def _shares_prefixes(self, *, large: bool) -> bool | str:
@@ -98,13 +98,22 @@ class LearnerFactory:
         )
 
 
-def check_policy(section: PolicySection) -> None:
-    """Refuse an adapter or sizes that give no model.
+def check_policy(section: PolicySection, *, one_process: bool = True) -> None:
+    """Refuse an adapter or sizes that give no model, and shards for which there are no ranks.
+
+    Args:
+        section: the `[policy]` section.
+        one_process: whether one process trains the policy.
 
     Raises:
         ConfigError: the adapter has no such option, or what it needs is missing.
         PolicyError: the sizes do not give a model.
     """
+    if one_process and section.shards > 1:
+        raise ConfigError(
+            f"policy.shards = {section.shards} divides the weights over several ranks, and one process trains here; "
+            "start the ranks with torchrun or cluster.learners, or leave it out"
+        )
     if LoraOptions.of(section.lora).bits == 4:
         if section.kernels == "compile":
             raise ConfigError('policy.kernels = "compile" does not compute with policy.lora.bits = 4; use "plain"')

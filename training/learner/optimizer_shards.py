@@ -3,10 +3,15 @@
     CHECKPOINT/optimizer/    .metadata, and one file per rank; tensors are named as in lm_head.weight/exp_avg
 
 Any number of ranks can read it, and so can a single process.
+
+It is written by a thread of each rank, from a copy in main memory. These threads have a group of their own, since those
+of the ranks exchange weights and gradients meanwhile.
 """
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +24,7 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from turnwise.training.errors import CheckpointError
+from turnwise.training.learner.parked_tensors import copy_on_host
 from turnwise.training.learner.sharding import fill
 from turnwise.training.learner.untyped import CausalLM
 from turnwise.training.states import State
@@ -26,24 +32,35 @@ from turnwise.training.states import State
 FOLDER = "optimizer"
 
 
-def save_optimizer(model: CausalLM, optimizer: torch.optim.Optimizer, folder: Path) -> None:
-    """Write the state of an optimizer whose parameters are divided; all ranks call it together.
+def save_optimizer(
+    model: CausalLM, optimizer: torch.optim.Optimizer, folder: Path, group: dist.ProcessGroup
+) -> Callable[[], None]:
+    """Begin to write the state of an optimizer whose parameters are divided; all ranks call it together.
 
     Args:
         model: of the parameters.
-        optimizer: AdamW.
+        optimizer: AdamW. It may go on at once.
         folder: of a checkpoint that is being written.
+        group: of all ranks, on the CPU, with which nothing else is exchanged.
 
-    Raises:
-        OSError: a rank cannot write.
+    Returns:
+        A function that returns when all ranks have written, and raises OSError if a rank cannot.
     """
     tensors = {
-        f"{name}/{key}": tensor
+        f"{name}/{key}": copy_on_host(tensor)
         for name, parameter in _trained(model)
         for key, tensor in optimizer.state.get(parameter, {}).items()
     }
+    writer = FileSystemWriter(folder / FOLDER, single_file_per_rank=True)
+    thread = ThreadPoolExecutor(1, thread_name_prefix="turnwise-checkpoint")
+    writing = thread.submit(save, tensors, storage_writer=writer, process_group=group)
+    thread.shutdown(wait=False)
+    return partial(_wait, writing.result)
+
+
+def _wait(result: Callable[[], object]) -> None:
     try:
-        save(tensors, storage_writer=FileSystemWriter(folder / FOLDER, single_file_per_rank=True))
+        result()
     except CheckpointException as error:
         raise next(iter(error.failures.values()))[0] from error
 

@@ -235,17 +235,31 @@ def save_policy(model: CausalLM, tokenizer: PolicyTokenizer, folder: str | Path,
     Raises:
         OSError: the folder cannot be written.
     """
-    _, transformers = _libraries()
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
+    save_weights(model, path, merged=merged)
+    tokenizer.save_pretrained(path)
+
+
+def save_weights(model: CausalLM, folder: Path, *, merged: bool = False) -> None:
+    """Write a model without its tokenizer into a folder; see `save_policy`.
+
+    Args:
+        model: any transformers model.
+        folder: that exists.
+        merged: write the whole model, with its adapter added to the weights.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    _, transformers = _libraries()
     with quiet(transformers):
         if not has_adapter(model):
-            model.save_pretrained(path)
+            model.save_pretrained(folder)
         elif merged:
-            model.get_base_model().save_pretrained(path, state_dict=dict(named_tensors(model)))
+            model.get_base_model().save_pretrained(folder, state_dict=dict(named_tensors(model)))
         else:
-            save_adapter(model, path)
-        tokenizer.save_pretrained(path)
+            save_adapter(model, folder)
 
 
 def vocabulary_fingerprint(tokenizer: PolicyTokenizer) -> str:

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import Store
@@ -24,6 +24,8 @@ from torch.distributed.distributed_c10d import Store
 from turnwise.training.errors import RankLost, TrainingError
 from turnwise.training.learner.interruption import uninterrupted
 from turnwise.training.learner.ranks import Ranks
+
+T = TypeVar("T")
 
 CONFIRM = 15.0
 """Seconds that rank 0 waits for a rank to confirm a command; it has nothing else to do then."""
@@ -77,6 +79,19 @@ class Leader:
             finally:
                 if not whole:  # the others may wait in the middle of it
                     self._lost = self._lost or self._reason()
+
+    def reach(self, function: Callable[[], T]) -> T:
+        """Return `function()`, which waits for the other ranks, on any thread.
+
+        Raises:
+            RankLost: a rank has ended.
+        """
+        try:
+            return function()
+        except RuntimeError as error:
+            if not _of_the_group(error):
+                raise
+            raise RankLost(self._reason()) from error
 
     @property
     def lost(self) -> str | None:

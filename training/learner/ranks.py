@@ -31,8 +31,15 @@ T = TypeVar("T")
 
 NEEDED = "2.13"
 """The lowest version of torch with which several ranks are tested; one process needs that of the package."""
+ALONE = {
+    "compile": "ranks would compile for rows of their own at different times, and wait for each other meanwhile",
+    "liger": "its kernels are compared with whole modules, and several ranks divide them",
+}
+"""Why policy.kernels is for one rank, by its value."""
 TIMEOUT = timedelta(minutes=10)
 """How long a rank waits for another in the middle of a computation."""
+WRITING = timedelta(hours=2)
+"""How long the thread of a rank waits for the others to write their parts of a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -44,22 +51,38 @@ class Ranks:
         size: number of ranks.
         device: of this rank's part of the model.
         store: what the ranks leave messages in.
+        shards: ranks over which one copy of the weights is divided; there are size / shards copies. 0: all ranks.
     """
 
     rank: int
     size: int
     device: str
     store: PrefixStore
+    shards: int = 0
 
     @property
     def leads(self) -> bool:
         """Whether this is rank 0, which runs the training loop."""
         return self.rank == 0
 
+    @property
+    def parts(self) -> int:
+        """Number of parts into which one copy of the weights is divided."""
+        return self.shards or self.size
+
     @cached_property
     def mesh(self) -> DeviceMesh:
-        """All ranks, in one row, over which the weights are divided."""
-        return DeviceMesh(torch.device(self.device).type, torch.arange(self.size))
+        """All ranks: those that divide a copy of the weights lie in a row, and there is one row for each copy."""
+        kind, numbers = torch.device(self.device).type, torch.arange(self.size)
+        if self.parts == self.size:
+            return DeviceMesh(kind, numbers)
+        return DeviceMesh(kind, numbers.view(-1, self.parts), mesh_dim_names=("copies", "parts"))
+
+    @cached_property
+    def writers(self) -> dist.ProcessGroup:
+        """All ranks once more, on the CPU, for the threads that write checkpoints; all ranks ask for it together."""
+        group: dist.ProcessGroup = dist.new_group(backend="gloo", timeout=WRITING)
+        return group
 
     def sum(self, tensor: Tensor) -> Tensor:
         """Return the sum of the ranks' tensors of one shape, the same on every rank."""
@@ -136,6 +159,7 @@ def agree(ranks: Ranks, load: Callable[[], Run]) -> tuple[Run, Ranks]:
 
     Raises:
         RanksDisagree: a key or a version differs between two ranks.
+        ConfigError: policy.shards does not divide the number of ranks.
         TrainingError: the run cannot be read, or there are fewer GPUs than ranks.
     """
     run, problem = None, None
@@ -148,7 +172,25 @@ def agree(ranks: Ranks, load: Callable[[], Run]) -> tuple[Run, Ranks]:
         problem = error
     _compare(ranks, run, problem)
     assert run is not None, "a problem of this rank has been raised"
-    return run, ranks
+    return run, replace(ranks, shards=_shards(run.policy.shards, ranks))
+
+
+def _shards(choice: int, ranks: Ranks) -> int:
+    """Return over how many ranks a copy of the weights is divided.
+
+    By default these are the ranks of one machine, since weights are gathered layer by layer, and gradients of a copy
+    are exchanged once a pass. Actors of Ray do not know what else is on their machine; then it is all ranks.
+    """
+    here = ranks.gather(int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    if choice:
+        if ranks.size % choice:
+            fitting = [str(count) for count in range(1, ranks.size + 1) if not ranks.size % count]
+            raise ConfigError(
+                f"policy.shards = {choice} does not divide the {ranks.size} ranks evenly; choose 0 or one of "
+                f"{', '.join(fitting)}"
+            )
+        return choice
+    return here[0] if len(set(here)) == 1 and here[0] > 1 and not ranks.size % here[0] else ranks.size
 
 
 def _device(name: str) -> str:
@@ -174,6 +216,11 @@ def _check(run: Run) -> None:
         raise ConfigError('train.optimizer = "adamw_8bit" works with one rank only; with several use adamw_fused')
     if run.policy.lora.get("bits") == 4:
         raise ConfigError("policy.lora.bits = 4 works with one rank only; several divide whole weights")
+    if run.policy.kernels != "plain":
+        name, reason = run.policy.kernels, ALONE[run.policy.kernels]
+        raise ConfigError(
+            f'policy.kernels = "{name}" works with one rank only, since {reason}; with several use "plain"'
+        )
     from torch.distributed.fsdp import FSDPModule  # takes a second to import, and the learner needs it anyway
 
     if not hasattr(FSDPModule, "reset_iter_state"):

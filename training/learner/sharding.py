@@ -4,6 +4,9 @@ Every parameter is cut along its first dimension. A layer's weights are gathered
 afterwards; the others (embedding, last norm, head) while `ShardedModel` runs a function. Gradients are summed over the
 ranks, never averaged: the loss of every token already has the denominator of the whole mini-batch.
 
+Where there are several copies of the weights (HSDP, `Ranks.mesh`), each is divided over the ranks of its row. Weights
+are gathered within a row; gradients are summed within a row, and each part then over the copies.
+
 A rank whose memory runs out in the middle of a micro-batch takes part in the exchanges that are left of it, with zeros,
 so that no other rank waits for it (`Exchanges`, and `turnwise.training.learner.out_of_memory`).
 """
@@ -17,6 +20,7 @@ from typing import Any, cast
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
@@ -180,6 +184,7 @@ def shard(model: CausalLM, ranks: Ranks, *, bfloat16: bool = False) -> ShardedMo
     fully_shard(root, **options)
     gathering: Any = _AllGather(root.exchanges)
     reducing: Any = _ReduceScatter(root.exchanges)
+    copies = _group_of_copies(ranks.mesh)
     for module in root.modules():
         if isinstance(module, FSDPModule):
             # Losses have the denominator of the whole mini-batch, so gradients are summed. FSDP's default, the mean
@@ -188,6 +193,8 @@ def shard(model: CausalLM, ranks: Ranks, *, bfloat16: bool = False) -> ShardedMo
             module.set_force_sum_reduction_for_comms(True)  # gloo has no other
             module.set_custom_all_gather(gathering)
             module.set_custom_reduce_scatter(reducing)
+            if copies is not None:  # FSDP has just begun this exchange itself, and cannot be given another one
+                module.set_all_reduce_hook(partial(_note_sum, root.exchanges, copies))
     root.to_empty(device=ranks.device)  # from here on the parts have memory, whose values are rank 0's to give
     whole = dict(model.named_parameters()) if ranks.leads else {}
     for name, parameter in root.model.named_parameters():
@@ -202,9 +209,27 @@ def shard(model: CausalLM, ranks: Ranks, *, bfloat16: bool = False) -> ShardedMo
 @torch.no_grad()
 def fill(part: DTensor | Any, whole: Tensor | None) -> None:
     """Fill the ranks' parts of a tensor with the values of rank 0's whole one; all ranks call it together."""
-    here = torch.empty(part.shape, dtype=part.dtype) if whole is None else whole.detach()
-    sent = distribute_tensor(here.to(part.device, part.dtype), part.device_mesh, part.placements)
-    part.to_local().copy_(sent.to_local())
+    mesh, own = part.device_mesh, part.to_local()
+    row = mesh if mesh.ndim == 1 else mesh["parts"]
+    if mesh.ndim == 1 or mesh.get_local_rank("copies") == 0:
+        here = torch.empty(part.shape, dtype=part.dtype) if whole is None else whole.detach()
+        own.copy_(distribute_tensor(here.to(part.device, part.dtype), row, part.placements[-1:]).to_local())
+    if mesh.ndim > 1:  # each part once to each copy, instead of the whole tensor
+        dist.broadcast(own, group=mesh.get_group("copies"), group_src=0)
+
+
+def _group_of_copies(mesh: DeviceMesh) -> dist.ProcessGroup | None:
+    """Return the ranks that hold the same part in each copy of the weights; None if there is one copy."""
+    return None if mesh.ndim == 1 else mesh.get_group("copies")
+
+
+def _note_sum(exchanges: "Exchanges", group: dist.ProcessGroup, gradient: Tensor) -> None:
+    """Note the sum of a gradient over the copies."""
+    exchanges.add(Collective(_sum, gradient.numel(), gradient.numel(), gradient.dtype, group))
+
+
+def _sum(output: Tensor, _: Tensor, *, group: dist.ProcessGroup) -> None:
+    dist.all_reduce(output, group=group)
 
 
 @torch.no_grad()

@@ -7,7 +7,9 @@ is complete. Its manifest holds the size and SHA-256 of every file, and loading 
 checkpoint. A full disk never destroys an earlier checkpoint.
 
 The optimizer of several ranks lies beside it in parts (`turnwise.training.learner.optimizer_shards`); the model is
-whole.
+whole. Their checkpoints are written by threads while rollouts go on: rank 0 has a copy of the weights that stays as it
+is until the next update, and the optimizer's states are copied. A single process trains the only weights that it has,
+and writes before it goes on.
 
 Not included: remote checkpoints.
 """
@@ -18,8 +20,12 @@ import os
 import random
 import re
 import shutil
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +35,12 @@ from turnwise.agents.files.json_files import write_json
 from turnwise.agents.models.model_folder import load_model, load_tokenizer
 from turnwise.tools.bounded_input import read_json
 from turnwise.training.errors import CheckpointError
-from turnwise.training.learner.policy import require_vocabulary, save_policy, vocabulary_fingerprint
+from turnwise.training.learner.policy import (
+    require_vocabulary,
+    save_policy,
+    save_weights,
+    vocabulary_fingerprint,
+)
 from turnwise.training.learner.untyped import CausalLM, PolicyTokenizer
 from turnwise.training.states import State
 
@@ -62,6 +73,73 @@ class Restored:
     skipped: tuple[str, ...]
 
 
+SaveShards = Callable[[Path], Callable[[], None]]
+"""Begins to write into a folder, and returns what waits for the end of it."""
+
+
+class Writing:
+    """A checkpoint that is being written.
+
+    Args:
+        step: number of finished iterations.
+        part: folder that everything is written into.
+        final: its name once it is whole.
+        write_weights: writes the weights.
+        wait: for what others write into the folder.
+
+    Attributes:
+        weights: set once the weights are written, or never will be.
+    """
+
+    def __init__(
+        self,
+        step: int,
+        part: Path,
+        final: Path,
+        write_weights: Callable[[], None],
+        wait: Callable[[], None] | None,
+    ) -> None:
+        self.step, self.part, self.final = step, part, final
+        self.weights = threading.Event()
+        self._write_weights, self._wait = write_weights, wait
+        self._end: Future[None] = Future()
+
+    def begin(self, *, background: bool) -> None:
+        """Write the rest, on a thread or here."""
+        if background:
+            thread = ThreadPoolExecutor(1, thread_name_prefix="turnwise-checkpoint")
+            self._end = thread.submit(self._complete)
+            thread.shutdown(wait=False)
+        else:
+            self._complete()
+            self._end.set_result(None)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is written any more."""
+        return self._end.done()
+
+    def result(self) -> None:
+        """Return when the checkpoint is whole, or raise what kept it from becoming so."""
+        self._end.result()
+
+    def _complete(self) -> None:
+        try:
+            self._write_weights()
+        finally:
+            self.weights.set()
+            if self._wait is not None:
+                self._wait()  # in any case: nobody may write into a folder that is removed
+        write_json(self.part / MANIFEST, manifest(self.part), indent=2)
+        for path in sorted(self.part.rglob("*")):
+            _sync(path)
+        _sync(self.part)
+        if self.final.exists():
+            shutil.rmtree(self.final)
+        self.part.rename(self.final)
+        _sync(self.final.parent)
+
+
 class Checkpoints:
     """The checkpoints of one run."""
 
@@ -74,6 +152,7 @@ class Checkpoints:
         """
         self.folder = folder
         self._keep = keep
+        self._writing: Writing | None = None
 
     def steps(self) -> list[int]:
         """Return the iterations with a checkpoint, oldest first; a checkpoint may still turn out to be incomplete."""
@@ -92,60 +171,94 @@ class Checkpoints:
         tokenizer: PolicyTokenizer,
         learner_state: State | None,
         state: State,
-        save_shards: Callable[[Path], None] | None = None,
+        save_shards: SaveShards | None = None,
     ) -> Path:
-        """Write a checkpoint, then remove the oldest ones beyond `keep`, and later ones.
+        """Write a checkpoint, and return its folder; see `start` and `finish`."""
+        self.start(step, model, tokenizer, learner_state, state, save_shards)
+        self.finish()
+        return self.path(step)
 
-        A later checkpoint was incomplete when the run resumed from an earlier one; keeping it would displace intact
-        ones.
+    def start(
+        self,
+        step: int,
+        model: CausalLM,
+        tokenizer: PolicyTokenizer,
+        learner_state: State | None,
+        state: State,
+        save_shards: SaveShards | None = None,
+        *,
+        background: bool = False,
+    ) -> None:
+        """Begin to write a checkpoint, which counts once it is whole; `finish` says so.
 
         Args:
             step: number of finished iterations.
-            model: a transformers model.
+            model: a transformers model, which must not change before `wait_for_weights`.
             tokenizer: its tokenizer.
             learner_state: of `Learner.state`; None keeps none.
             state: counters, JSON-serializable.
-            save_shards: writes what several ranks hold in parts into a folder.
+            save_shards: begins to write what several ranks hold in parts into a folder, and returns what waits for it.
+            background: whether the weights are written by a thread, so that the caller goes on.
 
-        Returns:
-            The checkpoint's folder.
+        Raises:
+            CheckpointError: this one or the one before cannot be written; the other checkpoints are intact.
+        """
+        self.finish()
+        part = self.folder / f".{step:06d}.part"
+        with self._removed_on_error(step):
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir(parents=True)
+            tokenizer.save_pretrained(part)
+            with (part / "trainer.pt").open("wb") as file:
+                torch.save({**(learner_state or {}), **random_states()}, file)
+            whole = {**state, "version": VERSION, "step": step, "vocabulary": vocabulary_fingerprint(tokenizer)}
+            write_json(part / "state.json", whole, indent=2)
+            wait = None if save_shards is None else save_shards(part)
+            self._writing = Writing(step, part, self.path(step), partial(save_weights, model, part), wait)
+            self._writing.begin(background=background)
+
+    def finish(self, *, wait: bool = True) -> Path | None:
+        """Return the checkpoint that was begun if it is whole now, and remove the oldest ones beyond `keep`.
+
+        Later checkpoints are removed as well. They were incomplete when the run resumed from an earlier one, and would
+        displace intact ones.
+
+        Args:
+            wait: until it is whole; else None is returned if it is not.
 
         Raises:
             CheckpointError: it cannot be written; the other checkpoints are intact.
         """
-        part = self.folder / f".{step:06d}.part"
-        final = self.path(step)
+        writing = self._writing
+        if writing is None or not (wait or writing.ended):
+            return None
+        self._writing = None
+        with self._removed_on_error(writing.step):
+            writing.result()
+        self._drop(writing.step)
+        return writing.final
+
+    def wait_for_weights(self) -> None:
+        """Return when a checkpoint that was begun needs the model no longer."""
+        if self._writing is not None:
+            self._writing.weights.wait()
+
+    def close(self) -> None:
+        """Wait for a checkpoint that was begun, whether it becomes whole or not."""
+        with suppress(Exception):
+            self.finish()
+
+    @contextmanager
+    def _removed_on_error(self, step: int) -> Iterator[None]:
         try:
-            shutil.rmtree(part, ignore_errors=True)
-            part.mkdir(parents=True)
-            if save_shards is not None:
-                save_shards(part)
-            self._write(part, model, tokenizer, learner_state, {**state, "version": VERSION, "step": step})
-            if final.exists():
-                shutil.rmtree(final)
-            part.rename(final)
-            _sync(self.folder)
+            yield
         except Exception as error:
-            shutil.rmtree(part, ignore_errors=True)
+            self._writing = None
+            shutil.rmtree(self.folder / f".{step:06d}.part", ignore_errors=True)
             cause = _system_error(error)
             if cause is None:
                 raise
             raise CheckpointError(f"checkpoint {step} could not be written: {cause}; {self._last_intact()}") from error
-        self._drop(step)
-        return final
-
-    def _write(
-        self, part: Path, model: CausalLM, tokenizer: PolicyTokenizer, learner_state: State | None, state: State
-    ) -> None:
-        save_policy(model, tokenizer, part)
-        with (part / "trainer.pt").open("wb") as file:
-            torch.save({**(learner_state or {}), **random_states()}, file)
-        whole = {**state, "vocabulary": vocabulary_fingerprint(tokenizer)}
-        write_json(part / "state.json", whole, indent=2)
-        write_json(part / MANIFEST, manifest(part), indent=2)
-        for path in sorted(part.rglob("*")):
-            _sync(path)
-        _sync(part)
 
     def _last_intact(self) -> str:
         steps = self.steps()

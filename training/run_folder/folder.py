@@ -33,6 +33,7 @@ MAY_CHANGE = (
     "checkpoints.keep_trajectories",
     "train.micro_batch.tokens",
     "train.peak_tflops",
+    "policy.shards",
     "env.workers.count",
     "evaluation.every",
     "sampler.engine",

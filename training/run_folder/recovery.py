@@ -112,6 +112,7 @@ class Recovery:
         self._boundary: State | None = None  # None while weights and counters do not belong together
         self._settled = True  # whether all that has to be complete before a checkpoint is
         self._saved: int | None = None
+        self._whole: int | None = None  # of a checkpoint that became whole since `save_if_due` last said so
 
     @property
     def newest(self) -> int | None:
@@ -140,6 +141,7 @@ class Recovery:
     def update(self, loop: Recoverable) -> Iterator[None]:
         """Enclose an update, from the first change of the weights to the next boundary; Ctrl-C waits for its end."""
         with uninterrupted("the update"):
+            self.checkpoints.wait_for_weights()
             self._boundary = None
             yield
             self._mark(loop)
@@ -151,28 +153,58 @@ class Recovery:
             loop.settle()
             self._settled = True
 
-    def save_if_due(self, loop: Recoverable) -> bool:
-        """Save the last boundary if the run asks for a checkpoint there; return whether it does."""
-        every = self.section.every
-        due = loop.step == self._iterations or bool(every and loop.step % every == 0)
-        if due:
-            self.save(loop)
-        return due
+    def save_if_due(self, loop: Recoverable) -> int | None:
+        """Save the last boundary if the run asks for a checkpoint there.
 
-    def save(self, loop: Recoverable) -> None:
-        """Save the last boundary, unless it is saved already."""
+        Returns:
+            The iteration of a checkpoint that has become whole since the last call; None if there is none. With several
+            ranks that may be an earlier one, since theirs are written while the run goes on.
+        """
+        every = self.section.every
+        last = loop.step == self._iterations
+        if last or bool(every and loop.step % every == 0):
+            self.save(loop, wait=last)
+        else:
+            self._finish(wait=False)
+        whole, self._whole = self._whole, None
+        return whole
+
+    def save(self, loop: Recoverable, *, wait: bool = True) -> None:
+        """Save the last boundary, unless it is saved already.
+
+        Args:
+            loop: that has reached it.
+            wait: until the checkpoint is whole, also with several ranks.
+        """
         check_lock(self.folder)
-        if self._saved == loop.step or self._boundary is None:
-            return
-        learner = loop.learner
         with uninterrupted():
-            parts = learner.weights(), learner.tokenizer, learner.state(), self._boundary
-            path = self.checkpoints.save(loop.step, *parts, learner.save_shards)
-            self._saved = loop.step
-            prune_trajectories(
-                self.folder, self.checkpoints.steps(), keep=self.section.keep_trajectories, oldest=self._oldest
-            )
-        self.report.tick("checkpoint", loop.step, self._iterations, path=str(path))
+            if self._saved != loop.step and self._boundary is not None:
+                self._finish()
+                learner = loop.learner
+                parts = learner.weights(), learner.tokenizer, learner.state(), self._boundary
+                background = learner.ranks is not None
+                self.checkpoints.start(loop.step, *parts, learner.save_shards, background=background)
+                self._saved = loop.step
+            self._finish(wait=wait)
+
+    def _finish(self, *, wait: bool = True) -> None:
+        """Report the checkpoint that is being written, if it is whole."""
+        try:
+            path = self.checkpoints.finish(wait=wait)
+        except Exception:
+            self._saved = None
+            raise
+        if path is None:
+            return
+        self._whole = int(path.name)
+        prune_trajectories(
+            self.folder, self.checkpoints.steps(), keep=self.section.keep_trajectories, oldest=self._oldest
+        )
+        self.report.tick("checkpoint", self._whole, self._iterations, path=str(path))
+
+    def close(self) -> None:
+        """Wait for a checkpoint that is being written, whatever ends the run."""
+        self.checkpoints.close()
 
     @contextmanager
     def saved_after(self, *errors: type[Exception]) -> Iterator[None]:
@@ -190,6 +222,8 @@ class Recovery:
         goes on with would not be the same. If a second Ctrl-C cuts this or an update short, there is nothing to save,
         and the last checkpoint is the newest.
         """
+        with uninterrupted():
+            self._finish()
         if self._loop is not None:
             try:
                 self.settle(self._loop)

@@ -150,10 +150,11 @@ class RolloutFiles:
             return None
         return groups, report
 
-    def clear(self) -> None:
-        """Remove all of them."""
+    def clear(self, last: int | None = None) -> None:
+        """Remove all of them, or those until an iteration."""
         for path in self.folder.glob(f"*{SUFFIX}"):
-            path.unlink(missing_ok=True)
+            if last is None or not path.stem.isdecimal() or int(path.stem) <= last:
+                path.unlink(missing_ok=True)
         with suppress(OSError):  # there is none, or something else is in it
             self.folder.rmdir()
 

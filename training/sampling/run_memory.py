@@ -159,9 +159,13 @@ class RunMemory:
         words = {"lessons": float(len(self.lessons.lessons))} if self.lessons.lessons else {}
         return {**stored, **words, **self.costs}
 
-    def saved(self) -> None:
-        """Remove the files that the last checkpoint does not refer to."""
-        if self.experience is not None:
+    def saved(self, step: int) -> None:
+        """Remove the files that nothing refers to, unless the checkpoint is of an earlier iteration than the last.
+
+        Args:
+            step: finished iterations that the checkpoint holds.
+        """
+        if self.experience is not None and step == max(self._past, default=0) + 1:
             self.experience.saved()
 
     def close(self) -> None:

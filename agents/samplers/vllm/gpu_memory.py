@@ -19,8 +19,9 @@ from dataclasses import asdict, dataclass, replace
 from turnwise.agents.errors import EngineFailed, SamplerError
 from turnwise.agents.json_types import JsonObject
 from turnwise.agents.model_facts import BYTES
+from turnwise.agents.samplers.weight_pieces import BUCKET
 
-__all__ = ["EngineMemory", "EngineSize", "engine_memory", "requested_bytes", "require_start"]
+__all__ = ["EngineMemory", "EngineSize", "engine_memory", "requested_bytes", "require_start", "shared_buffer_bytes"]
 
 GIB = 2**30
 GRAPHS = GIB
@@ -150,6 +151,20 @@ def engine_memory(config: JsonObject, size: EngineSize, options: JsonObject, *, 
         libraries=LIBRARIES,
         sequence=blocks * _token_bytes(text, number) // size.gpus,
     )
+
+
+def shared_buffer_bytes(config: JsonObject, parameters: int, dtype: str) -> int:
+    """Return the bytes of the buffer through which a whole model is sent by CUDA IPC: a bucket, or the largest tensor.
+
+    Args:
+        config: of the model, as in its config.json.
+        parameters: of the model.
+        dtype: of the engine's weights.
+    """
+    text = {**config, **(config.get("text_config") or {})}
+    hidden, words = _size(text, HIDDEN), _size(text, ("vocab_size",))
+    wide = int(text.get("intermediate_size") or 4 * hidden)
+    return min(BYTES[dtype] * parameters, max(BUCKET, BYTES[dtype] * hidden * max(words, wide)))
 
 
 def requested_bytes(total: int, utilization: float) -> int:
