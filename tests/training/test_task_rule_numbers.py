@@ -188,9 +188,10 @@ def test_spo_draws_by_the_root_of_the_variance():
     records = records_of({"a": (1, 1), "b": (0, 1)}, "c")
     state = draw("spo", records, 3).state
     assert (state["a"].tolist(), state["b"].tolist()) == ([1.4375, 0.4375, 0.5], [0.4375, 1.4375, 0.5])
-    firsts = Counter(draw("spo", records, 1, seed=seed).tasks[0] for seed in range(2000))
-    p = 1.4375 / 1.875
-    weights = np.array([(p * (1 - p)) ** 0.5, (p * (1 - p)) ** 0.5, 0.5]) + 0.05
+    often = records_of({"a": (10, 10), "b": (0, 1)}, "c")
+    firsts = Counter(draw("spo", often, 1, seed=seed).tasks[0] for seed in range(2000))
+    p = np.array([10.4375 / 10.875, 0.4375 / 1.875, 0.5])
+    weights = np.sqrt(p * (1 - p)) + 0.05
     assert [firsts[task] / 2000 for task in "abc"] == pytest.approx((weights / weights.sum()).tolist(), abs=0.04)
 
 
@@ -337,10 +338,10 @@ def test_gdro_rollout_scores_what_was_played():
     records, state = TaskRecords.of("ab"), None
     first = draw("gdro_rollout", records, 2, 4, explore=False, edges=[0.5], state=state)
     assert first.episodes == (4, 4)
-    records = records.after([visit("a", 1, 4), visit("b", 0, 4)], 0)
+    records = records.after([visit("a", 1, 4), visit("b", 0, 4), visit("b", 0, 8)], 0)
     second = draw("gdro_rollout", records, 2, 4, explore=False, edges=[0.5], state=first.state)
-    assert second.state["scores"][0, 4] == pytest.approx((0.75 + 1) / 2)
-    assert second.state["scores"].sum() == pytest.approx(0.875)
+    assert second.state["scores"][0, 4] == pytest.approx(15 / 16)
+    assert second.state["scores"].sum() == pytest.approx(15 / 16)
     assert second.state["bins"].tolist() == [1, 0]
 
 
@@ -445,6 +446,14 @@ def test_hardest_goes_by_the_phase_before():
     turned = records.after([visit("a", 8, 8), visit("b", 0, 8)], 1)
     assert draw("hardest", turned, 2, total=4, iteration=2, state=first.state, **options).tasks == ("b", "b")
     assert draw("hardest", turned, 2, total=4, iteration=2, **options).tasks == ("a", "a")  # by all: equal, so by id
+
+
+@pytest.mark.parametrize(("name", "options"), [("hardest", {}), ("craft_gui", {"column": "none"}), ("levels", {})])
+def test_within_a_stage_every_task_comes_before_any_comes_again(name, options):
+    pool = [f"t{number}" for number in range(6)]
+    steps = run(get_task_rule(name, **options), pool, outcome=always(0.0), count=2, group=2, iterations=60)[:9]
+    tasks = [task for step in steps for task in step.tasks]
+    assert [sorted(tasks[start : start + 6]) for start in (0, 6, 12)] == [pool] * 3
 
 
 def test_hardest_takes_what_is_left_of_the_phase_before():

@@ -49,9 +49,8 @@ def proportional(total: int, weights: Floats, *, least: int, most: int) -> Ints:
         quota = (total - sizes[~free].sum()) * share / share[free].sum()
         low, high = free & (quota < least), free & (quota > most)
         missing, surplus = (least - quota[low]).sum(), (quota[high] - most).sum()
-        fixed = (
-            low if missing >= surplus else high
-        )  # those on the side that moves the others further stay where they are
+        # The bounds that move the sizes more hold in the end; those on the other side may come free again.
+        fixed = low if missing >= surplus else high
         if not (low | high).any():
             sizes[free] = quota[free]
             break
