@@ -11,7 +11,7 @@ from turnwise.credit.registry import CreditRule
 from turnwise.credit.steps import Steps
 from turnwise.training.batch.batch import pack, turn_divergence
 from turnwise.training.config.seeds import Seeds
-from turnwise.training.run_folder.state_json import from_json, to_json
+from turnwise.training.state_json import from_json, to_json
 from turnwise.training.token_scores import TokenScores
 
 

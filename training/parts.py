@@ -4,6 +4,7 @@
 what warm start, recovery and loop are made of. Nothing is trained here.
 """
 
+import sys
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ from turnwise.training.engine.engine_probe import EngineProbe
 from turnwise.training.engine.first_prompts import FirstPrompts
 from turnwise.training.environments import Environments, list_tasks, shared_hosts
 from turnwise.training.evaluation import Evaluations
+from turnwise.training.forest.growing import Forest
 from turnwise.training.imitation.demonstration_source import DemonstrationSource
 from turnwise.training.imitation.warmstart import WarmStart
 from turnwise.training.iteration_reports import IterationReports
@@ -43,12 +45,12 @@ from turnwise.training.preflight.rules import OTHER_PARENTS, check_rules
 from turnwise.training.rollouts import Rollouts, SynchronousRollouts
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.recovery import Recovery, ReferencePolicy
-from turnwise.training.run_folder.sampling_files import SamplingFiles
 from turnwise.training.run_folder.trajectory_store import GroupFiles, RolloutFiles, TrajectoryStore
 from turnwise.training.sampling.applied_rewards import AppliedRewards
 from turnwise.training.sampling.group_draws import GroupDraws
 from turnwise.training.sampling.grown_groups import GrowingGroups
 from turnwise.training.sampling.run_sampling import RunSampling
+from turnwise.training.sampling.sampling_files import SamplingFiles
 from turnwise.training.sampling.sampling_rules import SamplingRules
 from turnwise.training.scheduled_objective import ScheduledObjective
 from turnwise.training.token_scores import TokenScores
@@ -219,6 +221,8 @@ class RunParts:
     def run_sampling(self) -> RunSampling:
         """Return what the rollouts ask for groups."""
         run, rules = self.run, self.sampling
+        forest = Forest.of(run.train)
+        grow = rules.groups if forest is None else (forest.rule_of_groups(),)
         return RunSampling(
             draws=GroupDraws(
                 rules.tasks,
@@ -229,10 +233,12 @@ class RunParts:
                 total=run.train.iterations,
                 grows=bool(rules.groups),
             ),
-            growing=GrowingGroups(rules.groups, self.seeds, run.train.iterations, rules.max_rounds),
+            growing=GrowingGroups(
+                grow, self.seeds, run.train.iterations, rules.max_rounds if forest is None else sys.maxsize
+            ),
             files=SamplingFiles(run.folder),
             max_drops=rules.max_drops,
-            forest=bool(run.train.forks.where) or (bool(rules.groups) and run.credit.method not in OTHER_PARENTS),
+            forest=forest is not None or (bool(rules.groups) and run.credit.method not in OTHER_PARENTS),
         )
 
     def rollouts(self, agent: Agent, engine: RunEngine, report: Reporter) -> Rollouts:

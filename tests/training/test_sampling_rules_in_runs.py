@@ -22,8 +22,8 @@ from turnwise.training.audit import audit
 from turnwise.training.config.seeds import Seeds
 from turnwise.training.parts import prepare
 from turnwise.training.preflight.effects import effective_toml
-from turnwise.training.run_folder.sampling_files import SamplingFiles, played_groups
 from turnwise.training.sampling import TaskRecords
+from turnwise.training.sampling.sampling_files import SamplingFiles, played_groups
 
 HERE = "toys.sampling_rules"
 PLAIN = ("evaluation.episodes=0", "train.iterations=3", "checkpoints.every=1", "checkpoints.keep=9")
@@ -254,8 +254,8 @@ def test_the_default_draws_what_the_task_sampler_did(tmp_path: Path) -> None:
 
 
 def test_records_after_a_checkpoint_are_those_before_it() -> None:
-    from turnwise.training.run_folder.state_json import from_json, to_json
     from turnwise.training.sampling import Visit
+    from turnwise.training.state_json import from_json, to_json
 
     records = TaskRecords.of("abc").after([Visit("b", (1.0, 0.0), 1, {"hint": 0.5}), Visit("a", (), 0)], 3)
     again = TaskRecords.from_state(from_json(to_json(records.state())), "abc")

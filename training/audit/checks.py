@@ -27,7 +27,7 @@ from turnwise.training.config.run import Run
 from turnwise.training.config.seeds import Seeds
 from turnwise.training.learner.untyped import PolicyTokenizer
 from turnwise.training.run_folder.metrics import Event
-from turnwise.training.run_folder.sampling_files import SamplingFiles
+from turnwise.training.sampling.sampling_files import SamplingFiles
 
 Found = Iterator[tuple[int | None, str]]
 """Index of a turn (None: the whole trajectory), and what is wrong with it."""

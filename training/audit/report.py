@@ -29,7 +29,7 @@ from turnwise.training.config.agents import agent_maker
 from turnwise.training.config.run import Run
 from turnwise.training.errors import TrainingError
 from turnwise.training.learner.policy import device_of
-from turnwise.training.run_folder.sampling_files import SamplingFiles
+from turnwise.training.sampling.sampling_files import SamplingFiles
 
 OnProgress = Callable[[str, int], None]
 """Receives what is read ("iteration 3 of 10"), and the number of turns so far."""

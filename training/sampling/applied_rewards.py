@@ -9,8 +9,8 @@ import numpy as np
 
 from turnwise.credit.numerics import compact
 from turnwise.credit.steps import Steps
-from turnwise.training.run_folder.state_json import from_json, to_json
 from turnwise.training.sampling.rewards import RewardRule
+from turnwise.training.state_json import from_json, to_json
 
 __all__ = ["OUTCOME", "AppliedRewards"]
 

@@ -30,7 +30,7 @@ class TaskDraw:
         episodes: number of episodes of each group.
         weight: factor of the advantages of each group; empty: 1.
         options: of each group, for group rules and the prompt, such as {"hint": 0.4}; empty: none.
-        state: what the rule remembers, as JSON can hold it (`turnwise.training.run_folder.state_json`).
+        state: what the rule remembers, as JSON can hold it (`turnwise.training.state_json`).
     """
 
     tasks: tuple[str, ...]

@@ -17,9 +17,9 @@ from turnwise.agents.rollouts.group_rounds import GroupSpec, Grow
 from turnwise.agents.trajectory import Trajectory
 from turnwise.training.config.seeds import Seeds
 from turnwise.training.errors import CheckpointError, TrainingError
-from turnwise.training.run_folder.state_json import from_json, to_json
 from turnwise.training.sampling.draws import TaskDraw, TaskRule
 from turnwise.training.sampling.records import TaskRecords, Visit
+from turnwise.training.state_json import from_json, to_json
 from turnwise.training.states import State
 
 __all__ = ["DrawnGroup", "GroupDraws"]

@@ -125,7 +125,7 @@ class TaskRecords:
         return TaskRecords(self.tasks, **columns, remembered=remembered)
 
     def state(self) -> State:
-        """Return the rows of the tasks that were visited, as `turnwise.training.run_folder.state_json` writes them."""
+        """Return the rows of the tasks that were visited, as `turnwise.training.state_json` writes them."""
         rows = np.flatnonzero(self.visits)
         columns = {name: getattr(self, name)[rows] for name in (*_COUNTS, *_SUMS, "window")}
         remembered = {name: column[rows] for name, column in self.remembered.items()}
