@@ -4,6 +4,7 @@
 what warm start, recovery and loop are made of. Nothing is trained here.
 """
 
+import sys
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ from turnwise.training.engine.engine_probe import EngineProbe
 from turnwise.training.engine.first_prompts import FirstPrompts
 from turnwise.training.environments import Environments, list_tasks, shared_hosts
 from turnwise.training.evaluation import Evaluations
+from turnwise.training.forest.growing import Forest, asking_expert
 from turnwise.training.imitation.demonstration_source import DemonstrationSource
 from turnwise.training.imitation.warmstart import WarmStart
 from turnwise.training.iteration_reports import IterationReports
@@ -214,11 +216,14 @@ class RunParts:
             begin=report.begin,
         )
 
-    def run_sampling(self) -> RunSampling:
+    def run_sampling(self, agent: Agent, engine: RunEngine) -> RunSampling:
         """Return what the rollouts ask for groups, with what the run remembers."""
-        run = self.run
-        forked = bool(run.train.forks.where) or (bool(self.sampling.groups) and run.credit.method not in OTHER_PARENTS)
-        return sampling_of(run, self.sampling, self.environments.tasks, self.seeds, forest=forked)
+        run, rules = self.run, self.sampling
+        forest = Forest.of(run.train, asking_expert(agent, lambda: engine.sampler, self.environments.pool))
+        if forest is not None:
+            rules = replace(rules, groups=(forest.rule_of_groups(),), max_rounds=sys.maxsize)
+        forked = forest is not None or (bool(rules.groups) and run.credit.method not in OTHER_PARENTS)
+        return sampling_of(run, rules, self.environments.tasks, self.seeds, forest=forked)
 
     def rollouts(self, agent: Agent, engine: RunEngine, report: Reporter, sampling: RunSampling) -> Rollouts:
         """Return what plays the groups of the iterations."""
@@ -269,7 +274,8 @@ class RunParts:
         """Return the training loop of a learner."""
         run = self.run
         agent = self.agent(learner.tokenizer)
-        engine, sampling = self.engine(learner, agent, report), self.run_sampling()
+        engine = self.engine(learner, agent, report)
+        sampling = self.run_sampling(agent, engine)
         temperature = run.agent.temperature
         scores = TokenScores(
             learner=learner,

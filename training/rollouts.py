@@ -7,7 +7,6 @@ file, and keep what no checkpoint has trained on yet, so that a run that was kil
 
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Protocol
 
 from turnwise.agents.agent import Agent
@@ -19,7 +18,6 @@ from turnwise.training.engine.engine import RunEngine
 from turnwise.training.environments import Environments
 from turnwise.training.errors import TrainingError
 from turnwise.training.forest.fork_values import ForkValues, ValuedTurns
-from turnwise.training.forest.growing import Forest, asking_expert, fork_metrics
 from turnwise.training.played import Played
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.trajectory_store import RolloutFiles, TrajectoryStore
@@ -98,7 +96,7 @@ class SynchronousRollouts:
         self._store, self._files, self._processes = store, files, processes
         self._resumed = False  # whether all iterations since a checkpoint took their rollouts from files
         self._played = False  # whether a rollout was played, from which on the files are those of this process
-        self._forest, self._values = Forest.of(section), ForkValues.of(section, rule, processes)
+        self._values = ForkValues.of(section, rule, processes)
 
     def load(self, version: int) -> None:
         """Give the learner's weights to the engine."""
@@ -129,12 +127,11 @@ class SynchronousRollouts:
         if self._values is not None:
             valued = self._values.of_turns(groups, self._agent, self._engine.sampler, self._pool)
         self._engine.rest()
-        forest = {} if self._forest is None else fork_metrics(groups)
         return Played(
             groups,
             counts if stored is None else stored[1],
             step,
-            metrics={**self._sampling.metrics(sampled), **forest, **valued.metrics},
+            metrics={**self._sampling.metrics(sampled), **valued.metrics},
             columns=valued.columns,
             forest=self._sampling.forest,
             each_path=self._section.forks.shared == "each",
@@ -162,10 +159,10 @@ class SynchronousRollouts:
         """Play some groups."""
         if not drawn:
             return []
-        play = partial(
-            rollout,
+        return rollout(
             self._agent,
             self._engine.sampler,
+            [self._sampling.spec(group) for group in drawn],
             make=self._pool,
             concurrency=self._section.concurrency,
             processes=self._processes,
@@ -173,10 +170,6 @@ class SynchronousRollouts:
             on_finish=finished,
             report=counts,
         )
-        if self._forest is None:
-            return play([self._sampling.spec(group) for group in drawn])
-        could_win = asking_expert(self._agent, self._engine.sampler, self._pool)
-        return self._forest.grow([group.task for group in drawn], drawn[0].seed, play, could_win)
 
     def _restored(
         self, step: int, tasks: Sequence[str], finished: Callable[[Trajectory], None]

@@ -21,6 +21,7 @@ from turnwise.agents.errors import (
 )
 from turnwise.agents.json_types import JsonObject
 from turnwise.agents.prompts.dialogue import Dialogue, Prompt
+from turnwise.agents.prompts.hints import hinted, plan_hint
 from turnwise.agents.prompts.prompt import View
 from turnwise.agents.reported_values import check_columns
 from turnwise.agents.rollouts.env_pool import Environment, EnvWorker, StepResult
@@ -124,6 +125,7 @@ class Episode:
         self._lists = agent.prompt.template.lists
         self._extras: dict[str, Extra] = {}
         self._tools: tuple[JsonObject, ...] = ()
+        self._hint = spec.hint if spec.fork is None else spec.fork.trajectory.hint
 
     async def play(self) -> Trajectory:
         """Play the episode to its end."""
@@ -184,7 +186,10 @@ class Episode:
         """
         fork = self.spec.fork
         if fork is None:
-            self._start(await self.worker.reset(self.spec.task, self.spec.seed))
+            result = await self.worker.reset(self.spec.task, self.spec.seed)
+            if self.spec.plan:
+                self._hint = plan_hint(self._plan(), self.spec.plan)
+            self._start(result)
             return None
         snapshot = fork.snapshot if self.snapshots is None else self.snapshots.find(fork)
         if snapshot is not None and snapshot.dialogue.agent is self.agent:
@@ -198,8 +203,19 @@ class Episode:
     def _start(self, result: StepResult) -> None:
         """Take over the first result of a reset."""
         self.result = self._checked(result)
-        self.observation, self.images, self._extras = result.observation, result.images, dict(result.extras)
-        self._tools = result.tools
+        self.observation = hinted(result.observation, self._hint)
+        self.images, self._extras, self._tools = result.images, dict(result.extras), result.tools
+
+    def _plan(self) -> list[str]:
+        """Return the actions of the expert from the first state.
+
+        Raises:
+            AgentError: the environment has no expert.
+        """
+        planner = self.worker.planner()
+        if planner is None:
+            raise AgentError("a share of the expert's plan is to be shown, and the environment has no plan()")
+        return planner()
 
     async def _restore(self, fork: Fork, snapshot: Snapshot) -> None:
         """Begin in a saved state."""
@@ -383,7 +399,9 @@ class Episode:
         return completion
 
     def _request(self, view: View, prompt: Prompt) -> Request:
-        return request_for(view, prompt, self.dialogue, episode=self.spec.name, seed=self.spec.sampling_seed)
+        request = request_for(view, prompt, self.dialogue, episode=self.spec.name, seed=self.spec.sampling_seed)
+        own = self.spec.temperature
+        return request if own is None else replace(request, temperature=own)
 
     def _trajectory(self, stop: Stop, seconds: float) -> Trajectory:
         result = self.result
@@ -406,7 +424,7 @@ class Episode:
             fork_of=None if self.spec.fork is None else self.spec.fork.trajectory.id,
             fork_turn=None if self.spec.fork is None else self.spec.fork.first,
             round=self.spec.round,
-            hint=self.spec.hint,
+            hint=self._hint,
             temperature=self.spec.temperature,
         )
 

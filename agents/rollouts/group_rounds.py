@@ -121,6 +121,10 @@ class GroupRounds:
 
     def _episode(self, order: EpisodeOrder, number: int) -> EpisodeSpec:
         spec, fork = self.spec, order.fork
+        if fork is not None and (order.plan or order.hint not in ("", fork.trajectory.hint)):
+            raise AgentError(
+                f"a fork of {fork.trajectory.id} has the hint of its parent, which its prompts show already"
+            )
         name = f"{spec.task}#{number}@{spec.seed}" if fork is None else fork.name(number)
         return EpisodeSpec(
             spec.task,
@@ -130,21 +134,10 @@ class GroupRounds:
             (spec.number, number),
             fork,
             round=self.number,
-            hint=order.hint if fork is None else _hint_of(fork, order),
+            hint=order.hint if fork is None else fork.trajectory.hint,
             plan=order.plan,
             temperature=order.temperature,
         )
-
-
-def _hint_of(fork: Fork, order: EpisodeOrder) -> str:
-    """Return the hint of a fork, which is that of its parent.
-
-    Raises:
-        AgentError: another one is wanted.
-    """
-    if order.plan or order.hint not in ("", fork.trajectory.hint):
-        raise AgentError(f"a fork of {fork.trajectory.id} has the hint of its parent, which its prompts show already")
-    return fork.trajectory.hint
 
 
 def replacement_of(episode: EpisodeSpec) -> EpisodeSpec:

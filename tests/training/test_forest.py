@@ -21,7 +21,7 @@ from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.agents.rollouts.env_pool import EnvPool
 from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.rollouts.rollout_options import RolloutReport
-from turnwise.agents.rollouts.rollout_stream import GroupSpec
+from turnwise.agents.rollouts.rollout_stream import GroupNumbers
 from turnwise.agents.steps import FOREST, steps_of
 from turnwise.agents.trajectory import Group, Trajectory, Turn, grouped
 from turnwise.credit import Advantages, BadOption, Steps, arpo_hard, bpo, get, grpo, tempo
@@ -29,14 +29,18 @@ from turnwise.credit.prefix_tree import paths
 from turnwise.training import ConfigError, Run, load_agent, train
 from turnwise.training.audit import audit
 from turnwise.training.batch.batch import pack
+from turnwise.training.config.seeds import Seeds
 from turnwise.training.credit_assignment import CreditAssignment
 from turnwise.training.forest.expert_replay import ExpertReplay, turns_left
 from turnwise.training.forest.fork_values import ForkValues, ValuedTurns, chosen_turns
-from turnwise.training.forest.growing import Forest, asking_expert, fork_metrics
+from turnwise.training.forest.growing import Forest, asking_expert
 from turnwise.training.forest.places import FORK_RULES, NOWHERE, ForkRule, choose_forks, get_fork_rule
 from turnwise.training.parts import prepare
 from turnwise.training.played import Played
 from turnwise.training.run_folder.metrics import play_metrics, sampled_entropy, success_error
+from turnwise.training.sampling.group_draws import DrawnGroup
+from turnwise.training.sampling.grown_groups import GrowingGroups
+from turnwise.training.sampling.sampling_metrics import fork_metrics
 from turnwise.training.truth.histories import Histories
 
 AGENT = Agent(max_turns=7)
@@ -49,10 +53,20 @@ def sampler() -> Wanderer:
 
 
 def grow(rule: ForkRule, *, size: int = 6, roots: int = 2, seed: int = 5, **options: Any) -> list[Group]:
-    def play(specs: list[GroupSpec]) -> list[Group]:
-        return rollout(AGENT, sampler(), specs, make=Corridor, **options)
+    return grown(Forest(rule, size, roots), TASKS, seed, Corridor, AGENT, **options)
 
-    return Forest(rule, size, roots).grow(TASKS, seed, play)
+
+def grown(
+    forest: Forest, tasks: list[str], seed: int, make: Any, agent: Agent, player: Any = None, **options: Any
+) -> list[Group]:
+    """Groups that grow by a forest's rule, as in a run."""
+    growing = GrowingGroups([forest.rule_of_groups()], Seeds(0), 1, max_rounds=99)
+    numbers, specs = GroupNumbers(forest.size, seed), []
+    for task in tasks:
+        spec = numbers.next(task)
+        drawn = DrawnGroup(spec.number, task, spec.size, seed, spec.first)
+        specs.append(drawn.spec(growing.grow(drawn)))
+    return rollout(agent, player or sampler(), specs, make=make, **options)
 
 
 @functools.cache
@@ -178,12 +192,10 @@ def test_the_expert_is_asked_where_the_episode_was(make: Any) -> None:
 def test_a_fork_where_the_expert_could_still_win_can_be_won() -> None:
     """Every fork begins where its plan fits; one turn later, what its parent did there, it does not any more."""
 
-    def play(specs: list[GroupSpec]) -> list[Group]:
-        return rollout(AGENT, Wanderer(plans=0.2, tokenizer=Bytes()), specs, make=Corridor)
-
     pool = EnvPool(Corridor)
-    expert = asking_expert(AGENT, sampler(), pool)
-    groups = Forest(get_fork_rule("failed", by="expert"), 6, 2).grow(TASKS, 5, play, expert)
+    expert = asking_expert(AGENT, sampler, lambda: pool)
+    growing = Forest(get_fork_rule("failed", by="expert"), 6, 2, expert)
+    groups = grown(growing, TASKS, 5, Corridor, AGENT, player=Wanderer(plans=0.2, tokenizer=Bytes()))
     by_id = {trajectory.id: trajectory for trajectory in members(groups)}
     forks = [trajectory for trajectory in by_id.values() if trajectory.fork_of is not None]
     assert forks
@@ -293,7 +305,9 @@ def test_the_budget_is_kept(name: str) -> None:
     metrics = fork_metrics(groups)
     assert metrics["forks"] == sum(trajectory.fork_of is not None for trajectory in members(groups))
     assert metrics["forks"] == 12 if name in ("uniform", "entropy") else metrics["forks"] > 0
-    assert metrics["sampled_turns"] < sum(len(trajectory.turns) for trajectory in members(groups))
+    assert sum(len(trajectory.sampled) for trajectory in members(groups)) < sum(
+        len(trajectory.turns) for trajectory in members(groups)
+    )
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -349,10 +363,7 @@ class Fragile(Corridor):
 
 
 def test_failed_episodes_are_kept_and_not_forked() -> None:
-    def play(specs: list[GroupSpec]) -> list[Group]:
-        return rollout(Agent(max_turns=4), sampler(), specs, make=Fragile)
-
-    groups = Forest(get_fork_rule("uniform"), 6, 2).grow(["open-4-1", "open-4-2"], 1, play)
+    groups = grown(Forest(get_fork_rule("uniform"), 6, 2), ["open-4-1", "open-4-2"], 1, Fragile, Agent(max_turns=4))
     by_id = {trajectory.id: trajectory for trajectory in members(groups)}
     assert [len(group.trajectories) for group in groups] == [6, 6]
     assert any(not trajectory.finished for trajectory in by_id.values())
@@ -435,7 +446,7 @@ def test_statistics_count_whole_episodes_and_each_turn_once() -> None:
     for key in ("success", "success_error", "reward", "turns", "unparsable", "inadmissible", "loops"):
         assert metrics[key] == expected[key], key
     assert metrics["episodes"] == report.episodes == 18
-    assert report.turns == fork_metrics(groups)["sampled_turns"]
+    assert report.turns == sum(len(trajectory.sampled) for trajectory in members(groups))
     assert report.response_tokens == metrics["tokens"]
     assert success_error(groups) == success_error(whole)
     surprise = [-value for one in members(groups) for turn in one.sampled for value in turn.logprobs]

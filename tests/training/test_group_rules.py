@@ -18,20 +18,21 @@ from toys.tokens import Bytes
 from toys.wanderer import Wanderer
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.rollouts.forks import Fork
 from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.rollouts.rollout_stream import GroupNumbers, GroupSpec
 from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit import BadOption, arpo_hard, grpo
+from turnwise.training.config.seeds import Seeds
 from turnwise.training.errors import ConfigError, TrainingError
 from turnwise.training.forest.growing import Forest
 from turnwise.training.forest.places import get_fork_rule
-from turnwise.training.sampling import BranchPoint, Growth, MoreEpisodes, OpenGroup
+from turnwise.training.sampling import BranchPoint, GroupRule, Growth, MoreEpisodes, OpenGroup
 from turnwise.training.sampling.branches import trees
+from turnwise.training.sampling.group_draws import DrawnGroup
 from turnwise.training.sampling.group_rules.catalogue import get_group_rule
 from turnwise.training.sampling.group_rules.forest import _confident
 from turnwise.training.sampling.group_rules.seele import GUESSING, LOCATION, STEEPNESS, fit, share_for
+from turnwise.training.sampling.grown_groups import GrowingGroups
 
 
 def numbers(chosen: frozenset[str] | None) -> list[str]:
@@ -534,29 +535,19 @@ def test_uct_weighs_success_and_visits() -> None:
 
 def test_forest_grows_as_train_forks_do() -> None:
     """The same real episodes, forked at the same places in the same order."""
-    agent, numbers_of = Agent(max_turns=7), GroupNumbers(6, 5)
 
-    def play(specs: list[GroupSpec]) -> list[Group]:
-        return rollout(agent, Wanderer(plans=0.6, tokenizer=Bytes()), specs, make=Corridor)
+    def played(rule: GroupRule) -> list[Group]:
+        growing = GrowingGroups([rule], Seeds(0), 1, max_rounds=99)
+        drawn = [DrawnGroup(n, task, 6, 5, n) for n, task in enumerate(["open-3-1", "fetch-3-1"])]
+        specs = [group.spec(growing.grow(group)) for group in drawn]
+        return rollout(Agent(max_turns=7), Wanderer(plans=0.6, tokenizer=Bytes()), specs, make=Corridor)
 
-    rule = get_group_rule("forest", where="entropy", roots=2)
-    tasks = ["open-3-1", "fetch-3-1", "open-3-1"]
-    for task, expected in zip(tasks, Forest(get_fork_rule("entropy"), 6, 2).grow(tasks, 5, play), strict=True):
-        spec = numbers_of.next(task)
-        group, begun = OpenGroup(task, 6), 0
-        while more := rule(group).more:
-            specs = []
-            for request in more:
-                if request.at is None:
-                    specs.append(replace(spec, size=request.episodes, first=spec.first + begun))
-                    begun += request.episodes
-                else:
-                    parent = next(member for member in group.members if member.id == request.at.trajectory)
-                    specs.append(GroupSpec(task, spec.seed, 1, fork=Fork(parent, request.at.turn)))
-            played = [replace(one, round=group.round) for part in play(specs) for one in part.trajectories]
-            group = replace(group, round=group.round + 1, members=(*group.members, *played))
-        assert {one.id: one.turns for one in group.members} == {one.id: one.turns for one in expected.trajectories}
-        assert sum(one.fork_of is not None for one in group.members) == 4
+    ours = played(get_group_rule("forest", where="entropy", roots=2))
+    expected = played(Forest(get_fork_rule("entropy"), 6, 2).rule_of_groups())
+    for group, other in zip(ours, expected, strict=True):
+        assert [one.id for one in group.trajectories] == [one.id for one in other.trajectories]
+        assert [one.turns for one in group.trajectories] == [one.turns for one in other.trajectories]
+        assert sum(one.fork_of is not None for one in group.trajectories) == 4
 
 
 # -- options --

@@ -7,6 +7,8 @@ snapshot or by the recorded actions, as for a fork, and asked for its `plan()` t
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from turnwise.agents.agent import Agent
@@ -47,7 +49,7 @@ class ExpertReplay:
         """
         key = trajectory.id, turn
         if key not in self._lengths:
-            self._lengths[key] = asyncio.run(self._length(trajectory, turn))
+            self._lengths[key] = _result(self._length(trajectory, turn))
         length = self._lengths[key]
         return length is not None and length <= turns_left(trajectory, turn, self.agent.max_turns)
 
@@ -63,6 +65,12 @@ class ExpertReplay:
         finally:
             self.pool.give_back(worker)
         return len(plan) or None
+
+
+def _result(work: Coroutine[object, None, int | None]) -> int | None:
+    """Return what a coroutine returns in a loop of its own; the caller may be in that of a rollout, which waits."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 def turns_left(trajectory: Trajectory, turn: int, max_turns: int) -> int:

@@ -10,24 +10,19 @@ names, as sampling seeds are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.rollouts.env_pool import EnvPool
-from turnwise.agents.rollouts.forks import Fork
-from turnwise.agents.rollouts.rollout_stream import GroupNumbers, GroupSpec
 from turnwise.agents.samplers.base import Sampler
-from turnwise.agents.trajectory import Group, Trajectory, grouped
 from turnwise.training.config.sections import TrainSection, chosen
 from turnwise.training.forest.expert_replay import ExpertReplay
 from turnwise.training.forest.places import CouldWin, ForkRule, choose_forks, get_fork_rule
+from turnwise.training.sampling.growth import BranchPoint, GroupRule, Growth, MoreEpisodes, OpenGroup
 
-__all__ = ["Forest", "asking_expert", "fork_metrics"]
-
-Play = Callable[[list[GroupSpec]], Sequence[Group]]
-"""Plays groups, and returns them in their order."""
+__all__ = ["Forest", "asking_expert"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +33,21 @@ class Forest:
         rule: where episodes are forked.
         size: episodes of a group.
         roots: those of them that begin with a reset, and the most that are forked in one round.
+        could_win: asks the environment's expert, for rules that want to.
     """
 
     rule: ForkRule
     size: int
     roots: int
+    could_win: CouldWin | None = None
 
     @classmethod
-    def of(cls, section: TrainSection) -> Forest | None:
+    def of(cls, section: TrainSection, could_win: CouldWin | None = None) -> Forest | None:
         """Return the forest of a `[train]` section; None if episodes are not forked.
+
+        Args:
+            section: the section.
+            could_win: asks the environment's expert.
 
         Raises:
             ConfigError: there is no such rule.
@@ -56,91 +57,32 @@ class Forest:
             return None
         name, options = chosen(section.forks.where, "train.forks.where")
         size = section.group_size
-        return cls(get_fork_rule(name, **options), size, section.forks.roots or -(-size // 2))
+        return cls(get_fork_rule(name, **options), size, section.forks.roots or -(-size // 2), could_win)
 
-    def grow(self, tasks: Sequence[str], seed: int, play: Play, could_win: CouldWin | None = None) -> list[Group]:
-        """Return one group for every task.
+    def rule_of_groups(self) -> GroupRule:
+        """Return the group rule that grows a forest."""
+        return GroupRule(self.rule.name, self.rule.title, self.rule.arxiv, self.rule.evidence, self.rule.use, self.grow)
 
-        Args:
-            tasks: ids of task instances.
-            seed: of the environments and, through the ids of the episodes, of the sampling.
-            play: plays groups of episodes that begin with a reset, or of forks.
-            could_win: asks the environment's expert, for rules that want to.
-        """
-        numbers = GroupNumbers(self.size, seed)
-        growths = [_Growth(self, numbers.next(task), could_win) for task in tasks]
-        while asked := [(growth, spec) for growth in growths for spec in growth.next()]:
-            for (growth, _), group in zip(asked, play([spec for _, spec in asked]), strict=True):
-                growth.members += group.trajectories
-        return [growth.group() for growth in growths]
+    def grow(self, group: OpenGroup) -> Growth:
+        """Return what the next round of a group plays."""
+        count = min(self.roots, group.size - self.roots * group.round)
+        if count <= 0:
+            return Growth()
+        taken = {(member.fork_of, member.fork_turn or 0) for member in group.members if member.fork_of is not None}
+        rule = partial(self.rule, could_win=self.could_win)
+        forks = choose_forks(group.members, rule, count, taken) if group.round else []
+        resets = count - len(forks)
+        more = [MoreEpisodes(1, at=BranchPoint(fork.trajectory.id, fork.turn)) for fork in forks]
+        return Growth(more=(*([MoreEpisodes(resets)] if resets else []), *more))
 
 
-def asking_expert(agent: Agent, sampler: Sampler, pool: EnvPool) -> CouldWin:
+def asking_expert(agent: Agent, sampler: Callable[[], Sampler], pool: Callable[[], EnvPool]) -> CouldWin:
     """Return what asks the environment's expert about episodes, which are played over again.
 
     Args:
-        agent, sampler: that played the episodes.
-        pool: environments like theirs.
+        agent: that played the episodes.
+        sampler: returns the one that played them, when the expert is first asked.
+        pool: makes environments like theirs then.
     """
-    return ExpertReplay(agent, sampler, pool)
-
-
-@dataclass(slots=True)
-class _Growth:
-    """A group that grows."""
-
-    forest: Forest
-    spec: GroupSpec
-    """The group as it would be without forks."""
-    could_win: CouldWin | None
-    asked: int = 0
-    """Episodes that have been asked for."""
-    roots: int = 0
-    """Those of them that begin with a reset."""
-    members: list[Trajectory] = field(default_factory=list)
-    places: set[tuple[str, int]] = field(default_factory=set)
-    """Where episodes were forked."""
-
-    def next(self) -> list[GroupSpec]:
-        """Return what the next round plays; nothing if the group is complete."""
-        count = min(self.forest.roots, self.spec.size - self.asked)
-        if count <= 0:
-            return []
-        episodes = [trajectory for trajectory in self.members if trajectory.finished]
-        rule = partial(self.forest.rule, could_win=self.could_win)
-        forks = choose_forks(episodes, rule, count, self.places) if self.asked else []
-        self.asked += count
-        self.places |= {(fork.trajectory.id, fork.turn) for fork in forks}
-        return [*self._resets(count - len(forks)), *(self._forked(fork) for fork in forks)]
-
-    def _resets(self, count: int) -> list[GroupSpec]:
-        if not count:
-            return []
-        first = self.spec.first + self.roots
-        self.roots += count
-        return [replace(self.spec, size=count, first=first)]
-
-    def _forked(self, fork: Fork) -> GroupSpec:
-        return GroupSpec(self.spec.task, self.spec.seed, 1, fork=fork)
-
-    def group(self) -> Group:
-        """Return the group of its members, a fork after its parent."""
-        groups = grouped(self.members)
-        return groups[0] if groups else Group(self.spec.task, ())
-
-
-def fork_metrics(groups: Sequence[Group]) -> dict[str, float]:
-    """Return how many episodes were forks, how often these won, and how many turns were sampled.
-
-    Returns:
-        forks (episodes that are forks), fork_success (share of them that won, of those without an error), sampled_turns
-        (of all episodes; a turn that a fork took over counts once, in the episode that sampled it).
-    """
-    everyone = [trajectory for group in groups for trajectory in group.trajectories]
-    forks = [trajectory for trajectory in everyone if trajectory.fork_of is not None]
-    done = [trajectory for trajectory in forks if trajectory.finished]
-    return {
-        "forks": len(forks),
-        "fork_success": sum(trajectory.won for trajectory in done) / max(1, len(done)),
-        "sampled_turns": sum(len(trajectory.sampled) for trajectory in everyone),
-    }
+    expert = cache(lambda: ExpertReplay(agent, sampler(), pool()))
+    return lambda trajectory, turn: expert()(trajectory, turn)

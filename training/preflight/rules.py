@@ -165,6 +165,17 @@ def _annotators(run: Run) -> tuple[Annotator, ...]:
     return SamplingRules.of(run.sampling, seed=0, groups=run.train.groups, weights={}).annotators
 
 
+def _showing_plans(run: Run) -> list[str]:
+    """Return the names of the group rules that need an expert."""
+    rules = SamplingRules.of(run.sampling, seed=0, groups=run.train.groups, weights={}).groups
+    return [repr(rule.name) for rule in rules if rule.expert]
+
+
+def _has_expert(run: Run) -> bool:
+    """Whether the environment, which is opened then, can plan."""
+    return all(getattr(env.unwrapped, "plan", None) is not None for env in _opened(run, run.env.arguments()))
+
+
 def _lacks_forks(run: Run) -> bool:
     """Whether all episodes of a group begin with a reset though a rule says where to fork."""
     forest = Forest.of(run.train)
@@ -298,8 +309,8 @@ RULES: tuple[Rule, ...] = (
         "not; set imitation.demonstrator.noise = 0 (imitation.demonstrator.typos works without a list)",
     ),
     _forking(
-        lambda run: run.train.asynchronous,
-        "train.forks begins episodes in the middle of finished ones, which asynchronous rollouts do not wait for: set "
+        lambda run: bool(run.train.forks.values) and run.train.asynchronous,
+        "train.forks.values plays forks with the weights of an iteration, which asynchronous rollouts have left: set "
         "train.staleness = 0 and train.staleness.spare_groups = 0",
     ),
     _forking(
@@ -348,6 +359,13 @@ RULES: tuple[Rule, ...] = (
     Rule(
         lambda run: bool(run.train.forks.where) and bool(run.sampling.groups),
         "train.forks.where and sampling.groups both decide what else is played for a group: choose one of them",
+    ),
+    Rule(
+        lambda run: bool(_showing_plans(run)) and not _has_expert(run),
+        lambda run: (
+            f"sampling.groups: {', '.join(_showing_plans(run))} shows plans of the environment's expert, and "
+            f"{run.env.id} has none (plan())"
+        ),
     ),
     Rule(_treats_stale_as_fresh, _stale),
     Rule(

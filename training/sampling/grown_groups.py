@@ -85,7 +85,7 @@ class GrowingGroups:
     seeds: Seeds
     total: int
     max_rounds: int
-    memory: RunMemory
+    memory: RunMemory = field(default_factory=RunMemory)
 
     def grow(self, drawn: DrawnGroup) -> Grow | None:
         """Return what the rounds of a group play; None if it does not grow."""

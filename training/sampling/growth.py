@@ -109,10 +109,13 @@ class MoreEpisodes:
         """Check the numbers.
 
         Raises:
-            TrainingError: no episode is wanted, or the share of the plan is outside [0, 1].
+            TrainingError: no episode is wanted, the share of the plan is outside [0, 1], or the temperature is not
+                positive.
         """
         if self.episodes < 1 or not 0 <= self.plan <= 1:
             raise TrainingError(f"at least one episode is wanted, with a share of the plan in [0, 1]; got {self!r}")
+        if self.temperature is not None and not self.temperature > 0:
+            raise TrainingError(f"the temperature of episodes to train on must be > 0, got {self.temperature}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,13 @@ class Growth:
 
 @dataclass(frozen=True)
 class GroupRule(SamplingRule):
-    """A group rule: `function(group, *, options) -> Growth`."""
+    """A group rule: `function(group, *, options) -> Growth`.
+
+    Args:
+        expert: whether it shows plans of the environment's expert, which the environment must have then.
+    """
+
+    expert: bool = False
 
     def __call__(self, group: OpenGroup) -> Growth:
         """Return what becomes of a group.

@@ -69,12 +69,12 @@ class RunMemory:
         moments: number of moments that are kept.
     """
 
-    experience: Experience | None
-    lessons: LessonLibrary
-    annotations: Annotations | None
-    replay: ReplayRule | None
-    seeds: Seeds
-    total: int
+    experience: Experience | None = None
+    lessons: LessonLibrary = field(default_factory=LessonLibrary)
+    annotations: Annotations | None = None
+    replay: ReplayRule | None = None
+    seeds: Seeds = field(default_factory=lambda: Seeds(0))
+    total: int = 1
     moments: int = 1
     costs: dict[str, float] = field(default_factory=dict)
     """What the annotators of the last iteration cost."""

@@ -11,6 +11,7 @@ from turnwise.training.sampling.group_draws import DrawnGroup, GroupDraws
 from turnwise.training.sampling.grown_groups import GrowingGroups, PlayedGroup
 from turnwise.training.sampling.run_memory import RunMemory
 from turnwise.training.sampling.sampling_files import SamplingFiles
+from turnwise.training.sampling.sampling_metrics import draw_metrics, fork_metrics, growth_metrics
 
 __all__ = ["RunSampling"]
 
@@ -66,23 +67,7 @@ class RunSampling:
         self.draws.learn([played.visit for played in sampled], step)
 
     def metrics(self, sampled: Sequence[PlayedGroup]) -> dict[str, float]:
-        """Return what an iteration was made of.
-
-        Returns:
-            distinct_tasks, sampled_turns (of all episodes; turns that forks took over count once), and where groups
-            grow: groups_dropped, rounds (mean of all groups), trained_episodes (members that carry loss).
-        """
-        everyone = [member for played in sampled for member in played.group.trajectories]
-        numbers = {
-            "distinct_tasks": float(len({played.drawn.task for played in sampled})),
-            "sampled_turns": float(sum(len(member.sampled) for member in everyone)),
-        }
-        if not self.growing.rules:
-            return numbers
-        kept = [played for played in sampled if not played.dropped]
-        trained = sum(len(played.counted.finished) - len(played.masked) for played in kept)
-        return numbers | {
-            "groups_dropped": float(len(sampled) - len(kept)),
-            "rounds": sum(played.rounds for played in sampled) / len(sampled),
-            "trained_episodes": float(trained),
-        }
+        """Return statistics of what an iteration was made of."""
+        grown = growth_metrics(sampled) if self.growing.rules else {}
+        forks = fork_metrics([played.group for played in sampled]) if self.forest else {}
+        return {**draw_metrics(sampled), **grown, **forks}

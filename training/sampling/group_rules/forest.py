@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from turnwise.agents.trajectory import Trajectory
 from turnwise.credit.option_checks import check_number
+from turnwise.training.forest.growing import Forest
 from turnwise.training.forest.places import NOWHERE, Worth, get_fork_rule
-from turnwise.training.sampling.branches import best_places, branches, filled, forked_places
+from turnwise.training.sampling.branches import best_places, branches, filled
 from turnwise.training.sampling.growth import Growth, MoreEpisodes, OpenGroup
 from turnwise.training.sampling.members import asked_for
 
@@ -35,12 +36,7 @@ def forest(group: OpenGroup, *, where: str | Mapping[str, object] = "uniform", r
     check_number("roots", roots, 0, whole=True)
     table = {"name": where} if isinstance(where, str) else dict(where)
     rule = get_fork_rule(str(table.pop("name", "")), **table)
-    count = min(roots or math.ceil(group.size / 2), group.size - asked_for(group))
-    if not group.round or count < 1:
-        return Growth((MoreEpisodes(count),) if count > 0 else ())
-    forks = branches(best_places(group.members, rule, count, forked_places(group.members)), 1, count)
-    begun = [MoreEpisodes(count - len(forks))] if len(forks) < count else []
-    return Growth((*begun, *forks))
+    return Forest(rule, group.size, roots or math.ceil(group.size / 2)).grow(group)
 
 
 def uct(group: OpenGroup, *, roots: int = 2, weight: float = 1.0, at_once: int = 1) -> Growth:

@@ -1,0 +1,32 @@
+"""Help that an episode's prompts show with the task.
+
+A hint is a part of the first observation, which every prompt builder shows and which is stored with the turn. Credit
+that compares turns by their text (`anchor = "observation"`) sees the difference; the state keys are the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+__all__ = ["hinted", "plan_hint"]
+
+
+def hinted(observation: str, hint: str) -> str:
+    """Return the first observation of an episode with its hint.
+
+    >>> hinted("You see a door.", "Open it.")
+    'You see a door.\\n\\nHint: Open it.'
+    """
+    return f"{observation.rstrip()}\n\nHint: {hint}" if hint else observation
+
+
+def plan_hint(actions: Sequence[str], share: float) -> str:
+    """Return the hint that shows the first ceil(share * length) actions of a plan; empty without any.
+
+    >>> plan_hint(["open door", "go north", "take coin"], 0.5)
+    'Begin with these actions: 1. open door 2. go north'
+    """
+    shown = actions[: math.ceil(share * len(actions))]
+    numbered = " ".join(f"{number}. {action}" for number, action in enumerate(shown, start=1))
+    return f"Begin with these actions: {numbered}" if shown else ""
