@@ -29,7 +29,6 @@ from turnwise.training.engine.engine_probe import EngineProbe
 from turnwise.training.engine.first_prompts import FirstPrompts
 from turnwise.training.environments import Environments, list_tasks, shared_hosts
 from turnwise.training.evaluation import Evaluations
-from turnwise.training.forest.growing import Forest, asking_expert
 from turnwise.training.imitation.demonstration_source import DemonstrationSource
 from turnwise.training.imitation.warmstart import WarmStart
 from turnwise.training.iteration_reports import IterationReports
@@ -47,6 +46,7 @@ from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.recovery import Recovery, ReferencePolicy
 from turnwise.training.run_folder.trajectory_store import GroupFiles, RolloutFiles, TrajectoryStore
 from turnwise.training.sampling.applied_rewards import AppliedRewards
+from turnwise.training.sampling.forest_growth import Forest, asking_expert
 from turnwise.training.sampling.run_sampling import RunSampling
 from turnwise.training.sampling.sampling_of_run import sampling_of
 from turnwise.training.sampling.sampling_rules import SamplingRules

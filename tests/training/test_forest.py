@@ -33,11 +33,11 @@ from turnwise.training.config.seeds import Seeds
 from turnwise.training.credit_assignment import CreditAssignment
 from turnwise.training.forest.expert_replay import ExpertReplay, turns_left
 from turnwise.training.forest.fork_values import ForkValues, ValuedTurns, chosen_turns
-from turnwise.training.forest.growing import Forest, asking_expert
 from turnwise.training.forest.places import FORK_RULES, NOWHERE, ForkRule, choose_forks, get_fork_rule
 from turnwise.training.parts import prepare
 from turnwise.training.played import Played
 from turnwise.training.run_folder.metrics import play_metrics, sampled_entropy, success_error
+from turnwise.training.sampling.forest_growth import Forest, asking_expert
 from turnwise.training.sampling.group_draws import DrawnGroup
 from turnwise.training.sampling.grown_groups import GrowingGroups
 from turnwise.training.sampling.sampling_metrics import fork_metrics

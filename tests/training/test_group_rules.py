@@ -24,10 +24,10 @@ from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit import BadOption, arpo_hard, grpo
 from turnwise.training.config.seeds import Seeds
 from turnwise.training.errors import ConfigError, TrainingError
-from turnwise.training.forest.growing import Forest
 from turnwise.training.forest.places import get_fork_rule
 from turnwise.training.sampling import BranchPoint, GroupRule, Growth, MoreEpisodes, OpenGroup
 from turnwise.training.sampling.branches import trees
+from turnwise.training.sampling.forest_growth import Forest
 from turnwise.training.sampling.group_draws import DrawnGroup
 from turnwise.training.sampling.group_rules.catalogue import get_group_rule
 from turnwise.training.sampling.group_rules.forest import _confident

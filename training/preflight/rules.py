@@ -19,12 +19,12 @@ from turnwise.training.config.demonstrators import plays
 from turnwise.training.config.run import Run
 from turnwise.training.errors import ConfigError
 from turnwise.training.forest.fork_values import COLUMNS as VALUES
-from turnwise.training.forest.growing import Forest
 from turnwise.training.learner.policy import device_of
 from turnwise.training.objectives import Objective, objectives
 from turnwise.training.preflight.effects import set_without_effect, without_effect
 from turnwise.training.sampling.annotation import Annotator
 from turnwise.training.sampling.applied_rewards import OUTCOME
+from turnwise.training.sampling.forest_growth import Forest
 from turnwise.training.sampling.sampling_rules import SamplingRules
 
 FIELDS = {

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from turnwise.agents.trajectory import Trajectory
 from turnwise.credit.option_checks import check_number
-from turnwise.training.forest.growing import Forest
 from turnwise.training.forest.places import NOWHERE, Worth, get_fork_rule
 from turnwise.training.sampling.branches import best_places, branches, filled
+from turnwise.training.sampling.forest_growth import Forest
 from turnwise.training.sampling.growth import Growth, MoreEpisodes, OpenGroup
 from turnwise.training.sampling.members import asked_for
 
