@@ -1,4 +1,4 @@
-"""Credit assignment in a run: the credit rule with its memory, and the KL term where it belongs to the rewards."""
+"""Credit assignment in a run: the reward rules, the KL term where it belongs to the rewards, and the credit rule."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +11,7 @@ from turnwise.credit.registry import CreditRule
 from turnwise.credit.steps import Steps
 from turnwise.training.batch.batch import pack, turn_divergence
 from turnwise.training.config.seeds import Seeds
+from turnwise.training.sampling.applied_rewards import AppliedRewards
 from turnwise.training.state_json import from_json, to_json
 from turnwise.training.token_scores import TokenScores
 
@@ -24,6 +25,7 @@ class CreditAssignment:
         seeds: seeds of rules that draw.
         scores: computes the divergence from the reference policy.
         kl_estimator: estimator of the divergence that is subtracted from the rewards; None: none is.
+        rewards: applies the reward rules.
         memory: what a rule that remembers returned last.
     """
 
@@ -31,6 +33,7 @@ class CreditAssignment:
     seeds: Seeds
     scores: TokenScores
     kl_estimator: str | None
+    rewards: AppliedRewards
     memory: object = None
 
     def advantages(self, steps: Steps, groups: Sequence[Group], iteration: int, kl: float) -> Advantages:
@@ -42,6 +45,7 @@ class CreditAssignment:
             iteration: number of finished iterations, for rules that draw.
             kl: coefficient of the divergence, where it is subtracted from the rewards.
         """
+        steps = self.rewards(steps, iteration)
         options: dict[str, object] = {}
         if self.rule.remembers:
             options["state"] = self.memory
@@ -53,6 +57,11 @@ class CreditAssignment:
             divergence = turn_divergence(batch, reference, self.kl_estimator, steps)
             steps = replace(steps, reward=steps.reward - kl * divergence)
         return self.rule(steps, **options)
+
+    def remember(self, advantages: Advantages) -> None:
+        """Keep what the rules returned with the advantages of an iteration, once it is trained on."""
+        self.memory = advantages.state
+        self.rewards.remember()
 
     def state(self) -> object:
         """Return the memory of the rule as JSON can hold it."""

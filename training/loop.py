@@ -21,7 +21,6 @@ from turnwise.training.learner.update_plans import UpdatePlans
 from turnwise.training.rollouts import Played, Rollouts
 from turnwise.training.run_folder.checkpoint import write_merged
 from turnwise.training.run_folder.recovery import Recovery
-from turnwise.training.sampling.applied_rewards import AppliedRewards
 from turnwise.training.scheduled_objective import ScheduledObjective
 from turnwise.training.states import State
 from turnwise.training.token_scores import TokenScores
@@ -38,7 +37,6 @@ class TrainingLoop:
         learner: the policy to train.
         engine: samples from it.
         rollouts: plays the groups of an iteration.
-        rewards: changes the rewards that credit sees.
         credit: gives every turn its advantage.
         scores: adds log-probabilities to a batch.
         objective: what is minimised.
@@ -55,7 +53,6 @@ class TrainingLoop:
     learner: Learner
     engine: RunEngine
     rollouts: Rollouts
-    rewards: AppliedRewards
     credit: CreditAssignment
     scores: TokenScores
     objective: ScheduledObjective
@@ -93,14 +90,14 @@ class TrainingLoop:
     def iteration(self) -> None:
         """Sample tasks, roll out, assign credit, pack, and update; `run` has loaded the weights."""
         played = self._roll_out()
-        steps, memories = self.rewards(played.steps(self.anchor), self.step)
+        steps = played.steps(self.anchor)
         advantages = self.credit.advantages(steps, played.groups, self.step, self.objective.kl)
         groups = played.trained
         batch = pack(groups, played.fresh(advantages))
         with self.recovery.update(self):
             batch, shares = self.scores.complete(batch, groups)
             stats = self.learner.update(batch, self.objective.current, self.plans.after(self.step))
-            self.credit.memory, self.rewards.memories = advantages.state, memories
+            self.credit.remember(advantages)
             self.objective.adapt(stats, episodes=sum(len(group.finished) for group in groups))
             self.step += 1
             self.reports.finished(self.step, played, steps, advantages, {**stats, **shares}, batch)
@@ -121,7 +118,7 @@ class TrainingLoop:
         return {
             **self.rollouts.state(),
             "credit": self.credit.state(),
-            "rewards": self.rewards.state(),
+            "rewards": self.credit.rewards.state(),
             "coefficients": dict(self.objective.coefficients),
             "watch": self.reports.watch.state(),
         }
@@ -131,7 +128,7 @@ class TrainingLoop:
         self.step = step
         self.rollouts.load_state(state)
         self.credit.load_state(state.get("credit"))
-        self.rewards.load_state(state.get("rewards"))
+        self.credit.rewards.load_state(state.get("rewards"))
         self.objective.coefficients = dict(state.get("coefficients", self.objective.coefficients))
         self.reports.watch.load_state(state.get("watch", {}))
 

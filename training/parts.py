@@ -4,7 +4,6 @@
 what warm start, recovery and loop are made of. Nothing is trained here.
 """
 
-import sys
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -29,7 +28,6 @@ from turnwise.training.engine.engine_probe import EngineProbe
 from turnwise.training.engine.first_prompts import FirstPrompts
 from turnwise.training.environments import Environments, list_tasks, shared_hosts
 from turnwise.training.evaluation import Evaluations
-from turnwise.training.forest.growing import Forest
 from turnwise.training.imitation.demonstration_source import DemonstrationSource
 from turnwise.training.imitation.warmstart import WarmStart
 from turnwise.training.iteration_reports import IterationReports
@@ -41,17 +39,12 @@ from turnwise.training.learner.update_plans import UpdatePlans
 from turnwise.training.loop import TrainingLoop
 from turnwise.training.objectives.run_objective import Objective
 from turnwise.training.preflight.remarks import remarks
-from turnwise.training.preflight.rules import OTHER_PARENTS, check_rules
+from turnwise.training.preflight.rules import check_rules
 from turnwise.training.rollouts import Rollouts, SynchronousRollouts
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.recovery import Recovery, ReferencePolicy
-from turnwise.training.run_folder.trajectory_store import GroupFiles, RolloutFiles, TrajectoryStore
-from turnwise.training.sampling.applied_rewards import AppliedRewards
-from turnwise.training.sampling.group_draws import GroupDraws
-from turnwise.training.sampling.grown_groups import GrowingGroups
-from turnwise.training.sampling.run_sampling import RunSampling
-from turnwise.training.sampling.sampling_files import SamplingFiles
-from turnwise.training.sampling.sampling_rules import SamplingRules
+from turnwise.training.run_folder.trajectory_store import RolloutFiles, TrajectoryStore
+from turnwise.training.sampling_parts import SamplingParts
 from turnwise.training.scheduled_objective import ScheduledObjective
 from turnwise.training.token_scores import TokenScores
 
@@ -90,7 +83,7 @@ class RunParts:
     token_transform: AppliedTransform | None
     objective: Objective
     coefficients: CoefficientSchedule
-    sampling: SamplingRules
+    sampling: SamplingParts
     environments: Environments
     demonstrated: Environments
     panel: Panel | None
@@ -218,33 +211,9 @@ class RunParts:
             begin=report.begin,
         )
 
-    def run_sampling(self) -> RunSampling:
-        """Return what the rollouts ask for groups."""
-        run, rules = self.run, self.sampling
-        forest = Forest.of(run.train)
-        grow = rules.groups if forest is None else (forest.rule_of_groups(),)
-        return RunSampling(
-            draws=GroupDraws(
-                rules.tasks,
-                self.environments.tasks,
-                self.seeds,
-                groups=run.train.groups,
-                size=run.train.group_size,
-                total=run.train.iterations,
-                grows=bool(rules.groups),
-            ),
-            growing=GrowingGroups(
-                grow, self.seeds, run.train.iterations, rules.max_rounds if forest is None else sys.maxsize
-            ),
-            files=SamplingFiles(run.folder),
-            max_drops=rules.max_drops,
-            forest=forest is not None or (bool(rules.groups) and run.credit.method not in OTHER_PARENTS),
-        )
-
     def rollouts(self, agent: Agent, engine: RunEngine, report: Reporter) -> Rollouts:
         """Return what plays the groups of the iterations."""
         run, store = self.run, TrajectoryStore(self.run.folder, self.run.trajectory_format)
-        sampling = self.run_sampling()
         if run.train.asynchronous:
             return AsynchronousRollouts(
                 run.train,
@@ -252,9 +221,8 @@ class RunParts:
                 engine,
                 report,
                 environments=self.environments,
-                sampling=sampling,
+                groups=self.sampling.groups_in_play(),
                 store=store,
-                files=GroupFiles(run.folder / "groups"),
             )
         return SynchronousRollouts(
             run.train,
@@ -262,7 +230,7 @@ class RunParts:
             engine,
             report,
             environments=self.environments,
-            sampling=sampling,
+            sampling=self.sampling.groups(),
             store=store,
             files=RolloutFiles(run.folder / "groups"),
             processes=run.processes,
@@ -308,8 +276,13 @@ class RunParts:
             learner=learner,
             engine=engine,
             rollouts=self.rollouts(agent, engine, report),
-            rewards=AppliedRewards(self.sampling.rewards, run.train.iterations),
-            credit=CreditAssignment(rule=self.credit, seeds=self.seeds, scores=scores, kl_estimator=estimator),
+            credit=CreditAssignment(
+                rule=self.credit,
+                seeds=self.seeds,
+                scores=scores,
+                kl_estimator=estimator,
+                rewards=self.sampling.rewards(),
+            ),
             scores=scores,
             objective=ScheduledObjective(self.objective, self.coefficients),
             plans=UpdatePlans(run.train, self.seeds, temperature, run.processes),
@@ -361,7 +334,7 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
         token_transform=AppliedTransform.from_choice(run.credit.token_transform),
         objective=Objective.from_section(run.objective),
         coefficients=CoefficientSchedule(run.objective),
-        sampling=SamplingRules.of(run.sampling, seed=seeds.of("tasks"), groups=run.train.groups),
+        sampling=SamplingParts.of(run, seeds, environments.tasks),
         environments=environments,
         demonstrated=demonstrated,
         panel=make_panel(run.env.id, run.evaluation_kwargs(), episodes) if episodes else None,

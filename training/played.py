@@ -1,5 +1,6 @@
 """What an iteration trains on: the groups that were played for it, and their turns as a table."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -11,6 +12,7 @@ from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.steps import Floats, Ints, Steps
 from turnwise.training.batch.batch import Batch
+from turnwise.training.errors import TrainingError
 from turnwise.training.sampling.grown_groups import PlayedGroup
 from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
 
@@ -101,3 +103,22 @@ class Played:
         if not self.oldest:
             return {}
         return age_metrics(self.groups, self.version, self.oldest) | ratio_metrics(batch, self.version)
+
+
+def refuse_empty(groups: Sequence[Group], step: int) -> None:
+    """Refuse groups without a single turn to train on.
+
+    Raises:
+        TrainingError: every episode failed, or ended before its first turn.
+    """
+    if any(trajectory.turns for group in groups for trajectory in group.finished):
+        return
+    everyone = [trajectory for group in groups for trajectory in group.trajectories]
+    reason = (
+        Counter(trajectory.error for trajectory in everyone).most_common(1)[0][0] if everyone else "their tasks fail"
+    )
+    fate = "failed" if all(not trajectory.finished for trajectory in everyone) else "ended before its first turn"
+    raise TrainingError(
+        f"every episode of iteration {step + 1} {fate} ({reason}); the iterations before it are saved, and --resume "
+        "continues from there"
+    )

@@ -34,6 +34,7 @@ class Batch:
         turns: (trajectory id, turn) of every packed turn.
         reference: float64 [B, L], nats, under a reference policy; None without one.
         rollout: float64 [B, L], nats, from the sampling engine; None where `old` is that already.
+        temperature: float64 [B], at which the row was sampled; NaN: that of the run. None: that of the run for all.
     """
 
     tokens: NDArray[np.int64]
@@ -47,6 +48,7 @@ class Batch:
     turns: tuple[tuple[str, int], ...] = ()
     reference: NDArray[np.float64] | None = None
     rollout: NDArray[np.float64] | None = None
+    temperature: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         """Number of sequences."""
@@ -80,6 +82,7 @@ class Batch:
             turns=self.turns,
             reference=None if self.reference is None else self.reference[index, :width],
             rollout=None if self.rollout is None else self.rollout[index, :width],
+            temperature=None if self.temperature is None else self.temperature[index],
         )
 
     def weights(self, mode: str, norm: float = 1.0) -> NDArray[np.float64]:
@@ -175,7 +178,11 @@ def pack(groups: Sequence[Group], advantages: Advantages | None = None, *, merge
     for index, trajectory in enumerate(finished):
         rows.extend(sequences(trajectory, index, first, merge=merge))
         first += len(trajectory.turns)
-    return _lay_out(rows, values, keep, tuple(turns))
+    batch = _lay_out(rows, values, keep, tuple(turns))
+    if all(trajectory.temperature is None for trajectory in finished):
+        return batch
+    own = np.array([trajectory.temperature for trajectory in finished], dtype=np.float64)  # None becomes NaN
+    return replace(batch, temperature=own[batch.trajectory])
 
 
 def _lay_out(

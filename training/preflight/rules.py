@@ -3,27 +3,29 @@
 Bounds of one key are in `turnwise.training.config.sections`, and names and options are checked by what they name.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from turnwise.agents.cluster.connection import check_address, own_cores, require_ray
 from turnwise.agents.samplers.base import MODEL_FREE
-from turnwise.agents.steps import COLUMNS, FOREST
-from turnwise.credit.registry import get as get_credit_rule
 from turnwise.envs import demonstrators, maker
-from turnwise.envs.info import ADMISSIBLE, EXTRAS, NO_FORKS
+from turnwise.envs.info import ADMISSIBLE, NO_FORKS
 from turnwise.registry import suggest
 from turnwise.training.config.demonstrators import plays
 from turnwise.training.config.run import Run
 from turnwise.training.errors import ConfigError
-from turnwise.training.forest.fork_values import COLUMNS as VALUES
 from turnwise.training.forest.growing import Forest
 from turnwise.training.learner.policy import device_of
 from turnwise.training.objectives import Objective, objectives
 from turnwise.training.preflight.effects import set_without_effect, without_effect
-from turnwise.training.sampling.applied_rewards import OUTCOME
-from turnwise.training.sampling.sampling_rules import SamplingRules
+from turnwise.training.preflight.needs_of_rules import (
+    has_expert,
+    missing_columns,
+    missing_for_rewards,
+    showing_plans,
+)
+from turnwise.training.sampling_parts import OTHER_PARENTS
 
 FIELDS = {
     *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"),
@@ -31,9 +33,6 @@ FIELDS = {
     *("structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"),
 }
 """Fields of a request to a server that decide which distribution it samples from."""
-
-OTHER_PARENTS = {"himac", "m_grpo"}
-"""Credit rules to which the column `parent` means something else than a tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,53 +119,6 @@ def _cannot_list_actions(run: Run) -> bool:
     try:
         _, info = env.reset(seed=0)
         return ADMISSIBLE not in info
-    finally:
-        env.close()
-
-
-def _missing_columns(run: Run) -> list[str]:
-    """Return the columns that the credit rule needs and the environment, which is opened then, does not provide."""
-    return _unprovided(run, get_credit_rule(run.credit.method, **run.credit.options).needs)
-
-
-def _missing_for_rewards(run: Run) -> dict[str, list[str]]:
-    """Return the columns that reward rules need and nothing provides, by the name of the rule."""
-    rules = SamplingRules.of(run.sampling, seed=0, groups=run.train.groups).rewards
-    missing = {rule.name: _unprovided(run, [name for name in rule.needs if name != OUTCOME]) for rule in rules}
-    return {name: columns for name, columns in missing.items() if columns}
-
-
-def _unprovided(run: Run, columns: Sequence[str]) -> list[str]:
-    """Return which columns neither the run nor the environment, which is opened then, provides."""
-    needs = [name for name in columns if name not in _filled(run)]
-    if not needs:
-        return []
-    env = maker(run.env.id, **run.env.kwargs)()
-    try:
-        _, info = env.reset(seed=0)
-        return [repr(name) for name in needs if name not in set(info.get(EXTRAS) or ())]
-    finally:
-        env.close()
-
-
-def _filled(run: Run) -> set[str]:
-    """Return the columns that every environment's turns have in a run."""
-    forks = run.train.forks
-    forked = forks.where or run.sampling.groups
-    return {*COLUMNS, *(FOREST if forked else ()), *(VALUES if forks.values else ())}
-
-
-def _showing_plans(run: Run) -> list[str]:
-    """Return the names of the group rules that need an expert."""
-    rules = SamplingRules.of(run.sampling, seed=0, groups=run.train.groups).groups
-    return [repr(rule.name) for rule in rules if rule.expert]
-
-
-def _has_expert(run: Run) -> bool:
-    """Whether the environment, which is opened then, can plan."""
-    env = maker(run.env.id, **run.env.kwargs)()
-    try:
-        return getattr(env.unwrapped, "plan", None) is not None
     finally:
         env.close()
 
@@ -307,18 +259,18 @@ RULES: tuple[Rule, ...] = (
         ),
     ),
     Rule(
-        lambda run: bool(_missing_columns(run)),
+        lambda run: bool(missing_columns(run)),
         lambda run: (
-            f"credit.method {run.credit.method!r} needs {', '.join(_missing_columns(run))} for every turn, which "
+            f"credit.method {run.credit.method!r} needs {', '.join(missing_columns(run))} for every turn, which "
             f'{run.env.id} does not provide; reset() returns the defaults of all turns in info["extras"], and step() '
             "the values of one turn"
         ),
     ),
     Rule(
-        lambda run: bool(_missing_for_rewards(run)),
+        lambda run: bool(missing_for_rewards(run)),
         lambda run: "; ".join(
             f"the reward rule {name!r} needs {', '.join(columns)} for every turn, which {run.env.id} does not provide"
-            for name, columns in _missing_for_rewards(run).items()
+            for name, columns in missing_for_rewards(run).items()
         ),
     ),
     Rule(
@@ -326,9 +278,9 @@ RULES: tuple[Rule, ...] = (
         "train.forks.where and sampling.groups both decide what else is played for a group: choose one of them",
     ),
     Rule(
-        lambda run: bool(_showing_plans(run)) and not _has_expert(run),
+        lambda run: bool(showing_plans(run)) and not has_expert(run),
         lambda run: (
-            f"sampling.groups: {', '.join(_showing_plans(run))} shows plans of the environment's expert, and "
+            f"sampling.groups: {', '.join(showing_plans(run))} shows plans of the environment's expert, and "
             f"{run.env.id} has none (plan())"
         ),
     ),
