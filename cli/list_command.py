@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from inspect import Parameter
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +15,8 @@ from turnwise.cli.credit_list import print_rules
 from turnwise.registry import choose
 
 if TYPE_CHECKING:
-    from turnwise.training.sampling.rule_registry import SamplingRule
+    from turnwise.registry import Registry
+    from turnwise.training.sampling.rule_registry import R
 
 Rows = Iterable[tuple[str, str]]
 
@@ -84,37 +85,38 @@ def _forks() -> Rows:
 
 
 def _task_rules() -> Rows:
-    from turnwise.training.sampling.task_rules.catalogue import TASK_RULES
+    from turnwise.training.sampling.draws import TASK_RULES
 
-    return _sampling_rules(TASK_RULES.items())
+    return _sampling_rules("task_rules", TASK_RULES)
 
 
 def _group_rules() -> Rows:
-    from turnwise.training.sampling.group_rules.catalogue import GROUP_RULES
+    from turnwise.training.sampling.growth import GROUP_RULES
 
-    return _sampling_rules(GROUP_RULES.items())
+    return _sampling_rules("group_rules", GROUP_RULES)
 
 
 def _reward_rules() -> Rows:
-    from turnwise.training.sampling.reward_rules.catalogue import REWARD_RULES
+    from turnwise.training.sampling.rewards import REWARD_RULES
 
-    return _sampling_rules(REWARD_RULES.items())
+    return _sampling_rules("reward_rules", REWARD_RULES)
 
 
 def _replay_rules() -> Rows:
-    from turnwise.training.sampling.replay_rules.catalogue import REPLAY_RULES
+    from turnwise.training.sampling.replay import REPLAY_RULES
 
-    return _sampling_rules(REPLAY_RULES.items())
+    return _sampling_rules("replay_rules", REPLAY_RULES)
 
 
 def _annotators() -> Rows:
-    from turnwise.training.sampling.annotators.catalogue import ANNOTATORS
+    from turnwise.training.sampling.annotation import ANNOTATORS
 
-    return _sampling_rules(ANNOTATORS.items())
+    return _sampling_rules("annotators", ANNOTATORS)
 
 
-def _sampling_rules(rules: Mapping[str, SamplingRule]) -> Rows:
-    for name, rule in rules.items():
+def _sampling_rules(folder: str, rules: Registry[R]) -> Rows:
+    importlib.import_module(f"turnwise.training.sampling.{folder}.catalogue")  # our own
+    for name, rule in rules.items().items():
         source = f" (arXiv {rule.arxiv})" if rule.arxiv else ""
         shown = {key: "needed" if value is Parameter.empty else value for key, value in rule.options.items()}
         options = f" Options: {', '.join(f'{key}={value}' for key, value in shown.items())}." if shown else ""

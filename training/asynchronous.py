@@ -32,10 +32,9 @@ from turnwise.training.config.sections import TrainSection
 from turnwise.training.engine.engine import RunEngine
 from turnwise.training.environments import Environments
 from turnwise.training.groups_in_play import GroupsInPlay
-from turnwise.training.rollouts import Played, refuse_empty
+from turnwise.training.played import Played, refuse_empty
 from turnwise.training.run_folder.events import Reporter
-from turnwise.training.run_folder.trajectory_store import GroupFiles, TrajectoryStore
-from turnwise.training.sampling.run_sampling import RunSampling
+from turnwise.training.run_folder.trajectory_store import TrajectoryStore
 from turnwise.training.states import State
 
 POLL = 0.2
@@ -51,9 +50,8 @@ class AsynchronousRollouts:
         engine: samples; it must not share the learner's module if episodes go on during an update.
         report: receives ticks.
         environments: where it plays.
-        sampling: which groups, and how they grow.
+        groups: the groups in play.
         store: stores the trajectories that an iteration takes.
-        files: the members of groups in play.
     """
 
     def __init__(
@@ -64,15 +62,14 @@ class AsynchronousRollouts:
         report: Reporter,
         *,
         environments: Environments,
-        sampling: RunSampling,
+        groups: GroupsInPlay,
         store: TrajectoryStore,
-        files: GroupFiles,
     ) -> None:
         self._train, self._agent, self._engine, self._report = section, agent, engine, report
-        self._environments, self._store, self._sampling = environments, store, sampling
+        self._environments, self._store, self._sampling = environments, store, groups.sampling
         self._thread = BackgroundLoop("turnwise-rollouts")
         self._lock = threading.Condition()  # guards the two below
-        self._groups = GroupsInPlay(section, sampling, files)
+        self._groups = groups
         self._failure: BaseException | None = None
         self._sampler: PausableSampler | None = None
         self._stream: GroupStream | None = None

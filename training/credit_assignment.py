@@ -17,6 +17,7 @@ from turnwise.envs.parts import part_of
 from turnwise.training.batch.batch import pack, turn_divergence
 from turnwise.training.config.seeds import Seeds
 from turnwise.training.hindsight import COLUMN, Hindsight
+from turnwise.training.sampling.applied_rewards import AppliedRewards
 from turnwise.training.state_json import from_json, to_json
 from turnwise.training.token_scores import TokenScores
 
@@ -30,6 +31,7 @@ class CreditAssignment:
         seeds: seeds of rules that draw.
         scores: computes the divergence from the reference policy.
         kl_estimator: estimator of the divergence that is subtracted from the rewards; None: none is.
+        rewards: applies the reward rules.
         hindsight: computes the column of this name for a rule that needs it, unless the environment reports one.
         parts: names of the parts of a mixture, whose statistics are kept apart; empty for one environment.
         memory: what a rule that remembers returned last.
@@ -39,6 +41,7 @@ class CreditAssignment:
     seeds: Seeds
     scores: TokenScores
     kl_estimator: str | None
+    rewards: AppliedRewards
     hindsight: Hindsight
     parts: tuple[str, ...] = ()
     memory: object = None
@@ -51,6 +54,7 @@ class CreditAssignment:
         scores: TokenScores,
         kl_estimator: str | None,
         *,
+        rewards: AppliedRewards,
         agent: Agent,
         context: int,
         parts: tuple[str, ...] = (),
@@ -58,13 +62,30 @@ class CreditAssignment:
         """Return the credit assignment of a run.
 
         Args:
-            rule, seeds, scores, kl_estimator: see the attributes.
+            rule, seeds, scores, kl_estimator, rewards: see the attributes.
             agent: that plays.
             context: tokens that the policy can use.
             parts: see the attributes.
         """
         hindsight = Hindsight(agent=agent, scores=scores, context=context)
-        return cls(rule=rule, seeds=seeds, scores=scores, kl_estimator=kl_estimator, hindsight=hindsight, parts=parts)
+        return cls(
+            rule=rule,
+            seeds=seeds,
+            scores=scores,
+            kl_estimator=kl_estimator,
+            rewards=rewards,
+            hindsight=hindsight,
+            parts=parts,
+        )
+
+    def rewarded(self, steps: Steps, iteration: int) -> Steps:
+        """Return the table with the rewards that credit is to see."""
+        return self.rewards(steps, iteration)
+
+    def remember(self, advantages: Advantages) -> None:
+        """Keep what the rules returned with the advantages of an iteration, once it is trained on."""
+        self.memory = advantages.state
+        self.rewards.remember()
 
     def advantages(self, steps: Steps, groups: Sequence[Group], iteration: int, kl: float) -> Advantages:
         """Return the advantages of all turns.

@@ -39,7 +39,7 @@ class GroupsInPlay:
     """
 
     def __init__(self, train: TrainSection, sampling: RunSampling, files: GroupFiles) -> None:
-        self._train, self._sampling, self._files = train, sampling, files
+        self._train, self.sampling, self._files = train, sampling, files
         self.unused: dict[int, DrawnGroup] = {}
         """Begun, and neither trained on nor dropped."""
         self.complete: dict[int, PlayedGroup] = {}
@@ -62,12 +62,12 @@ class GroupsInPlay:
     def load(self, version: int) -> None:
         """Go on with new weights."""
         self._version, self._drops = version, 0
-        self._sampling.begin(version)
+        self.sampling.begin(version)
 
     @property
     def next(self) -> int:
         """Number of the next group."""
-        return self._sampling.draws.number
+        return self.sampling.draws.number
 
     @property
     def capacity(self) -> int:
@@ -88,7 +88,7 @@ class GroupsInPlay:
 
     def begin(self) -> DrawnGroup:
         """Begin the next group, for which there must be room: one of an iteration, else one in place of another."""
-        draws = self._sampling.draws
+        draws = self.sampling.draws
         drawn = draws.next() if draws.regular < self._regular else draws.replacement()
         self._files.begin(drawn.number, draws.entry(drawn))
         self.unused[drawn.number] = drawn
@@ -126,7 +126,7 @@ class GroupsInPlay:
             self._used.append((self._step + 1, number))
             self._leave(number, group)
             return
-        played = self._sampling.decided(ended.drawn, group, self._drops)
+        played = self.sampling.decided(ended.drawn, group, self._drops)
         if number in self._fates:
             played = replace(played, dropped=self._fates.pop(number))
         else:
@@ -211,7 +211,7 @@ class GroupsInPlay:
         self._fates = {**dict.fromkeys(state["kept"], False), **dict.fromkeys(state["dropped"], True)}
         self.unused = {entry["number"]: DrawnGroup.of(entry) for entry in state["drawn"]}
         while (entry := self._files.entry(self.next)) is not None:
-            drawn = self._sampling.draws.repeat(entry)
+            drawn = self.sampling.draws.repeat(entry)
             self.unused[drawn.number] = drawn
         for number in self._files.numbers():
             if number in self.unused:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turnwise.agents.steps import Anchor
-from turnwise.training.batch.batch import outcomes_of, pack
 from turnwise.training.credit_assignment import CreditAssignment
 from turnwise.training.engine.engine import RunEngine
 from turnwise.training.errors import TrainingError
@@ -21,7 +20,6 @@ from turnwise.training.learner.update_plans import UpdatePlans
 from turnwise.training.rollouts import Played, Rollouts
 from turnwise.training.run_folder.checkpoint import write_merged
 from turnwise.training.run_folder.recovery import Recovery
-from turnwise.training.sampling.applied_rewards import AppliedRewards
 from turnwise.training.sampling.run_memory import RunMemory
 from turnwise.training.scheduled_objective import ScheduledObjective
 from turnwise.training.states import State
@@ -40,7 +38,6 @@ class TrainingLoop:
         engine: samples from it.
         rollouts: plays the groups of an iteration.
         memory: what is remembered beyond the tasks' records, and what models say of the turns.
-        rewards: changes the rewards that credit sees.
         credit: gives every turn its advantage.
         scores: adds log-probabilities to a batch.
         objective: what is minimised.
@@ -58,7 +55,6 @@ class TrainingLoop:
     engine: RunEngine
     rollouts: Rollouts
     memory: RunMemory
-    rewards: AppliedRewards
     credit: CreditAssignment
     scores: TokenScores
     objective: ScheduledObjective
@@ -101,20 +97,14 @@ class TrainingLoop:
         """Sample tasks, roll out, assign credit, pack, and update; `run` has loaded the weights."""
         played = self._roll_out()
         steps, notes = self.memory.annotate(played.steps(self.anchor), played.groups)
-        steps, memories = self.rewards(steps, self.step)
+        steps = self.credit.rewarded(steps, self.step)
         advantages = self.credit.advantages(steps, played.groups, self.step, self.objective.kl)
         groups = played.trained
-        batch = pack(
-            groups,
-            played.fresh(advantages),
-            outcomes=outcomes_of(steps),
-            sources=played.sources,
-            annealing=self.scores.annealing,
-        )
+        batch = played.batch(steps, advantages, self.scores.annealing)
         with self.recovery.update(self):
             batch, shares = self.scores.complete(batch, groups)
             stats = self.learner.update(batch, self.objective.current, self.plans.after(self.step))
-            self.credit.memory, self.rewards.memories = advantages.state, memories
+            self.credit.remember(advantages)
             self.memory.learn(played.groups, advantages, notes, self.step)
             shares |= self._replay(played)
             self.objective.adapt(stats, episodes=sum(len(group.finished) for group in groups))
@@ -125,9 +115,7 @@ class TrainingLoop:
         """Train on stored episodes as well, if a rule chooses some; return what is remembered."""
         stored = self.memory.replayed(played.groups, self.step + 1)
         if stored is not None:
-            batch, _ = self.scores.complete(
-                pack(stored.groups, stored.advantages, annealing=self.scores.annealing), stored.groups
-            )
+            batch, _ = self.scores.complete(stored.batch(self.scores.annealing), stored.groups)
             self.learner.update(batch, self.objective.current, self.plans.again(self.step))
         return {**self.memory.metrics(), **({} if stored is None else stored.metrics)}
 
@@ -147,7 +135,7 @@ class TrainingLoop:
         return {
             **self.rollouts.state(),
             "credit": self.credit.state(),
-            "rewards": self.rewards.state(),
+            "rewards": self.credit.rewards.state(),
             "memory": self.memory.state(),
             "coefficients": dict(self.objective.coefficients),
             "watch": self.reports.watch.state(),
@@ -158,7 +146,7 @@ class TrainingLoop:
         self.step = step
         self.rollouts.load_state(state)
         self.credit.load_state(state.get("credit"))
-        self.rewards.load_state(state.get("rewards"))
+        self.credit.rewards.load_state(state.get("rewards"))
         self.memory.load_state(state.get("memory"))
         self.objective.coefficients = dict(state.get("coefficients", self.objective.coefficients))
         self.reports.watch.load_state(state.get("watch", {}))

@@ -4,7 +4,6 @@
 what warm start, recovery and loop are made of. Nothing is trained here.
 """
 
-import sys
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -40,16 +39,14 @@ from turnwise.training.learner.update_plans import UpdatePlans
 from turnwise.training.loop import TrainingLoop
 from turnwise.training.objectives.run_objective import Objective
 from turnwise.training.preflight.remarks import remarks
-from turnwise.training.preflight.rules import OTHER_PARENTS, check_rules
+from turnwise.training.preflight.rules import check_rules
 from turnwise.training.rollouts import Rollouts, SynchronousRollouts
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.recovery import Recovery, ReferencePolicy
-from turnwise.training.run_folder.trajectory_store import GroupFiles, RolloutFiles, TrajectoryStore
-from turnwise.training.sampling.applied_rewards import AppliedRewards
-from turnwise.training.sampling.forest_growth import Forest, asking_expert
+from turnwise.training.run_folder.trajectory_store import RolloutFiles, TrajectoryStore
+from turnwise.training.sampling.forest_growth import asking_expert
 from turnwise.training.sampling.run_sampling import RunSampling
-from turnwise.training.sampling.sampling_of_run import sampling_of
-from turnwise.training.sampling.sampling_rules import SamplingRules
+from turnwise.training.sampling_parts import SamplingParts
 from turnwise.training.scheduled_objective import ScheduledObjective
 from turnwise.training.token_scores import TokenScores
 
@@ -88,7 +85,7 @@ class RunParts:
     token_transform: AppliedTransform | None
     objective: Objective
     coefficients: CoefficientSchedule
-    sampling: SamplingRules
+    sampling: SamplingParts
     environments: Environments
     demonstrated: Environments
     panel: Panel | None
@@ -216,15 +213,6 @@ class RunParts:
             begin=report.begin,
         )
 
-    def run_sampling(self, agent: Agent, engine: RunEngine) -> RunSampling:
-        """Return what the rollouts ask for groups, with what the run remembers."""
-        run, rules = self.run, self.sampling
-        forest = Forest.of(run.train, asking_expert(agent, lambda: engine.sampler, self.environments.pool))
-        if forest is not None:
-            rules = replace(rules, groups=(forest.rule_of_groups(),), max_rounds=sys.maxsize)
-        forked = forest is not None or (bool(rules.groups) and run.credit.method not in OTHER_PARENTS)
-        return sampling_of(run, rules, self.environments.tasks, self.seeds, forest=forked)
-
     def rollouts(self, agent: Agent, engine: RunEngine, report: Reporter, sampling: RunSampling) -> Rollouts:
         """Return what plays the groups of the iterations."""
         run, store = self.run, TrajectoryStore(self.run.folder, self.run.trajectory_format)
@@ -235,9 +223,8 @@ class RunParts:
                 engine,
                 report,
                 environments=self.environments,
-                sampling=sampling,
+                groups=self.sampling.groups_in_play(sampling),
                 store=store,
-                files=GroupFiles(run.folder / "groups"),
             )
         return SynchronousRollouts(
             run.train,
@@ -245,7 +232,7 @@ class RunParts:
             engine,
             report,
             environments=self.environments,
-            sampling=sampling,
+            sampling=self.sampling.groups(),
             store=store,
             files=RolloutFiles(run.folder / "groups"),
             processes=run.processes,
@@ -275,7 +262,7 @@ class RunParts:
         run = self.run
         agent = self.agent(learner.tokenizer)
         engine = self.engine(learner, agent, report)
-        sampling = self.run_sampling(agent, engine)
+        sampling = self.sampling.groups(asking_expert(agent, lambda: engine.sampler, self.environments.pool))
         temperature = run.agent.temperature
         scores = TokenScores(
             learner=learner,
@@ -295,9 +282,15 @@ class RunParts:
             engine=engine,
             rollouts=self.rollouts(agent, engine, report, sampling),
             memory=sampling.memory,
-            rewards=AppliedRewards(self.sampling.rewards, run.train.iterations),
             credit=CreditAssignment.of(
-                self.credit, self.seeds, scores, estimator, agent=agent, context=run.policy.context, parts=parts
+                self.credit,
+                self.seeds,
+                scores,
+                estimator,
+                rewards=self.sampling.rewards(),
+                agent=agent,
+                context=run.policy.context,
+                parts=parts,
             ),
             scores=scores,
             objective=ScheduledObjective(self.objective, self.coefficients),
@@ -350,12 +343,7 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
         token_transform=AppliedTransform.from_choice(run.credit.token_transform),
         objective=Objective.from_section(run.objective),
         coefficients=CoefficientSchedule(run.objective),
-        sampling=SamplingRules.of(
-            run.sampling,
-            seed=seeds.of("tasks"),
-            groups=run.train.groups,
-            weights={part.name: part.weight for part in run.env.parts()},
-        ),
+        sampling=SamplingParts.of(run, seeds, environments),
         environments=environments,
         demonstrated=demonstrated,
         panel=make_panel(run.env.id, run.evaluation_kwargs(), episodes) if episodes else None,

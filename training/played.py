@@ -1,16 +1,19 @@
 """What an iteration trains on: the groups that were played for it, and their turns as a table."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from turnwise.agents.annealing import Annealing
 from turnwise.agents.rollouts.rollout import RolloutReport
 from turnwise.agents.steps import Anchor, steps_of
 from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.steps import Floats, Ints, Steps
-from turnwise.training.batch.batch import Batch
+from turnwise.training.batch.batch import Batch, outcomes_of, pack
+from turnwise.training.errors import TrainingError
 from turnwise.training.objectives.sources import STORED
 from turnwise.training.sampling.grown_groups import PlayedGroup
 from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
@@ -91,6 +94,22 @@ class Played:
         ages = {turn: 0 if turn[0] in stored else age for turn, age in turn_ages(self.groups, self.version).items()}
         return without_stale(advantages, ages, self.oldest)
 
+    def batch(self, steps: Steps, advantages: Advantages, annealing: Annealing | None) -> Batch:
+        """Return what is trained on as token sequences.
+
+        Args:
+            steps: table of the turns, with the rewards that credit saw.
+            advantages: of the turns.
+            annealing: by which the sampling temperature depended on the position in an answer.
+        """
+        return pack(
+            self.trained,
+            self.fresh(advantages),
+            outcomes=outcomes_of(steps),
+            sources=self.sources,
+            annealing=annealing,
+        )
+
     def _weighted(self, advantages: Advantages) -> Advantages:
         """Return the advantages with the weights of their groups."""
         weights = {
@@ -109,3 +128,22 @@ class Played:
         if not self.oldest:
             return {}
         return age_metrics(self.groups, self.version, self.oldest) | ratio_metrics(batch, self.version)
+
+
+def refuse_empty(groups: Sequence[Group], step: int) -> None:
+    """Refuse groups without a single turn to train on.
+
+    Raises:
+        TrainingError: every episode failed, or ended before its first turn.
+    """
+    if any(trajectory.turns for group in groups for trajectory in group.finished):
+        return
+    everyone = [trajectory for group in groups for trajectory in group.trajectories]
+    reason = (
+        Counter(trajectory.error for trajectory in everyone).most_common(1)[0][0] if everyone else "their tasks fail"
+    )
+    fate = "failed" if all(not trajectory.finished for trajectory in everyone) else "ended before its first turn"
+    raise TrainingError(
+        f"every episode of iteration {step + 1} {fate} ({reason}); the iterations before it are saved, and --resume "
+        "continues from there"
+    )

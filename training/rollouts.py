@@ -5,7 +5,7 @@
 file, and keep what no checkpoint has trained on yet, so that a run that was killed need not play it again.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -16,9 +16,8 @@ from turnwise.credit.registry import CreditRule
 from turnwise.training.config.sections import TrainSection
 from turnwise.training.engine.engine import RunEngine
 from turnwise.training.environments import Environments
-from turnwise.training.errors import TrainingError
 from turnwise.training.forest.fork_values import ForkValues, ValuedTurns
-from turnwise.training.played import Played
+from turnwise.training.played import Played, refuse_empty
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.trajectory_store import RolloutFiles, TrajectoryStore
 from turnwise.training.sampling.group_draws import DrawnGroup
@@ -26,7 +25,7 @@ from turnwise.training.sampling.grown_groups import PlayedGroup
 from turnwise.training.sampling.run_sampling import RunSampling
 from turnwise.training.states import State
 
-__all__ = ["Played", "Rollouts", "SynchronousRollouts", "refuse_empty"]
+__all__ = ["Played", "Rollouts", "SynchronousRollouts"]
 
 
 class Rollouts(Protocol):
@@ -144,11 +143,11 @@ class SynchronousRollouts:
         """Play groups, and others in place of those that are dropped; stored ones come first, and are not played."""
         counts, waiting, sampled, drops = RolloutReport(), deque(stored), list[PlayedGroup](), 0
         while drawn:
-            known = [waiting.popleft() for _ in drawn[: len(waiting)]]
-            groups = [*known, *self._groups(drawn[len(known) :], finished, counts)]
+            groups = [waiting.popleft() for _ in drawn[: len(waiting)]]
+            groups += self._groups(drawn[len(groups) :], finished, counts)
             before = drops
-            for one, group in zip(drawn, groups, strict=True):
-                sampled.append(self._sampling.decided(one, group, drops))
+            for number, group in enumerate(groups):
+                sampled.append(self._sampling.decided(drawn[number], group, drops))
                 drops += sampled[-1].dropped
             drawn = [self._sampling.draws.replacement() for _ in range(drops - before)]
         return sampled, counts
@@ -205,22 +204,3 @@ class SynchronousRollouts:
     def close(self) -> None:
         """Close the environments."""
         self._pool.close()
-
-
-def refuse_empty(groups: Sequence[Group], step: int) -> None:
-    """Refuse groups without a single turn to train on.
-
-    Raises:
-        TrainingError: every episode failed, or ended before its first turn.
-    """
-    if any(trajectory.turns for group in groups for trajectory in group.finished):
-        return
-    everyone = [trajectory for group in groups for trajectory in group.trajectories]
-    reason = (
-        Counter(trajectory.error for trajectory in everyone).most_common(1)[0][0] if everyone else "their tasks fail"
-    )
-    fate = "failed" if all(not trajectory.finished for trajectory in everyone) else "ended before its first turn"
-    raise TrainingError(
-        f"every episode of iteration {step + 1} {fate} ({reason}); the iterations before it are saved, and --resume "
-        "continues from there"
-    )

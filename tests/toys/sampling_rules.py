@@ -57,3 +57,17 @@ def best_and_worst(group: OpenGroup, *, twice: bool = True) -> Growth:
 def scaled(steps: Steps, *, by: float = 2.0, state: int | None = None) -> tuple[Steps, int]:
     """Multiply the rewards, and count the calls."""
     return replace(steps, reward=steps.reward * by, extra={**steps.extra}), (state or 0) + 1
+
+
+def helped(group: OpenGroup, *, temperature: float = 0.7) -> Growth:
+    """Play half of the group as it is, and the other half with a sentence, with a plan, and at another temperature."""
+    if group.round:
+        return Growth()
+    return Growth(
+        more=(
+            MoreEpisodes(1),
+            MoreEpisodes(1, hint="The door is open."),
+            MoreEpisodes(1, plan=0.5),
+            MoreEpisodes(1, temperature=temperature),
+        )
+    )

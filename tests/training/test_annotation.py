@@ -13,9 +13,10 @@ from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import Group
 from turnwise.credit.errors import BadOption
 from turnwise.training.errors import TrainingError
-from turnwise.training.sampling.annotation import Annotations, Annotator, AnswerFile, Notes, annotated
+from turnwise.training.sampling.annotation import Annotator, Notes, annotated
 from turnwise.training.sampling.annotators.catalogue import CATALOGUE, get_annotator
 from turnwise.training.sampling.annotators.transcripts import transcript
+from turnwise.training.sampling.asking import Annotations, AnswerFile
 from turnwise.training.sampling.reward_rules.catalogue import get_reward_rule
 
 GROUPS = [Group("a", (episode("a#0@7", 1.0), episode("a#1@7", 0.0))), Group("b", (episode("b#0@7", 1.0),))]

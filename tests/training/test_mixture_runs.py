@@ -180,9 +180,10 @@ def test_credit_does_not_mix_the_parts(tmp_path):
     from turnwise.credit import get
     from turnwise.training.credit_assignment import CreditAssignment
 
-    assignment = CreditAssignment(
-        rule=get("reinforce_pp"), seeds=prepared.seeds, scores=None, kl_estimator=None, parts=NAMES
-    )
+    assignment = CreditAssignment.of(
+        get("reinforce_pp"), prepared.seeds, None, None,
+        rewards=prepared.sampling.rewards(), agent=None, context=9, parts=NAMES,
+    )  # fmt: skip
     whole = assignment.advantages(steps_of(groups), groups, 0, 0.0)
     for half in (groups[:2], groups[2:]):
         alone = get("reinforce_pp")(steps_of(half))

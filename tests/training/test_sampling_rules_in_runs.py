@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from test_training_loop import CHILD, TESTS, assert_same_weights, lines, make_run, weights
-from toys.sampling_rules import until_mixed
+from toys.sampling_rules import helped, until_mixed
 
 from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.training import ConfigError, Run, train
@@ -192,6 +192,39 @@ def test_members_that_are_not_counted_or_kept_take_no_part(tmp_path: Path) -> No
     assert [len(group.masked) for group in groups] == [3, 3]
 
 
+@pytest.mark.parametrize("prompt", ["conversation", "window"])
+def test_hints_are_shown_stored_and_audited(tmp_path: Path, prompt: str) -> None:
+    rule = f'sampling.groups=["{HERE}:helped"]'
+    train(run_of(tmp_path, rule, f'agent.prompt="{prompt}"', "train.iterations=1", "policy.context=600"))
+    (event,) = [event for event in lines(tmp_path) if event["phase"] == "train"]
+    played = stored(tmp_path)[0]
+    for one in played:
+        first = one.turns[0].observation
+        assert first.endswith(f"\n\nHint: {one.hint}") == bool(one.hint)
+        assert ("Hint" in first) == bool(one.hint)
+    assert len({one.hint for one in played}) > 2
+    assert sum("Begin with these actions: 1. " in one.hint for one in played) == 2
+    assert Counter(one.temperature for one in played) == {None: 6, 0.7: 2}
+    plain = [one for one in played if one.plain]
+    assert len(plain) == 2
+    assert event["success"] == pytest.approx(sum(one.won for one in plain) / 2)
+    assert event["gap_max"] < 1e-3  # the learner divides its logits by the same temperatures
+    assert_sound(tmp_path)  # its log-probabilities and prompts among others
+
+
+def test_plans_need_an_expert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from toys.corridor import Corridor
+
+    from turnwise.training.sampling.growth import GROUP_RULES, GroupRule
+
+    rule = GroupRule("shows_plans", "", None, "our reading", "", helped, expert=True)
+    monkeypatch.setitem(GROUP_RULES._items, "shows_plans", rule)
+    prepare(run_of(tmp_path, 'sampling.groups=["shows_plans"]'))
+    monkeypatch.setattr(Corridor, "plan", None)
+    with pytest.raises(ConfigError, match="'shows_plans' shows plans of the environment's expert"):
+        prepare(run_of(tmp_path, 'sampling.groups=["shows_plans"]'))
+
+
 def test_weights_of_a_draw_multiply_the_gradient(tmp_path: Path) -> None:
     """Two rules that draw the same, one with weight 0: nothing is learned."""
     words = ["train.iterations=1", "objective.kl=0"]
@@ -244,7 +277,7 @@ def test_the_default_draws_what_the_task_sampler_did(tmp_path: Path) -> None:
 
     run = run_of(tmp_path)
     parts = prepare(run)
-    draws = parts.run_sampling().draws
+    draws = parts.sampling.groups().draws
     stream = TaskSampler(parts.environments.tasks, Seeds(run.seed).of("tasks"))
     for iteration in range(9):
         draws.begin(iteration)

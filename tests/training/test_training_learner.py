@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from toys.training_helpers import play, random_advantages, tiny_llama, trajectory, turn
+from toys.training_helpers import conversation, play, random_advantages, tiny_llama, trajectory, turn
 
 from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import Group
@@ -421,3 +421,32 @@ def sampled_by(model, rng):
         ids.append(int(rng.choice(23, p=p / p.sum())))
         logprobs.append(float(np.log(p[ids[-1]])))
     return [turn(ids[:3], ids[3:], logprobs=tuple(logprobs))]
+
+
+def test_rows_are_scored_at_the_temperatures_that_they_were_sampled_at():
+    """A batch of three temperatures, against each of its rows alone; the gradient is the sum of theirs."""
+    model, rng = tiny_llama(), np.random.default_rng(2)
+    own = [None, 0.5, None, 1.7]
+    groups = [
+        Group(
+            "t",
+            tuple(replace(trajectory(conversation(rng, 2), name=f"t#{k}@0"), temperature=t) for k, t in enumerate(own)),
+        )
+    ]
+    batch, scorer = pack(groups), TokenScorer(model)
+    chosen, spread = scorer(batch, temperature=1.2)
+    chosen.sum().backward()
+    gradient = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    parts = []
+    for member in groups[0].trajectories:
+        alone = replace(pack([Group("t", (member,))]), temperature=None)
+        parts.append(scorer(alone, temperature=member.temperature or 1.2))
+        parts[-1][0].sum().backward()
+    assert torch.allclose(chosen, torch.cat([part[0] for part in parts]), atol=1e-9)
+    assert torch.allclose(spread, torch.cat([part[1] for part in parts]), atol=1e-9)
+    assert all(
+        torch.allclose(before, parameter.grad, atol=1e-9)
+        for before, parameter in zip(gradient, model.parameters(), strict=True)
+    )
+    assert pack([Group("t", groups[0].trajectories[:1])]).temperature is None

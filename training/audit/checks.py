@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from turnwise.training.config.seeds import Seeds
 from turnwise.training.learner.untyped import PolicyTokenizer
 from turnwise.training.run_folder.metrics import Event
 from turnwise.training.sampling.sampling_files import SamplingFiles
+from turnwise.training.states import State
 
 Found = Iterator[tuple[int | None, str]]
 """Index of a turn (None: the whole trajectory), and what is wrong with it."""
@@ -385,7 +385,7 @@ def wrong_groups(audited: AuditedRun, iteration: int, episodes: Sequence[Episode
         yield None, f"{len(first)} trajectories are stored, expected {section.groups} x {section.group_size}"
 
 
-def _wrong_members(entries: Sequence[dict[str, Any]], episodes: Sequence[EpisodeEnd]) -> OfIteration:
+def _wrong_members(entries: Sequence[State], episodes: Sequence[EpisodeEnd]) -> OfIteration:
     """Yield episodes that are not of the groups that were written down, and members that are missing or twice."""
     groups = {name: (entry["task"], entry["seed"]) for entry in entries for name in entry["members"]}
     stored = Counter(episode.id for episode in episodes)

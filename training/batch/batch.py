@@ -65,6 +65,7 @@ class Batch:
         rollout: float64 [B, L], nats, from the sampling engine; None where `old` is that already.
         columns: outcome, group and source of the trajectories; None where nobody has said.
         heat: float64 [B, L], factor of the sampling temperature at each token; None where it is 1 everywhere.
+        temperature: float64 [B], at which the row was sampled; NaN: that of the run. None: that of the run for all.
     """
 
     tokens: NDArray[np.int64]
@@ -80,6 +81,7 @@ class Batch:
     rollout: NDArray[np.float64] | None = None
     columns: PackedEpisodes | None = None
     heat: NDArray[np.float64] | None = None
+    temperature: NDArray[np.float64] | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
         """Return what a pickle has of it, such as the one for other ranks: its arrays, folded."""
@@ -129,6 +131,7 @@ class Batch:
             rollout=None if self.rollout is None else self.rollout[index, :width],
             columns=self.columns,
             heat=None if self.heat is None else self.heat[index, :width],
+            temperature=None if self.temperature is None else self.temperature[index],
         )
 
     def weights(self, mode: str, norm: float = 1.0) -> NDArray[np.float64]:
@@ -256,7 +259,11 @@ def pack(
         group=np.array([number for number, group in enumerate(groups) for _ in group.finished], dtype=np.int64),
         source=np.array([(sources or {}).get(trajectory.id, POLICY) for trajectory in finished], dtype=np.int64),
     )
-    return replace(batch, columns=columns)
+    batch = replace(batch, columns=columns)
+    if all(trajectory.temperature is None for trajectory in finished):
+        return batch
+    own = np.array([trajectory.temperature for trajectory in finished], dtype=np.float64)  # None becomes NaN
+    return replace(batch, temperature=own[batch.trajectory])
 
 
 def _lay_out(

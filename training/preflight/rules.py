@@ -3,29 +3,30 @@
 Bounds of one key are in `turnwise.training.config.sections`, and names and options are checked by what they name.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from turnwise.agents.cluster.connection import check_address, own_cores, require_ray
 from turnwise.agents.samplers.base import MODEL_FREE
-from turnwise.agents.steps import COLUMNS, FOREST
-from turnwise.credit.registry import get as get_credit_rule
-from turnwise.envs import EnvError, NoExpert, demonstrators, maker, parts_of
-from turnwise.envs.info import ADMISSIBLE, EXTRAS, NO_FORKS, Environment
+from turnwise.envs import EnvError, NoExpert, demonstrators
+from turnwise.envs.info import ADMISSIBLE, NO_FORKS, Environment
 from turnwise.registry import suggest
 from turnwise.training.config.demonstrators import plays
 from turnwise.training.config.run import Run
 from turnwise.training.errors import ConfigError
-from turnwise.training.forest.fork_values import COLUMNS as VALUES
 from turnwise.training.learner.policy import device_of
 from turnwise.training.objectives import Objective, objectives
 from turnwise.training.preflight.effects import set_without_effect, without_effect
-from turnwise.training.sampling.annotation import Annotator
-from turnwise.training.sampling.applied_rewards import OUTCOME
+from turnwise.training.preflight.needs_of_rules import (
+    has_expert,
+    missing_columns,
+    missing_for_rewards,
+    opened,
+    showing_plans,
+)
 from turnwise.training.sampling.forest_growth import Forest
-from turnwise.training.sampling.sampling_rules import SamplingRules
+from turnwise.training.sampling_parts import OTHER_PARENTS
 
 FIELDS = {
     *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"),
@@ -33,9 +34,6 @@ FIELDS = {
     *("structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"),
 }
 """Fields of a request to a server that decide which distribution it samples from."""
-
-OTHER_PARENTS = {"himac", "m_grpo"}
-"""Credit rules to which the column `parent` means something else than a tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,62 +116,7 @@ def _cannot_list_actions(run: Run) -> bool:
     """Whether demonstrations have noise, and no environment, which is opened then, lists its actions."""
     if not run.imitation.demonstrator.noise or not plays(run.imitation, run.env.id):
         return False
-    return all(ADMISSIBLE not in env.reset(seed=0)[1] for env in _opened(run, run.demonstration_kwargs()))
-
-
-def _opened(run: Run, kwargs: Mapping[str, object]) -> Iterator[Environment]:
-    """Yield the environment of a run, or each of several; it is closed when the next one is asked for."""
-    parts = parts_of(run.env.id, **kwargs)
-    for id, arguments in [(part.id, part.kwargs) for part in parts] or [(run.env.id, kwargs)]:
-        with closing(maker(id, **arguments)()) as env:
-            yield env
-
-
-def _missing_columns(run: Run) -> list[str]:
-    """Return the columns that the credit rule needs and the environment, which is opened then, does not provide."""
-    rule = get_credit_rule(run.credit.method, **run.credit.options)
-    return _not_reported(run, rule.missing(_filled(run)))
-
-
-def _missing_for_rewards(run: Run) -> dict[str, list[str]]:
-    """Return the columns that reward rules need and nothing provides, by the name of the rule."""
-    rules = SamplingRules.of(run.sampling, seed=0, groups=run.train.groups, weights={})
-    filled = {*_filled(run), OUTCOME}
-    missing = {
-        rule.name: _not_reported(run, [name for name in rule.needs if name not in filled]) for rule in rules.rewards
-    }
-    return {name: columns for name, columns in missing.items() if columns}
-
-
-def _not_reported(run: Run, needs: Sequence[str]) -> list[str]:
-    """Return which columns the environment, which is opened then, does not report."""
-    if not needs:
-        return []
-    columns = [set(env.reset(seed=0)[1].get(EXTRAS) or ()) for env in _opened(run, run.env.arguments())]
-    return [repr(name) for name in needs if any(name not in provided for provided in columns)]
-
-
-def _filled(run: Run) -> set[str]:
-    """Return the columns that every environment's turns have in a run."""
-    forks = run.train.forks
-    forked = forks.where or run.sampling.groups
-    noted = {column for annotator in _annotators(run) for column in annotator.columns}
-    return {*COLUMNS, "hindsight", *noted, *(FOREST if forked else ()), *(VALUES if forks.values else ())}
-
-
-def _annotators(run: Run) -> tuple[Annotator, ...]:
-    return SamplingRules.of(run.sampling, seed=0, groups=run.train.groups, weights={}).annotators
-
-
-def _showing_plans(run: Run) -> list[str]:
-    """Return the names of the group rules that need an expert."""
-    rules = SamplingRules.of(run.sampling, seed=0, groups=run.train.groups, weights={}).groups
-    return [repr(rule.name) for rule in rules if rule.expert]
-
-
-def _has_expert(run: Run) -> bool:
-    """Whether the environment, which is opened then, can plan."""
-    return all(getattr(env.unwrapped, "plan", None) is not None for env in _opened(run, run.env.arguments()))
+    return all(ADMISSIBLE not in env.reset(seed=0)[1] for env in opened(run, run.demonstration_kwargs()))
 
 
 def _lacks_forks(run: Run) -> bool:
@@ -187,7 +130,7 @@ def _lacks_expert(run: Run) -> bool:
     forest = Forest.of(run.train)
     if forest is None or forest.rule.options.get("by") != "expert":
         return False
-    return any(_has_no_plan(env) for env in _opened(run, run.env.arguments()))
+    return any(_has_no_plan(env) for env in opened(run, run.env.arguments()))
 
 
 def _has_no_plan(env: Environment) -> bool:
@@ -204,7 +147,7 @@ def _has_no_plan(env: Environment) -> bool:
 
 def _cannot_fork(run: Run) -> str:
     """Return why the environment, which is opened then, cannot begin in the middle of an episode; else nothing."""
-    reasons = [str(env.metadata.get(NO_FORKS, "")) for env in _opened(run, run.env.arguments())]
+    reasons = [str(env.metadata.get(NO_FORKS, "")) for env in opened(run, run.env.arguments())]
     return next(filter(None, reasons), "")
 
 
@@ -342,18 +285,18 @@ RULES: tuple[Rule, ...] = (
         ),
     ),
     Rule(
-        lambda run: bool(_missing_columns(run)),
+        lambda run: bool(missing_columns(run)),
         lambda run: (
-            f"credit.method {run.credit.method!r} needs {', '.join(_missing_columns(run))} for every turn, which "
+            f"credit.method {run.credit.method!r} needs {', '.join(missing_columns(run))} for every turn, which "
             f'{run.env.id} does not provide; reset() returns the defaults of all turns in info["extras"], and step() '
             "the values of one turn"
         ),
     ),
     Rule(
-        lambda run: bool(_missing_for_rewards(run)),
+        lambda run: bool(missing_for_rewards(run)),
         lambda run: "; ".join(
             f"the reward rule {name!r} needs {', '.join(columns)} for every turn, which {run.env.id} does not provide"
-            for name, columns in _missing_for_rewards(run).items()
+            for name, columns in missing_for_rewards(run).items()
         ),
     ),
     Rule(
@@ -361,9 +304,9 @@ RULES: tuple[Rule, ...] = (
         "train.forks.where and sampling.groups both decide what else is played for a group: choose one of them",
     ),
     Rule(
-        lambda run: bool(_showing_plans(run)) and not _has_expert(run),
+        lambda run: bool(showing_plans(run)) and not has_expert(run),
         lambda run: (
-            f"sampling.groups: {', '.join(_showing_plans(run))} shows plans of the environment's expert, and "
+            f"sampling.groups: {', '.join(showing_plans(run))} shows plans of the environment's expert, and "
             f"{run.env.id} has none (plan())"
         ),
     ),

@@ -31,25 +31,30 @@ class AppliedRewards:
     rules: Sequence[RewardRule]
     total: int
     memories: list[object] = field(init=False)
+    _newest: list[object] = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin without memories."""
-        self.memories = [None] * len(self.rules)
+        self.memories = self._newest = [None] * len(self.rules)
 
-    def __call__(self, steps: Steps, iteration: int) -> tuple[Steps, list[object]]:
-        """Return the table with the rewards that credit is to see, and what the rules remember from now on.
+    def __call__(self, steps: Steps, iteration: int) -> Steps:
+        """Return the table with the rewards that credit is to see.
 
         Args:
             steps: table of the turns.
             iteration: number of finished iterations.
         """
         if not self.rules:
-            return steps, []
-        steps, memories = with_outcome(steps), list[object]()
+            return steps
+        steps, self._newest = with_outcome(steps), []
         for rule, memory in zip(self.rules, self.memories, strict=True):
             steps, state = rule(steps, iteration=iteration, total=self.total, state=memory)
-            memories.append(state)
-        return steps, memories
+            self._newest.append(state)
+        return steps
+
+    def remember(self) -> None:
+        """Keep what the rules returned last."""
+        self.memories = self._newest
 
     def state(self) -> object:
         """Return the memories as JSON can hold them."""

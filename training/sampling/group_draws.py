@@ -183,8 +183,8 @@ class GroupDraws:
     def _numbered(self, group: _Waiting) -> DrawnGroup:
         """Return a group with its number, and the seed and first member that follow from it."""
         number, self.number = self.number, self.number + 1
-        iteration, place = divmod(number, self._groups)
-        if not place:
+        iteration, behind = divmod(number, self._groups)
+        if not behind:
             self._members.clear()
         first = self._members[group.task]
         self._members[group.task] += ROOM if self._grows else group.size

@@ -10,16 +10,23 @@ rules in the group `turnwise.replay_rules`.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 from numpy.random import Generator, default_rng
 
+from turnwise.agents.annealing import Annealing
+from turnwise.agents.steps import steps_of
+from turnwise.agents.trajectory import Group, Trajectory, grouped
+from turnwise.credit.advantages import Advantages
 from turnwise.registry import Registry
+from turnwise.training.batch.batch import Batch, pack
 from turnwise.training.errors import TrainingError
 from turnwise.training.sampling.experience import Index
 from turnwise.training.sampling.rule_registry import SamplingRule, rule_registry
 
-__all__ = ["REPLAY_RULES", "ReplayBatch", "ReplayRule"]
+__all__ = ["REPLAY_RULES", "ReplayBatch", "ReplayRule", "Replayed", "replayed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,3 +110,40 @@ class ReplayRule(SamplingRule):
 
 
 REPLAY_RULES: Registry[ReplayRule] = rule_registry("replay rule", "turnwise.replay_rules", ReplayRule)
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """Stored episodes that are trained on again.
+
+    Attributes:
+        groups: the episodes by task.
+        advantages: of their turns.
+        age: mean number of iterations since they were played.
+    """
+
+    groups: list[Group]
+    advantages: Advantages
+    age: float
+
+    def batch(self, annealing: Annealing | None) -> Batch:
+        """Return them as token sequences.
+
+        Args:
+            annealing: by which the sampling temperature depended on the position in an answer.
+        """
+        return pack(self.groups, self.advantages, annealing=annealing)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """How many episodes were trained on again, and how old they were."""
+        return {"replayed": float(sum(len(group.finished) for group in self.groups)), "replay_age": self.age}
+
+
+def replayed(episodes: Sequence[Trajectory], chosen: ReplayBatch, age: float) -> Replayed:
+    """Return episodes with one advantage for all turns of each."""
+    groups = grouped(episodes)
+    steps = steps_of(groups)
+    values = dict(zip(chosen.ids, chosen.advantage, strict=True))
+    column = np.array([values[name] for name in steps.ids("trajectory")]) * chosen.weight
+    return Replayed(groups, Advantages.of(steps, column, {"episode": column}, {}), age)

@@ -8,23 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from typing import Self
 
 import numpy as np
 from numpy.random import default_rng
 
-from turnwise.agents.steps import steps_of
-from turnwise.agents.trajectory import Group, Trajectory, grouped
+from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.steps import Steps
+from turnwise.training.config.run import Run
 from turnwise.training.config.seeds import Seeds
-from turnwise.training.sampling.annotation import Annotations, Notes, annotated
+from turnwise.training.sampling.annotation import Notes, annotated
+from turnwise.training.sampling.asking import Annotations, run_annotations
 from turnwise.training.sampling.experience import Experience, Index, StoredEpisode
 from turnwise.training.sampling.lessons import Lesson, LessonLibrary
-from turnwise.training.sampling.replay import ReplayBatch, ReplayRule
+from turnwise.training.sampling.replay import Replayed, ReplayRule, replayed
+from turnwise.training.sampling.sampling_rules import SamplingRules
 from turnwise.training.state_json import from_json, to_json
 from turnwise.training.states import State
 
-__all__ = ["MemoryMoment", "Replayed", "RunMemory"]
+__all__ = ["MemoryMoment", "RunMemory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,26 +36,6 @@ class MemoryMoment:
 
     lessons: tuple[Lesson, ...] = ()
     stored: Index = field(default_factory=Index)
-
-
-@dataclass(frozen=True, slots=True)
-class Replayed:
-    """Stored episodes that are trained on again.
-
-    Attributes:
-        groups: the episodes by task.
-        advantages: of their turns.
-        age: mean number of iterations since they were played.
-    """
-
-    groups: list[Group]
-    advantages: Advantages
-    age: float
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """How many episodes were trained on again, and how old they were."""
-        return {"replayed": float(sum(len(group.finished) for group in self.groups)), "replay_age": self.age}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,6 +63,19 @@ class RunMemory:
     """What the annotators of the last iteration cost."""
     _replay_state: object = None
     _past: dict[int, MemoryMoment] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, run: Run, rules: SamplingRules, seeds: Seeds) -> Self:
+        """Return the memory of a run before its first iteration."""
+        return cls(
+            experience=None if rules.admission is None else Experience(run.folder / "experience", rules.admission),
+            lessons=rules.lessons,
+            annotations=run_annotations(run, rules.annotators),
+            replay=rules.replay,
+            seeds=seeds,
+            total=run.train.iterations,
+            moments=2 + run.train.oldest,
+        )
 
     def at(self, iteration: int) -> MemoryMoment:
         """Return what group rules see in a group that was drawn after a number of finished iterations."""
@@ -147,7 +143,7 @@ class RunMemory:
         if not chosen.ids:
             return None
         ages = [iteration - 1 - row.iteration for row in self.experience.index.episodes if row.id in set(chosen.ids)]
-        played = _replayed(self.experience.read(chosen.ids), chosen, float(np.mean(ages)))
+        played = replayed(self.experience.read(chosen.ids), chosen, float(np.mean(ages)))
         self.experience.use(chosen.ids)
         if chosen.empty:
             self.experience.clear()
@@ -200,15 +196,6 @@ class RunMemory:
             )
             for moment, lessons, rows in state["past"]
         }
-
-
-def _replayed(episodes: Sequence[Trajectory], chosen: ReplayBatch, age: float) -> Replayed:
-    """Return episodes with one advantage for all turns of each."""
-    groups = grouped(episodes)
-    steps = steps_of(groups)
-    values = dict(zip(chosen.ids, chosen.advantage, strict=True))
-    column = np.array([values[name] for name in steps.ids("trajectory")]) * chosen.weight
-    return Replayed(groups, Advantages.of(steps, column, {"episode": column}, {}), age)
 
 
 def _without(group: Group, ids: frozenset[str]) -> Group:

@@ -11,7 +11,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from turnwise.agents.files.json_files import write_text
 from turnwise.agents.trajectory import Group, Trajectory
@@ -19,6 +18,7 @@ from turnwise.tools.bounded_input import read_json
 from turnwise.training.sampling.group_draws import DrawnGroup
 from turnwise.training.sampling.grown_groups import PlayedGroup
 from turnwise.training.sampling.growth import Growth
+from turnwise.training.states import State
 
 __all__ = ["SamplingFiles", "played_groups"]
 
@@ -40,7 +40,7 @@ class SamplingFiles:
         entries = [json.dumps(_entry(played)) for played in groups]
         write_text(path, f'{{"iteration": {iteration}, "groups": [\n' + ",\n".join(entries) + "\n]}\n")
 
-    def read(self, iteration: int) -> list[dict[str, Any]] | None:
+    def read(self, iteration: int) -> list[State] | None:
         """Return the entries of an iteration; None if there is no file."""
         path = self._path(iteration)
         return read_json(path)["groups"] if path.is_file() else None
@@ -49,7 +49,7 @@ class SamplingFiles:
         return self.run / "sampling" / f"{iteration:06d}.json"
 
 
-def _entry(played: PlayedGroup) -> dict[str, Any]:
+def _entry(played: PlayedGroup) -> State:
     growth = played.growth
     return {
         **played.drawn.state(),
@@ -63,7 +63,7 @@ def _entry(played: PlayedGroup) -> dict[str, Any]:
     }
 
 
-def played_groups(entries: Sequence[dict[str, Any]], trajectories: Sequence[Trajectory]) -> list[PlayedGroup]:
+def played_groups(entries: Sequence[State], trajectories: Sequence[Trajectory]) -> list[PlayedGroup]:
     """Return the groups of an iteration as they were decided, dropped ones included.
 
     Args:

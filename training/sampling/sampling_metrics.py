@@ -30,11 +30,11 @@ def growth_metrics(sampled: Sequence[PlayedGroup]) -> dict[str, float]:
     Returns:
         groups_dropped, rounds (mean of all groups), trained_episodes (finished members that carry loss).
     """
-    kept = [played for played in sampled if not played.dropped]
+    trained = [played for played in sampled if not played.dropped]
     return {
-        "groups_dropped": float(len(sampled) - len(kept)),
+        "groups_dropped": float(len(sampled) - len(trained)),
         "rounds": sum(played.rounds for played in sampled) / len(sampled),
-        "trained_episodes": float(sum(len(played.counted.finished) - len(played.masked) for played in kept)),
+        "trained_episodes": float(sum(len(played.counted.finished) - len(played.masked) for played in trained)),
     }
 
 

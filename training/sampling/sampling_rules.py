@@ -10,17 +10,15 @@ from turnwise.agents.errors import look_up
 from turnwise.agents.samplers.base import SAMPLERS, parse_sampler
 from turnwise.training.config.sections import Choice, SamplingSection, chosen
 from turnwise.training.errors import ConfigError
+from turnwise.training.sampling import GroupRule, RewardRule, TaskRule
 from turnwise.training.sampling.annotation import Annotator
 from turnwise.training.sampling.annotators.catalogue import get_annotator
-from turnwise.training.sampling.draws import TaskRule
 from turnwise.training.sampling.experience import Admission
 from turnwise.training.sampling.group_rules.catalogue import get_group_rule
-from turnwise.training.sampling.growth import GroupRule
 from turnwise.training.sampling.lessons import LessonLibrary
 from turnwise.training.sampling.replay import ReplayRule
 from turnwise.training.sampling.replay_rules.catalogue import get_replay_rule
 from turnwise.training.sampling.reward_rules.catalogue import get_reward_rule
-from turnwise.training.sampling.rewards import RewardRule
 from turnwise.training.sampling.task_rules.catalogue import get_task_rule
 
 __all__ = ["SamplingRules"]

@@ -1,0 +1,66 @@
+"""What the rules of a run need that its environment may lack: columns of the table of turns, and an expert."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+
+from turnwise.agents.steps import COLUMNS, FOREST
+from turnwise.credit.registry import get as get_credit_rule
+from turnwise.envs import maker, parts_of
+from turnwise.envs.info import EXTRAS, Environment
+from turnwise.training.config.run import Run
+from turnwise.training.forest.fork_values import COLUMNS as VALUES
+from turnwise.training.sampling.applied_rewards import OUTCOME
+from turnwise.training.sampling.sampling_rules import SamplingRules
+
+__all__ = ["has_expert", "missing_columns", "missing_for_rewards", "opened", "showing_plans"]
+
+
+def missing_columns(run: Run) -> list[str]:
+    """Return the columns that the credit rule needs and the environment, which is opened then, does not provide."""
+    rule = get_credit_rule(run.credit.method, **run.credit.options)
+    return _not_reported(run, rule.missing(_filled(run)))
+
+
+def missing_for_rewards(run: Run) -> dict[str, list[str]]:
+    """Return the columns that reward rules need and nothing provides, by the name of the rule."""
+    filled = {*_filled(run), OUTCOME}
+    missing = {rule.name: _not_reported(run, sorted(set(rule.needs) - filled)) for rule in _rules(run).rewards}
+    return {name: columns for name, columns in missing.items() if columns}
+
+
+def _not_reported(run: Run, needs: Sequence[str]) -> list[str]:
+    """Return which columns the environment, which is opened then, does not report."""
+    if not needs:
+        return []
+    columns = [set(env.reset(seed=0)[1].get(EXTRAS) or ()) for env in opened(run, run.env.arguments())]
+    return [repr(name) for name in needs if any(name not in provided for provided in columns)]
+
+
+def _filled(run: Run) -> set[str]:
+    """Return the columns that every environment's turns have in a run."""
+    forks = run.train.forks
+    forked = forks.where or run.sampling.groups
+    noted = {column for annotator in _rules(run).annotators for column in annotator.columns}
+    return {*COLUMNS, "hindsight", *noted, *(FOREST if forked else ()), *(VALUES if forks.values else ())}
+
+
+def _rules(run: Run) -> SamplingRules:
+    return SamplingRules.of(run.sampling, seed=0, groups=run.train.groups, weights={})
+
+
+def showing_plans(run: Run) -> list[str]:
+    """Return the names of the group rules that need an expert."""
+    return [repr(rule.name) for rule in _rules(run).groups if rule.expert]
+
+
+def has_expert(run: Run) -> bool:
+    """Whether the environment, which is opened then, can plan."""
+    return all(getattr(env.unwrapped, "plan", None) is not None for env in opened(run, run.env.arguments()))
+
+
+def opened(run: Run, kwargs: Mapping[str, object]) -> Iterator[Environment]:
+    """Yield the environment of a run, or each of several; it is closed when the next one is asked for."""
+    parts = parts_of(run.env.id, **kwargs)
+    for id, arguments in [(part.id, part.kwargs) for part in parts] or [(run.env.id, kwargs)]:
+        with closing(maker(id, **arguments)()) as env:
+            yield env
