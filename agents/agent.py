@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, cast
 
-from turnwise.agents.annealing import Annealing
+from turnwise.agents.annealing import Annealing, annealed
 from turnwise.agents.errors import AgentError, PromptError, look_up
 from turnwise.agents.json_types import JsonObject
 from turnwise.agents.models.tokenization import Tokenizer
@@ -23,7 +23,6 @@ _KINDS: tuple[tuple[str, tuple[type, ...], str], ...] = (
     ("template", (str, Mapping, Template), "a name or a table of strings"),
     ("parser", (str,), "a name"),
     ("stop", (str, list, tuple), "a list of strings"),
-    ("annealing", (str, Mapping), "a name or a table with a name"),
 )
 """What options of an agent must be, beside the numbers."""
 
@@ -40,7 +39,7 @@ class Agent:
     max_tokens: int = 32
     """Maximum number of tokens of one response."""
     temperature: float = 1.0
-    """0: always the most likely token."""
+    """0: always the most likely token. As an option also the name of an annealing, or a table of it."""
     annealing: Annealing | None = None
     """Multiplies the temperature by a factor of the position in the answer."""
     top_p: float = 1.0
@@ -119,7 +118,7 @@ class Agent:
         values = cast(dict[str, Any], options)
         if not isinstance(values.get("stop", ()), str):  # a string is refused with the other values
             values["stop"] = tuple(values.get("stop", ()))
-        values["annealing"] = Annealing.of(values.get("annealing", ""))
+        values["temperature"], values["annealing"] = annealed(values.get("temperature", 1.0))
         if not isinstance(example, bool):
             raise AgentError(f"example must be true or false, got {example!r}")
         style = _template(template)
@@ -158,7 +157,11 @@ class Agent:
         return self.prompt.template.correction.format(why=why, expected=self.expected)
 
 
-_OPTIONS = [entry.name for entry in Agent.__dataclass_fields__.values() if entry.init and entry.name != "prompt"]
+_OPTIONS = [
+    entry.name
+    for entry in Agent.__dataclass_fields__.values()
+    if entry.init and entry.name not in ("prompt", "annealing")
+]
 
 
 def _template(template: str | Mapping[str, object] | Template) -> Template:

@@ -177,8 +177,7 @@ def load_with_engine(
         fields = merged(defaults or {}, options or {})
     else:
         env_id, env_kwargs = run.env.id, run.evaluation_kwargs()
-        fields = {**run.agent.model_dump(), "temperature": run.evaluation.temperature, "annealing": ""}
-        fields |= options or {}
+        fields = {**run.agent.model_dump(), "temperature": run.evaluation.temperature, **(options or {})}
     parser = agent_from({**fields, "chat": False}).parser  # fails on a wrong option before a model is loaded
     settings = replace(_settings(engine, str(folder or model), url, choice, run), seed=seed, parser=parser)
     if engine == "openai" and run is None and wants_tools(fields):  # of a server, instead of a chat template

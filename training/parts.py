@@ -262,7 +262,7 @@ class RunParts:
         run = self.run
         agent = self.agent(learner.tokenizer)
         engine = self.engine(learner, agent, report)
-        temperature = run.agent.temperature
+        temperature = agent.temperature
         scores = TokenScores(
             learner=learner,
             temperature=temperature,
