@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, cast
 
-from turnwise.agents.annealing import Annealing
+from turnwise.agents.annealing import Annealing, annealed
 from turnwise.agents.errors import AgentError, PromptError, look_up
 from turnwise.agents.json_types import JsonObject
 from turnwise.agents.models.tokenization import Tokenizer
@@ -28,7 +28,6 @@ _KINDS: tuple[tuple[str, tuple[type, ...], str], ...] = (
     ("template", (str, Mapping, Template), "a name or a table of strings"),
     ("parser", (str,), "a name"),
     ("stop", (str, list, tuple), "a list of strings"),
-    ("annealing", (str, Mapping), "a name or a table with a name"),
 )
 """What options of an agent must be, beside the numbers."""
 
@@ -45,7 +44,7 @@ class Agent:
     max_tokens: int = 32
     """Maximum number of tokens of one response."""
     temperature: float = 1.0
-    """0: always the most likely token."""
+    """0: always the most likely token. As an option also the name of an annealing, or a table of it."""
     annealing: Annealing | None = None
     """Multiplies the temperature by a factor of the position in the answer."""
     top_p: float = 1.0
@@ -175,7 +174,7 @@ _BUILT = ("prompt", "template", "example")
 _OPTIONS = [
     entry.name
     for entry in Agent.__dataclass_fields__.values()
-    if entry.init and entry.name not in ("prompt", "parts", "part")
+    if entry.init and entry.name not in ("prompt", "annealing", "parts", "part")
 ]
 
 
@@ -195,8 +194,8 @@ def _fields(options: Mapping[str, object]) -> JsonObject:
     values = {name: value for name, value in options.items() if name not in _BUILT}
     if not isinstance(stop := values.get("stop", ""), str):  # a string is refused with the other values
         values["stop"] = tuple(cast(Sequence[str], stop))
-    if "annealing" in values:
-        values["annealing"] = Annealing.of(cast(str | Mapping[str, object], values["annealing"]))
+    if "temperature" in values:
+        values["temperature"], values["annealing"] = annealed(values["temperature"])
     prompt, template, example = (cast(Any, options[name]) for name in _BUILT)  # checked above
     if not isinstance(example, bool):
         raise AgentError(f"example must be true or false, got {example!r}")

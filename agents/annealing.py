@@ -13,12 +13,11 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from turnwise.agents.errors import AgentError, look_up
 from turnwise.registry import Registry, suggest
 
-__all__ = ["ANNEALINGS", "Annealing", "ead"]
+__all__ = ["ANNEALINGS", "Annealing", "annealed", "ead"]
 
 Curve = Callable[..., float]
 CHECKED = (0, 1, 10, 100, 1000, 10_000, 100_000)
@@ -67,6 +66,11 @@ class Annealing:
         """Return the factors of all tokens of an answer."""
         return [self(position) for position in range(tokens)]
 
+    @property
+    def name(self) -> str:
+        """Name of the function with its options, for people."""
+        return ", ".join([self.curve.__name__, *(f"{name}={value:g}" for name, value in self.options)])
+
     @classmethod
     def of(cls, choice: str | Mapping[str, object]) -> Annealing | None:
         """Return the annealing that a configuration names; None for an empty name.
@@ -77,7 +81,7 @@ class Annealing:
         Raises:
             AgentError: the name or an option is unknown, or a factor is not a positive number.
         """
-        options: dict[str, Any] = {} if isinstance(choice, str) else dict(choice)
+        options = {} if isinstance(choice, str) else dict(choice)
         name = choice if isinstance(choice, str) else options.pop("name", None)
         if not isinstance(name, str):
             raise AgentError(
@@ -87,12 +91,14 @@ class Annealing:
             return None
         curve = look_up(ANNEALINGS, name)
         known_options = list(inspect.signature(curve).parameters)[1:]
-        for option, value in options.items():
+        numbers: list[tuple[str, float]] = []
+        for option, value in sorted(options.items()):
             if option not in known_options:
                 raise AgentError(f"annealing {name!r} has no option {option!r}{suggest(option, known_options)}")
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
                 raise AgentError(f"annealing {name!r}: {option} must be a finite number, got {value!r}")
-        annealing = cls(curve, tuple(sorted(options.items())))
+            numbers.append((option, value))
+        annealing = cls(curve, tuple(numbers))
         for position in CHECKED:
             annealing._check(name, position)
         return annealing
@@ -104,3 +110,27 @@ class Annealing:
             raise AgentError(f"annealing {name!r} has no factor at position {position}: {error}") from error
         if not (math.isfinite(factor) and factor > 0):
             raise AgentError(f"annealing {name!r} must be a positive number, got {factor} at position {position}")
+
+
+def annealed(choice: object) -> tuple[float, Annealing | None]:
+    """Return the temperature that a configuration names, and how it changes within an answer.
+
+    >>> annealed(0.9)
+    (0.9, None)
+    >>> temperature, annealing = annealed({"name": "ead", "scale": 300, "value": 0.9})
+    >>> temperature, annealing.name
+    (0.9, 'ead, scale=300')
+
+    Args:
+        choice: a number; the name of an annealing; or a table of its name, its options, and `value`, the temperature
+            that its factors multiply, 1 by default.
+
+    Raises:
+        AgentError: the name or an option is unknown, or a number is out of range.
+    """
+    if isinstance(choice, str):
+        return 1.0, Annealing.of(choice)
+    if not isinstance(choice, Mapping):
+        return choice, None  # type: ignore[return-value]  # `Agent` refuses what is no number
+    options = dict(choice)
+    return options.pop("value", 1.0), Annealing.of(options)

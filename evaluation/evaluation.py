@@ -83,6 +83,7 @@ def _settings(agent: Agent) -> dict[str, object]:
         "max_turns": agent.max_turns,
         "max_tokens": agent.max_tokens,
         "temperature": agent.temperature,
+        **({} if agent.annealing is None else {"annealing": agent.annealing.name}),
         "top_p": agent.top_p,
         **{name: getattr(agent, name) for name in ("top_k", "min_p") if getattr(agent, name)},
     }

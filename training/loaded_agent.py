@@ -178,7 +178,6 @@ def load_with_engine(
     else:
         env_id, env_kwargs = run.env.id, run.evaluation_kwargs()
         evaluated = {**run.agent.model_dump(), PARTS: run.env.agents(), "temperature": run.evaluation.temperature}
-        evaluated["annealing"] = ""
         fields = of_parts(evaluated, options or {})
     parser = agent_from({**fields, "chat": False}).parser  # fails on a wrong option before a model is loaded
     settings = replace(_settings(engine, str(folder or model), url, choice, run), seed=seed, parser=parser)

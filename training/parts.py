@@ -263,7 +263,7 @@ class RunParts:
         agent = self.agent(learner.tokenizer)
         engine = self.engine(learner, agent, report)
         sampling = self.sampling.groups(asking_expert(agent, lambda: engine.sampler, self.environments.pool))
-        temperature = run.agent.temperature
+        temperature = agent.temperature
         scores = TokenScores(
             learner=learner,
             temperature=temperature,

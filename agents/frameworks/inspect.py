@@ -44,6 +44,10 @@ class InspectSampler(Sampler):
         Raises:
             RequestFailed: the model reported an error, or the agent samples in a way that inspect has not.
         """
+        if request.annealing is not None:
+            raise RequestFailed(
+                "inspect's models sample an answer at one temperature: leave annealing out of the agent"
+            )
         if request.min_p:
             raise RequestFailed("inspect's models have no min_p: leave it out of the agent")
         config = self._library.GenerateConfig(

@@ -75,6 +75,10 @@ def rollout_function(
 
 def _as_trained(agent: Agent, trainer: Any) -> Agent:
     """Return the agent with the trainer's temperature, if both sample from the distribution that the loss uses."""
+    if agent.annealing is not None:
+        raise AgentError(
+            f"the agent's temperature changes within an answer ({agent.annealing.name}), the trainer's not"
+        )
     temperature = float(getattr(trainer, "temperature", agent.temperature))
     if agent.temperature not in (1.0, temperature):
         raise AgentError(

@@ -163,7 +163,9 @@ def test_one_temperature_a_token_is_each_token_at_its_own(chunk, bias, entropy):
 
 def test_an_annealing_is_named_checked_and_sent_to_other_processes():
     assert Annealing.of("") is None
-    annealing = Agent.from_options(annealing=SOON).annealing
+    agent = Agent.from_options(temperature={**SOON, "value": 0.9})
+    annealing, plain = agent.annealing, Agent.from_options(temperature=0.5)
+    assert (agent.temperature, plain.temperature, plain.annealing) == (0.9, 0.5, None)
     assert annealing.factors(5) == [ead(position, scale=30.0, first=3) for position in range(5)]
     assert pickle.loads(pickle.dumps(annealing)) == annealing == Annealing.of(SOON)
     own = Annealing.of({"name": f"{__name__}:_halves", "low": 0.25})
@@ -176,6 +178,7 @@ def test_an_annealing_is_named_checked_and_sent_to_other_processes():
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
+        ({"name": "ead", "value": 0.9}, "'ead' has no option 'value'"),
         ("eda", "unknown annealing 'eda'; did you mean 'ead'"),
         ({"scale": 3}, "must be a name or a table with a name"),
         ({"name": "ead", "scal": 3}, "'ead' has no option 'scal'; did you mean 'scale'"),
@@ -195,12 +198,12 @@ def test_engines_that_sample_an_answer_at_one_temperature_refuse():
         refuse_annealing(_requests(Annealing(ead))[0], "vllm")
     refuse_annealing(_requests(None)[0], "vllm")
     with pytest.raises(ConfigError, match=r"which sampler\.engine 'vllm' cannot"):
-        prepare(make_run("nowhere", "agent.annealing=ead", "sampler.engine=vllm"))
+        prepare(make_run("nowhere", "agent.temperature=ead", "sampler.engine=vllm"))
 
 
 def test_a_run_trains_on_what_it_sampled_at_changing_temperatures(tmp_path):
-    annealing = f'agent.annealing={{name="{__name__}:_halves", low=0.7}}'
-    run = make_run(tmp_path / "run", "train.iterations=1", "evaluation.episodes=0", annealing, "agent.temperature=0.9")
+    annealing = f'agent.temperature={{name="{__name__}:_halves", low=0.7, value=0.9}}'
+    run = make_run(tmp_path / "run", "train.iterations=1", "evaluation.episodes=0", annealing)
     train(run)
     (event,) = [event for event in lines(tmp_path / "run") if event["phase"] == "train"]
     assert event["updates"] > 0

@@ -23,7 +23,7 @@ FORKED = ("processes=2",)
 
 BROKEN: tuple[tuple[tuple[str, ...], str], ...] = (
     (("agent.top_p=0.9",), "agent.top_p = 0.9 samples from a truncated distribution"),
-    (("agent.annealing=ead", "sampler.engine=vllm"), "which sampler.engine 'vllm' cannot"),
+    (("agent.temperature=ead", "sampler.engine=vllm"), "which sampler.engine 'vllm' cannot"),
     ((*SERVED, "sampler.options.body.top_k=5"), "sampler.options changes top_k of the requests"),
     (("policy.lora.rank=4",), "policy.lora needs policy.model"),
     (("policy.model=base", "policy.lora.bits=4", "train.staleness=1"), "policy.lora.bits = 4: the engine transformers"),

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.annealing import Annealing
+from turnwise.agents.annealing import annealed
 from turnwise.agents.errors import StoreError
 from turnwise.agents.files.trajectory_files import TornLine, iteration_files, read_trajectories
 from turnwise.agents.models.model_folder import end_tokens_of, load_tokenizer, model_config
@@ -124,7 +124,7 @@ class _Audit:
         meter = GapMeter(
             options.bound or BOUNDS[engine_dtype(run)],
             top_p=run.agent.top_p,
-            annealing=Annealing.of(run.agent.annealing),
+            annealing=annealed(run.agent.temperature)[1],
         )
         device = device_of(options.device or run.policy.device, elsewhere=not options.device)
         self.scorer = VersionScorer(run, self.files.weights, meter, device, options.dtype)

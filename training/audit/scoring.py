@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from turnwise.agents.annealing import annealed
 from turnwise.agents.models.model_folder import load_model
 from turnwise.agents.trajectory import Trajectory
 from turnwise.training.audit.findings import Place
@@ -109,7 +110,5 @@ class VersionScorer:
 
     def _score(self, batch: Batch) -> Scores:
         assert self._scorer is not None
-        section = self.run
-        return self._scorer.score(
-            batch, temperature=section.agent.temperature, micro_tokens=section.train.micro_batch.tokens
-        )
+        temperature, _ = annealed(self.run.agent.temperature)
+        return self._scorer.score(batch, temperature=temperature, micro_tokens=self.run.train.micro_batch.tokens)

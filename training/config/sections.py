@@ -1,7 +1,7 @@
 """The sections of a run's configuration: every key with its default, its bounds, and one line of documentation."""
 
 from collections.abc import Mapping
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -162,13 +162,10 @@ class AgentSection(Section):
     )
     max_turns: int = Field(default=50, ge=1, description="Turns after which an episode is stopped.")
     max_tokens: int = Field(default=32, ge=1, description="Maximum number of tokens in one answer.")
-    temperature: float = Field(
-        default=1.0, gt=0, description="Sampling temperature in training; the loss uses the same distribution."
-    )
-    annealing: Choice = Field(
-        default="",
-        description='Factor of the temperature by the position in an answer, for the engine "transformers": "ead" is '
-        'warm at first and cools, {name = "ead", scale = 300} sooner. Evaluation has none. Empty: 1.',
+    temperature: Annotated[float, Field(gt=0)] | Choice = Field(
+        default=1.0,
+        description="Sampling temperature in training; the loss uses the same distribution. With the engine "
+        'transformers also one that changes within an answer: "ead", or {name = "ead", scale = 300, value = 0.9}.',
     )
     top_p: float = Field(
         default=1.0, gt=0, le=1, description="Nucleus sampling; 1: off, as training needs it (train.iterations > 0)."

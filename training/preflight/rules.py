@@ -161,6 +161,12 @@ def _treats_stale_as_fresh(run: Run) -> bool:
     return run.train.asynchronous and not objective.corrects_stale(run.objective.old_logprobs == "recomputed")
 
 
+def _anneals(run: Run) -> bool:
+    from turnwise.agents.annealing import annealed
+
+    return annealed(run.agent.temperature)[1] is not None
+
+
 def _compares_groups(run: Run) -> bool:
     return Objective.from_section(run.objective).whole_groups
 
@@ -197,9 +203,9 @@ RULES: tuple[Rule, ...] = (
     # that corrections shrink or drop everything, and E[grad log p] is not 0: the gradient moves mass into what was
     # sampled or out of it, whatever was earned. A field of a request does the same on a server.
     Rule(
-        lambda run: bool(run.agent.annealing) and run.sampler.engine != "transformers",
-        "agent.annealing changes the temperature within an answer, which sampler.engine {run.sampler.engine!r} cannot: "
-        'set sampler.engine to "transformers"',
+        lambda run: _anneals(run) and run.sampler.engine != "transformers",
+        "agent.temperature = {run.agent.temperature!r} changes within an answer, which sampler.engine "
+        '{run.sampler.engine!r} cannot: set sampler.engine to "transformers"',
     ),
     Rule(
         lambda run: bool(run.train.iterations) and run.sampler.engine == "openai" and bool(_changed_fields(run)),
