@@ -1,12 +1,10 @@
 """The sections of a run's configuration: every key with its default, its bounds, and one line of documentation."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from turnwise.envs import EnvError, parts_of
-from turnwise.envs.parts import MIXTURE, MixturePart, name_of, read_parts
 from turnwise.training.config.section_tables import (
     AggregationSection,
     DemonstratorSection,
@@ -24,6 +22,9 @@ from turnwise.training.config.section_tables import (
 )
 from turnwise.training.config.toml import Table
 from turnwise.training.errors import ConfigError
+
+if TYPE_CHECKING:
+    from turnwise.envs.parts import MixturePart
 
 OWN = ("agent", "evaluation", "imitation")
 """Keys of the tables of `env.mix` that a run reads, and not the environment."""
@@ -86,6 +87,8 @@ class EnvSection(Section):
         """Name the environment that consists of others."""
         if not isinstance(table, dict) or not table.get("mix"):
             return table
+        from turnwise.envs.parts import MIXTURE
+
         if table.get("id", MIXTURE) != MIXTURE:
             raise ConfigError(f"env.id names one environment, and env.mix several: leave out env.id = {table['id']!r}")
         return {**table, "id": MIXTURE}
@@ -93,9 +96,13 @@ class EnvSection(Section):
     @model_validator(mode="after")
     def _read_mix(self) -> Self:
         """Refuse tables that are no parts; environments are looked up when the run is prepared."""
+        if not self.mix:
+            return self
+        from turnwise.envs import EnvError
+        from turnwise.envs.parts import read_parts
+
         try:
-            if self.mix:
-                read_parts(self.arguments()["parts"], {})
+            read_parts(self.arguments()["parts"], {})
         except EnvError as error:
             raise ConfigError(f"env.mix: {error}") from error
         for name, table in self.agents().items():
@@ -114,16 +121,20 @@ class EnvSection(Section):
             return {**self.kwargs, **(changes or {})}
         return {**self.kwargs, "parts": [_part(table, changes or {}, purpose) for table in self.mix]}
 
-    def parts(self) -> tuple[MixturePart, ...]:
+    def parts(self) -> "tuple[MixturePart, ...]":
         """Return the parts of a mixture, in training; () for one environment.
 
         Raises:
             EnvError: an environment, an argument or a level does not exist.
         """
+        from turnwise.envs import parts_of
+
         return parts_of(self.id, **self.arguments())
 
     def agents(self) -> dict[str, Table]:
         """Return the options of agents that are others in a part of a mixture, by its name."""
+        from turnwise.envs.parts import name_of
+
         return {name_of(table): table["agent"] for table in self.mix if table.get("agent")}
 
 
