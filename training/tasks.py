@@ -1,6 +1,6 @@
 """The order of training tasks: a seeded stream over a fixed list, epoch by epoch, that can be saved and resumed.
 
-Not included: curricula and dynamic sampling, which would be other classes with the same three methods.
+It is what the task rule `uniform` draws from.
 """
 
 from collections.abc import Sequence

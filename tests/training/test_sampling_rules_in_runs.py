@@ -17,6 +17,7 @@ from test_training_loop import CHILD, TESTS, assert_same_weights, lines, make_ru
 from toys.sampling_rules import helped, until_mixed
 
 from turnwise.agents.files.trajectory_files import read_trajectories
+from turnwise.report.stored_groups import read_groups
 from turnwise.training import ConfigError, Run, train
 from turnwise.training.audit import audit
 from turnwise.training.config.seeds import Seeds
@@ -300,3 +301,12 @@ def test_a_rule_from_outside_is_short() -> None:
     import inspect
 
     assert len(inspect.getsource(until_mixed).splitlines()) < 40
+
+
+def test_credit_of_a_stored_iteration_is_that_of_its_counted_members(tmp_path: Path) -> None:
+    train(run_of(tmp_path, f'sampling.groups=["{HERE}:best_and_worst"]', "train.iterations=1"))
+    file = tmp_path / "trajectories/000001.jsonl"
+    assert [len(group.trajectories) for group in read_groups(file)] == [6, 6]
+    assert [len(group.trajectories) for group in read_groups(file, credited=True)] == [5, 5]
+    (tmp_path / "sampling/000001.json").unlink()
+    assert [len(group.trajectories) for group in read_groups(file, credited=True)] == [6, 6]
