@@ -74,6 +74,7 @@ class SamplingParts:
             files=SamplingFiles(run.folder),
             max_drops=rules.max_drops,
             forest=trees,
+            skip_truncated=run.sampling.skip_truncated,
         )
 
     def groups_in_play(self) -> GroupsInPlay:

@@ -25,6 +25,7 @@ class RunSampling:
         files: what each iteration was made of.
         max_drops: groups that may be dropped in an iteration.
         forest: whether episodes may begin in the middle of others.
+        skip_truncated: what is left out of the loss because a limit cut it.
     """
 
     draws: GroupDraws
@@ -32,6 +33,7 @@ class RunSampling:
     files: SamplingFiles
     max_drops: int
     forest: bool = False
+    skip_truncated: str = ""
 
     def spec(self, drawn: DrawnGroup, played: Sequence[Trajectory] = ()) -> GroupSpec:
         """Return what a rollout plays for a group, of which some members may be finished already."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from turnwise.training.sampling.draws import TASK_RULES, TaskRule
 from turnwise.training.sampling.rule_registry import bound
+from turnwise.training.sampling.task_rules.mix import mix
 from turnwise.training.sampling.task_rules.uniform import uniform
 
 CATALOGUE = (
     TaskRule("uniform", "Every task once an epoch", None, "paper",
              "The default: no task is preferred.", uniform),
+    TaskRule("mix", "Two rules at once", None, "our reading",
+             "A share of the groups from one rule, the rest from another, such as `uniform`.", mix),
 )  # fmt: skip
 
 for _rule in CATALOGUE:
