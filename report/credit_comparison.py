@@ -116,7 +116,7 @@ def compare_credit(
 
     file = trajectory_file(Path(path), iteration)
     settings = credit_settings(file, credit, options, anchor, RULES)
-    groups = read_groups(file, task)
+    groups = read_groups(file, task, credited=True)
     require_turns(groups, file)
     return compare_rules(groups, settings)
 

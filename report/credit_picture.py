@@ -60,7 +60,7 @@ def write_credit_picture(
     check_picture(Path(file), form)
     source = trajectory_file(Path(path), iteration)
     settings = credit_settings(source, credit, options, anchor, RULES)
-    groups = read_groups(source, task)
+    groups = read_groups(source, task, credited=True)
     require_turns(groups, source)
     number = most_instructive(groups)
     save_picture(Path(file), form, groups, number, compare_rules(groups, settings), settings.anchor)

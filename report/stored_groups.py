@@ -12,8 +12,13 @@ if TYPE_CHECKING:
     from turnwise.agents.trajectory import Group
 
 
-def read_groups(file: Path, task: str | None = None) -> list[Group]:
+def read_groups(file: Path, task: str | None = None, *, credited: bool = False) -> list[Group]:
     """Return the groups of a file whose task id contains a text; all of them if it is None.
+
+    Args:
+        file: of trajectories.
+        task: the text.
+        credited: leave out groups that the run dropped, and members that its credit did not see.
 
     Raises:
         ReportError: the file is empty, or no task id contains the text.
@@ -21,8 +26,10 @@ def read_groups(file: Path, task: str | None = None) -> list[Group]:
     """
     from turnwise.agents.files.trajectory_files import read_trajectories
     from turnwise.agents.trajectory import grouped
+    from turnwise.training.sampling.sampling_files import credited_groups
 
-    groups = grouped(read_trajectories(file))
+    trajectories = list(read_trajectories(file))
+    groups = (credited_groups(file, trajectories) if credited else None) or grouped(trajectories)
     if not groups:
         raise ReportError(f"{file} holds no trajectory")
     selected = [group for group in groups if task is None or task in group.task]

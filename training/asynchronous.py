@@ -111,6 +111,7 @@ class AsynchronousRollouts:
             self._train.oldest,
             {**self._sampling.metrics(sampled), **metrics},
             forest=self._sampling.forest,
+            skip_truncated=self._sampling.skip_truncated,
             each_path=self._train.forks.shared == "each",
             sampled=sampled,
         )

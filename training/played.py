@@ -9,7 +9,7 @@ import numpy as np
 from turnwise.agents.annealing import Annealing
 from turnwise.agents.rollouts.rollout import RolloutReport
 from turnwise.agents.steps import Anchor, steps_of
-from turnwise.agents.trajectory import Group
+from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.steps import Floats, Ints, Steps
 from turnwise.training.batch.batch import Batch, outcomes_of, pack
@@ -32,6 +32,7 @@ class Played:
         columns: further columns of the table of turns, in the order of `turnwise.agents.steps.steps_of`.
         forest: whether episodes were forked.
         each_path: whether turns that forks took over carry loss in every path, and not only where they were sampled.
+        skip_truncated: "answers", "episodes" or empty: what is left out of the loss because a limit cut it.
         sampled: all groups that were played, dropped ones included, with the decisions about them; empty: `groups`.
     """
 
@@ -43,6 +44,7 @@ class Played:
     columns: Mapping[str, Floats | Ints] = field(default_factory=dict)
     forest: bool = False
     each_path: bool = False
+    skip_truncated: str = ""
     sampled: Sequence[PlayedGroup] = ()
 
     @property
@@ -78,8 +80,8 @@ class Played:
     def fresh(self, advantages: Advantages) -> Advantages:
         """Return the advantages of the turns to train on, weighted as the task rule wants it.
 
-        Left out are turns of members that are not trained on, turns that are trained on in another episode, and turns
-        that are too old.
+        Left out are turns of members that are not trained on, turns that are trained on in another episode, those that
+        a limit cut, and those that are too old.
         """
         if masked := self._masked:
             advantages = advantages.take(np.flatnonzero([name not in masked for name in advantages.trajectory]))
@@ -88,6 +90,12 @@ class Played:
         if any(starts.values()) and not self.each_path:
             own = advantages.turn >= np.array([starts[name] for name in advantages.trajectory], dtype=np.int64)
             advantages = replace(advantages, keep=advantages.keep & own)
+        if self.skip_truncated:
+            cut = {turn for group in self.groups for member in group.finished for turn in self._cut(member)}
+            rows = zip(advantages.trajectory.tolist(), advantages.turn.tolist(), strict=True)
+            advantages = replace(
+                advantages, keep=advantages.keep & np.array([row not in cut for row in rows], dtype=bool)
+            )
         if not self.oldest:
             return advantages
         stored = self.sources
@@ -109,6 +117,14 @@ class Played:
             sources=self.sources,
             annealing=annealing,
         )
+
+    def _cut(self, member: Trajectory) -> list[tuple[str, int]]:
+        """Return the turns of an episode that are left out because of a limit."""
+        short = [(member.id, number) for number, turn in enumerate(member.turns) if turn.finish == "length"]
+        if self.skip_truncated == "answers":
+            return short
+        whole = short or member.stop in ("turns", "tokens", "truncated")
+        return [(member.id, number) for number in range(len(member.turns))] if whole else []
 
     def _weighted(self, advantages: Advantages) -> Advantages:
         """Return the advantages with the weights of their groups."""

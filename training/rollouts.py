@@ -133,6 +133,7 @@ class SynchronousRollouts:
             metrics={**self._sampling.metrics(sampled), **valued.metrics},
             columns=valued.columns,
             forest=self._sampling.forest,
+            skip_truncated=self._sampling.skip_truncated,
             each_path=self._section.forks.shared == "each",
             sampled=sampled,
         )

@@ -91,6 +91,7 @@ class SamplingParts:
             files=SamplingFiles(run.folder),
             max_drops=rules.max_drops,
             forest=trees,
+            skip_truncated=run.sampling.skip_truncated,
         )
 
     def groups_in_play(self, sampling: RunSampling) -> GroupsInPlay:

@@ -1,9 +1,8 @@
 """The order of training tasks: a seeded stream over a fixed list, epoch by epoch, that can be saved and resumed.
 
 In a mixture of environments, each part has a stream of its own, and the parts take turns by their weights, so that
-every iteration has the share of each and a part with few tasks repeats them more often.
-
-Not included: curricula and dynamic sampling, which would be other classes with the same three methods.
+every iteration has the share of each and a part with few tasks repeats them more often. The task rule `uniform` draws
+from it.
 """
 
 from collections.abc import Mapping, Sequence

@@ -79,7 +79,7 @@ def credit(
     settings = credit_settings(file, rules, parse_options(options), anchor, RULES)
     if picture is not None:
         check_picture(picture, form)
-    groups = read_groups(file, task)
+    groups = read_groups(file, task, credited=True)
     require_turns(groups, file)
     comparison = compare_rules(groups, settings)
     for reason in comparison.left_out.values():

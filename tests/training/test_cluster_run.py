@@ -73,6 +73,20 @@ def test_a_run_on_a_cluster_ends_with_the_same_weights(tmp_path):
 
 
 @pytest.mark.slow
+def test_groups_grow_on_a_cluster_as_they_do_without(tmp_path):
+    grow = (
+        'sampling.groups=[{name="toys.sampling_rules:until_mixed", most=2}]',
+        'sampling.tasks="toys.sampling_rules:rare"',
+        "train.iterations=1",
+        "train.concurrency=1",
+    )
+    train(make_run(tmp_path / "alone", *grow))
+    train(make_run(tmp_path / "cluster", *grow, *CLUSTER))
+    mine, same = (json.loads((tmp_path / name / "sampling/000001.json").read_text()) for name in ("alone", "cluster"))
+    assert mine == same
+
+
+@pytest.mark.slow
 def test_engines_that_are_killed_at_random_cost_no_group(tmp_path, monkeypatch):
     opened, kills, over = [], [], threading.Event()
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,22 @@ import numpy as np
 import pytest
 from test_training_loop import CHILD, TESTS, assert_same_weights, lines, make_run, weights
 from toys.sampling_rules import helped, until_mixed
+from toys.training_helpers import conversation, random_advantages, trajectory
 
 from turnwise.agents.files.trajectory_files import read_trajectories
+from turnwise.agents.rollouts.rollout_options import RolloutReport
+from turnwise.agents.trajectory import Group
+from turnwise.report.stored_groups import read_groups
 from turnwise.training import ConfigError, Run, train
 from turnwise.training.audit import audit
 from turnwise.training.config.seeds import Seeds
 from turnwise.training.parts import prepare
+from turnwise.training.played import Played
 from turnwise.training.preflight.effects import effective_toml
 from turnwise.training.sampling import TaskRecords
+from turnwise.training.sampling.group_draws import DrawnGroup
+from turnwise.training.sampling.group_rules.catalogue import get_group_rule
+from turnwise.training.sampling.grown_groups import GrowingGroups
 from turnwise.training.sampling.sampling_files import SamplingFiles, played_groups
 
 HERE = "toys.sampling_rules"
@@ -300,3 +309,40 @@ def test_a_rule_from_outside_is_short() -> None:
     import inspect
 
     assert len(inspect.getsource(until_mixed).splitlines()) < 40
+
+
+def test_credit_of_a_stored_iteration_is_that_of_its_counted_members(tmp_path: Path) -> None:
+    train(run_of(tmp_path, f'sampling.groups=["{HERE}:best_and_worst"]', "train.iterations=1"))
+    file = tmp_path / "trajectories/000001.jsonl"
+    assert [len(group.trajectories) for group in read_groups(file)] == [6, 6]
+    assert [len(group.trajectories) for group in read_groups(file, credited=True)] == [5, 5]
+    (tmp_path / "sampling/000001.json").unlink()
+    assert [len(group.trajectories) for group in read_groups(file, credited=True)] == [6, 6]
+
+
+def test_answers_and_episodes_that_a_limit_cut_carry_no_loss() -> None:
+    """One answer was cut in an episode that went on, one episode ran out of turns, and one ended by itself."""
+    rng = np.random.default_rng(0)
+    turns = conversation(rng, 3)
+    cut = trajectory([turns[0], replace(turns[1], finish="length"), turns[2]], name="t#0@0")
+    groups = [Group("t", (cut, trajectory(turns, name="t#1@0", stop="turns"), trajectory(turns, name="t#2@0")))]
+    advantages = random_advantages(rng, groups)
+    for choice, kept in (
+        ("", [True] * 9),
+        ("answers", [True, False, True, *[True] * 6]),
+        ("episodes", [*[False] * 6, *[True] * 3]),
+    ):
+        fresh = Played(groups, RolloutReport(), 0, skip_truncated=choice).fresh(advantages)
+        assert fresh.keep.tolist() == kept
+
+
+def test_the_order_of_members_means_nothing() -> None:
+    """The rules see them in the order of their numbers, whoever finished first."""
+    growing = GrowingGroups([get_group_rule(f"{HERE}:forked")], Seeds(0), 1, max_rounds=9)
+    turns = conversation(np.random.default_rng(0), 4)
+    members = [trajectory(turns[: 2 + number % 3], name=f"t#{number}@0") for number in range(6)]
+    grow = growing.grow(DrawnGroup(0, "t", 8, 0))
+    assert grow is not None
+    orders = grow(1, members)
+    for seed in range(5):
+        assert grow(1, [members[k] for k in np.random.default_rng(seed).permutation(6)]) == orders

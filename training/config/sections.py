@@ -447,6 +447,11 @@ class SamplingSection(Section):
         ge=0,
         description="Groups that may be dropped in an iteration; later ones are trained on. 0: 10 x train.groups.",
     )
+    skip_truncated: Literal["", "answers", "episodes"] = Field(
+        default="",
+        description="Leave out of the loss: answers that were cut at agent.max_tokens, or all turns of episodes with "
+        "such an answer or that ended at a limit (turns, context). Credit sees them all. Empty: nothing.",
+    )
 
 
 class CheckpointsSection(Section):

@@ -27,6 +27,7 @@ class RunSampling:
         files: what each iteration was made of.
         max_drops: groups that may be dropped in an iteration.
         forest: whether episodes may begin in the middle of others.
+        skip_truncated: what is left out of the loss because a limit cut it.
     """
 
     draws: GroupDraws
@@ -35,6 +36,7 @@ class RunSampling:
     files: SamplingFiles
     max_drops: int
     forest: bool = False
+    skip_truncated: str = ""
 
     def begin(self, iteration: int) -> None:
         """Let later draws and their groups see what is known after a number of finished iterations."""

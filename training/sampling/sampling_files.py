@@ -20,7 +20,7 @@ from turnwise.training.sampling.grown_groups import PlayedGroup
 from turnwise.training.sampling.growth import Growth
 from turnwise.training.states import State
 
-__all__ = ["SamplingFiles", "played_groups"]
+__all__ = ["SamplingFiles", "credited_groups", "played_groups"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,20 @@ def played_groups(entries: Sequence[State], trajectories: Sequence[Trajectory]) 
         )
         for entry in entries
     ]
+
+
+def credited_groups(file: Path, trajectories: Sequence[Trajectory]) -> list[Group] | None:
+    """Return the groups of an iteration as credit saw them; None if what was sampled is not written down beside it.
+
+    Args:
+        file: of the trajectories, in the folder of a run.
+        trajectories: that it holds.
+    """
+    number = file.name.partition(".")[0]
+    entries = SamplingFiles(file.parent.parent).read(int(number)) if number.isdecimal() else None
+    if entries is None or {one.id for one in trajectories} - {name for entry in entries for name in entry["members"]}:
+        return None
+    return [played.counted for played in played_groups(entries, trajectories) if not played.dropped]
 
 
 def _ids(names: Sequence[str] | None) -> frozenset[str] | None:
