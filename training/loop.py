@@ -22,6 +22,7 @@ from turnwise.training.rollouts import Played, Rollouts
 from turnwise.training.run_folder.checkpoint import write_merged
 from turnwise.training.run_folder.recovery import Recovery
 from turnwise.training.scheduled_objective import ScheduledObjective
+from turnwise.training.stages import Stages
 from turnwise.training.states import State
 from turnwise.training.token_scores import TokenScores
 
@@ -44,6 +45,7 @@ class TrainingLoop:
         evaluations: measures the policy on the panel.
         reports: reports finished iterations.
         recovery: saves finished iterations.
+        stages: says when other settings begin.
         step: number of finished iterations.
     """
 
@@ -60,6 +62,7 @@ class TrainingLoop:
     evaluations: Evaluations
     reports: IterationReports
     recovery: Recovery
+    stages: Stages
     step: int = 0
 
     def __enter__(self) -> "TrainingLoop":
@@ -70,7 +73,7 @@ class TrainingLoop:
         self.engine.close()
 
     def run(self) -> None:
-        """Load the weights and iterate until the run is finished, evaluating and saving when it is due."""
+        """Load the weights and iterate until the run or its stage is over, evaluating and saving when it is due."""
         self.reports.begin(self.step)
         while True:
             self.rollouts.load(self.step)
@@ -84,8 +87,10 @@ class TrainingLoop:
             self.iteration()
             self.recovery.settle(self)
             with self.reports.not_timed():
-                if self.recovery.save_if_due(self):
+                if self.recovery.save_if_due(self, now=self.stages.over):
                     self.rollouts.saved()
+            if self.stages.over:
+                break
 
     def iteration(self) -> None:
         """Sample tasks, roll out, assign credit, pack, and update; `run` has loaded the weights."""
@@ -100,7 +105,10 @@ class TrainingLoop:
             self.credit.remember(advantages)
             self.objective.adapt(stats, episodes=sum(len(group.finished) for group in groups))
             self.step += 1
-            self.reports.finished(self.step, played, steps, advantages, {**stats, **shares}, batch)
+            told = self.reports.finished(
+                self.step, played, steps, advantages, {**stats, **shares, **self.stages.numbers}, batch
+            )
+            self.stages.after(self.step, told["success"])
 
     def _roll_out(self) -> Played:
         """Return the groups of this iteration; if all of them failed, the iterations before it are saved."""
@@ -121,6 +129,7 @@ class TrainingLoop:
             "rewards": self.credit.rewards.state(),
             "coefficients": dict(self.objective.coefficients),
             "watch": self.reports.watch.state(),
+            "stages": self.stages.state(),
         }
 
     def load_state(self, step: int, state: State) -> None:

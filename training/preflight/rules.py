@@ -26,6 +26,7 @@ from turnwise.training.preflight.needs_of_rules import (
     showing_plans,
 )
 from turnwise.training.sampling_parts import OTHER_PARENTS
+from turnwise.training.stages import check_stages
 
 FIELDS = {
     *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"),
@@ -59,6 +60,7 @@ def check_rules(run: Run) -> None:
         ConfigError: it has the sentence of the rule.
         TrainingError, EnvError, CreditError, AgentError: a name or an option that a rule looks at is wrong.
     """
+    check_stages(run)
     for rule in RULES:
         if rule.broken(run):
             raise ConfigError(rule.text(run))
