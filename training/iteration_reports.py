@@ -66,8 +66,8 @@ class IterationReports:
 
     def finished(
         self, step: int, played: Played, steps: Steps, advantages: Advantages, stats: Mapping[str, float], batch: Batch
-    ) -> None:
-        """Write the event of a finished iteration, and warn where it taught nothing.
+    ) -> Mapping[str, float]:
+        """Write the event of a finished iteration, warn where it taught nothing, and return the numbers of the event.
 
         Args:
             step: number of finished iterations, this one included.
@@ -102,6 +102,7 @@ class IterationReports:
         self._report.iteration = step + 1
         if self._engine.shared:
             self.watch.after_shared(step, stats, self._dtype)
+        return values
 
 
 def _speeds(played: RolloutReport, stats: Mapping[str, float]) -> dict[str, float]:

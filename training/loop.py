@@ -22,6 +22,7 @@ from turnwise.training.run_folder.checkpoint import write_merged
 from turnwise.training.run_folder.recovery import Recovery
 from turnwise.training.sampling.run_memory import RunMemory
 from turnwise.training.scheduled_objective import ScheduledObjective
+from turnwise.training.stages import Stages
 from turnwise.training.states import State
 from turnwise.training.token_scores import TokenScores
 
@@ -45,6 +46,7 @@ class TrainingLoop:
         evaluations: measures the policy on the panel.
         reports: reports finished iterations.
         recovery: saves finished iterations.
+        stages: says when other settings begin.
         step: number of finished iterations.
     """
 
@@ -62,6 +64,7 @@ class TrainingLoop:
     evaluations: Evaluations
     reports: IterationReports
     recovery: Recovery
+    stages: Stages
     step: int = 0
 
     def __enter__(self) -> "TrainingLoop":
@@ -73,7 +76,7 @@ class TrainingLoop:
         self.memory.close()
 
     def run(self) -> None:
-        """Load the weights and iterate until the run is finished, evaluating and saving when it is due."""
+        """Load the weights and iterate until the run or its stage is over, evaluating and saving when it is due."""
         self.reports.begin(self.step)
         while True:
             self.rollouts.load(self.step)
@@ -88,10 +91,12 @@ class TrainingLoop:
             self.iteration()
             self.recovery.settle(self)
             with self.reports.not_timed():
-                saved = self.recovery.save_if_due(self)
+                saved = self.recovery.save_if_due(self, now=self.stages.over)
                 if saved is not None:
                     self.rollouts.saved(saved)
                     self.memory.saved(saved)
+            if self.stages.over:
+                break
 
     def iteration(self) -> None:
         """Sample tasks, roll out, assign credit, pack, and update; `run` has loaded the weights."""
@@ -109,7 +114,10 @@ class TrainingLoop:
             shares |= self._replay(played)
             self.objective.adapt(stats, episodes=sum(len(group.finished) for group in groups))
             self.step += 1
-            self.reports.finished(self.step, played, steps, advantages, {**stats, **shares}, batch)
+            told = self.reports.finished(
+                self.step, played, steps, advantages, {**stats, **shares, **self.stages.numbers}, batch
+            )
+            self.stages.after(self.step, told["success"])
 
     def _replay(self, played: Played) -> dict[str, float]:
         """Train on stored episodes as well, if a rule chooses some; return what is remembered."""
@@ -139,6 +147,7 @@ class TrainingLoop:
             "memory": self.memory.state(),
             "coefficients": dict(self.objective.coefficients),
             "watch": self.reports.watch.state(),
+            "stages": self.stages.state(),
         }
 
     def load_state(self, step: int, state: State) -> None:

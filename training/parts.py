@@ -48,6 +48,7 @@ from turnwise.training.sampling.forest_growth import asking_expert
 from turnwise.training.sampling.run_sampling import RunSampling
 from turnwise.training.sampling_parts import SamplingParts
 from turnwise.training.scheduled_objective import ScheduledObjective
+from turnwise.training.stages import Stages, run_in_stage
 from turnwise.training.token_scores import TokenScores
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ class RunParts:
     def reference(self) -> ReferencePolicy:
         """The policy before training, as a reference where it is needed."""
         transform = self.token_transform is not None and self.token_transform.needs_reference
-        needed = transform or self.objective.needs_reference or self.coefficients.kl_in_reward
+        later = any(key.startswith("objective.") for stage in self.run.stages for key in stage.set)
+        needed = transform or self.objective.needs_reference or self.coefficients.kl_in_reward or later
         return ReferencePolicy(self.run.folder / "reference", self.run.policy, needed)
 
     @property
@@ -257,8 +259,8 @@ class RunParts:
             report=report,
         )
 
-    def loop(self, learner: Learner, report: Reporter, recovery: Recovery) -> TrainingLoop:
-        """Return the training loop of a learner."""
+    def loop(self, learner: Learner, report: Reporter, recovery: Recovery, stages: Stages) -> TrainingLoop:
+        """Return the training loop of a learner, in one of the stages of the run."""
         run = self.run
         agent = self.agent(learner.tokenizer)
         engine = self.engine(learner, agent, report)
@@ -298,6 +300,7 @@ class RunParts:
             evaluations=self.evaluations(agent, report),
             reports=IterationReports(report, engine, steps=run.train.iterations, dtype=run.policy.dtype, parts=parts),
             recovery=recovery,
+            stages=stages,
         )
 
 
@@ -320,6 +323,8 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
     check_policy(run.policy, one_process=leader is None)
     look_up(SAMPLERS, run.sampler.engine)
     check_rules(run)
+    for number in range(len(run.stages)):
+        check_rules(run_in_stage(run, number))
     if run.processes > 1:
         hide_gpus()
     check_sampler(run.sampler, run.cluster, device)

@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnwise.agents.device_memory import DeviceMemory
-from turnwise.agents.errors import AgentError
 from turnwise.agents.files.folder_lock import locked
 from turnwise.agents.models.model_folder import ModelFolder
 from turnwise.training.config.run import Run
 from turnwise.training.config.template_date import with_date
-from turnwise.training.errors import ConfigError, EngineMismatch, VocabularyMismatch
 from turnwise.training.learner.policy import find_policy
 from turnwise.training.parts import RunParts, prepare
 from turnwise.training.preflight.shared_card import lay_out_card
 from turnwise.training.run_folder.events import OnEvent, Reporter
 from turnwise.training.run_folder.folder import begin, check_resumable
 from turnwise.training.run_folder.recovery import find_restart, open_metrics, restore_learner
+from turnwise.training.staged_run import train_stages
 
 if TYPE_CHECKING:
     from turnwise.training.learner.rank_commands import Leader
@@ -90,13 +89,7 @@ def train(
                 report.event("model", 0, **learner.sizes)
             else:
                 learner = restore_learner(restored, parts.learner_factory(report), parts.reference)
-            loop = stack.enter_context(parts.loop(learner, report, recovery))
-            if restored is None:
-                recovery.begin(loop)
-            else:
-                recovery.resume(loop, restored)
-            with recovery.saved_after(AgentError, EngineMismatch, ConfigError, VocabularyMismatch):
-                loop.run()
+            loop = train_stages(parts, learner, report, recovery, restored, stack)
         except KeyboardInterrupt:
             checkpoint = recovery.stopped("interrupted")
             return TrainingResult(run.folder, recovery.newest or 0, False, checkpoint)

@@ -10,7 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from turnwise.training.config.run import Run
 from turnwise.training.errors import TrainingError
 from turnwise.training.learner.policy import device_of
 from turnwise.training.sampling.sampling_files import SamplingFiles
+from turnwise.training.stages import run_in_stage
 
 OnProgress = Callable[[str, int], None]
 """Receives what is read ("iteration 3 of 10"), and the number of turns so far."""
@@ -157,6 +158,7 @@ class _Audit:
 
     def _iteration(self, iteration: int, file: Path, label: str) -> None:
         """Check the trajectories of one iteration."""
+        self._enter_stage(iteration)
         ends: list[EpisodeEnd] = []
         if self.options.scores:
             self.scorer.begin(iteration)
@@ -179,6 +181,14 @@ class _Audit:
                 result.checked += 1
                 problems = check.find(self.audited, iteration, ends)
                 result.add((Place(iteration, name), text) for name, text in problems)
+
+    def _enter_stage(self, iteration: int) -> None:
+        """Let the checks see the settings of the stage that an iteration belongs to."""
+        run = self.files.run
+        if run.stages:
+            run = run_in_stage(run, int(self.audited.finished.get(iteration, {}).get("stage", 0)))
+            agent = agent_maker(run.agent, run.env)(self.audited.tokenizer)
+            self.audited = replace(self.audited, run=run, agent=agent)
 
     def _score_again(self, iteration: int, file: Path) -> None:
         """Score the tokens of an iteration that were sampled by other weights than those that scored it first."""

@@ -33,6 +33,7 @@ from turnwise.training.config.sections import (
     SamplingSection,
     TrainSection,
 )
+from turnwise.training.config.stages import StageSection
 from turnwise.training.config.toml import Table, literal, render
 from turnwise.training.errors import ConfigError
 
@@ -74,6 +75,9 @@ class Run(Section):
     objective: ObjectiveSection = Field(default_factory=ObjectiveSection, description="The loss.")
     train: TrainSection = Field(default_factory=TrainSection, description="The loop.")
     sampling: SamplingSection = Field(default_factory=SamplingSection, description="What an iteration is made of.")
+    stages: list[StageSection] = Field(
+        default=[], description="Parts of the run with other settings, as tables `[[stages]]`; see below."
+    )
     checkpoints: CheckpointsSection = Field(default_factory=CheckpointsSection, description="What is kept of the run.")
     evaluation: EvaluationSection = Field(default_factory=EvaluationSection, description="The evaluation.")
 
@@ -272,6 +276,7 @@ def reference() -> str:
         for name, field in Run.model_fields.items()
         if _is_section(field.annotation) and not issubclass(field.annotation, AbbreviatedSection)
     ]
+    tables.append(("[stages]", StageSection))
     for name, section in tables:
         title = f"`[{name}]`" if name else "Top level"
         lines += [

@@ -72,6 +72,11 @@ class DistributedLearner(Learner):
         with self._leader.command(Learner.set_reference, skeleton(model)):
             super().set_reference(model)
 
+    def reset_optimizer(self) -> None:
+        """Forget the optimizer's moments."""
+        with self._leader.command(Learner.reset_optimizer):
+            super().reset_optimizer()
+
     def set_reference_adapter(self, adapter: Mapping[str, Tensor]) -> None:
         """Measure the divergence from this model with another adapter."""
         with self._leader.command(Learner.set_reference_adapter, dict(adapter)):

@@ -183,6 +183,10 @@ class Learner:
         scorer.use_kernels(self._kernels)
         self._reference = scorer
 
+    def reset_optimizer(self) -> None:
+        """Forget the optimizer's moments."""
+        self.optimizer.state.clear()
+
     def set_reference_adapter(self, adapter: Mapping[str, Tensor]) -> None:
         """Measure the divergence from this model with another adapter; the frozen weights are shared.
 

@@ -178,9 +178,16 @@ def _without(section: Section, unused: Mapping[str, str], prefix: str = "") -> I
         value = getattr(section, name)
         if not isinstance(value, Section):
             if prefix + name not in unused:
-                yield name, copy.deepcopy(value)
+                yield name, _plain(value)
         elif table := dict(_without(value, unused, f"{prefix}{name}.")):
             yield name, table
+
+
+def _plain(value: object) -> object:
+    """Return a value of a key, with tables in place of the sections of a list."""
+    if isinstance(value, list):
+        return [item.model_dump() if isinstance(item, Section) else copy.deepcopy(item) for item in value]
+    return copy.deepcopy(value)
 
 
 def effective_toml(run: Run) -> str:

@@ -27,6 +27,7 @@ from turnwise.training.preflight.needs_of_rules import (
 )
 from turnwise.training.sampling.forest_growth import Forest
 from turnwise.training.sampling_parts import OTHER_PARENTS
+from turnwise.training.stages import check_stages
 
 FIELDS = {
     *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"),
@@ -60,6 +61,7 @@ def check_rules(run: Run) -> None:
         ConfigError: it has the sentence of the rule.
         TrainingError, EnvError, CreditError, AgentError: a name or an option that a rule looks at is wrong.
     """
+    check_stages(run)
     for rule in RULES:
         if rule.broken(run):
             raise ConfigError(rule.text(run))

@@ -66,10 +66,10 @@ class ReferencePolicy:
     policy: PolicySection
     needed: bool
 
-    def keep(self, learner: Learner) -> None:
-        """Save the learner's policy as the reference."""
+    def keep(self, learner: Learner, step: int = 0) -> None:
+        """Save the learner's policy after a number of iterations as the reference."""
         if self.needed:
-            Checkpoints(self.folder, keep=1).save(0, learner.weights(), learner.tokenizer, None, {})
+            Checkpoints(self.folder, keep=1).save(step, learner.weights(), learner.tokenizer, None, {})
 
     def give_to(self, learner: Learner) -> None:
         """Let the learner compute with the reference beside its policy."""
@@ -137,6 +137,10 @@ class Recovery:
             self.report.event("note", restored.step, text=text)
         self.report.tick("resumed", restored.step, self._iterations)
 
+    def continue_with(self, loop: Recoverable) -> None:
+        """Go on with another loop at the same boundary."""
+        self._mark(loop)
+
     @contextmanager
     def update(self, loop: Recoverable) -> Iterator[None]:
         """Enclose an update, from the first change of the weights to the next boundary; Ctrl-C waits for its end."""
@@ -153,15 +157,19 @@ class Recovery:
             loop.settle()
             self._settled = True
 
-    def save_if_due(self, loop: Recoverable) -> int | None:
+    def save_if_due(self, loop: Recoverable, *, now: bool = False) -> int | None:
         """Save the last boundary if the run asks for a checkpoint there.
+
+        Args:
+            loop: that has reached it.
+            now: save it in any case, and wait until the checkpoint is whole.
 
         Returns:
             The iteration of a checkpoint that has become whole since the last call; None if there is none. With several
             ranks that may be an earlier one, since theirs are written while the run goes on.
         """
         every = self.section.every
-        last = loop.step == self._iterations
+        last = now or loop.step == self._iterations
         if last or bool(every and loop.step % every == 0):
             self.save(loop, wait=last)
         else:
