@@ -8,7 +8,6 @@ from typing import Literal, get_args
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from turnwise.registry import suggest
 from turnwise.training.errors import ConfigError
@@ -162,7 +161,8 @@ def pacs(
     wins = members.sum(won)[members.code]
     own = torch.where(won > 0, wins, size - wins)
     weight = torch.where(own < size, size / (2.0 * own), torch.ones_like(own)) if balanced else torch.ones_like(own)
-    losses = weight * functional.binary_cross_entropy_with_logits(moved - others, won, reduction="none")
+    score = moved - others
+    losses = weight * (torch.stack([torch.zeros_like(score), score]).logsumexp(0) - won * score)
     return unclipped(members.of_sequences(tokens, torch.where(size > 1, losses, torch.zeros_like(losses))))
 
 

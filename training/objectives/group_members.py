@@ -74,7 +74,7 @@ class GroupMembers:
 
     def won(self, win: float) -> Tensor:
         """Return 1 for an outcome of at least `win`, else 0, float [P]; NaN stays NaN."""
-        return torch.where(torch.isnan(self.outcome), self.outcome, (self.outcome >= win).to(self.outcome.dtype))
+        return torch.where(self.outcome.isnan(), self.outcome, (self.outcome >= win).to(self.outcome.dtype))
 
     def normalised(self, among: Tensor) -> Tensor:
         """Return (outcome - mean) / std, float [P], of the mean and std (ddof 0) of some members; 0 without spread."""
@@ -94,9 +94,12 @@ class GroupMembers:
 
     def pairs(self) -> tuple[Tensor, Tensor]:
         """Return the two members of every pair within a group, int64 [pairs] each, numbers from 0 to P - 1."""
-        members = [torch.nonzero(self.code == number)[:, 0] for number in range(self.groups)]
-        both = torch.cat([self.code.new_zeros((0, 2)), *(torch.combinations(group) for group in members)])
-        return both[:, 0], both[:, 1]
+        both = [self.code.new_zeros((0, 2))]
+        for number in range(self.groups):
+            members = torch.nonzero(self.code == number)[:, 0]
+            both.append(members[torch.nonzero(members[:, None] < members)])
+        first, second = torch.cat(both).unbind(1)
+        return first, second
 
     def of_sequences(self, tokens: Tokens, values: Tensor) -> Tensor:
         """Return token losses [M] whose mean over sequences of the mean over tokens is the mean of values [P]."""
