@@ -7,7 +7,6 @@ iteration trains on depends on time as well.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from turnwise.agents.steps import Anchor
 from turnwise.training.credit_assignment import CreditAssignment
@@ -18,7 +17,6 @@ from turnwise.training.iteration_reports import IterationReports
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.update_plans import UpdatePlans
 from turnwise.training.rollouts import Played, Rollouts
-from turnwise.training.run_folder.checkpoint import write_merged
 from turnwise.training.run_folder.recovery import Recovery
 from turnwise.training.sampling.run_memory import RunMemory
 from turnwise.training.scheduled_objective import ScheduledObjective
@@ -34,7 +32,6 @@ class TrainingLoop:
     Attributes:
         steps: number of iterations of the whole run.
         anchor: what makes two turns comparable, for `steps_of`.
-        final: folder of the merged model, for a run that trains an adapter.
         learner: the policy to train.
         engine: samples from it.
         rollouts: plays the groups of an iteration.
@@ -52,7 +49,6 @@ class TrainingLoop:
 
     steps: int
     anchor: Anchor
-    final: Path
     learner: Learner
     engine: RunEngine
     rollouts: Rollouts
@@ -82,7 +78,7 @@ class TrainingLoop:
             self.rollouts.load(self.step)
             finished = self.step >= self.steps
             if finished and self.learner.has_adapter:  # before the evaluation, which is the last file of a run
-                write_merged(self.learner.weights(), self.learner.tokenizer, self.final)
+                self.recovery.write_merged(self.learner)
             with self.reports.not_timed():
                 self.evaluations.if_due(self.step, self.engine.sampler)
             if finished:

@@ -279,7 +279,6 @@ class RunParts:
         return TrainingLoop(
             steps=run.train.iterations,
             anchor=run.credit.anchor,
-            final=run.folder / "final",
             learner=learner,
             engine=engine,
             rollouts=self.rollouts(agent, engine, report, sampling),

@@ -15,7 +15,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.annealing import annealed
 from turnwise.agents.errors import StoreError
 from turnwise.agents.files.trajectory_files import TornLine, iteration_files, read_trajectories
 from turnwise.agents.models.model_folder import end_tokens_of, load_tokenizer, model_config
@@ -26,12 +25,11 @@ from turnwise.training.audit.findings import AuditResult, Place
 from turnwise.training.audit.folder import FOLDER_CHECKS, AuditedFolder
 from turnwise.training.audit.gaps import BOUNDS, GapMeter
 from turnwise.training.audit.scoring import VersionScorer
-from turnwise.training.config.agents import agent_maker
 from turnwise.training.config.run import Run
 from turnwise.training.errors import TrainingError
 from turnwise.training.learner.policy import device_of
 from turnwise.training.sampling.sampling_files import SamplingFiles
-from turnwise.training.stages import run_in_stage
+from turnwise.training.stages import agent_in_stage
 
 OnProgress = Callable[[str, int], None]
 """Receives what is read ("iteration 3 of 10"), and the number of turns so far."""
@@ -125,7 +123,7 @@ class _Audit:
         meter = GapMeter(
             options.bound or BOUNDS[engine_dtype(run)],
             top_p=run.agent.top_p,
-            annealing=annealed(run.agent.temperature)[1],
+            annealing=self.audited.agent.annealing,
         )
         device = device_of(options.device or run.policy.device, elsewhere=not options.device)
         self.scorer = VersionScorer(run, self.files.weights, meter, device, options.dtype)
@@ -186,8 +184,8 @@ class _Audit:
         """Let the checks see the settings of the stage that an iteration belongs to."""
         run = self.files.run
         if run.stages:
-            run = run_in_stage(run, int(self.audited.finished.get(iteration, {}).get("stage", 0)))
-            agent = agent_maker(run.agent, run.env)(self.audited.tokenizer)
+            stage = int(self.audited.finished.get(iteration, {}).get("stage", 0))
+            run, agent = agent_in_stage(run, stage, self.audited.tokenizer)
             self.audited = replace(self.audited, run=run, agent=agent)
 
     def _score_again(self, iteration: int, file: Path) -> None:
@@ -286,7 +284,7 @@ def _audited(files: AuditedFolder) -> AuditedRun:
     table = read_toml(files.path / "run.toml")
     return AuditedRun(
         run=files.run,
-        agent=agent_maker(files.run.agent, files.run.env)(tokenizer),
+        agent=agent_in_stage(files.run, 0, tokenizer)[1],
         tokenizer=tokenizer,
         vocabulary=0 if newest is None else int(model_config(newest)["vocab_size"]),
         ends=frozenset() if newest is None else frozenset(end_tokens_of(newest, tokenizer)),

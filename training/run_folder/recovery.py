@@ -20,7 +20,7 @@ from turnwise.training.learner.interruption import uninterrupted
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.make_learner import LearnerFactory, load_trained
 from turnwise.training.learner.policy import vocabulary_fingerprint
-from turnwise.training.run_folder.checkpoint import Checkpoints, Restored, restore_random_states
+from turnwise.training.run_folder.checkpoint import Checkpoints, Restored, restore_random_states, write_merged
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.loggers import Logger, open_loggers
 from turnwise.training.run_folder.metrics import (
@@ -156,6 +156,10 @@ class Recovery:
         if not self._settled:
             loop.settle()
             self._settled = True
+
+    def write_merged(self, learner: Learner) -> None:
+        """Write the model of a run that trains an adapter, with the adapter merged, to its folder "final"."""
+        write_merged(learner.weights(), learner.tokenizer, self.folder / "final")
 
     def save_if_due(self, loop: Recoverable, *, now: bool = False) -> int | None:
         """Save the last boundary if the run asks for a checkpoint there.

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from turnwise.agents.files.trajectory_files import read_trajectories, to_json
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.advantages import Advantages
 from turnwise.registry import suggest
+from turnwise.training.config.toml import Table
 from turnwise.training.errors import ConfigError
 from turnwise.training.states import State
 
@@ -96,7 +97,7 @@ class Admission:
     order: Order = "newest"
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Self:
+    def of(cls, options: Table) -> Self:
         """Return the admission of a table of options.
 
         Raises:

@@ -9,11 +9,12 @@ Not included: retrieval by embeddings. Lessons are matched by the similarity of 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from turnwise.registry import suggest
+from turnwise.training.config.toml import Table
 from turnwise.training.errors import ConfigError
 from turnwise.training.states import State
 
@@ -79,7 +80,7 @@ class LessonLibrary:
     _count: int = field(default=0, repr=False)
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Self:
+    def of(cls, options: Table) -> Self:
         """Return an empty library with some options.
 
         Raises:

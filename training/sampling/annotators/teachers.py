@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Sequence
 
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.option_checks import check_number
+from turnwise.tools.bounded_input import parse_json
 from turnwise.training.sampling.annotation import Ask, Notes
 from turnwise.training.sampling.annotators.transcripts import transcript
 from turnwise.training.sampling.lessons import Lesson, LessonEdit
@@ -131,7 +131,7 @@ def edits_in(answer: str) -> tuple[LessonEdit, ...] | None:
     """
     start, end = answer.find("["), answer.rfind("]")
     try:
-        records = json.loads(answer[start : end + 1])
+        records = parse_json(answer[start : end + 1], "the answer")
     except ValueError:
         return None
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
