@@ -14,6 +14,7 @@ from turnwise.training.learning_watch import LearningWatch
 from turnwise.training.played import Played
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.metrics import credit_metrics, group_metrics, play_metrics, sampled_entropy
+from turnwise.training.stages import Stages
 
 OF_UPDATE = frozenset({"tokens", "seconds", "shared", "flops", "hardware_flops"})
 """Statistics of an update that carry its name in the event of an iteration."""
@@ -27,14 +28,15 @@ class IterationReports:
         engine: its metrics are reported as well.
         steps: number of iterations of the whole run.
         dtype: type in which the policy computes.
+        stages: says when other settings begin.
 
     Attributes:
         watch: looks for a run that does not learn; a checkpoint keeps its state.
     """
 
-    def __init__(self, report: Reporter, engine: RunEngine, *, steps: int, dtype: str) -> None:
+    def __init__(self, report: Reporter, engine: RunEngine, *, steps: int, dtype: str, stages: Stages) -> None:
         self._report, self._engine, self._steps, self._dtype = report, engine, steps, dtype
-        self.watch = LearningWatch(report)
+        self.watch, self.stages = LearningWatch(report), stages
         self._seconds: list[float] = []
         self._began = time.perf_counter()  # the iteration
 
@@ -56,8 +58,8 @@ class IterationReports:
 
     def finished(
         self, step: int, played: Played, steps: Steps, advantages: Advantages, stats: Mapping[str, float], batch: Batch
-    ) -> Mapping[str, float]:
-        """Write the event of a finished iteration, warn where it taught nothing, and return the numbers of the event.
+    ) -> None:
+        """Write the event of a finished iteration, warn where it taught nothing, and see whether its stage is over.
 
         Args:
             step: number of finished iterations, this one included.
@@ -82,16 +84,17 @@ class IterationReports:
             **self._engine.metrics,
             **{f"{owner}_memory": size for owner, size in memory_use().items()},
             "sequence_tokens": batch.size,
+            **self.stages.numbers,
             "seconds": self._seconds[-1],
             "left": left,
             "seconds_left": left * sum(recent) / len(recent),
         }
         self._report.event("train", step, **values)
         self.watch.after(step, values)
+        self.stages.after(step, values["success"])
         self._report.iteration = step + 1
         if self._engine.shared:
             self.watch.after_shared(step, stats, self._dtype)
-        return values
 
 
 def _speeds(played: RolloutReport, stats: Mapping[str, float]) -> dict[str, float]:

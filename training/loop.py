@@ -22,7 +22,6 @@ from turnwise.training.rollouts import Played, Rollouts
 from turnwise.training.run_folder.checkpoint import write_merged
 from turnwise.training.run_folder.recovery import Recovery
 from turnwise.training.scheduled_objective import ScheduledObjective
-from turnwise.training.stages import Stages
 from turnwise.training.states import State
 from turnwise.training.token_scores import TokenScores
 
@@ -45,7 +44,6 @@ class TrainingLoop:
         evaluations: measures the policy on the panel.
         reports: reports finished iterations.
         recovery: saves finished iterations.
-        stages: says when other settings begin.
         step: number of finished iterations.
     """
 
@@ -62,7 +60,6 @@ class TrainingLoop:
     evaluations: Evaluations
     reports: IterationReports
     recovery: Recovery
-    stages: Stages
     step: int = 0
 
     def __enter__(self) -> "TrainingLoop":
@@ -87,9 +84,9 @@ class TrainingLoop:
             self.iteration()
             self.recovery.settle(self)
             with self.reports.not_timed():
-                if self.recovery.save_if_due(self, now=self.stages.over):
+                if self.recovery.save_if_due(self, now=self.reports.stages.over):
                     self.rollouts.saved()
-            if self.stages.over:
+            if self.reports.stages.over:
                 break
 
     def iteration(self) -> None:
@@ -105,10 +102,7 @@ class TrainingLoop:
             self.credit.remember(advantages)
             self.objective.adapt(stats, episodes=sum(len(group.finished) for group in groups))
             self.step += 1
-            told = self.reports.finished(
-                self.step, played, steps, advantages, {**stats, **shares, **self.stages.numbers}, batch
-            )
-            self.stages.after(self.step, told["success"])
+            self.reports.finished(self.step, played, steps, advantages, {**stats, **shares}, batch)
 
     def _roll_out(self) -> Played:
         """Return the groups of this iteration; if all of them failed, the iterations before it are saved."""
@@ -129,7 +123,7 @@ class TrainingLoop:
             "rewards": self.credit.rewards.state(),
             "coefficients": dict(self.objective.coefficients),
             "watch": self.reports.watch.state(),
-            "stages": self.stages.state(),
+            "stages": self.reports.stages.state(),
         }
 
     def load_state(self, step: int, state: State) -> None:

@@ -10,7 +10,7 @@ from turnwise.training.config.toml import literal
 from turnwise.training.errors import ConfigError
 from turnwise.training.states import State
 
-__all__ = ["Stages", "check_stages", "run_in_stage"]
+__all__ = ["Stages", "check_stages", "run_in_stage", "stage_runs"]
 
 
 @dataclass(slots=True)
@@ -94,6 +94,11 @@ def run_in_stage(run: Run, number: int) -> Run:
     return Run.parse(run.model_dump(exclude_unset=True), words, source=f"stage {number + 1}") if words else run
 
 
+def stage_runs(run: Run) -> list[Run]:
+    """Return the configuration of a run in each of its stages; none if it has none."""
+    return [run_in_stage(run, number) for number in range(len(run.stages))]
+
+
 def check_stages(run: Run) -> None:
     """Refuse stages that never end, or that begin with nothing new.
 
@@ -102,5 +107,5 @@ def check_stages(run: Run) -> None:
     """
     for number, stage in enumerate(run.stages, start=1):
         if bool(stage.until) != (number < len(run.stages)):
-            what = "needs `until`" if not stage.until else "lasts to the end of the run, so that `until` has no effect"
-            raise ConfigError(f"stage {number} of {len(run.stages)} {what}")
+            reason = "lasts to the end of the run, so that `until` has no effect" if stage.until else "needs `until`"
+            raise ConfigError(f"stage {number} of {len(run.stages)} {reason}")

@@ -29,8 +29,6 @@ from turnwise.training.config.agents import agent_maker
 from turnwise.training.config.run import Run
 from turnwise.training.errors import TrainingError
 from turnwise.training.learner.policy import device_of
-from turnwise.training.sampling.sampling_files import SamplingFiles
-from turnwise.training.stages import run_in_stage
 
 OnProgress = Callable[[str, int], None]
 """Receives what is read ("iteration 3 of 10"), and the number of turns so far."""
@@ -179,9 +177,8 @@ class _Audit:
 
     def _enter_stage(self, iteration: int) -> None:
         """Let the checks see the settings of the stage that an iteration belongs to."""
-        run = self.files.run
-        if run.stages:
-            run = run_in_stage(run, int(self.audited.finished.get(iteration, {}).get("stage", 0)))
+        if self.files.run.stages:
+            run = self.files.run_of(iteration)
             agent = agent_maker(run.agent, run.env)(self.audited.tokenizer)
             self.audited = replace(self.audited, run=run, agent=agent)
 
@@ -286,6 +283,6 @@ def _audited(files: AuditedFolder) -> AuditedRun:
         vocabulary=0 if newest is None else int(model_config(newest)["vocab_size"]),
         ends=frozenset() if newest is None else frozenset(end_tokens_of(newest, tokenizer)),
         finished={int(event["iteration"]): event for event in files.events if event.get("phase") == "train"},
-        sampling=SamplingFiles(files.path),
+        sampling=files.sampling,
         stores_finish="sampler" in table,
     )
