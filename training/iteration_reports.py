@@ -20,6 +20,7 @@ from turnwise.training.run_folder.metrics import (
     play_metrics,
     sampled_entropy,
 )
+from turnwise.training.stages import Stages
 
 OF_UPDATE = frozenset({"tokens", "seconds", "shared", "flops", "hardware_flops"})
 """Statistics of an update that carry its name in the event of an iteration."""
@@ -33,6 +34,7 @@ class IterationReports:
         engine: its metrics are reported as well.
         steps: number of iterations of the whole run.
         dtype: type in which the policy computes.
+        stages: says when other settings begin.
         parts: names of the parts of a mixture, which are also reported apart.
 
     Attributes:
@@ -40,11 +42,18 @@ class IterationReports:
     """
 
     def __init__(
-        self, report: Reporter, engine: RunEngine, *, steps: int, dtype: str, parts: tuple[str, ...] = ()
+        self,
+        report: Reporter,
+        engine: RunEngine,
+        *,
+        steps: int,
+        dtype: str,
+        stages: Stages,
+        parts: tuple[str, ...] = (),
     ) -> None:
         self._report, self._engine, self._steps, self._dtype = report, engine, steps, dtype
         self._parts = parts
-        self.watch = LearningWatch(report)
+        self.watch, self.stages = LearningWatch(report), stages
         self._seconds: list[float] = []
         self._began = time.perf_counter()  # the iteration
 
@@ -66,8 +75,8 @@ class IterationReports:
 
     def finished(
         self, step: int, played: Played, steps: Steps, advantages: Advantages, stats: Mapping[str, float], batch: Batch
-    ) -> Mapping[str, float]:
-        """Write the event of a finished iteration, warn where it taught nothing, and return the numbers of the event.
+    ) -> None:
+        """Write the event of a finished iteration, warn where it taught nothing, and see whether its stage is over.
 
         Args:
             step: number of finished iterations, this one included.
@@ -93,16 +102,17 @@ class IterationReports:
             **self._engine.metrics,
             **{f"{owner}_memory": size for owner, size in memory_use().items()},
             "sequence_tokens": batch.size,
+            **self.stages.numbers,
             "seconds": self._seconds[-1],
             "left": left,
             "seconds_left": left * sum(recent) / len(recent),
         }
         self._report.event("train", step, **values)
         self.watch.after(step, values)
+        self.stages.after(step, values["success"])
         self._report.iteration = step + 1
         if self._engine.shared:
             self.watch.after_shared(step, stats, self._dtype)
-        return values
 
 
 def _speeds(played: RolloutReport, stats: Mapping[str, float]) -> dict[str, float]:

@@ -20,7 +20,6 @@ from turnwise.training.rollouts import Played, Rollouts
 from turnwise.training.run_folder.recovery import Recovery
 from turnwise.training.sampling.run_memory import RunMemory
 from turnwise.training.scheduled_objective import ScheduledObjective
-from turnwise.training.stages import Stages
 from turnwise.training.states import State
 from turnwise.training.token_scores import TokenScores
 
@@ -43,7 +42,6 @@ class TrainingLoop:
         evaluations: measures the policy on the panel.
         reports: reports finished iterations.
         recovery: saves finished iterations.
-        stages: says when other settings begin.
         step: number of finished iterations.
     """
 
@@ -60,7 +58,6 @@ class TrainingLoop:
     evaluations: Evaluations
     reports: IterationReports
     recovery: Recovery
-    stages: Stages
     step: int = 0
 
     def __enter__(self) -> "TrainingLoop":
@@ -87,11 +84,11 @@ class TrainingLoop:
             self.iteration()
             self.recovery.settle(self)
             with self.reports.not_timed():
-                saved = self.recovery.save_if_due(self, now=self.stages.over)
+                saved = self.recovery.save_if_due(self, now=self.reports.stages.over)
                 if saved is not None:
                     self.rollouts.saved(saved)
                     self.memory.saved(saved)
-            if self.stages.over:
+            if self.reports.stages.over:
                 break
 
     def iteration(self) -> None:
@@ -110,10 +107,7 @@ class TrainingLoop:
             shares |= self._replay(played)
             self.objective.adapt(stats, episodes=sum(len(group.finished) for group in groups))
             self.step += 1
-            told = self.reports.finished(
-                self.step, played, steps, advantages, {**stats, **shares, **self.stages.numbers}, batch
-            )
-            self.stages.after(self.step, told["success"])
+            self.reports.finished(self.step, played, steps, advantages, {**stats, **shares}, batch)
 
     def _replay(self, played: Played) -> dict[str, float]:
         """Train on stored episodes as well, if a rule chooses some; return what is remembered."""
@@ -143,7 +137,7 @@ class TrainingLoop:
             "memory": self.memory.state(),
             "coefficients": dict(self.objective.coefficients),
             "watch": self.reports.watch.state(),
-            "stages": self.stages.state(),
+            "stages": self.reports.stages.state(),
         }
 
     def load_state(self, step: int, state: State) -> None:

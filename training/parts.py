@@ -48,13 +48,13 @@ from turnwise.training.sampling.forest_growth import asking_expert
 from turnwise.training.sampling.run_sampling import RunSampling
 from turnwise.training.sampling_parts import SamplingParts
 from turnwise.training.scheduled_objective import ScheduledObjective
-from turnwise.training.stages import Stages, run_in_stage
 from turnwise.training.token_scores import TokenScores
 
 if TYPE_CHECKING:
     from turnwise.training.card_layout import CardLayout
     from turnwise.training.learner.memory import MemoryNeeds
     from turnwise.training.learner.rank_commands import Leader
+    from turnwise.training.stages import Stages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,7 +259,7 @@ class RunParts:
             report=report,
         )
 
-    def loop(self, learner: Learner, report: Reporter, recovery: Recovery, stages: Stages) -> TrainingLoop:
+    def loop(self, learner: Learner, report: Reporter, recovery: Recovery, stages: "Stages") -> TrainingLoop:
         """Return the training loop of a learner, in one of the stages of the run."""
         run = self.run
         agent = self.agent(learner.tokenizer)
@@ -297,9 +297,10 @@ class RunParts:
             objective=ScheduledObjective(self.objective, self.coefficients),
             plans=UpdatePlans(run.train, self.seeds, temperature, run.processes),
             evaluations=self.evaluations(agent, report),
-            reports=IterationReports(report, engine, steps=run.train.iterations, dtype=run.policy.dtype, parts=parts),
+            reports=IterationReports(
+                report, engine, steps=run.train.iterations, dtype=run.policy.dtype, stages=stages, parts=parts
+            ),
             recovery=recovery,
-            stages=stages,
         )
 
 
@@ -322,8 +323,6 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
     check_policy(run.policy, one_process=leader is None)
     look_up(SAMPLERS, run.sampler.engine)
     check_rules(run)
-    for number in range(len(run.stages)):
-        check_rules(run_in_stage(run, number))
     if run.processes > 1:
         hide_gpus()
     check_sampler(run.sampler, run.cluster, device)

@@ -4,16 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from turnwise.agents.agent import Agent
-from turnwise.training.config.agents import agent_maker
 from turnwise.training.config.run import Run
 from turnwise.training.config.stages import StageSection
 from turnwise.training.config.toml import literal
 from turnwise.training.errors import ConfigError
-from turnwise.training.learner.untyped import PolicyTokenizer
 from turnwise.training.states import State
 
-__all__ = ["Stages", "agent_in_stage", "check_stages", "run_in_stage"]
+__all__ = ["Stages", "check_stages", "run_in_stage", "stage_runs"]
 
 
 @dataclass(slots=True)
@@ -97,10 +94,9 @@ def run_in_stage(run: Run, number: int) -> Run:
     return Run.parse(run.model_dump(exclude_unset=True), words, source=f"stage {number + 1}") if words else run
 
 
-def agent_in_stage(run: Run, number: int, tokenizer: PolicyTokenizer) -> tuple[Run, Agent]:
-    """Return the configuration of a run in one of its stages, and the agent that plays then."""
-    run = run_in_stage(run, number)
-    return run, agent_maker(run.agent, run.env)(tokenizer)
+def stage_runs(run: Run) -> list[Run]:
+    """Return the configuration of a run in each of its stages; none if it has none."""
+    return [run_in_stage(run, number) for number in range(len(run.stages))]
 
 
 def check_stages(run: Run) -> None:
@@ -111,5 +107,5 @@ def check_stages(run: Run) -> None:
     """
     for number, stage in enumerate(run.stages, start=1):
         if bool(stage.until) != (number < len(run.stages)):
-            fault = "needs `until`" if not stage.until else "lasts to the end of the run, so that `until` has no effect"
-            raise ConfigError(f"stage {number} of {len(run.stages)} {fault}")
+            reason = "lasts to the end of the run, so that `until` has no effect" if stage.until else "needs `until`"
+            raise ConfigError(f"stage {number} of {len(run.stages)} {reason}")

@@ -15,6 +15,8 @@ from turnwise.training.config.run import Run
 from turnwise.training.errors import TrainingError
 from turnwise.training.run_folder.checkpoint import MANIFEST, Checkpoints, verify
 from turnwise.training.run_folder.metrics import METRICS, Event, missing_iterations, stored_events
+from turnwise.training.sampling.sampling_files import SamplingFiles
+from turnwise.training.stages import run_in_stage
 
 Problems = Iterator[tuple[Place, str]]
 
@@ -58,6 +60,18 @@ class AuditedFolder:
         damaged = {version: problem for version, problem in checked.items() if problem}
         weights = {version: folder for version, folder in scorable.items() if version not in damaged}
         return cls(path, run, weights, damaged, *stored_events(path / METRICS))
+
+    @property
+    def sampling(self) -> SamplingFiles:
+        """What each iteration was made of."""
+        return SamplingFiles(self.path)
+
+    def run_of(self, iteration: int) -> Run:
+        """Return the configuration of the stage that an iteration belongs to."""
+        stages = {
+            event.get("iteration"): event.get("stage", 0) for event in self.events if event.get("phase") == "train"
+        }
+        return run_in_stage(self.run, int(stages.get(iteration, 0)))
 
     @property
     def evaluations(self) -> list[Path]:

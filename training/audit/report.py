@@ -25,11 +25,10 @@ from turnwise.training.audit.findings import AuditResult, Place
 from turnwise.training.audit.folder import FOLDER_CHECKS, AuditedFolder
 from turnwise.training.audit.gaps import BOUNDS, GapMeter
 from turnwise.training.audit.scoring import VersionScorer
+from turnwise.training.config.agents import agent_maker
 from turnwise.training.config.run import Run
 from turnwise.training.errors import TrainingError
 from turnwise.training.learner.policy import device_of
-from turnwise.training.sampling.sampling_files import SamplingFiles
-from turnwise.training.stages import agent_in_stage
 
 OnProgress = Callable[[str, int], None]
 """Receives what is read ("iteration 3 of 10"), and the number of turns so far."""
@@ -182,10 +181,9 @@ class _Audit:
 
     def _enter_stage(self, iteration: int) -> None:
         """Let the checks see the settings of the stage that an iteration belongs to."""
-        run = self.files.run
-        if run.stages:
-            stage = int(self.audited.finished.get(iteration, {}).get("stage", 0))
-            run, agent = agent_in_stage(run, stage, self.audited.tokenizer)
+        if self.files.run.stages:
+            run = self.files.run_of(iteration)
+            agent = agent_maker(run.agent, run.env)(self.audited.tokenizer)
             self.audited = replace(self.audited, run=run, agent=agent)
 
     def _score_again(self, iteration: int, file: Path) -> None:
@@ -284,11 +282,11 @@ def _audited(files: AuditedFolder) -> AuditedRun:
     table = read_toml(files.path / "run.toml")
     return AuditedRun(
         run=files.run,
-        agent=agent_in_stage(files.run, 0, tokenizer)[1],
+        agent=agent_maker(files.run.agent, files.run.env)(tokenizer),
         tokenizer=tokenizer,
         vocabulary=0 if newest is None else int(model_config(newest)["vocab_size"]),
         ends=frozenset() if newest is None else frozenset(end_tokens_of(newest, tokenizer)),
         finished={int(event["iteration"]): event for event in files.events if event.get("phase") == "train"},
-        sampling=SamplingFiles(files.path),
+        sampling=files.sampling,
         stores_finish="sampler" in table,
     )

@@ -27,7 +27,7 @@ from turnwise.training.preflight.needs_of_rules import (
 )
 from turnwise.training.sampling.forest_growth import Forest
 from turnwise.training.sampling_parts import OTHER_PARENTS
-from turnwise.training.stages import check_stages
+from turnwise.training.stages import check_stages, stage_runs
 
 FIELDS = {
     *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"),
@@ -62,9 +62,10 @@ def check_rules(run: Run) -> None:
         TrainingError, EnvError, CreditError, AgentError: a name or an option that a rule looks at is wrong.
     """
     check_stages(run)
-    for rule in RULES:
-        if rule.broken(run):
-            raise ConfigError(rule.text(run))
+    for changed in stage_runs(run) or [run]:
+        for rule in RULES:
+            if rule.broken(changed):
+                raise ConfigError(rule.text(changed))
 
 
 # -- what the rules look at --

@@ -99,9 +99,9 @@ def credited_groups(file: Path, trajectories: Sequence[Trajectory]) -> list[Grou
     """
     number = file.name.partition(".")[0]
     entries = SamplingFiles(file.parent.parent).read(int(number)) if number.isdecimal() else None
-    if entries is None:
-        return None
-    if {trajectory.id for trajectory in trajectories} - {name for entry in entries for name in entry["members"]}:
+    if entries is None or {member.id for member in trajectories} - {
+        name for entry in entries for name in entry["members"]
+    }:
         return None
     return [played.counted for played in played_groups(entries, trajectories) if not played.dropped]
 
