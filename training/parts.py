@@ -26,7 +26,7 @@ from turnwise.training.credit_assignment import CreditAssignment
 from turnwise.training.engine.engine import RunEngine, check_sampler, open_sampler
 from turnwise.training.engine.engine_probe import EngineProbe
 from turnwise.training.engine.first_prompts import FirstPrompts
-from turnwise.training.environments import Environments, list_tasks, shared_hosts
+from turnwise.training.environments import Environments, list_tasks, shared_hosts, weights_of
 from turnwise.training.evaluation import Evaluations
 from turnwise.training.imitation.demonstration_source import DemonstrationSource
 from turnwise.training.imitation.warmstart import WarmStart
@@ -45,7 +45,6 @@ from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.recovery import Recovery, ReferencePolicy
 from turnwise.training.run_folder.trajectory_store import GroupFiles, RolloutFiles, TrajectoryStore
 from turnwise.training.scheduled_objective import ScheduledObjective
-from turnwise.training.tasks import TaskSampler
 from turnwise.training.token_scores import TokenScores
 
 if TYPE_CHECKING:
@@ -212,9 +211,7 @@ class RunParts:
     def rollouts(self, agent: Agent, engine: RunEngine, report: Reporter) -> Rollouts:
         """Return what plays the groups of the iterations."""
         run, store = self.run, TrajectoryStore(self.run.folder, self.run.trajectory_format)
-        weights = {part.name: part.weight for part in run.env.parts()}
-        tasks = TaskSampler(self.environments.tasks, self.seeds.of("tasks"), weights)
-        seed_of = partial(self.seeds.of, "rollout")
+        tasks, seed_of = self.environments.stream(self.seeds.of("tasks")), partial(self.seeds.of, "rollout")
         if run.train.asynchronous:
             return AsynchronousRollouts(
                 run.train,
@@ -273,7 +270,7 @@ class RunParts:
             transform=self.token_transform,
         )
         estimator = run.objective.kl.estimator if self.coefficients.kl_in_reward else None
-        parts = tuple(part.name for part in run.env.parts())
+        parts = tuple(self.environments.weights)
         return TrainingLoop(
             steps=run.train.iterations,
             anchor=run.credit.anchor,
@@ -322,10 +319,12 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
         deadline=run.env.deadline or None,
         deterministic=run.env.workers.deterministic,
         hosts=shared_hosts(run.env, run.cluster, run.sampler.options, device),
+        weights=weights_of(run.env.id, run.env.arguments()),
     )
     demonstrated = replace(environments, make=shown)
-    if plays(run.imitation, run.env.id) and run.imitation.env:
-        demonstrated = replace(demonstrated, tasks=list_tasks(shown, count, seeds.of("pool")))
+    if plays(run.imitation, run.env.id) and run.demonstration_kwargs() != run.env.arguments():
+        tasks = list_tasks(shown, count, seeds.of("pool"))
+        demonstrated = replace(demonstrated, tasks=tasks, weights=weights_of(run.env.id, run.demonstration_kwargs()))
     return RunParts(
         run=run,
         seeds=seeds,
