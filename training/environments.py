@@ -1,7 +1,7 @@
 """The environments that a run plays in, with the tasks that are played there."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -12,10 +12,12 @@ from turnwise.agents.content import has_images
 from turnwise.agents.rollouts.env_pool import EnvPool
 from turnwise.agents.rollouts.env_processes import EnvProcesses
 from turnwise.agents.rollouts.shared_hosts import SharedHosts
+from turnwise.envs import parts_of
 from turnwise.evaluation.panels import draw_tasks
 from turnwise.training.config.cluster import cluster_settings
 from turnwise.training.config.sections import ClusterSection, EnvSection
 from turnwise.training.errors import TrainingError
+from turnwise.training.tasks import TaskSampler
 
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
 """Makes an environment."""
@@ -31,6 +33,7 @@ class Environments:
         deadline: time limit of a step, in seconds; None: no limit.
         deterministic: take the answers of other processes in the order of the calls.
         hosts: processes in which they live, shared by all pools that are in use at a time; None: this process.
+        weights: how often the parts of a mixture are played, by their names; empty for one environment.
     """
 
     make: MakeEnv
@@ -38,6 +41,11 @@ class Environments:
     deadline: float | None = None
     deterministic: bool = False
     hosts: SharedHosts | None = None
+    weights: Mapping[str, float] = field(default_factory=dict)
+
+    def stream(self, seed: int) -> TaskSampler:
+        """Return the order of their tasks for a seed."""
+        return TaskSampler(self.tasks, seed, self.weights)
 
     def pool(self) -> EnvPool:
         """Return a pool of them in the processes where they live."""
@@ -92,3 +100,16 @@ def list_tasks(make: MakeEnv, count: int | None, seed: int) -> tuple[str, ...]:
         return tuple(listing()) if count is None else draw_tasks(env, count, seed)
     finally:
         env.close()
+
+
+def weights_of(id: str, kwargs: Mapping[str, object]) -> dict[str, float]:
+    """Return how often the parts of a mixture are played, by their names; {} for one environment.
+
+    Args:
+        id: of the environment.
+        kwargs: its arguments.
+
+    Raises:
+        EnvError: a part does not exist.
+    """
+    return {part.name: part.weight for part in parts_of(id, **kwargs)}

@@ -26,7 +26,7 @@ from turnwise.training.credit_assignment import CreditAssignment
 from turnwise.training.engine.engine import RunEngine, check_sampler, open_sampler
 from turnwise.training.engine.engine_probe import EngineProbe
 from turnwise.training.engine.first_prompts import FirstPrompts
-from turnwise.training.environments import Environments, list_tasks, shared_hosts
+from turnwise.training.environments import Environments, list_tasks, shared_hosts, weights_of
 from turnwise.training.evaluation import Evaluations
 from turnwise.training.imitation.demonstration_source import DemonstrationSource
 from turnwise.training.imitation.warmstart import WarmStart
@@ -275,7 +275,7 @@ class RunParts:
             annealing=agent.annealing,
         )
         estimator = run.objective.kl.estimator if self.coefficients.kl_in_reward else None
-        parts = tuple(part.name for part in run.env.parts())
+        parts = tuple(self.environments.weights)
         return TrainingLoop(
             steps=run.train.iterations,
             anchor=run.credit.anchor,
@@ -333,10 +333,12 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
         deadline=run.env.deadline or None,
         deterministic=run.env.workers.deterministic,
         hosts=shared_hosts(run.env, run.cluster, run.sampler.options, device),
+        weights=weights_of(run.env.id, run.env.arguments()),
     )
     demonstrated = replace(environments, make=shown)
-    if plays(run.imitation, run.env.id) and run.imitation.env:
-        demonstrated = replace(demonstrated, tasks=list_tasks(shown, count, seeds.of("pool")))
+    if plays(run.imitation, run.env.id) and run.demonstration_kwargs() != run.env.arguments():
+        tasks = list_tasks(shown, count, seeds.of("pool"))
+        demonstrated = replace(demonstrated, tasks=tasks, weights=weights_of(run.env.id, run.demonstration_kwargs()))
     return RunParts(
         run=run,
         seeds=seeds,

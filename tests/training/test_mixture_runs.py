@@ -193,6 +193,18 @@ def test_credit_does_not_mix_the_parts(tmp_path):
     assert mixed.values.tolist() != whole.values.tolist()
 
 
+def test_demonstrations_come_by_the_weights_too(tmp_path):
+    many = "train.distinct_tasks=0"  # the parts list different numbers of tasks
+    prepared = prepare(make_run(tmp_path, many, "imitation.env={}"))
+    drawn = Counter(part_of(task, NAMES) for task in prepared.demonstrated.stream(0).next(12))
+    assert drawn == {"corridor": 8, "household/tiny": 2, "household/small": 2}
+    table = {**TABLE, "env": {"mix": [{**MIX[1], "imitation": {"levels": ["medium"]}}]}}
+    prepared = prepare(Run.parse(table, [f'output="{tmp_path}"']))
+    assert {*prepared.demonstrated.weights} == {"household/medium"}
+    assert all(task.startswith("household/medium/train/") for task in prepared.demonstrated.tasks)
+    assert {*prepared.environments.weights} == {"household/tiny", "household/small"}
+
+
 def test_metrics_of_parts_are_those_of_their_groups():
     def episode(part, member, won):
         return trajectory([turn([1], [2])], name=f"{part}/t#{member}@0", task=f"{part}/t", won=won)

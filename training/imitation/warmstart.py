@@ -24,7 +24,6 @@ from turnwise.training.learner.make_learner import LearnerFactory, load_trainabl
 from turnwise.training.learner.policy import build_policy
 from turnwise.training.run_folder.checkpoint import require_whole
 from turnwise.training.run_folder.events import Reporter
-from turnwise.training.tasks import TaskSampler
 
 EVENTS = 0.02
 """Share of the warm start's optimizer steps between two events."""
@@ -71,7 +70,7 @@ class WarmStart:
             return learner
         started = time.perf_counter()
         self.report.begin(f"collecting {self.imitation.episodes} demonstrations by {self.imitation.demonstrator}")
-        tasks = TaskSampler(self.source.environments.tasks, self.seeds.of("demonstrated"))
+        tasks = self.source.environments.stream(self.seeds.of("demonstrated"))
         chosen = tasks.next(self.imitation.episodes)
         demonstrations = self.source.demonstrate(chosen, self.report.counting("demonstrations", len(chosen)))
         if demonstrations.left_out:
