@@ -28,7 +28,7 @@ from turnwise.training.objectives import Objective
 from turnwise.training.parts import prepare
 
 torch.set_num_threads(1)
-SOON = {"name": "ead", "scale": 30.0, "first": 3}
+SOON = {"name": "ead", "scale": 30.0, "first": 3, "least": 0.4}
 
 
 class Digits:
@@ -59,7 +59,7 @@ def test_ead_by_hand():
     assert ead(10, warmth=0.5, scale=100.0, first=0) == pytest.approx(2.5 - math.exp(0.1))
 
 
-def _requests(annealing, count=4):
+def _requests(annealing, count=14):
     view = View(start="", observation="", admissible=None, turn=0)
     return [
         Request(
@@ -71,7 +71,7 @@ def _requests(annealing, count=4):
 
 
 def test_sampler_and_learner_divide_by_the_same_numbers():
-    """Answers of up to 60 tokens at temperatures from 0.96 down to 0.08."""
+    """At temperatures from 0.96 down to 0.32; rounding in float32 grows as 1 / temperature."""
     annealing, model = Annealing.of(SOON), tiny_llama(dtype=torch.float32)
 
     async def answers():
@@ -82,7 +82,7 @@ def test_sampler_and_learner_divide_by_the_same_numbers():
             sampler.close()
 
     requests, sampled = _requests(annealing), asyncio.run(answers())
-    assert max(len(answer.tokens) for answer in sampled) > 40
+    assert max(len(answer.tokens) for answer in sampled) > 20  # where it is colder than at first
     episodes = tuple(
         trajectory([turn(request.prompt, answer.tokens, logprobs=answer.logprobs)], name=request.episode)
         for request, answer in zip(requests, sampled, strict=True)
@@ -166,7 +166,7 @@ def test_an_annealing_is_named_checked_and_sent_to_other_processes():
     agent = Agent.from_options(temperature={**SOON, "value": 0.9})
     annealing, plain = agent.annealing, Agent.from_options(temperature=0.5)
     assert (agent.temperature, plain.temperature, plain.annealing) == (0.9, 0.5, None)
-    assert annealing.factors(5) == [ead(position, scale=30.0, first=3) for position in range(5)]
+    assert annealing.factors(5) == [ead(position, scale=30.0, first=3, least=0.4) for position in range(5)]
     assert pickle.loads(pickle.dumps(annealing)) == annealing == Annealing.of(SOON)
     own = Annealing.of({"name": f"{__name__}:_halves", "low": 0.25})
     assert own.factors(3) == [1.0, 0.25, 1.0]
