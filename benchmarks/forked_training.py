@@ -132,13 +132,22 @@ def shown(results: Mapping[int, EvaluationResult]) -> str:
     return interval(asdict(success(results)), bounded=True)
 
 
-def compared(differences: Differences, arm: str) -> list[str]:
-    """Return cells: the difference in points with its interval, its p-values."""
-    if arm not in differences:
-        return ["", ""]
-    pair, corrected = differences[arm]
-    p = f"{p_value(pair.p_seeds)}, {p_value(corrected)}, {p_value(pair.p_flips)}"
-    return [interval(asdict(pair.difference), signed=True), p]
+def gap(differences: Differences, arm: str) -> str:
+    """Return the difference of an arm in points, with its interval."""
+    return interval(asdict(differences[arm][0].difference), signed=True) if arm in differences else ""
+
+
+def tests(*families: Differences) -> list[list[str]]:
+    """Return the p-values of each arm: over seeds, with Holm's correction, and by sign flips over seeds."""
+
+    def cells(differences: Differences, arm: str) -> list[str]:
+        if arm not in differences:
+            return [""] * 3
+        pair, corrected = differences[arm]
+        return [p_value(p) for p in (pair.p_seeds, corrected, pair.p_flips)]
+
+    arms = dict.fromkeys(arm for differences in families for arm in differences)
+    return [[f"`{arm}`", *(cell for differences in families for cell in cells(differences, arm))] for arm in arms]
 
 
 class Reading:
@@ -175,10 +184,9 @@ class Reading:
         for arm in end:
             gain = asdict(compare_seeds(before[arm], end[arm]).difference)
             cells = [shown(before[arm]), shown(half[arm]), shown(end[arm]), interval(gain, signed=True)]
-            lines.append([f"`{arm}`", *cells, *compared(first, arm), *compared(second, arm)])
-        return grid(
-            ["arm", "before", f"after {self.iteration // 2}", f"after {self.iteration}", "gain", *self._heads()], lines
-        )
+            lines.append([f"`{arm}`", *cells, gap(first, arm), gap(second, arm)])
+        heads = ["arm", "before", f"after {self.iteration // 2}", f"after {self.iteration}", "gain", *self._against()]
+        return grid(heads, lines) + "\n" + self._tests(first, second)
 
     def equal_tokens(self) -> str:
         """Return the table after equal sampled tokens."""
@@ -186,22 +194,21 @@ class Reading:
             seed: min(self.runs[arm][seed].costs[self.iteration].tokens for arm in self.cheap) for seed in self.seeds
         }
         places = {arm: {s: self.runs[arm][s].within(budgets[s]) for s in self.seeds} for arm in self.cheap}
-        longer = f"{self.SECOND} "
+        longer = f"{self.SECOND}, longer"
         ends = {longer: self.SECOND} | {arm: arm for arm in self.valued}
         runs = {**{arm: self.runs[arm] for arm in self.cheap}, **{arm: self.runs[name] for arm, name in ends.items()}}
         places |= {arm: {s: runs[arm][s].last for s in self.seeds} for arm in ends}
         results = {arm: {s: runs[arm][s].evaluation(places[arm][s]) for s in self.seeds} for arm in runs}
         others = [arm for arm in self.cheap if arm != self.FIRST]
         first = differences(results, results[self.FIRST], others)
-        rest = [arm for arm in others if arm != self.SECOND]
-        second = self._against_second(results, rest, longer)
+        second = self._against_second(results, [arm for arm in others if arm != self.SECOND], longer)
         lines = []
         for arm in runs:
             costs = [runs[arm][s].costs[places[arm][s]].tokens for s in self.seeds]
-            where = mean_of(list(places[arm].values()))
-            cells = [where, mean_of(costs), shown(results[arm]), *compared(first, arm), *compared(second, arm)]
-            lines.append([f"`{arm.strip()}`", *cells])
-        return grid(["arm", "iterations", "tokens", "success", *self._heads()], lines)
+            cells = [mean_of(list(places[arm].values())), mean_of(costs), shown(results[arm])]
+            lines.append([f"`{arm}`", *cells, gap(first, arm), gap(second, arm)])
+        heads = ["arm", "iterations", "tokens", "success", *self._against()]
+        return grid(heads, lines) + "\n" + self._tests(first, second)
 
     def _against_second(self, results: Results, rest: list[str], longer: str) -> Differences:
         """Return the differences to the second reference: within the budget, and of the valued arms to all of it."""
@@ -230,10 +237,15 @@ class Reading:
         ]
         return grid(["seed", *columns], lines)
 
-    def _heads(self) -> list[str]:
-        return [
-            head for arm in (self.FIRST, self.SECOND) for head in (f"against {arm}", "p over seeds, Holm, sign flips")
-        ]
+    def _against(self) -> list[str]:
+        return [f"against `{arm}`" for arm in (self.FIRST, self.SECOND)]
+
+    def _tests(self, first: Differences, second: Differences) -> str:
+        """Return the table of p-values; with one seed there are none."""
+        if len(self.seeds) < 2:
+            return ""
+        heads = [f"{arm}: {test}" for arm in self._against() for test in ("over seeds", "Holm", "sign flips")]
+        return grid(["arm", *heads], tests(first, second))
 
 
 def mean_of(numbers: Sequence[float]) -> str:
