@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from turnwise.training.sampling.annotators.catalogue import CATALOGUE as ANNOTATOR_CATALOGUE
+from turnwise.training.sampling.group_rules.catalogue import CATALOGUE as GROUP_RULE_CATALOGUE
+from turnwise.training.sampling.replay_rules.catalogue import CATALOGUE as REPLAY_RULE_CATALOGUE
+from turnwise.training.sampling.reward_rules.catalogue import CATALOGUE as REWARD_RULE_CATALOGUE
 from turnwise.training.sampling.rule_registry import SamplingRule
 from turnwise.training.sampling.task_rules.catalogue import CATALOGUE as TASK_RULE_CATALOGUE
 
 
 def tables() -> dict[str, str]:
     """Return the tables by name, as Markdown."""
-    return {"task rules": table(TASK_RULE_CATALOGUE)}
+    return {
+        "annotators": table(ANNOTATOR_CATALOGUE),
+        "group rules": table(GROUP_RULE_CATALOGUE),
+        "replay rules": table(REPLAY_RULE_CATALOGUE),
+        "reward rules": table(REWARD_RULE_CATALOGUE),
+        "task rules": table(TASK_RULE_CATALOGUE),
+    }
 
 
 def table(rules: Sequence[SamplingRule]) -> str:
