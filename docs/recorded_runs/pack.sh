@@ -12,8 +12,10 @@ for seed in $seeds; do
     [ -f "$run/after.json" ] || { echo "$run is not finished" >&2; exit 1; }
     to="$copy/$name/$(basename "$(dirname "$run")")/seed-$seed"
     mkdir -p "$to"
-    for file in run.toml meta.json before.json after.json metrics.jsonl; do
-      [ ! -f "$run/$file" ] || sed "s#$above/#runs/#g" "$run/$file" >"$to/$file"
+    for file in run.toml meta.json before.json after.json metrics.jsonl {evaluations,read}/{000000..000999}.json; do
+      [ -f "$run/$file" ] || continue
+      mkdir -p "$(dirname "$to/$file")"
+      sed "s#$above/#runs/#g" "$run/$file" >"$to/$file"
     done
   done
 done
