@@ -9,7 +9,16 @@ import numpy as np
 from numpy.random import Generator
 
 from turnwise.credit import Steps
-from turnwise.training.sampling import BranchPoint, Growth, MoreEpisodes, OpenGroup, TaskDraw, TaskRecords
+from turnwise.training.sampling import (
+    BranchPoint,
+    GroupRule,
+    Growth,
+    MoreEpisodes,
+    OpenGroup,
+    RewardRule,
+    TaskDraw,
+    TaskRecords,
+)
 
 
 def rare(
@@ -71,3 +80,7 @@ def helped(group: OpenGroup, *, temperature: float = 0.7) -> Growth:
             MoreEpisodes(1, temperature=temperature),
         )
     )
+
+
+SHOWING = GroupRule("showing", "Plans", None, "our reading", "", helped, expert=True)
+JUDGED = RewardRule("judged", "A judge", None, "our reading", "", scaled, needs=("judge", "outcome"))

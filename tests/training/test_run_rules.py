@@ -19,6 +19,7 @@ SERVED = ("sampler.engine=openai", 'sampler.url="http://127.0.0.1:1/v1"', "sampl
 UNLISTED = "toys/SilentCorridor-v0"
 UNFORKED = "toys/UnforkedCorridor-v0"
 UNPLANNED = "toys/UnplannedCorridor-v0"
+EXPERTLESS = "toys/ExpertlessCorridor-v0"
 FORKED = ("processes=2",)
 
 BROKEN: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -41,7 +42,7 @@ BROKEN: tuple[tuple[tuple[str, ...], str], ...] = (
     (("sampler.engine=openai", 'sampler.url="http://127.0.0.1:1/v1"'), "returns no token ids"),
     (("imitation.demonstrator=expret",), "did you mean 'expert'"),
     ((f"env.id={UNLISTED}", "imitation.demonstrator.noise=0.1"), f"admissible actions, and {UNLISTED} does not"),
-    (("train.forks=uniform", "train.staleness=1"), "which asynchronous rollouts do not wait for"),
+    (("train.forks.values=2", "train.staleness=1"), "which asynchronous rollouts have left"),
     (("train.forks={where='uniform', roots=8}",), "train.forks.roots = 8 of train.group_size = 8 episodes leave no"),
     (("train.forks=uniform", "credit.method=himac"), "'himac' reads the column `parent` as the episode"),
     (
@@ -54,6 +55,12 @@ BROKEN: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (("train.forks=uniform", f"env.id={UNFORKED}"), f"{UNFORKED} cannot: it goes on by itself"),
     (("credit.method=tree_grpo",), "which toys.corridor"),
+    (('sampling.rewards=["toys.sampling_rules:JUDGED"]',), "JUDGED' needs 'judge' for every turn, which toys.corridor"),
+    (("train.forks=uniform", 'sampling.groups=["dapo"]'), "train.forks.where and sampling.groups both decide"),
+    (
+        (f"env.id={EXPERTLESS}", 'sampling.groups=["toys.sampling_rules:SHOWING"]'),
+        f"SHOWING' shows plans of the environment's expert, and {EXPERTLESS} has none",
+    ),
     (("train.staleness=1", "objective.name=reinforce"), "which objective.name = 'reinforce' with"),
     (
         ("objective.name=disco", "train.groups=1"),
@@ -78,6 +85,12 @@ class Unplanned(toys.corridor.Corridor):
         raise NoExpert("nobody has been here before")
 
 
+class Expertless(toys.corridor.Corridor):
+    """The corridor, for which nobody plans."""
+
+    plan = None
+
+
 class Unlisted(toys.corridor.Corridor):
     """The corridor, which does not say what is possible."""
 
@@ -92,6 +105,7 @@ def machine(monkeypatch):
     register(UNLISTED, f"{__name__}:Unlisted")
     register(UNFORKED, f"{__name__}:Unforked")
     register(UNPLANNED, f"{__name__}:Unplanned")
+    register(EXPERTLESS, f"{__name__}:Expertless")
     monkeypatch.setattr(rules, "device_of", lambda name: name)
 
 
@@ -139,6 +153,7 @@ RUNS = tuple(
         ("policy.device=cuda", "sampler.engine=vllm"),
         ("agent.template=react",),
         ("train.forks=uniform",),
+        ('sampling.groups=["dapo"]',),
     )
 )
 
