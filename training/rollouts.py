@@ -116,7 +116,7 @@ class SynchronousRollouts:
                 tick(trajectory)
 
             stored = self._restored(step, [group.task for group in drawn], finished)
-            sampled, counts = self._play(drawn, [] if stored is None else stored[0], finished)
+            sampled, counts = self._play(drawn, [] if stored is None else stored[0], finished, tick.expect)
         groups = [played.counted for played in sampled if not played.dropped]
         refuse_empty(groups, step)
         if stored is None:  # and can be trained on: one that cannot is played again
@@ -139,7 +139,11 @@ class SynchronousRollouts:
         )
 
     def _play(
-        self, drawn: list[DrawnGroup], stored: Sequence[Group], finished: Callable[[Trajectory], None]
+        self,
+        drawn: list[DrawnGroup],
+        stored: Sequence[Group],
+        finished: Callable[[Trajectory], None],
+        expect: Callable[[int], None],
     ) -> tuple[list[PlayedGroup], RolloutReport]:
         """Play groups, and others in place of those that are dropped; stored ones come first, and are not played."""
         counts, waiting, sampled, drops = RolloutReport(), deque(stored), list[PlayedGroup](), 0
@@ -151,6 +155,7 @@ class SynchronousRollouts:
                 sampled.append(self._sampling.decided(drawn[number], group, drops))
                 drops += sampled[-1].dropped
             drawn = [self._sampling.draws.replacement() for _ in range(drops - before)]
+            expect(sum(group.size for group in drawn))
         return sampled, counts
 
     def _groups(

@@ -1,6 +1,7 @@
 """Events of a run: written to the metrics and passed to a listener, such as the progress display."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from turnwise.agents.trajectory import Trajectory
 from turnwise.tools.visible_text import escaped
@@ -55,14 +56,41 @@ class Reporter:
         if self._listener is not None:
             self._listener({"phase": "begin", "text": escaped(step)})
 
-    def counting(self, activity: str, total: int) -> Callable[[Trajectory], None]:
+    def counting(self, activity: str, total: int) -> "EpisodeCount":
         """Return a callback that counts finished episodes out of `total`."""
-        done = 0
-        self.tick(activity, done, total)
+        count = EpisodeCount(self, activity, total)
+        count.show()
+        return count
 
-        def finished(_: Trajectory) -> None:
-            nonlocal done
-            done += 1
-            self.tick(activity, done, total)
 
-        return finished
+@dataclass(slots=True)
+class EpisodeCount:
+    """Counts finished episodes, out of a total that grows where more are played than were expected.
+
+    Attributes:
+        report: receives ticks.
+        activity: what is counted.
+        total: episodes that are expected.
+        done: those of them that are finished.
+    """
+
+    report: Reporter
+    activity: str
+    total: int
+    done: int = 0
+
+    def __call__(self, _: Trajectory) -> None:
+        """Count a finished episode."""
+        self.done += 1
+        self.total = max(self.total, self.done)
+        self.show()
+
+    def expect(self, episodes: int) -> None:
+        """Expect more episodes than before."""
+        self.total += episodes
+        if episodes:
+            self.show()
+
+    def show(self) -> None:
+        """Send a tick."""
+        self.report.tick(self.activity, self.done, self.total)
