@@ -23,6 +23,7 @@ from turnwise.credit.advantages import Advantages
 from turnwise.registry import Registry
 from turnwise.training.batch.batch import Batch, pack
 from turnwise.training.errors import TrainingError
+from turnwise.training.objectives.sources import STORED
 from turnwise.training.sampling.experience import Index
 from turnwise.training.sampling.rule_registry import SamplingRule, rule_registry
 
@@ -132,7 +133,8 @@ class Replayed:
         Args:
             annealing: by which the sampling temperature depended on the position in an answer.
         """
-        return pack(self.groups, self.advantages, annealing=annealing)
+        sources = {member.id: STORED for group in self.groups for member in group.trajectories}
+        return pack(self.groups, self.advantages, sources=sources, annealing=annealing)
 
     @property
     def metrics(self) -> dict[str, float]:
