@@ -129,6 +129,9 @@ def annealed(choice: object) -> tuple[float, Annealing | None]:
         AgentError: the name or an option is unknown, or a number is out of range.
     """
     if isinstance(choice, str):
+        if ":" not in choice and choice not in ANNEALINGS.names():
+            names = ", ".join(ANNEALINGS.names())
+            raise AgentError(f"temperature must be a number, got {choice!r}; or an annealing, one of: {names}")
         return 1.0, Annealing.of(choice)
     if not isinstance(choice, Mapping):
         return choice, None  # type: ignore[return-value]  # `Agent` refuses what is no number

@@ -17,7 +17,6 @@ from turnwise.cli.console import err, out, say, warn
 from turnwise.cli.errors import UserError
 from turnwise.cli.model_options import BatchSize, Device, Dtype, Threads
 from turnwise.cli.options import Trust, parse_options
-from turnwise.envs.parts import MIXTURE
 from turnwise.report.number_text import count, duration, percent
 from turnwise.report.run_effort import memory_text
 
@@ -271,6 +270,8 @@ def print_result(result: EvaluationResult) -> None:
 
 def describe_kwargs(panel: Panel) -> str:
     """Return the arguments of a panel's environment in one line; of a mixture, the names of its parts."""
+    from turnwise.envs.parts import MIXTURE
+
     if panel.env == MIXTURE:
         return f"of {', '.join(panel.parts())}"
     return " ".join(f"{key}={value}" for key, value in panel.kwargs.items()) or "(no arguments)"

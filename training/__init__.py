@@ -17,9 +17,10 @@ from turnwise.training.errors import (
 )
 
 _OBJECTIVES = (
-    "a_lol", "a_lol_ref_free", "a_lol_seq", "asymre", "cispo", "clip_cov", "dcpo", "decoupled", "dhpo", "dppo_tv",
-    "dro", "etr", "gmpo", "gspo", "gspo_token", "hapo", "kl_cov", "kl_penalty", "llds", "opmd", "ppo_clip", "reinforce",
-    "sapo", "self_imitation", "sspo", "vespo",
+    "a_lol", "a_lol_ref_free", "a_lol_seq", "aepo", "ampo", "asymre", "cispo", "clip_cov", "dcpo", "decoupled", "dhpo",
+    "disco", "dppo_tv", "dro", "drpo", "etr", "gmpo", "grao", "gspo", "gspo_token", "hapo", "kl_cov", "kl_penalty",
+    "llds", "opmd", "otr", "p3o", "pacs", "ppo_clip", "rec", "reg_grpo", "reinforce", "rl_plus", "sapo",
+    "self_imitation", "sspo", "ter", "vespo",
 )  # fmt: skip
 _LAZY = {
     **dict.fromkeys(_OBJECTIVES, "objectives"),

@@ -86,6 +86,7 @@ def test_the_events_of_a_real_run_have_the_keys_that_are_shown() -> None:
     known |= {"entropy", "clip_fraction", "loss", "skipped", "rollout_tokens_per_second", "update_tokens_per_second"}
     known |= {"prompt_tokens_per_second", *(f"{place}_memory" for place in ("process", "device"))}
     known |= {"mfu", "load_seconds"}  # tested with the learner and the engine
+    known |= {"groups_dropped"}  # of runs whose rules drop groups, tested with them
     known |= {"age", "stale", "learner_idle", "engine_idle"}  # of asynchronous rollouts, tested there
     assert {key for key, _, _ in SHOWN} <= known
 

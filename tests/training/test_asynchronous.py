@@ -88,7 +88,7 @@ class Silent:
 
 def rollouts(run, engine):
     prepared = prepare(run)
-    return prepared.rollouts(prepared.agent(None), engine, Silent())
+    return prepared.rollouts(prepared.agent(None), engine, Silent(), prepared.sampling.groups())
 
 
 @pytest.mark.parametrize(("staleness", "spare"), [(1, 0), (3, 0), (0, 1), (2, 3)])

@@ -83,7 +83,7 @@ def play_once():
     played = {}
 
     def replay(name, agent, sampler, tasks, *, on_finish, report, **options):
-        key = (name, tuple(tasks), options["seed"])
+        key = (name, tuple(tasks))
         if key not in played:
             played[key] = rollout(agent, sampler, tasks, on_finish=on_finish, report=report, **options)
         else:

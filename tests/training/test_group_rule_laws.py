@@ -37,7 +37,20 @@ BOUNDS: dict[str, tuple[Callable[[int], int], Callable[[int], int]]] = {
     "xrpo": (lambda size: size, lambda size: max(1, size - 3)),
 }
 BOUNDS |= dict.fromkeys(
-    ("pods", "prof", "rorecomp", "dagrpo", "drkernel_prs", "ttrl"), (lambda size: size, lambda size: 1)
+    (
+        "pods",
+        "prof",
+        "rorecomp",
+        "dagrpo",
+        "drkernel_prs",
+        "ttrl",
+        "arpo_gui",
+        "r3_ccr",
+        "ssb",
+        "lessons",
+        "self_reflection",
+    ),
+    (lambda size: size, lambda size: 1),
 )
 """The most episodes and the most rounds of a group of a size, as the docstrings say."""
 

@@ -43,7 +43,7 @@ def test_stored_episodes_join_groups(whole):
     entries = [
         group for path in sorted((folder / "sampling").iterdir()) for group in json.loads(path.read_text())["groups"]
     ]
-    assert all("replayed" in group for group in entries)
+    assert any(group["replayed"] for group in entries)
 
 
 def test_the_judge_is_asked_once_and_its_price_is_told(whole):

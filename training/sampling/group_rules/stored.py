@@ -13,6 +13,8 @@ def arpo_gui(
 ) -> Growth:
     """Replace the first members by stored successes where the group is about as bad as it can be.
 
+    At most size episodes in 1 round.
+
     Args:
         group: the group; use experience with keep = "success", per_task = 8.
         low_std: standard deviation (ddof 0) of the rewards below which it is done.
@@ -38,6 +40,8 @@ def arpo_gui(
 def r3_ccr(group: OpenGroup, *, count: int = 1) -> Growth:
     """Add stored episodes of the opposite outcome to a group whose episodes all ended alike.
 
+    At most size episodes in 1 round.
+
     Args:
         group: the group; use experience with keep = "all".
         count: number of stored episodes.
@@ -54,6 +58,8 @@ def r3_ccr(group: OpenGroup, *, count: int = 1) -> Growth:
 
 def ssb(group: OpenGroup, *, share: float = 0.5, count: int = 8) -> Growth:
     """Put a stored group in the place of one whose episodes all ended alike, for a share of such groups.
+
+    At most size episodes in 1 round.
 
     Stored episodes are drawn in proportion to the size of their advantages.
 

@@ -15,6 +15,8 @@ def lessons(
 ) -> Growth:
     """Show lessons to all episodes of a group, the worthiest first.
 
+    At most size episodes in 1 round.
+
     Args:
         group: the group.
         kinds: of the lessons.
@@ -35,6 +37,8 @@ def lessons(
 
 def self_reflection(group: OpenGroup, *, below: float = 0.5, heading: str = MISTAKE) -> Growth:
     """Show one failed attempt at its task to all episodes of a group whose task was seldom won.
+
+    At most size episodes in 1 round.
 
     Args:
         group: the group; the annotator `attempts` keeps failed attempts.
