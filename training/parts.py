@@ -234,7 +234,7 @@ class RunParts:
             engine,
             report,
             environments=self.environments,
-            sampling=self.sampling.groups(),
+            sampling=sampling,
             store=store,
             files=RolloutFiles(run.folder / "groups"),
             processes=run.processes,
