@@ -1,8 +1,9 @@
 """The checks of an audit that look at stored trajectories, each a function in a list.
 
-A check of trajectories receives the audited run with the agent that played, the iteration and one trajectory, and yields
-(turn, sentence) for every problem. A check of iterations receives what is kept of all trajectories of an iteration, and yields
-(trajectory id, sentence). A new check is a function and an entry in `TRAJECTORY_CHECKS` or `ITERATION_CHECKS`.
+A check of trajectories receives the audited run with the agent that played, the iteration and one trajectory, and
+yields (turn, sentence) for every problem. A check of iterations receives what is kept of all trajectories of an
+iteration, and yields (trajectory id, sentence). A new check is a function and an entry in `TRAJECTORY_CHECKS` or
+`ITERATION_CHECKS`.
 """
 
 import math
