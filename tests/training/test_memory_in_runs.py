@@ -98,6 +98,13 @@ def test_joined_episodes_come_from_the_experience_or_are_named_as_missing(joinin
     assert read_credited(file).replayed == names
 
 
+def test_a_stored_episode_joins_one_group_of_an_iteration(tmp_path):
+    rules = ('sampling.experience={keep="all", per_task=4}', 'sampling.groups=["toys.sampling_rules:with_earlier"]')
+    trained(tmp_path / "run", "train.distinct_tasks=1", "train.iterations=2", *rules)  # both groups play the task
+    first, second = json.loads((tmp_path / "run/sampling/000002.json").read_text())["groups"]
+    assert (len(first["replayed"]), second["replayed"]) == (2, [])
+
+
 def test_show_tells_who_was_counted(joining):
     text = run_command("show", joining[0], "--iteration", 3, "--trust").out
     assert "2 episodes were left out by the run's group rules" in text

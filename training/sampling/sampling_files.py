@@ -32,6 +32,7 @@ __all__ = [
     "earlier_episodes",
     "played_groups",
     "sampled_entries",
+    "sampling_file",
 ]
 
 
@@ -51,18 +52,24 @@ class SamplingFiles:
 
     def write(self, iteration: int, groups: Sequence[PlayedGroup]) -> None:
         """Write down an iteration."""
-        path = self._path(iteration)
+        path = self.path(iteration)
         path.parent.mkdir(exist_ok=True)
         entries = [json.dumps(_entry(played)) for played in groups]
         write_text(path, f'{{"iteration": {iteration}, "groups": [\n' + ",\n".join(entries) + "\n]}\n")
 
     def read(self, iteration: int) -> list[State] | None:
         """Return the entries of an iteration; None if there is no file."""
-        path = self._path(iteration)
-        return read_json(path)["groups"] if path.is_file() else None
+        path = self.path(iteration)
+        return _entries(path) if path.is_file() else None
 
-    def _path(self, iteration: int) -> Path:
+    def path(self, iteration: int) -> Path:
+        """Return the file of an iteration, whether it is there or not."""
         return self.run / "sampling" / f"{iteration:06d}.json"
+
+
+def _entries(path: Path) -> list[State]:
+    entries: list[State] = read_json(path)["groups"]
+    return entries
 
 
 def _entry(played: PlayedGroup) -> State:
@@ -162,8 +169,14 @@ def credited_groups(file: Path, trajectories: Sequence[Trajectory]) -> CreditedG
 
 def sampled_entries(file: Path) -> list[State] | None:
     """Return what the iteration of a file of trajectories was made of; None if that is not written down."""
+    path = sampling_file(file)
+    return None if path is None or not path.is_file() else _entries(path)
+
+
+def sampling_file(file: Path) -> Path | None:
+    """Return the file beside one of trajectories that says what was drawn; None: it has no number of an iteration."""
     number = file.name.partition(".")[0]
-    return SamplingFiles(file.parent.parent).read(int(number)) if number.isdecimal() else None
+    return SamplingFiles(file.parent.parent).path(int(number)) if number.isdecimal() else None
 
 
 def earlier_episodes(file: Path, names: Collection[str]) -> list[Trajectory]:
