@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from turnwise.report.run_report.revisions import Parts
 
 if TYPE_CHECKING:
     from turnwise.agents.trajectory import Group, Trajectory
+    from turnwise.training.states import State
 
 LONGEST = 300
 """Characters of a hint or of options that are kept."""
@@ -23,9 +24,7 @@ USUAL: Parts = {"rounds": 1, "weight": 1.0, "replayed": 0, "hinted": 0, "hints":
 """Values that are left out."""
 
 
-def drawn_groups(
-    entries: Sequence[Mapping[str, Any]], groups: Sequence[Group], number: Callable[[str], int]
-) -> list[Parts]:
+def drawn_groups(entries: Sequence[State], groups: Sequence[Group], number: Callable[[str], int]) -> list[Parts]:
     """Return one row for each group that was drawn for an iteration, in the order in which they began.
 
     Args:
@@ -39,11 +38,11 @@ def drawn_groups(
         are trained on), rounds, weight, dropped (the rule; empty if its name is not known), hinted (episodes), hints,
         options, replayed (episodes that joined from experience).
     """
-    places = {member.id: (place, member) for place, group in enumerate(groups) for member in group.trajectories}
+    places = {member.id: (index, member) for index, group in enumerate(groups) for member in group.trajectories}
     return [_row(entry, places, number) for entry in entries]
 
 
-def _row(entry: Mapping[str, Any], places: Mapping[str, tuple[int, Trajectory]], number: Callable[[str], int]) -> Parts:
+def _row(entry: State, places: Mapping[str, tuple[int, Trajectory]], number: Callable[[str], int]) -> Parts:
     stored = [places[name] for name in entry["members"] if name in places]
     finished = [member for _, member in stored if member.finished]
     options = _named(entry["options"])

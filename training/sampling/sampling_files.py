@@ -157,13 +157,14 @@ def credited_groups(file: Path, trajectories: Sequence[Trajectory]) -> CreditedG
             MissingEpisodes,
             stacklevel=2,
         )
-    played = [one for one in played_groups(entries, [*trajectories, *earlier]) if not one.dropped]
-    groups = [one.counted for one in played]
+    decided = [played for played in played_groups(entries, [*trajectories, *earlier]) if not played.dropped]
+    groups = [played.counted for played in decided]
+    counted = {member.id for group in groups for member in group.trajectories}
     return CreditedGroups(
         groups,
-        frozenset(name for one in played for name in one.masked),
+        frozenset(name for played in decided for name in played.masked),
         frozenset(episode.id for episode in earlier),
-        frozenset(one.id for one in trajectories) - {one.id for group in groups for one in group.trajectories},
+        frozenset(member.id for member in trajectories if member.id not in counted),
     )
 
 
