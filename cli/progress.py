@@ -56,13 +56,20 @@ SHOWN: tuple[tuple[str, str, Format], ...] = (
     ("device_memory", "device memory", memory),
     ("loss", "loss", _decimals(4)),
     ("groups_dropped", "groups dropped", count),
+    ("rounds", "rounds", _decimals(2)),
+    ("stored", "stored episodes", count),
+    ("replayed", "replayed", count),
+    ("replay_age", "their age", _decimals(1)),
+    ("lessons", "lessons", count),
+    ("questions", "questions", count),
+    ("questions_failed", "without an answer", count),
     ("errors", "errors", count),
     ("outgrown", "outgrew the context", count),
     ("skipped", "non-finite updates", count),
 )
 """Key of an event, its label, and the format of its number."""
 
-PROBLEMS = frozenset({"groups_dropped", "errors", "outgrown", "skipped", "stale"})
+PROBLEMS = frozenset({"groups_dropped", "errors", "outgrown", "skipped", "stale", "questions", "questions_failed"})
 """Keys that are shown only when they are not zero."""
 
 NOTES = frozenset({"note", "warning"})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,11 +20,12 @@ from rich.text import Text
 from turnwise.cli.console import out
 from turnwise.cli.options import Trust, parse_options
 from turnwise.report.credit_settings import CreditSettings, credit_settings
-from turnwise.report.stored_groups import read_groups
+from turnwise.report.stored_groups import read_credited
 from turnwise.tools.visible_text import escaped
 
 if TYPE_CHECKING:
     from turnwise.agents.trajectory import Group, Trajectory, Turn
+    from turnwise.training.sampling.sampling_files import CreditedGroups
 
 PATH_HELP = "A run folder, or a file of trajectories (.jsonl, .jsonl.gz, .jsonl.zst)."
 ITERATION_HELP = "Which iteration of the run folder. Default: the newest."
@@ -37,7 +38,7 @@ class CreditedTurn:
     """One turn with its advantage.
 
     `anchor` is what it is compared by; `parts` are the terms of the advantage; `in_loss` is False if the rule drops the
-    turn from the loss.
+    turn from the loss, or a group rule its trajectory.
     """
 
     trajectory: Trajectory
@@ -49,8 +50,17 @@ class CreditedTurn:
     in_loss: bool
 
 
-def credited_turns(group: Group, settings: CreditSettings, rule: str) -> list[CreditedTurn]:
-    """Return every turn of a group's finished trajectories with its advantage, in the order of play."""
+def credited_turns(
+    group: Group, settings: CreditSettings, rule: str, masked: Collection[str] = ()
+) -> list[CreditedTurn]:
+    """Return every turn of a group's finished trajectories with its advantage, in the order of play.
+
+    Args:
+        group: as credit saw it.
+        settings: of the rule.
+        rule: its name.
+        masked: ids of trajectories that are not trained on.
+    """
     from turnwise.agents.steps import anchors_of, steps_of
 
     turns = [
@@ -70,7 +80,7 @@ def credited_turns(group: Group, settings: CreditSettings, rule: str) -> list[Cr
             anchors[row],
             float(result.values[row]),
             {name: float(column[row]) for name, column in result.parts.items()},
-            bool(result.keep[row]),
+            bool(result.keep[row]) and trajectory.id not in masked,
         )
         for row, (trajectory, number, turn) in enumerate(turns)
     ]
@@ -162,8 +172,20 @@ def _print_states(console: Console, rows: Sequence[CreditedTurn], names: Mapping
     console.print()
 
 
-def _print_group(console: Console, group: Group, settings: CreditSettings, rule: str, states: int) -> None:
-    rows = credited_turns(group, settings, rule)
+def _about_members(seen: CreditedGroups) -> list[str]:
+    """Return sentences about members that credit did not see, that are not trained on, and that come from earlier."""
+    counts = {
+        "were left out by the run's group rules: their groups were dropped, or they were not counted": seen.uncounted,
+        "were counted and are not trained on": seen.masked,
+        "joined from experience, and were played in earlier iterations": seen.replayed,
+    }
+    return [f"{len(ids)} episode{'s' * (len(ids) != 1)} {text}" for text, ids in counts.items() if ids]
+
+
+def _print_group(
+    console: Console, group: Group, settings: CreditSettings, rule: str, states: int, masked: Collection[str]
+) -> None:
+    rows = credited_turns(group, settings, rule, masked)
     won = sum(trajectory.won for trajectory in group.finished)
     failed = len(group.trajectories) - len(group.finished)
     note = f", {failed} ended in an error and are excluded" if failed else ""
@@ -207,9 +229,10 @@ def show(
 
     file = trajectory_file(path, iteration)
     settings = credit_settings(file, rules, parse_options(options), anchor, "")
-    groups = read_groups(file, task)
+    seen = read_credited(file, task)
+    groups = seen.groups
     console = out()
-    for line in [str(file), *settings.describe()]:
+    for line in [str(file), *settings.describe(), *_about_members(seen)]:
         console.print(line, style="dim", soft_wrap=True)
     for rule in settings.rules:
         console.print(
@@ -218,6 +241,6 @@ def show(
             soft_wrap=True,
         )
         for group in groups[:limit]:
-            _print_group(console, group, settings, rule, states)
+            _print_group(console, group, settings, rule, states, seen.masked)
     if len(groups) > limit:
         console.print(f"{len(groups) - limit} more groups (--limit, --task)", style="dim")

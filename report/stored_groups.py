@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from turnwise.report.errors import ReportError
 
 if TYPE_CHECKING:
     from turnwise.agents.trajectory import Group
+    from turnwise.training.sampling.sampling_files import CreditedGroups
 
 
 def read_groups(file: Path, task: str | None = None, *, credited: bool = False) -> list[Group]:
@@ -18,18 +20,52 @@ def read_groups(file: Path, task: str | None = None, *, credited: bool = False) 
     Args:
         file: of trajectories.
         task: the text.
-        credited: leave out groups that the run dropped, and members that its credit did not see.
+        credited: as `read_credited`.
 
     Raises:
         ReportError: the file is empty, or no task id contains the text.
         StoreError: the file holds something else.
+
+    Warns:
+        MissingEpisodes: as `read_credited`.
+    """
+    if credited:
+        return read_credited(file, task).groups
+    from turnwise.agents.files.trajectory_files import read_trajectories
+    from turnwise.agents.trajectory import grouped
+
+    return _of_task(grouped(read_trajectories(file)), file, task)
+
+
+def read_credited(file: Path, task: str | None = None) -> CreditedGroups:
+    """Return the groups of a file as the run's credit saw them.
+
+    Groups that the run dropped and members that its credit did not see are left out, and members that joined from
+    experience are added. A file that belongs to no run, or whose groups were all dropped, has its groups as stored.
+
+    Args:
+        file: of trajectories.
+        task: a text that the ids of the groups' tasks contain; None: any.
+
+    Raises:
+        ReportError: the file is empty, or no task id contains the text.
+        StoreError: the file holds something else.
+
+    Warns:
+        MissingEpisodes: some of those that joined are stored no longer.
     """
     from turnwise.agents.files.trajectory_files import read_trajectories
     from turnwise.agents.trajectory import grouped
-    from turnwise.training.sampling.sampling_files import credited_groups
+    from turnwise.training.sampling.sampling_files import CreditedGroups, credited_groups
 
     trajectories = list(read_trajectories(file))
-    groups = (credited_groups(file, trajectories) if credited else None) or grouped(trajectories)
+    seen = credited_groups(file, trajectories)
+    if seen is None or not seen.groups:
+        seen = CreditedGroups(grouped(trajectories))
+    return replace(seen, groups=_of_task(seen.groups, file, task))
+
+
+def _of_task(groups: list[Group], file: Path, task: str | None) -> list[Group]:
     if not groups:
         raise ReportError(f"{file} holds no trajectory")
     selected = [group for group in groups if task is None or task in group.task]

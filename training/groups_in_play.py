@@ -14,7 +14,7 @@ from turnwise.training.config.sections import TrainSection
 from turnwise.training.errors import CheckpointError
 from turnwise.training.run_folder.trajectory_store import GroupFiles, without_last_failures
 from turnwise.training.sampling.group_draws import DrawnGroup
-from turnwise.training.sampling.grown_groups import PlayedGroup
+from turnwise.training.sampling.grown_groups import PlayedGroup, joined_once
 from turnwise.training.sampling.run_sampling import RunSampling
 from turnwise.training.states import State
 
@@ -169,7 +169,7 @@ class GroupsInPlay:
         self._replaced += len(dropped)
         self._step = step + 1
         self._used += [(self._step, number) for number in (*taken, *dropped)]
-        return [played for _, played in sorted({**taken, **dropped}.items())]
+        return joined_once([played for _, played in sorted({**taken, **dropped}.items())])
 
     @property
     def settled(self) -> bool:

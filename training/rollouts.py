@@ -21,7 +21,7 @@ from turnwise.training.played import Played, refuse_empty
 from turnwise.training.run_folder.events import Reporter
 from turnwise.training.run_folder.trajectory_store import RolloutFiles, TrajectoryStore
 from turnwise.training.sampling.group_draws import DrawnGroup
-from turnwise.training.sampling.grown_groups import PlayedGroup
+from turnwise.training.sampling.grown_groups import PlayedGroup, joined_once
 from turnwise.training.sampling.run_sampling import RunSampling
 from turnwise.training.states import State
 
@@ -156,7 +156,7 @@ class SynchronousRollouts:
                 drops += sampled[-1].dropped
             drawn = [self._sampling.draws.replacement() for _ in range(drops - before)]
             expect(sum(group.size for group in drawn))
-        return sampled, counts
+        return joined_once(sampled), counts
 
     def _groups(
         self, drawn: Sequence[DrawnGroup], finished: Callable[[Trajectory], None], counts: RolloutReport

@@ -28,6 +28,7 @@ SCRIPTS = (
     "intervals.js",
     "overview.js",
     "groups.js",
+    "drawn.js",
     "trajectory.js",
     "graph.js",
     "failures.js",

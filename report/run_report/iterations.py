@@ -10,12 +10,13 @@ from __future__ import annotations
 import gzip
 import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from turnwise.report.run_report.drawn_groups import drawn_groups
 from turnwise.report.run_report.endings import ending, repeated
 from turnwise.report.run_report.revisions import Parts
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from turnwise.agents.trajectory import Group, Trajectory, Turn
     from turnwise.credit import Advantages, Steps
     from turnwise.report.credit_settings import CreditSettings
+    from turnwise.training.sampling.sampling_files import CreditedGroups
 
 LONGEST = 20_000
 """Characters of one text that the report keeps: the first half of them from its beginning, the rest from its end."""
@@ -39,12 +41,16 @@ Pieces = Callable[[int], str]
 
 @dataclass(frozen=True)
 class Iteration:
-    """The episodes of one file of trajectories; `notes` say what could not be read."""
+    """The episodes of one file of trajectories.
+
+    `notes` say what could not be read, and `sampling` what was drawn, as the run wrote it down.
+    """
 
     number: int
     groups: list[Group]
     notes: list[str] = field(default_factory=list)
     file: Path | None = None
+    sampling: list[Parts] | None = None
 
 
 def read(file: Path, number: int) -> Iteration:
@@ -62,11 +68,25 @@ def read(file: Path, number: int) -> Iteration:
         except (StoreError, OSError, EOFError) as error:
             notes.append(f"{error}; the {len(trajectories)} episodes before it are shown")
     notes += [str(warning.message) for warning in caught]
-    return Iteration(number, grouped(trajectories), notes, file)
+    return Iteration(number, grouped(trajectories), notes, file, _sampling(file, number, notes))
+
+
+def _sampling(file: Path, number: int, notes: list[str]) -> list[Parts] | None:
+    """Return what was drawn for an iteration; None where that is not written down, or cannot be read."""
+    from turnwise.training.sampling.sampling_files import sampled_entries
+
+    try:
+        return sampled_entries(file)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        notes.append(f"what was drawn for iteration {number} cannot be read: {error}")
+        return None
 
 
 def summary(iteration: Iteration) -> Parts:
-    """Return counts and outcomes of every episode, by group, as lists in the order of the group's members."""
+    """Return counts and outcomes of every episode, by group, as lists in the order of the group's members.
+
+    `drawn` has a row for each group that was drawn; None where the run did not write that down.
+    """
     strings = Strings()
     groups = [
         {
@@ -80,7 +100,13 @@ def summary(iteration: Iteration) -> Parts:
         }
         for group in iteration.groups
     ]
-    return {"number": iteration.number, "strings": strings.all, "groups": groups, "notes": iteration.notes}
+    notes = list(iteration.notes)
+    try:
+        drawn = drawn_groups(iteration.sampling, iteration.groups, strings.number) if iteration.sampling else None
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        notes.append(f"what was drawn for iteration {iteration.number} cannot be read: {type(error).__name__}: {error}")
+        drawn = None
+    return {"number": iteration.number, "strings": strings.all, "groups": groups, "notes": notes, "drawn": drawn}
 
 
 def turns(iteration: Iteration, settings: CreditSettings | None, only: int | None = None) -> Parts:
@@ -92,7 +118,7 @@ def turns(iteration: Iteration, settings: CreditSettings | None, only: int | Non
         only: position of the one group that is wanted; its advantages are those among all groups. None: all of them.
     """
     strings, notes = Strings(), list[str]()
-    credited = _credit(iteration.groups, settings, notes) | _truth(iteration, settings, notes)
+    credited = _credit(iteration, settings, notes) | _truth(iteration, settings, notes)
     anchor: Anchor = "state" if settings is None else settings.anchor
     groups = {
         str(index): {
@@ -202,23 +228,28 @@ def _extras(turn: Turn) -> dict[str, str]:
     return {_clip(str(name), 80): _clip(str(value), 300) for name, value in turn.extras.items()}
 
 
-def _credit(groups: Sequence[Group], settings: CreditSettings | None, notes: list[str]) -> dict[str, Parts]:
-    """Return the advantages by rule and trajectory; a rule that cannot be applied leaves a note."""
+def _credit(iteration: Iteration, settings: CreditSettings | None, notes: list[str]) -> dict[str, Parts]:
+    """Return the advantages by rule and trajectory; a rule that cannot be applied leaves a note.
+
+    They are those among the members that the run's credit saw, stored episodes of earlier iterations among them.
+    """
     if settings is None:
         return {}
     from turnwise.agents.errors import StepsError
     from turnwise.agents.steps import steps_of
     from turnwise.credit import CreditError
 
+    seen = _seen(iteration, notes)
+    masked = frozenset[str]() if seen is None else seen.masked
     try:
-        steps = steps_of(groups, anchor=settings.anchor)
+        steps = steps_of(iteration.groups if seen is None else seen.groups, anchor=settings.anchor)
     except (StepsError, CreditError) as error:
         notes.append(f"no advantages: {error}")
         return {}
     advantages: dict[str, Parts] = {}
     for rule in settings.rules:
         try:
-            advantages[rule] = _by_trajectory(steps, settings.advantages(rule, steps))
+            advantages[rule] = _by_trajectory(steps, settings.advantages(rule, steps), masked)
         except CreditError as error:
             notes.append(f"{rule} is left out: {error}")
     return advantages
@@ -255,8 +286,32 @@ def _truth(iteration: Iteration, settings: CreditSettings | None, notes: list[st
     return {TRUTH: parts}
 
 
-def _by_trajectory(steps: Steps, result: Advantages) -> Parts:
-    """Return values, parts and kept rows of every trajectory, in the order of its turns."""
+def _seen(iteration: Iteration, notes: list[str]) -> CreditedGroups | None:
+    """Return what the run's credit saw of an iteration; None: all groups, as they are stored."""
+    if iteration.sampling is None or iteration.file is None:
+        return None
+    from turnwise.training.sampling.sampling_files import credited_groups
+
+    trajectories = [member for group in iteration.groups for member in group.trajectories]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            seen = credited_groups(iteration.file, trajectories)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            notes.append(f"advantages are those among all stored episodes: what was drawn cannot be read: {error}")
+            return None
+    notes += [str(warning.message) for warning in caught]
+    return seen
+
+
+def _by_trajectory(steps: Steps, result: Advantages, masked: Collection[str]) -> Parts:
+    """Return values, parts and left out rows of every trajectory, in the order of its turns.
+
+    Args:
+        steps: table of the turns.
+        result: their advantages.
+        masked: ids of trajectories that are not trained on.
+    """
     rows: dict[str, list[int]] = {}
     for row in steps.time_order.tolist():
         rows.setdefault(str(result.trajectory[row]), []).append(row)
@@ -264,7 +319,7 @@ def _by_trajectory(steps: Steps, result: Advantages) -> Parts:
         trajectory: {
             "value": [_number(result.values[row]) for row in mine],
             "parts": {name: [_number(column[row]) for row in mine] for name, column in result.parts.items()},
-            "dropped": [index for index, row in enumerate(mine) if not result.keep[row]],
+            "dropped": [index for index, row in enumerate(mine) if trajectory in masked or not result.keep[row]],
         }
         for trajectory, mine in rows.items()
     }

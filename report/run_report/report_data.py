@@ -15,7 +15,7 @@ from turnwise.report.run_report import iterations
 from turnwise.report.run_report.ablation_data import AblationData, is_ablation
 from turnwise.report.run_report.benchmark_data import BenchmarkData, card_file, is_benchmark
 from turnwise.report.run_report.revisions import Parts, Revisions
-from turnwise.report.run_report.run_data import ChangedFiles, RunData, stamp_of
+from turnwise.report.run_report.run_data import ChangedFiles, RunData, iteration_stamp
 from turnwise.report.run_report.screens import ScreenReplay
 from turnwise.report.run_report.settings import settings_of
 from turnwise.report.run_report.token_pieces import pieces_of
@@ -55,7 +55,7 @@ class ReportData:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.revisions = Revisions()
-        self._read: ChangedFiles[Iteration] = ChangedFiles()
+        self._read: ChangedFiles[Iteration] = ChangedFiles(iteration_stamp)
         self._pieces: dict[str, Pieces | None] = {}
 
     @property
@@ -92,9 +92,9 @@ class ReportData:
             KeyError: there is no such file.
         """
         file = self.sources()[prefix].files()[number]
-        stamp, stored = stamp_of(file), self._read.get(file)
+        stamp, stored = iteration_stamp(file), self._read.get(file)
         if stored is None:
-            self._read = ChangedFiles()
+            self._read = ChangedFiles(iteration_stamp)
             stored = self._read.keep(file, stamp, iterations.read(file, number))
         return stored
 

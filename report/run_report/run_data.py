@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -27,22 +27,27 @@ if TYPE_CHECKING:
     from turnwise.report.credit_settings import CreditSettings
 
 Made = TypeVar("Made")
-Stamp = tuple[int, int]
-"""Time of the last change and size of a file."""
+Stamp = tuple[int, ...]
+"""Time of the last change and size of a file, or of several."""
 _QUIET = ("setup",)
 """Phases whose events the page does not show."""
 
 
 class ChangedFiles(Generic[Made]):
-    """Remembers when files changed, and what was made of them."""
+    """Remembers when files changed, and what was made of them.
 
-    def __init__(self) -> None:
+    Args:
+        stamp: says when a file has changed; None: `stamp_of`.
+    """
+
+    def __init__(self, stamp: Callable[[Path], Stamp | None] | None = None) -> None:
+        self.stamp = stamp or stamp_of
         self._stored: dict[Path, tuple[Stamp, Made]] = {}
 
     def get(self, file: Path) -> Made | None:
         """Return what was made of a file, or None if it has changed since."""
         stamp, made = self._stored.get(file, (None, None))
-        return made if stamp is not None and stamp == stamp_of(file) else None
+        return made if stamp is not None and stamp == self.stamp(file) else None
 
     def keep(self, file: Path, stamp: Stamp | None, made: Made) -> Made:
         """Remember, and return, what was made of a file as it was at a stamp."""
@@ -60,6 +65,14 @@ def stamp_of(file: Path) -> Stamp | None:
     return status.st_mtime_ns, status.st_size
 
 
+def iteration_stamp(file: Path) -> Stamp | None:
+    """Return the stamp of a file of trajectories, with that of what was drawn for its iteration."""
+    from turnwise.training.sampling.sampling_files import sampling_file
+
+    stamp, drawn = stamp_of(file), sampling_file(file)
+    return None if stamp is None else (*stamp, *((drawn and stamp_of(drawn)) or ()))
+
+
 class RunData:
     """Reads a run's folder, or one file of trajectories.
 
@@ -74,7 +87,7 @@ class RunData:
 
     def __init__(self, path: Path, settings: CreditSettings | None, against: tuple[Path, ...] = ()) -> None:
         self.path, self.settings, self.against = path, settings, against
-        self._summaries, self._evaluations = ChangedFiles[Parts](), ChangedFiles[Parts]()
+        self._summaries, self._evaluations = ChangedFiles[Parts](iteration_stamp), ChangedFiles[Parts]()
         if not path.exists():
             raise ReportError(f"{path} does not exist; expected the folder of a run, or a file of trajectories")
         if path.is_dir() and not any((path / name).exists() for name in (RUN_FILE, "metrics.jsonl", "trajectories")):
@@ -143,7 +156,7 @@ class RunData:
 
 def summary_of(summaries: ChangedFiles[Parts], file: Path, number: int, label: str = "") -> Parts:
     """Return the outcomes of the episodes of a file, read again only if it has changed."""
-    stamp, made = stamp_of(file), summaries.get(file)
+    stamp, made = summaries.stamp(file), summaries.get(file)
     if made is not None:
         return dict(made)
     made = iterations.summary(iterations.read(file, number)) | ({"label": label} if label else {})

@@ -59,6 +59,15 @@ def test_a_line_has_every_number_that_a_run_is_judged_by() -> None:
     assert "errors" not in text
 
 
+def test_a_line_says_how_groups_grew_and_what_the_run_remembers() -> None:
+    drawn = {"rounds": 1.5, "groups_dropped": 2.0, "stored": 64.0, "replayed": 12.0, "replay_age": 2.25}
+    text = line(TRAIN | drawn | {"lessons": 3.0, "questions": 0, "questions_failed": 0}, 10)
+    for part in ("rounds 1.50", "groups dropped 2", "stored episodes 64", "replayed 12", "their age 2.2", "lessons 3"):
+        assert part in text
+    assert "questions" not in text
+    assert "questions 5  without an answer 1" in line(TRAIN | {"questions": 5, "questions_failed": 1}, 10)
+
+
 def test_errors_are_shown_when_there_are_some() -> None:
     assert "errors 2" in line({**TRAIN, "errors": 2}, 10)
     assert "outgrew the context 3" in line({**TRAIN, "outgrown": 3}, 10)
@@ -78,15 +87,20 @@ def test_an_evaluation_has_its_interval_and_its_n() -> None:
 def test_the_events_of_a_real_run_have_the_keys_that_are_shown() -> None:
     import numpy as np
 
+    from turnwise.agents.trajectory import Group
     from turnwise.credit import Advantages, Steps
     from turnwise.training.run_folder.metrics import credit_metrics, group_metrics, play_metrics
+    from turnwise.training.sampling.group_draws import DrawnGroup
+    from turnwise.training.sampling.grown_groups import PlayedGroup
+    from turnwise.training.sampling.sampling_metrics import growth_metrics
 
     nothing = Advantages.of(Steps.empty(), np.zeros(0))
     known = {*play_metrics([]), *credit_metrics(nothing), *group_metrics(Steps.empty(), nothing)}
     known |= {"entropy", "clip_fraction", "loss", "skipped", "rollout_tokens_per_second", "update_tokens_per_second"}
     known |= {"prompt_tokens_per_second", *(f"{place}_memory" for place in ("process", "device"))}
     known |= {"mfu", "load_seconds"}  # tested with the learner and the engine
-    known |= {"groups_dropped"}  # of runs whose rules drop groups, tested with them
+    known |= {*growth_metrics([PlayedGroup(DrawnGroup(0, "t", 1, 0), Group("t", ()))])}
+    known |= {"stored", "replayed", "replay_age", "lessons", "questions", "questions_failed"}  # tested in runs
     known |= {"age", "stale", "learner_idle", "engine_idle"}  # of asynchronous rollouts, tested there
     assert {key for key, _, _ in SHOWN} <= known
 

@@ -82,5 +82,16 @@ def helped(group: OpenGroup, *, temperature: float = 0.7) -> Growth:
     )
 
 
+def with_earlier(group: OpenGroup, *, most: int = 2) -> Growth:
+    """Count all members but the last, train on all of these but the first, and add stored episodes of the task."""
+    if not group.round:
+        return Growth()
+    counted = [member.id for member in group.members[:-1]]
+    stored = group.stored.of_task(group.task)[-most:]
+    return Growth(
+        keep=frozenset(counted[1:]), counted=frozenset(counted), replay=tuple(episode.id for episode in stored)
+    )
+
+
 SHOWING = GroupRule("showing", "Plans", None, "our reading", "", helped, expert=True)
 JUDGED = RewardRule("judged", "A judge", None, "our reading", "", scaled, needs=("judge", "outcome"))

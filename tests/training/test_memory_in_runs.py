@@ -1,11 +1,18 @@
 """What a run remembers, in runs: stored episodes are trained on again, judges are asked once, lessons are kept."""
 
 import json
+import shutil
 
 import pytest
 from test_training_loop import assert_same_weights, lines, make_run, weights
+from toys.commands import run_command
 
+from turnwise.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
+from turnwise.agents.steps import steps_of
+from turnwise.agents.trajectory import grouped
+from turnwise.report.stored_groups import read_credited, read_groups
 from turnwise.training import ConfigError, train
+from turnwise.training.sampling.sampling_files import MissingEpisodes, earlier_episodes
 
 PLAIN = ("evaluation.episodes=0", "train.iterations=4", "checkpoints.every=2", "checkpoints.keep=9")
 REMEMBERS = (
@@ -44,6 +51,67 @@ def test_stored_episodes_join_groups(whole):
         group for path in sorted((folder / "sampling").iterdir()) for group in json.loads(path.read_text())["groups"]
     ]
     assert any(group["replayed"] for group in entries)
+
+
+@pytest.fixture(scope="module")
+def joining(tmp_path_factory):
+    """Return the folder of a run whose groups are joined by stored episodes, the file of one, and the ids of these."""
+    folder = tmp_path_factory.mktemp("joining") / "run"
+    rules = ('sampling.experience={keep="all", per_task=4}', 'sampling.groups=["toys.sampling_rules:with_earlier"]')
+    trained(folder, "train.distinct_tasks=2", *rules)
+    file = folder / "trajectories" / "000003.jsonl"
+    entries = json.loads((folder / "sampling" / "000003.json").read_text())["groups"]
+    return folder, file, {name for entry in entries for name in entry["replayed"]}
+
+
+def test_credit_of_a_stored_iteration_sees_the_episodes_that_joined(joining):
+    _, file, names = joining
+    assert len(names) == 4
+    stored, seen = grouped(read_trajectories(file)), read_credited(file)
+    assert seen.replayed == names
+    assert {one.id for group in seen.groups for one in group.trajectories[2:]} == names
+    for group, whole in zip(sorted(seen.groups, key=by_task), sorted(stored, key=by_task), strict=True):
+        assert group.trajectories[:2] == whole.trajectories[:2], "the last member is not counted"
+        assert {one.task for one in group.trajectories} == {whole.task}
+    assert seen.uncounted == {group.trajectories[2].id for group in stored}
+    assert seen.masked == {group.trajectories[0].id for group in stored}
+    assert names <= {*steps_of(read_groups(file, credited=True)).ids("trajectory")}
+
+
+def by_task(group):
+    return group.task
+
+
+def test_joined_episodes_come_from_the_experience_or_are_named_as_missing(joining, tmp_path):
+    folder = shutil.copytree(joining[0], tmp_path / "run")
+    file, names = folder / "trajectories" / joining[1].name, joining[2]
+    for number in (1, 2):
+        (folder / "trajectories" / f"{number:06d}.jsonl").unlink()
+    shutil.rmtree(folder / "experience")
+    with pytest.warns(MissingEpisodes, match="4 of the 4 episodes that joined groups of 000003.jsonl") as caught:
+        assert not read_credited(file).replayed
+    assert str(caught[0].message).endswith("and others")
+    (folder / "experience").mkdir()
+    with TrajectoryWriter(folder / "experience" / "000001.jsonl") as writer:
+        for episode in earlier_episodes(joining[1], names):
+            writer.write(episode)
+    assert read_credited(file).replayed == names
+
+
+def test_a_stored_episode_joins_one_group_of_an_iteration(tmp_path):
+    rules = ('sampling.experience={keep="all", per_task=4}', 'sampling.groups=["toys.sampling_rules:with_earlier"]')
+    trained(tmp_path / "run", "train.distinct_tasks=1", "train.iterations=2", *rules)  # both groups play the task
+    first, second = json.loads((tmp_path / "run/sampling/000002.json").read_text())["groups"]
+    assert (len(first["replayed"]), second["replayed"]) == (2, [])
+
+
+def test_show_tells_who_was_counted(joining):
+    text = run_command("show", joining[0], "--iteration", 3, "--trust").out
+    assert "2 episodes were left out by the run's group rules" in text
+    assert "2 episodes were counted and are not trained on" in text
+    assert "4 episodes joined from experience" in text
+    assert text.count("4 trajectories") == 2
+    assert all(name in text for name in joining[2])
 
 
 def test_the_judge_is_asked_once_and_its_price_is_told(whole):

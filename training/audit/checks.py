@@ -1,14 +1,15 @@
 """The checks of an audit that look at stored trajectories, each a function in a list.
 
-A check of trajectories receives the audited run, the iteration and one trajectory, and yields (turn, sentence) for
-every problem. A check of iterations receives what is kept of all trajectories of an iteration, and yields
-(trajectory id, sentence). A new check is a function and an entry in `TRAJECTORY_CHECKS` or `ITERATION_CHECKS`.
+A check of trajectories receives the audited run with the agent that played, the iteration and one trajectory, and
+yields (turn, sentence) for every problem. A check of iterations receives what is kept of all trajectories of an
+iteration, and yields (trajectory id, sentence). A new check is a function and an entry in `TRAJECTORY_CHECKS` or
+`ITERATION_CHECKS`.
 """
 
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import pairwise
 
@@ -64,6 +65,11 @@ class AuditedRun:
     def end(self) -> AnswerEnd | None:
         """What the run's chat template writes at the end of an answer."""
         return Dialogue(self.agent, self.tokenizer).end
+
+    def of_task(self, task: str) -> "AuditedRun":
+        """Return what the checks know about a task: in a mixture, each part has an agent of its own."""
+        agent = self.agent.for_task(task)
+        return self if agent is self.agent else replace(self, agent=agent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,10 +207,11 @@ class _Audit:
         self.result.notes.extend(str(warning.message) for warning in caught if issubclass(warning.category, TornLine))
 
     def _check(self, iteration: int, trajectory: Trajectory) -> None:
+        audited = self.audited.of_task(trajectory.task)
         for check, result in self.of_trajectories:
-            if not check.possible(self.audited):
+            if not check.possible(audited):
                 result.checked += len(trajectory.turns)
-                problems = check.find(self.audited, iteration, trajectory)
+                problems = check.find(audited, iteration, trajectory)
                 result.add((Place(iteration, trajectory.id, turn), text) for turn, text in problems)
 
     def _count(self, trajectory: Trajectory) -> None:

@@ -81,9 +81,8 @@ class VersionScorer:
         self._seen.update(version for turn in trajectory.turns for version in turn.versions)
         if self._scorer is None or not self._scorable(trajectory):
             return
-        lengths = [len(turn.prompt) + len(turn.response) for turn in trajectory.turns]
         self._chunk.append(trajectory)
-        self._tokens += max(lengths, default=0) if self.run.agent.prompt == "conversation" else sum(lengths)
+        self._tokens += merged_tokens(trajectory)
         if self._tokens >= CHUNK:
             yield from self.flush()
 
@@ -112,3 +111,11 @@ class VersionScorer:
         assert self._scorer is not None
         temperature, _ = annealed(self.run.agent.temperature)
         return self._scorer.score(batch, temperature=temperature, micro_tokens=self.run.train.micro_batch.tokens)
+
+
+def merged_tokens(trajectory: Trajectory) -> int:
+    """Return the number of tokens of a trajectory once turns that extend the turn before are merged with it."""
+    sequences = [turn.prompt + turn.response for turn in trajectory.turns]
+    pairs = zip(sequences, trajectory.turns[1:], strict=False)
+    extended = [turn.prompt[: len(before)] == before for before, turn in pairs]
+    return sum(len(sequence) for sequence, more in zip(sequences, [*extended, False], strict=False) if not more)

@@ -22,7 +22,7 @@ from turnwise.training.sampling.growth import GroupRule, Growth, MoreEpisodes, O
 from turnwise.training.sampling.records import Visit
 from turnwise.training.sampling.run_memory import RunMemory
 
-__all__ = ["GrowingGroups", "PlayedGroup"]
+__all__ = ["GrowingGroups", "PlayedGroup", "joined_once"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +134,20 @@ class GrowingGroups:
             moment.stored,
         )
         return decide(self.rules, group)
+
+
+def joined_once(sampled: Sequence[PlayedGroup]) -> list[PlayedGroup]:
+    """Return the groups of an iteration, of which a stored episode joins only the first that is trained on.
+
+    Rules are asked group by group, and advantages are joined by the ids of episodes.
+    """
+    joined: set[str] = set()
+    groups = []
+    for played in sampled:
+        fresh = tuple(member for member in played.replayed if not played.dropped and member.id not in joined)
+        joined |= {member.id for member in fresh}
+        groups.append(replace(played, replayed=fresh))
+    return groups
 
 
 def _before(number: int, members: Sequence[Trajectory]) -> list[Trajectory]:

@@ -8,11 +8,15 @@ the groups that credit saw can be put together again.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import warnings
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from turnwise.agents.errors import StoreError
 from turnwise.agents.files.json_files import write_text
+from turnwise.agents.files.trajectory_files import iteration_files, read_trajectories
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.tools.bounded_input import read_json
 from turnwise.training.sampling.group_draws import DrawnGroup
@@ -20,7 +24,20 @@ from turnwise.training.sampling.grown_groups import PlayedGroup
 from turnwise.training.sampling.growth import Growth
 from turnwise.training.states import State
 
-__all__ = ["SamplingFiles", "credited_groups", "played_groups"]
+__all__ = [
+    "CreditedGroups",
+    "MissingEpisodes",
+    "SamplingFiles",
+    "credited_groups",
+    "earlier_episodes",
+    "played_groups",
+    "sampled_entries",
+    "sampling_file",
+]
+
+
+class MissingEpisodes(UserWarning):
+    """Stored episodes that joined groups are in no file of the run any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +52,24 @@ class SamplingFiles:
 
     def write(self, iteration: int, groups: Sequence[PlayedGroup]) -> None:
         """Write down an iteration."""
-        path = self._path(iteration)
+        path = self.path(iteration)
         path.parent.mkdir(exist_ok=True)
         entries = [json.dumps(_entry(played)) for played in groups]
         write_text(path, f'{{"iteration": {iteration}, "groups": [\n' + ",\n".join(entries) + "\n]}\n")
 
     def read(self, iteration: int) -> list[State] | None:
         """Return the entries of an iteration; None if there is no file."""
-        path = self._path(iteration)
-        return read_json(path)["groups"] if path.is_file() else None
+        path = self.path(iteration)
+        return _entries(path) if path.is_file() else None
 
-    def _path(self, iteration: int) -> Path:
+    def path(self, iteration: int) -> Path:
+        """Return the file of an iteration, whether it is there or not."""
         return self.run / "sampling" / f"{iteration:06d}.json"
+
+
+def _entries(path: Path) -> list[State]:
+    entries: list[State] = read_json(path)["groups"]
+    return entries
 
 
 def _entry(played: PlayedGroup) -> State:
@@ -90,20 +113,100 @@ def played_groups(entries: Sequence[State], trajectories: Sequence[Trajectory]) 
     ]
 
 
-def credited_groups(file: Path, trajectories: Sequence[Trajectory]) -> list[Group] | None:
-    """Return the groups of an iteration as credit saw them; None if what was sampled is not written down beside it.
+@dataclass(frozen=True, slots=True)
+class CreditedGroups:
+    """What credit saw of an iteration.
+
+    Attributes:
+        groups: without dropped ones, each with the members that were counted, stored ones last.
+        masked: ids of members that were counted and not trained on.
+        replayed: ids of members that joined from experience.
+        uncounted: ids of stored episodes that are in none of the groups.
+    """
+
+    groups: list[Group]
+    masked: frozenset[str] = frozenset()
+    replayed: frozenset[str] = frozenset()
+    uncounted: frozenset[str] = frozenset()
+
+
+def credited_groups(file: Path, trajectories: Sequence[Trajectory]) -> CreditedGroups | None:
+    """Return what credit saw of an iteration; None if what was sampled is not written down beside it.
+
+    Episodes that joined from experience are read from the files of earlier iterations, or from those of the experience.
 
     Args:
         file: of the trajectories, in the folder of a run.
         trajectories: that it holds.
+
+    Warns:
+        MissingEpisodes: some of those that joined are stored no longer; the groups lack them.
     """
-    number = file.name.partition(".")[0]
-    entries = SamplingFiles(file.parent.parent).read(int(number)) if number.isdecimal() else None
+    entries = sampled_entries(file)
     if entries is None or {member.id for member in trajectories} - {
         name for entry in entries for name in entry["members"]
     }:
         return None
-    return [played.counted for played in played_groups(entries, trajectories) if not played.dropped]
+    joined = {name for entry in entries if entry["dropped"] is None for name in entry.get("replayed", ())}
+    earlier = earlier_episodes(file, joined)
+    if missing := sorted(joined - {episode.id for episode in earlier}):
+        warnings.warn(
+            f"{len(missing)} of the {len(joined)} episodes that joined groups of {file.name} from experience are "
+            f"stored no longer, and advantages are computed without them: {', '.join(missing[:3])}"
+            + (" and others" if missing[3:] else ""),
+            MissingEpisodes,
+            stacklevel=2,
+        )
+    decided = [played for played in played_groups(entries, [*trajectories, *earlier]) if not played.dropped]
+    groups = [played.counted for played in decided]
+    counted = {member.id for group in groups for member in group.trajectories}
+    return CreditedGroups(
+        groups,
+        frozenset(name for played in decided for name in played.masked),
+        frozenset(episode.id for episode in earlier),
+        frozenset(member.id for member in trajectories if member.id not in counted),
+    )
+
+
+def sampled_entries(file: Path) -> list[State] | None:
+    """Return what the iteration of a file of trajectories was made of; None if that is not written down."""
+    path = sampling_file(file)
+    return None if path is None or not path.is_file() else _entries(path)
+
+
+def sampling_file(file: Path) -> Path | None:
+    """Return the file beside one of trajectories that says what was drawn; None: it has no number of an iteration."""
+    number = file.name.partition(".")[0]
+    return SamplingFiles(file.parent.parent).path(int(number)) if number.isdecimal() else None
+
+
+def earlier_episodes(file: Path, names: Collection[str]) -> list[Trajectory]:
+    """Return episodes of iterations before that of a file, as far as the run still stores them.
+
+    Args:
+        file: of the trajectories, in the folder of a run.
+        names: ids of the episodes.
+    """
+    run, episodes = file.parent.parent, dict[str, Trajectory]()
+    files, sampling = iteration_files(run / "trajectories"), SamplingFiles(run)
+    last = int(file.name.partition(".")[0])
+    for number, path in sorted(files.items(), reverse=True) if names else ():
+        if number >= last:
+            continue
+        members = {name for entry in sampling.read(number) or () for name in entry["members"]}
+        if members & (set(names) - episodes.keys()):
+            episodes |= _named(path, names)
+    for path in sorted((run / "experience").glob("*.jsonl")):
+        if set(names) - episodes.keys():
+            episodes |= _named(path, set(names) - episodes.keys())
+    return list(episodes.values())
+
+
+def _named(path: Path, names: Collection[str]) -> dict[str, Trajectory]:
+    """Return the episodes of a file that have one of the ids; none if it cannot be read."""
+    with suppress(StoreError, OSError):
+        return {episode.id: episode for episode in read_trajectories(path) if episode.id in names}
+    return {}
 
 
 def _ids(names: Sequence[str] | None) -> frozenset[str] | None:

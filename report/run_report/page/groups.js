@@ -74,7 +74,8 @@ function grid(store, rows, more) {
   if (!iterations.length) return [h("p", { class: "quiet" }, "No episodes are stored.")];
   const tasks = [...new Set(iterations.flatMap((one) => one.groups.map((group) => group.task)))].sort();
   const groups = iterations.reduce((sum, one) => sum + one.groups.length, 0);
-  const fixed = store.run.kind !== "benchmark" && tasks.length <= COLUMNS && groups > 2 * tasks.length ? new Map(tasks.map((task, column) => [task, column])) : null;
+  const once = iterations.every((one) => new Set(one.groups.map((group) => group.task)).size === one.groups.length);
+  const fixed = once && store.run.kind !== "benchmark" && tasks.length <= COLUMNS && groups > 2 * tasks.length ? new Map(tasks.map((task, column) => [task, column])) : null;
   let shown = 0, all = 0;
   const newest = store.run.kind === "benchmark" ? iterations : iterations.slice(-rows).reverse();
   const lines = newest.map((one) => {
@@ -95,7 +96,7 @@ function grid(store, rows, more) {
         h("span", {}, group.won.length > 1 ? `${k}/${n}` : k ? "✓" : n ? "✗" : "!"),
       );
     });
-    return h("div", { class: `row ${one.label ? "named" : ""}` }, h("b", { class: store.has(one.number) ? "" : "quiet", title: store.has(one.number) ? "" : "its turns are not in this file" }, one.label ? h("a", { href: `#/panel/${one.number}` }, line(one.label, 40)) : one.number), h("div", { class: "cells", style: fixed ? { "grid-template-columns": `repeat(${fixed.size}, minmax(40px, 1fr))` } : {} }, cells));
+    return h("div", { class: `row ${one.label ? "named" : ""}` }, h("b", { class: store.has(one.number) ? "" : "quiet", title: store.has(one.number) ? "" : "its turns are not in this file" }, one.label ? h("a", { href: `#/panel/${one.number}` }, line(one.label, 40)) : one.drawn ? h("a", { href: `#/drawn/${one.number}`, title: "what was drawn for it" }, one.number) : one.number), h("div", { class: "cells", style: fixed ? { "grid-template-columns": `repeat(${fixed.size}, minmax(40px, 1fr))` } : {} }, cells));
   });
   return [
     h("p", { class: "legend" }, h("span", {}, "none"), h("i", { class: "ramp" }), h("span", {}, "all won"), h("span", { class: "quiet" }, `${count(shown)} of ${count(all)} ${store.run.kind === "benchmark" ? "tasks" : "groups"}`)),
@@ -135,10 +136,11 @@ async function groupPage(store, number, index) {
     index > 0 && h("a", { href: `#/group/${number}/${index - 1}`, rel: "prev" }, "← previous"),
     index + 1 < iteration.groups.length && h("a", { href: `#/group/${number}/${index + 1}`, rel: "next" }, "next →"));
   const head = [
-    h("p", { class: "crumbs" }, h("a", { href: "#/groups", rel: "up" }, "Groups"), ` › ${line(store.label(number))} › group ${index + 1} of ${iteration.groups.length}`, around),
+    h("p", { class: "crumbs" }, h("a", { href: "#/groups", rel: "up" }, "Groups"), " › ", iteration.drawn ? h("a", { href: `#/drawn/${number}` }, line(store.label(number))) : line(store.label(number)), ` › group ${index + 1} of ${iteration.groups.length}`, around),
     h("h1", {}, line(group.task, 100)),
     h("p", { class: "quiet" }, `${line(group.type)}${group.type ? " · " : ""}${wins(group)} of ${finished(group)} won`, turns ? [" · ", h("a", { href: `#/graph/${number}/${index}` }, "graph of its states")] : ""),
   ];
+  head.push(...drawnOf(store, number, index));
   if (!turns) return [...head, ...missing("The turns of this iteration are not in this file: it keeps a stated selection.")];
   const members = turns.groups[index]?.members ?? [], place = h("div", {});
   const draw = () => put(place, strips(store, turns, members, group, `${number}/${index}`, draw));
@@ -177,7 +179,7 @@ function strips(store, turns, members, group, path, redraw) {
     return h("div", { class: "strip", style: { "--depth": String(depth) } },
       h("a", { class: `who ${won === 1 ? "won" : won === 0 ? "lost" : "failed"}`, href: `#/turn/${path}/${m}/0`, title: member.fork ? `${member.id}\na fork of ${member.fork[0] < 0 ? "an episode that is not here" : `episode ${member.fork[0] + 1}`} at turn ${taken + 1}` : member.id }, member.fork && h("i", {}, "↳"), h("b", {}, won === 1 ? "✓" : won === 0 ? "✗" : "!"), ` ${m + 1}`),
       h("div", { class: "turns" }, cells, rest(member, `${path}/${m}`)),
-      h("span", { class: "n quiet" }, `reward ${plain(group.reward[m])} · `, h("span", { class: "wide-only" }, `ended as ${group.stop[m]} · `), values.length ? `mean advantage ${signed(mean(values))}` : group.won[m] === null ? "failed: no advantage" : turns.rules.length > 0 && "no advantage"));
+      h("span", { class: "n quiet" }, `reward ${plain(group.reward[m])} · `, h("span", { class: "wide-only" }, `ended as ${group.stop[m]} · `), values.length ? `mean advantage ${signed(mean(values))}` : group.won[m] === null ? "failed: no advantage" : turns.rules.length > 0 && (store.iteration(Number.parseInt(path))?.drawn ? "not counted" : "no advantage")));
   };
   const forked = members.some((member) => member.fork);
   const board = h("div", { class: forked ? "strips forest" : "strips", onpointerleave: () => point(null, [], lines) }, lines, forest(members).map(row));

@@ -37,6 +37,7 @@ async function rerender(keep = true) {
     else if (page === "") content = { run: overview, benchmark: benchmarkPage, ablation: ablationPage }[store.run.kind](store);
     else if (page === "groups") content = groupsPage(store);
     else if (page === "group") content = await groupPage(store, a, b);
+    else if (page === "drawn") content = drawnPage(store, a);
     else if (page === "graph") content = await graphPage(store, a, b);
     else if (page === "turn") content = await trajectoryPage(store, a, b, c, d || 0, word);
     else if (page === "panel") content = panelPage(store, a);
@@ -71,7 +72,7 @@ function reveal(t) {
 
 /** @param {Store} store @param {string} page @param {string} word */
 function frame(store, page, word) {
-  const under = ["group", "turn", "graph", "panel"].includes(page) ? "groups" : page, pages = PAGES[store.run.kind];
+  const under = ["group", "turn", "graph", "panel", "drawn"].includes(page) ? "groups" : page, pages = PAGES[store.run.kind];
   const old = /** @type {HTMLInputElement | null} */ (document.getElementById("word"));
   document.title = `${line(store.run.name, 60)} · report`;
   if (old) {
@@ -114,7 +115,7 @@ function move(by) {
   rows[old]?.classList.remove("here");
   next.classList.add("here");
   next.scrollIntoView({ block: cards.length ? "start" : "nearest" });
-  const focus = /** @type {HTMLElement | null} */ (cards.length ? next : next.querySelector("a"));
+  const focus = /** @type {HTMLElement | null} */ (cards.length ? next : next.querySelector(next.matches(".row:not(.named)") ? ".cells a" : "a"));
   focus?.focus({ preventScroll: true });
   if (cards.length) {
     const path = route().words.slice(0, 4).join("/");

@@ -30,6 +30,7 @@ function overview(store) {
     headline(store, trained),
     notes(store),
     curves(store, trained),
+    drawingCurves(trained, store.run.steps ?? 0),
     spent(store, trained),
     command(run),
     settings(run),
@@ -100,7 +101,7 @@ function curves(store, trained) {
     const own = successOf(store, trained, `/${part}`);
     if (parts.length > 1 && (own.points.length || own.marks.length)) shown.push(plot({ title: `Success in ${part}`, about, ...own, share: true, last }));
   }
-  const known = new Set(CURVES.map(([key]) => key));
+  const known = new Set([...CURVES, ...DRAWING].map(([key]) => key));
   const keys = new Set(trained.flatMap((event) => Object.keys(event)));
   const rest = [...keys].filter((key) => !known.has(key) && !HIDDEN.has(key) && !/^(episodes|errors|success)\//.test(key)).sort();
   /** @type {[string, string, string, boolean][]} */

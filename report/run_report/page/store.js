@@ -3,7 +3,11 @@
 /**
  * @typedef {{task: string, type: string, won: (0|1|null)[], reward: number[], turns: number[], stop: string[],
  *   ending: string[]}} Group outcomes of a task's episodes, one entry for each
- * @typedef {{number: number, label: string, groups: Group[], notes: string[]}} Iteration the episodes of one file
+ * @typedef {{task: string, size: number, group: number, played: number, finished: number, won: number, counted?: number,
+ *   kept?: number, rounds: number, weight: number | string, dropped: string | null, hinted: number, hints: string[],
+ *   options: string | null, replayed: number}} Drawn a group as it was drawn and as it grew; `dropped` names the rule
+ * @typedef {{number: number, label: string, groups: Group[], notes: string[], drawn: Drawn[] | null}} Iteration the
+ *   episodes of one file, and what was drawn for them
  * @typedef {{value: number[], parts: Record<string, number[]>, dropped: number[]}} Credit
  * @typedef {{id: string, seed: number, score: number, seconds: number, error: string | null, final: number,
  *   observation: number[], answer: number[], action: number[], state: number[], reward: number[], mark: string,
@@ -188,7 +192,16 @@ class Store {
 
 /** Return an iteration with its strings in place. @param {any} packed @returns {Iteration & {strings: string[]}} */
 function unpacked(packed) {
-  return { number: packed.number, label: packed.label ?? "", groups: packed.groups.map((/** @type {any} */ group) => worded(group, packed.strings)), notes: packed.notes, strings: packed.strings };
+  return { number: packed.number, label: packed.label ?? "", groups: packed.groups.map((/** @type {any} */ group) => worded(group, packed.strings)), notes: packed.notes, drawn: drawnRows(packed.drawn, packed.strings), strings: packed.strings };
+}
+
+/** Return what was drawn with its strings and usual values in place. @param {any[] | null | undefined} rows @param {string[]} strings @returns {Drawn[] | null} */
+function drawnRows(rows, strings) {
+  const text = (/** @type {number | null | undefined} */ place) => (place === null || place === undefined ? null : strings[place]);
+  return rows?.map((row) => ({
+    rounds: 1, weight: 1, hinted: 0, replayed: 0, ...row,
+    task: strings[row.task], dropped: text(row.dropped), options: text(row.options), hints: (row.hints ?? []).map(text),
+  })) ?? null;
 }
 
 /** @param {any} group @param {string[]} strings @returns {Group} */
@@ -202,4 +215,5 @@ function patched(iteration, patch) {
   iteration.strings.push(...patch.strings);
   for (const [place, group] of Object.entries(patch.groups)) iteration.groups[Number(place)] = worded(group, iteration.strings);
   if (patch.notes) iteration.notes = patch.notes;
+  if (patch.drawn !== undefined) iteration.drawn = drawnRows(patch.drawn, iteration.strings);
 }
