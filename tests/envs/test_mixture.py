@@ -47,7 +47,7 @@ class Silent(corridor.Corridor):
 @pytest.fixture(autouse=True)
 def _registered() -> None:
     corridor.register()
-    register("toys/Silent-v0", Silent)
+    register("toys/SilentPart-v0", Silent)
 
 
 def unnamed(info: dict[str, Any], part: str) -> dict[str, Any]:
@@ -166,13 +166,13 @@ def test_a_snapshot_of_another_mixture_changes_nothing() -> None:
 
 
 def test_a_part_without_an_expert_and_without_forks_says_so() -> None:
-    env = make(MIXTURE, parts=[{"id": corridor.ID}, {"id": "toys/Silent-v0"}])
+    env = make(MIXTURE, parts=[{"id": corridor.ID}, {"id": "toys/SilentPart-v0"}])
     assert env.metadata[NO_FORKS] == "it never repeats itself"
     env.reset(options={"task": f"corridor/{corridor.Corridor().task_ids()[0]}"})
     assert env.metadata[NO_FORKS] == ""
-    env.reset(options={"task": f"silent/{corridor.Corridor().task_ids()[0]}"})
+    env.reset(options={"task": f"silentpart/{corridor.Corridor().task_ids()[0]}"})
     assert env.metadata[NO_FORKS]
-    with pytest.raises(NoExpert, match="'silent' of the mixture has no plan"):
+    with pytest.raises(NoExpert, match="'silentpart' of the mixture has no plan"):
         env.unwrapped.plan()
 
 

@@ -45,14 +45,6 @@ def test_stored_episodes_are_trained_on_again(whole):
     assert list((folder / "experience").iterdir())
 
 
-def test_stored_episodes_join_groups(whole):
-    folder, _ = whole
-    entries = [
-        group for path in sorted((folder / "sampling").iterdir()) for group in json.loads(path.read_text())["groups"]
-    ]
-    assert any(group["replayed"] for group in entries)
-
-
 @pytest.fixture(scope="module")
 def joining(tmp_path_factory):
     """Return the folder of a run whose groups are joined by stored episodes, the file of one, and the ids of these."""

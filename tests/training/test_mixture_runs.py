@@ -294,8 +294,8 @@ def test_what_does_not_exist_is_refused_before_anything_is_trained(change, sente
 
 def test_rules_across_keys_ask_every_part(tmp_path):
     register("toys/Unforkable-v0", Unforkable)
-    register("toys/Unlisted-v0", Unlisted)
-    silent = {"id": "toys/Unlisted-v0"}
+    register("toys/UnlistedPart-v0", Unlisted)
+    silent = {"id": "toys/UnlistedPart-v0"}
 
     def checked(mix, *overrides):
         prepare(Run.parse({**TABLE, "env": {"mix": mix}}, [f'output="{tmp_path}/run"', *overrides]))
