@@ -1,7 +1,7 @@
 """The groups of asynchronous rollouts: which may begin, which are complete, dropped or taken, and what a kill leaves.
 
-A group gets its number where it begins and nowhere else, so its task, seed and rounds follow from it whatever the
-timing was. All methods are called with the caller's lock held.
+A group gets its number where it begins and nowhere else, so its task, seed and rounds follow from it and not from
+the timing. All methods are called with the caller's lock held.
 """
 
 from __future__ import annotations

@@ -146,6 +146,7 @@ def test_a_failed_attempt_is_shown_where_a_task_is_seldom_won():
     assert order.hint.endswith("\nlost")
     assert rule(group(lessons=LESSONS, record={"success": 0.75})) == Growth()
     assert rule(group(lessons=LESSONS)) == Growth()
+    assert rule(group(lessons=LESSONS, options={"reflect": True})).more
 
 
 # -- stored episodes --

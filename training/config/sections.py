@@ -440,7 +440,7 @@ class SamplingSection(Section):
         "similarity from which two are one.",
     )
     max_rounds: int = Field(
-        default=16, ge=1, description="Rounds of episodes after which a group is complete, whatever a rule wants."
+        default=16, ge=1, description="Rounds of episodes after which a group is complete, also if a rule wants more."
     )
     max_drops: int = Field(
         default=0,

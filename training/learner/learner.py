@@ -133,7 +133,7 @@ class Learner:
         """Keep the optimizer's states in main memory from each `make_room` to the next update.
 
         Args:
-            weights: keep the weights there as well, also those of the reference; whatever computes with them fetches
+            weights: keep the weights there as well, also those of the reference; the next computation fetches
                 everything.
         """
         self._parked = [ParkedOptimizer(self.optimizer, self.memory)]

@@ -215,7 +215,7 @@ class Recovery:
         self.report.tick("checkpoint", self._whole, self._iterations, path=str(path))
 
     def close(self) -> None:
-        """Wait for a checkpoint that is being written, whatever ends the run."""
+        """Wait for a checkpoint that is being written."""
         self.checkpoints.close()
 
     @contextmanager

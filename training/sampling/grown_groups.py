@@ -1,6 +1,6 @@
 """How the groups of a run grow: group rules as a rollout asks them, and what they say in the end.
 
-A rule is asked by whoever plays the group, which may be another process, and once more where the group is handed over.
+A rule is asked where the group is played, which may be another process, and once more where the group is handed over.
 Both get the same answers, since a rule is a pure function of the members and its random numbers have a seed of the
 group and the round.
 """

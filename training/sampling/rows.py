@@ -1,7 +1,7 @@
 """Records in the order of their ids, and what was played since an earlier draw.
 
-A task rule that looks at `by_id(records)` decides the same in whatever order the pool lists its tasks, and breaks ties
-by id. What it keeps in `TaskDraw.state` has one entry for each row of these.
+A task rule that looks at `by_id(records)` decides the same for every order of the pool, and breaks ties by id. What it
+keeps in `TaskDraw.state` has one entry for each row of these.
 """
 
 from __future__ import annotations

@@ -38,6 +38,8 @@ def lessons(
 def self_reflection(group: OpenGroup, *, below: float = 0.5, heading: str = MISTAKE) -> Growth:
     """Show one failed attempt at its task to all episodes of a group whose task was seldom won.
 
+    The task rule of the same name can say so as well: its option `reflect` of a group.
+
     At most size episodes in 1 round.
 
     Args:
@@ -49,7 +51,8 @@ def self_reflection(group: OpenGroup, *, below: float = 0.5, heading: str = MIST
     """
     check_number("below", below, 0.0, 1.0)
     attempts = [lesson for lesson in group.lessons if lesson.kind == "attempt" and lesson.key == group.task]
-    if group.round or not attempts or group.record.get("success", 1.0) >= below:
+    lost = bool(group.options.get("reflect")) or group.record.get("success", 1.0) < below
+    if group.round or not attempts or not lost:
         return Growth()
     attempt = attempts[int(group.rng.integers(len(attempts)))]
     return Growth((MoreEpisodes(group.size, hint=f"{heading}\n{attempt.text}"),))

@@ -38,8 +38,8 @@ def dots(
         column: name of the predictions.
 
     Source: Sun et al. 2025 (DOTS), arXiv 2506.05316. There, every second iteration plays 256 tasks for reference, and
-        an adapter on embeddings predicts the difficulty of all others from them; whoever has such predictions writes
-        them into the column. The share of tasks that come from replay instead is no matter of this rule.
+        an adapter on embeddings predicts the difficulty of all others from them; predictions of your own go
+        into the column. The share of tasks that come from replay instead is no matter of this rule.
     """
     check_number("target", target, 0.0, 1.0)
     check_number("temperature", temperature, 0.0, open_low=True)

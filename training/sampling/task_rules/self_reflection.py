@@ -25,9 +25,8 @@ def self_reflection(
 ) -> TaskDraw:
     """Return the tasks of another rule, with the option {"reflect": True} for those that are mostly lost.
 
-    These are the tasks whose share of won episodes, over all visits, is below `threshold`. Whoever reads the option, a
-    group rule or the prompt, shows a stored wrong attempt of the task and asks to find the mistake; the records hold no
-    attempts, so the rule cannot name one. A task that was never played is not marked.
+    These are the tasks whose share of won episodes, over all visits, is below `threshold`. The group rule of the same
+    name reads the option, and shows a stored wrong attempt at the task. A task that was never played is not marked.
 
     Args:
         records: of all tasks.

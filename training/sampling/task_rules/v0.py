@@ -52,7 +52,7 @@ def v0(
         state: of the previous draw.
 
     Source: V0, 2026, arXiv 2602.03584, as described by others. There, p comes from a value model that reads outcomes of
-        the policy on other tasks; whoever has such a model writes its numbers into the column. The optimum is ours.
+        the policy on other tasks; the numbers of such a model go into the column. The optimum is ours.
     """
     check_number("least", least, 1, whole=True)
     check_number("most", most, least, whole=True)
