@@ -59,7 +59,7 @@ class Annealing:
     options: tuple[tuple[str, float], ...] = ()
 
     def __call__(self, position: int) -> float:
-        """Return the factor of a token with so many tokens of its answer before it."""
+        """Return the factor of a token by its position in the answer."""
         return float(self.curve(position, **dict(self.options)))
 
     def factors(self, tokens: int) -> list[float]:

@@ -118,8 +118,8 @@ def _sampling_rules(folder: str, rules: Registry[R]) -> Rows:
     importlib.import_module(f"turnwise.training.sampling.{folder}.catalogue")  # our own
     for name, rule in rules.items().items():
         source = f" (arXiv {rule.arxiv})" if rule.arxiv else ""
-        shown = {key: "needed" if value is Parameter.empty else value for key, value in rule.options.items()}
-        options = f" Options: {', '.join(f'{key}={value}' for key, value in shown.items())}." if shown else ""
+        defaults = {key: "needed" if value is Parameter.empty else value for key, value in rule.options.items()}
+        options = f" Options: {', '.join(f'{key}={value}' for key, value in defaults.items())}." if defaults else ""
         yield name, f"{rule.title}{source}. {rule.use}{options} Checked against: {rule.evidence}."
 
 

@@ -27,6 +27,6 @@ def plan_hint(actions: Sequence[str], share: float) -> str:
     >>> plan_hint(["open door", "go north", "take coin"], 0.5)
     'Begin with these actions: 1. open door 2. go north'
     """
-    shown = actions[: math.ceil(share * len(actions))]
-    numbered = " ".join(f"{number}. {action}" for number, action in enumerate(shown, start=1))
-    return f"Begin with these actions: {numbered}" if shown else ""
+    beginning = actions[: math.ceil(share * len(actions))]
+    numbered = " ".join(f"{number}. {action}" for number, action in enumerate(beginning, start=1))
+    return f"Begin with these actions: {numbered}" if beginning else ""

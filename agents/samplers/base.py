@@ -74,7 +74,7 @@ class Request:
     """The parser of the task's part in a mixture, for samplers that write actions; empty: the sampler's own."""
 
     def temperature_at(self, position: int) -> float:
-        """Return the temperature of a token with so many tokens of the answer before it."""
+        """Return the temperature of a token by its position in the answer."""
         return self.temperature if self.annealing is None else self.temperature * self.annealing(position)
 
     @property

@@ -7,6 +7,7 @@ import pytest
 from test_training_loop import assert_same_weights, lines, make_run, weights
 from toys.commands import run_command
 
+from turnwise.agents.errors import AgentError
 from turnwise.agents.files.trajectory_files import TrajectoryWriter, read_trajectories
 from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import grouped
@@ -154,6 +155,6 @@ def test_asynchronous_runs_remember_as_well(tmp_path):
     ],
 )
 def test_what_is_missing_is_said_before_the_run(tmp_path, overrides, message):
-    with pytest.raises((ConfigError, Exception), match=message):
+    with pytest.raises((ConfigError, AgentError), match=message):
         train(make_run(tmp_path / "run", *PLAIN, *overrides))
     assert not (tmp_path / "run").exists()

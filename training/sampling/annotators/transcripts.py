@@ -15,8 +15,8 @@ def transcript(trajectory: Trajectory, last: int | None = None) -> str:
         trajectory: the episode.
         last: number of the last turn that is shown; None: all, and what the episode ended with.
     """
-    shown = trajectory.turns if last is None else trajectory.turns[: last + 1]
-    lines = [f"Observation: {clipped(turn.observation)}\nAgent: {clipped(turn.text)}" for turn in shown]
+    turns = trajectory.turns if last is None else trajectory.turns[: last + 1]
+    lines = [f"Observation: {clipped(turn.observation)}\nAgent: {clipped(turn.text)}" for turn in turns]
     if last is None and trajectory.final_observation:
         lines.append(f"Observation: {clipped(trajectory.final_observation)}")
     return "\n".join(lines)
