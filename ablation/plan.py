@@ -32,8 +32,8 @@ from turnwise.training.config.toml import literal
 from turnwise.training.errors import ConfigError, RunExists, TrainingError
 from turnwise.training.versions import describe
 
-VARIES = ("agent", "credit", "objective", "train")
-"""Sections that an arm may change. All arms share the others: the tasks, the warm start and the evaluation."""
+VARIES = ("agent", "credit", "objective", "sampling", "train")
+"""Sections that an arm may change. All arms share the others: the environment, the warm start and the evaluation."""
 SHORT = {"credit": "credit.method", "objective": "objective.name"}
 """Abbreviations of keys."""
 MAY_CHANGE = frozenset({"name", "output", "threads", "loggers.names", "loggers.project", "checkpoints.keep"})
@@ -217,8 +217,8 @@ def _axis(key: str, text: str) -> Iterator[Arm]:
     section = key.partition(".")[0]
     if section not in VARIES or "." not in key:
         raise ConfigError(
-            f"{key} cannot be an axis, because all arms share the tasks, the warm start and the evaluation; an axis is "
-            f"a key of {', '.join(VARIES)}"
+            f"{key} cannot be an axis, because all arms share the environment, the warm start and the evaluation; an axis "
+            f"is a key of {', '.join(VARIES)}"
         )
     for item in split(text, ","):
         value, *more = split(item.strip(), ":")
