@@ -217,8 +217,8 @@ def _axis(key: str, text: str) -> Iterator[Arm]:
     section = key.partition(".")[0]
     if section not in VARIES or "." not in key:
         raise ConfigError(
-            f"{key} cannot be an axis, because all arms share the environment, the warm start and the evaluation; an axis "
-            f"is a key of {', '.join(VARIES)}"
+            f"{key} cannot be an axis, because all arms share the environment, the warm start and the evaluation; an "
+            f"axis is a key of {', '.join(VARIES)}"
         )
     for item in split(text, ","):
         value, *more = split(item.strip(), ":")

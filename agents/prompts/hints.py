@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["hinted", "plan_hint"]
+__all__ = ["hinted", "plan_hint", "plan_step"]
 
 
 def hinted(observation: str, hint: str) -> str:
@@ -30,3 +30,18 @@ def plan_hint(actions: Sequence[str], share: float) -> str:
     beginning = actions[: math.ceil(share * len(actions))]
     numbered = " ".join(f"{number}. {action}" for number, action in enumerate(beginning, start=1))
     return f"Begin with these actions: {numbered}" if beginning else ""
+
+
+def plan_step(hint: str, number: int) -> str | None:
+    """Return the action that the hint of a plan shows for a turn; None beyond its end.
+
+    >>> hint = plan_hint(["open door", "go north", "take coin"], 0.5)
+    >>> plan_step(hint, 1), plan_step(hint, 2)
+    ('go north', None)
+
+    Args:
+        hint: as `plan_hint` returns it.
+        number: of the turn, from 0.
+    """
+    _, start, after = f"{hint} {number + 2}. ".partition(f" {number + 1}. ")
+    return after.partition(f" {number + 2}. ")[0] if start and not after.startswith(f"{number + 2}. ") else None

@@ -202,6 +202,23 @@ def test_noise_is_played_and_not_imitated(tmp_path, noise):
     assert len(batch) == len(groups)  # every conversation is one sequence
 
 
+def test_a_share_of_the_demonstrations_follows_a_hint(tmp_path):
+    setup = _setup(tmp_path, hinted=0.5, episodes=60, demonstrator={"name": "expert", "noise": 0.5})
+    tasks = setup.environments.tasks
+    demonstrations = setup.demonstrations().demonstrate((tasks * 60)[:60])
+    hinted = [item for item in demonstrations.trajectories if item.hint]
+    assert 15 < len(hinted) < 45
+    for item in hinted:
+        imitated = [
+            f"{number + 1}. {turn.action}"
+            for number, turn in enumerate(item.turns)
+            if (item.id, number) not in demonstrations.mistakes
+        ]
+        assert item.turns[0].observation.endswith(f"Hint: Begin with these actions: {' '.join(imitated)}")
+        assert item.won
+    assert any(len(item.turns) > item.hint.count(". ") for item in hinted)
+
+
 @pytest.mark.parametrize(("slips", "invalid"), [(0.0, False), (1.0, True)])
 def test_slips_are_what_cannot_be_done(tmp_path, slips, invalid):
     setup = _setup(tmp_path)

@@ -279,6 +279,13 @@ class ImitationSection(Section):
         "practised, such as {catalogue_seed = 1000}.",
     )
     won_only: bool = Field(default=True, description="Imitate successful demonstrations only.")
+    hinted: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Share of the demonstrations whose prompt shows the beginning of the expert's plan. The expert "
+        "plays them, and they are imitated as far as the plan is shown, so that the policy can use hints.",
+    )
     loss: Literal["likelihood", "otr"] = Field(
         default="likelihood",
         description='Loss of a token: "likelihood" is -log p, "otr" the One-Token Rollout, -1.1 p log p with p held '

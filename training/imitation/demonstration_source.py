@@ -11,8 +11,11 @@ from pathlib import Path
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.demonstrations.files import read_demonstrations
+from turnwise.agents.rollouts.group_rounds import GroupSpec
 from turnwise.agents.rollouts.rollout import rollout
+from turnwise.agents.rollouts.rollout_stream import GroupNumbers
 from turnwise.agents.samplers.base import Sampler, SamplerSettings, parse_sampler
+from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.samplers.wrappers import make_sampler
 from turnwise.agents.trajectory import Trajectory
 from turnwise.training.config.agents import MakeAgent
@@ -21,6 +24,7 @@ from turnwise.training.config.sections import ImitationSection
 from turnwise.training.environments import Environments
 from turnwise.training.errors import NoDemonstrations
 from turnwise.training.imitation.demonstrations import Demonstrations
+from turnwise.training.imitation.hinted_demonstrations import beyond_hints, with_plans
 from turnwise.training.imitation.noisy_expert import NoisyDemonstrator
 
 OnFinish = Callable[[Trajectory], None]
@@ -88,14 +92,29 @@ class DemonstrationSource:
 
     def _play(self, tasks: Sequence[str], on_finish: OnFinish | None) -> tuple[list[Trajectory], set[tuple[str, int]]]:
         """Return demonstrations that are played, and the demonstrator's mistakes."""
+        numbers = GroupNumbers(1, self.seed)
+        plain, hinted = with_plans([numbers.next(task) for task in tasks], self.section.hinted, self.seed)
         sampler, agent = self._player()
         processes = self.processes if isinstance(sampler, NoisyDemonstrator) else 1
+        trajectories = self._rollout(agent, sampler, plain, processes, on_finish)
+        mistakes = sampler.mistakes if isinstance(sampler, NoisyDemonstrator) else set()
+        if hinted:
+            agent = self.agents(None)
+            followed = self._rollout(agent, Expert(parser=agent.parser), hinted, 1, on_finish)
+            trajectories += followed
+            mistakes |= beyond_hints(followed)
+        return trajectories, mistakes
+
+    def _rollout(
+        self, agent: Agent, sampler: Sampler, groups: Sequence[GroupSpec], processes: int, on_finish: OnFinish | None
+    ) -> list[Trajectory]:
+        """Return the episodes of groups, in the order of the groups."""
         try:
             with self.environments.pool() as pool:
-                groups = rollout(
+                played = rollout(
                     agent,
                     sampler,
-                    tasks,
+                    groups,
                     make=pool,
                     seed=self.seed,
                     concurrency=self.concurrency,
@@ -104,8 +123,7 @@ class DemonstrationSource:
                 )
         finally:
             sampler.close()
-        trajectories = [trajectory for group in groups for trajectory in group.trajectories]
-        return trajectories, sampler.mistakes if isinstance(sampler, NoisyDemonstrator) else set()
+        return [trajectory for group in played for trajectory in group.trajectories]
 
     def _player(self) -> tuple[Sampler, Agent]:
         """Return who demonstrates, and the agent that it plays as."""
