@@ -1,6 +1,6 @@
 """What rules of sampling gain: an ablation, read after equal sampled turns and after equal updates.
 
-    python benchmarks/sampling_gains.py runs/sampled [--iteration 16] [--figure docs/sampling-gains.png]
+    python benchmarks/sampling_gains.py runs/sampled [--iteration 12] [--figure docs/sampling-gains.png]
 
 docs/sampling_gains.md has the command of the ablation. Seeds count whose arms have all finished; the first arm is the
 reference. Success between two evaluations is linear in the turns that were sampled, those of dropped groups and of
@@ -201,7 +201,7 @@ def _per_cent(share: float) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ablation", type=Path, help="folder of the ablation")
-    parser.add_argument("--iteration", type=int, default=16, help="after which all arms are compared")
+    parser.add_argument("--iteration", type=int, default=12, help="after which all arms are compared")
     parser.add_argument("--figure", type=Path, help="picture of the mean curves to write")
     options = parser.parse_args()
     seeds, runs = complete(options.ablation)
