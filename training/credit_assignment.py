@@ -104,7 +104,7 @@ class CreditAssignment:
         if self.rule.draws:
             options["rng"] = np.random.default_rng(self.seeds.of("credit", iteration))
         if self.kl_estimator is not None:
-            batch = pack(groups, annealing=self.scores.annealing)
+            batch = pack(groups, temperature=self.scores.temperature)
             reference = self.scores.reference(batch).logprobs
             divergence = turn_divergence(batch, reference, self.kl_estimator, steps)
             steps = replace(steps, reward=steps.reward - kl * divergence)

@@ -98,7 +98,7 @@ class TrainingLoop:
         steps = self.credit.rewarded(steps, self.step)
         advantages = self.credit.advantages(steps, played.groups, self.step, self.objective.kl)
         groups = played.trained
-        batch = played.batch(steps, advantages, self.scores.annealing)
+        batch = played.batch(steps, advantages, self.scores.temperature)
         with self.recovery.update(self):
             batch, shares = self.scores.complete(batch, groups)
             stats = self.learner.update(batch, self.objective.current, self.plans.after(self.step))
@@ -113,7 +113,7 @@ class TrainingLoop:
         """Train on stored episodes as well, if a rule chooses some; return what is remembered."""
         stored = self.memory.replayed(played.groups, self.step + 1)
         if stored is not None:
-            batch, _ = self.scores.complete(stored.batch(self.scores.annealing), stored.groups)
+            batch, _ = self.scores.complete(stored.batch(self.scores.temperature), stored.groups)
             self.learner.update(batch, self.objective.current, self.plans.again(self.step))
         return {**self.memory.metrics(), **({} if stored is None else stored.metrics)}
 

@@ -265,14 +265,12 @@ class RunParts:
         agent = self.agent(learner.tokenizer)
         engine = self.engine(learner, agent, report)
         sampling = self.sampling.groups(asking_expert(agent, lambda: engine.sampler, self.environments.pool))
-        temperature = agent.temperature
         scores = TokenScores(
             learner=learner,
-            temperature=temperature,
+            agent=agent,
             micro_tokens=run.train.micro_batch.tokens,
             recompute=run.objective.old_logprobs == "recomputed",
             transform=self.token_transform,
-            annealing=agent.annealing,
         )
         estimator = run.objective.kl.estimator if self.coefficients.kl_in_reward else None
         parts = tuple(self.environments.weights)
@@ -295,7 +293,7 @@ class RunParts:
             ),
             scores=scores,
             objective=ScheduledObjective(self.objective, self.coefficients),
-            plans=UpdatePlans(run.train, self.seeds, temperature, run.processes),
+            plans=UpdatePlans(run.train, self.seeds, agent.temperature, run.processes),
             evaluations=self.evaluations(agent, report),
             reports=IterationReports(
                 report, engine, steps=run.train.iterations, dtype=run.policy.dtype, stages=stages, parts=parts

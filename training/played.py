@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from turnwise.agents.annealing import Annealing
 from turnwise.agents.rollouts.rollout import RolloutReport
 from turnwise.agents.steps import Anchor, steps_of
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.steps import Floats, Ints, Steps
 from turnwise.training.batch.batch import Batch, outcomes_of, pack
+from turnwise.training.batch.sampling_temperature import SamplingTemperature
 from turnwise.training.errors import TrainingError
 from turnwise.training.objectives.sources import STORED
 from turnwise.training.sampling.grown_groups import PlayedGroup
@@ -102,20 +102,20 @@ class Played:
         ages = {turn: 0 if turn[0] in stored else age for turn, age in turn_ages(self.groups, self.version).items()}
         return without_stale(advantages, ages, self.oldest)
 
-    def batch(self, steps: Steps, advantages: Advantages, annealing: Annealing | None) -> Batch:
+    def batch(self, steps: Steps, advantages: Advantages, temperature: SamplingTemperature) -> Batch:
         """Return what is trained on as token sequences.
 
         Args:
             steps: table of the turns, with the rewards that credit saw.
             advantages: of the turns.
-            annealing: by which the sampling temperature depended on the position in an answer.
+            temperature: at which the run sampled.
         """
         return pack(
             self.trained,
             self.fresh(advantages),
             outcomes=outcomes_of(steps),
             sources=self.sources,
-            annealing=annealing,
+            temperature=temperature,
         )
 
     def _cut(self, member: Trajectory) -> list[tuple[str, int]]:

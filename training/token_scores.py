@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from turnwise.agents.annealing import Annealing
+from turnwise.agents.agent import Agent
 from turnwise.agents.models.tokenization import codec_of
 from turnwise.agents.trajectory import Group
 from turnwise.training.batch.batch import Batch
+from turnwise.training.batch.sampling_temperature import SamplingTemperature
 from turnwise.training.batch.scores import Scores
 from turnwise.training.batch.token_advantages import AppliedTransform
 from turnwise.training.learner.learner import Learner
@@ -18,27 +19,30 @@ class TokenScores:
 
     Attributes:
         learner: computes the log-probabilities.
-        temperature: sampling temperature, in whose distribution they are.
+        agent: samples the run, at the temperature of whose distribution they are.
         micro_tokens: tokens per micro-batch.
         recompute: whether `old` becomes what the learner computes.
         transform: transform of the token advantages; None for none.
-        annealing: by which the temperature depends on the position in an answer; None for none.
     """
 
     learner: Learner
-    temperature: float
+    agent: Agent
     micro_tokens: int
     recompute: bool
     transform: AppliedTransform | None
-    annealing: Annealing | None = None
+
+    @property
+    def temperature(self) -> SamplingTemperature:
+        """At which the run samples."""
+        return SamplingTemperature.of(self.agent)
 
     def policy(self, batch: Batch, factor: float = 1.0) -> Scores:
         """Return the scores of a batch under the policy, at the sampling temperature times a factor."""
-        return self.learner.score(batch, temperature=self.temperature * factor, micro_tokens=self.micro_tokens)
+        return self.learner.score(batch, temperature=self.agent.temperature * factor, micro_tokens=self.micro_tokens)
 
     def reference(self, batch: Batch) -> Scores:
         """Return the scores of a batch under the reference policy."""
-        return self.learner.score_reference(batch, temperature=self.temperature, micro_tokens=self.micro_tokens)
+        return self.learner.score_reference(batch, temperature=self.agent.temperature, micro_tokens=self.micro_tokens)
 
     def complete(self, batch: Batch, groups: Sequence[Group]) -> tuple[Batch, dict[str, float]]:
         """Add recomputed and reference log-probabilities to a batch, and transform its token advantages.

@@ -21,6 +21,7 @@ from turnwise.agents.samplers.transformers.sampler import TransformersSampler
 from turnwise.agents.trajectory import Group
 from turnwise.training import ConfigError, train
 from turnwise.training.batch.batch import pack
+from turnwise.training.batch.sampling_temperature import SamplingTemperature
 from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
 from turnwise.training.learner.logprobs import TokenScorer
 from turnwise.training.learner.vocabulary import token_logprobs
@@ -87,7 +88,7 @@ def test_sampler_and_learner_divide_by_the_same_numbers():
         trajectory([turn(request.prompt, answer.tokens, logprobs=answer.logprobs)], name=request.episode)
         for request, answer in zip(requests, sampled, strict=True)
     )
-    batch = pack([Group("t", episodes)], annealing=annealing)
+    batch = pack([Group("t", episodes)], temperature=SamplingTemperature(0.8, annealing))
     for options in ({}, {"packing": True}, {"share_prefixes": True}, {"recompute_activations": True}):
         scores = TokenScorer(model, **options).score(batch, temperature=0.8, micro_tokens=100)
         np.testing.assert_allclose(scores.logprobs[batch.mask], batch.old[batch.mask], rtol=0, atol=1e-5)
@@ -98,7 +99,9 @@ def test_sampler_and_learner_divide_by_the_same_numbers():
 def test_factors_belong_to_positions_in_answers_however_turns_are_merged():
     first, second = turn([1, 2], [3, 4]), turn([1, 2, 3, 4, 5], [6, 7, 8])
     groups, annealing = [Group("t", (trajectory([first, second]),))], Annealing(_growing)
-    merged, apart = (pack(groups, annealing=annealing, merge=merge) for merge in (True, False))
+    merged, apart = (
+        pack(groups, temperature=SamplingTemperature(1.0, annealing), merge=merge) for merge in (True, False)
+    )
     assert merged.heat.tolist() == [[1, 1, 1, 0.99, 1, 1, 0.99, 0.98]]
     assert apart.heat.tolist() == [[1, 1, 1, 0.99, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1, 0.99, 0.98]]
     assert apart.rows(np.array([0])).heat.tolist() == [[1, 1, 1, 0.99]]
@@ -118,7 +121,7 @@ def test_micro_batches_and_merged_turns_have_the_same_gradient():
     ):
         scorer, meter = TokenScorer(tiny_llama(), **options), UpdateMeter()
         plan = UpdatePlan(micro_tokens=micro_tokens, grad_clip=1e9, temperature=0.7)
-        batch = pack(groups, advantages, merge=merge, annealing=annealing)
+        batch = pack(groups, advantages, merge=merge, temperature=SamplingTemperature(0.7, annealing))
         accumulate(scorer, batch, Objective(name="gspo", entropy=0.1), plan, meter)
         results.append(torch.cat([weight.grad.flatten() for weight in scorer.model.parameters()]))
     for other in results[1:]:
@@ -128,7 +131,7 @@ def test_micro_batches_and_merged_turns_have_the_same_gradient():
 def test_a_token_that_rows_share_at_two_positions_of_their_answers_has_two_temperatures():
     answers = [((1, 2), (3, 4, 5)), ((1, 2, 3), (4, 5, 6)), ((1, 2), (3, 4, 5))]
     episodes = [trajectory([turn(*answer)], name=f"t#{k}@0") for k, answer in enumerate(answers)]
-    batch = pack([Group("t", tuple(episodes))], annealing=Annealing(_halves))
+    batch = pack([Group("t", tuple(episodes))], temperature=SamplingTemperature(1.0, Annealing(_halves)))
     shared, apart = (TokenScorer(tiny_llama(), share_prefixes=shares) for shares in (True, False))
     assert shared.cutting.shared
     wanted = apart.score(batch)

@@ -14,6 +14,7 @@ from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.training.batch.batch import pack
+from turnwise.training.batch.sampling_temperature import SamplingTemperature
 from turnwise.training.errors import TrainingError
 from turnwise.training.learner.gradient import UpdatePlan
 from turnwise.training.learner.learner import Learner, split_minibatches
@@ -433,14 +434,14 @@ def test_rows_are_scored_at_the_temperatures_that_they_were_sampled_at():
             tuple(replace(trajectory(conversation(rng, 2), name=f"t#{k}@0"), temperature=t) for k, t in enumerate(own)),
         )
     ]
-    batch, scorer = pack(groups), TokenScorer(model)
+    batch, scorer = pack(groups, temperature=SamplingTemperature(1.2)), TokenScorer(model)
     chosen, spread = scorer(batch, temperature=1.2)
     chosen.sum().backward()
     gradient = [parameter.grad.clone() for parameter in model.parameters()]
     model.zero_grad()
     parts = []
     for member in groups[0].trajectories:
-        alone = replace(pack([Group("t", (member,))]), temperature=None)
+        alone = pack([Group("t", (replace(member, temperature=None),))])
         parts.append(scorer(alone, temperature=member.temperature or 1.2))
         parts[-1][0].sum().backward()
     assert torch.allclose(chosen, torch.cat([part[0] for part in parts]), atol=1e-9)
@@ -449,4 +450,4 @@ def test_rows_are_scored_at_the_temperatures_that_they_were_sampled_at():
         torch.allclose(before, parameter.grad, atol=1e-9)
         for before, parameter in zip(gradient, model.parameters(), strict=True)
     )
-    assert pack([Group("t", groups[0].trajectories[:1])]).temperature is None
+    assert pack([Group("t", groups[0].trajectories[:1])]).heat is None

@@ -12,10 +12,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.agents.annealing import Annealing
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.training.audit.findings import Place
 from turnwise.training.batch.batch import Batch, pack
+from turnwise.training.batch.sampling_temperature import AT_ONE, SamplingTemperature
 from turnwise.training.batch.scores import Scores
 
 SINGLE = 30.0
@@ -62,7 +62,7 @@ class GapMeter:
     Attributes:
         bound: largest mean gap, nats.
         top_p: of the nucleus that was sampled from.
-        annealing: by which the temperature depended on the position in an answer; None: it did not.
+        temperature: at which the run sampled.
         whole: of all tokens.
         by_version: of the tokens of each version of the weights.
         by_position: by the position in the response, and
@@ -72,7 +72,7 @@ class GapMeter:
 
     bound: float
     top_p: float = 1.0
-    annealing: Annealing | None = None
+    temperature: SamplingTemperature = AT_ONE
     whole: GapStatistics = field(default_factory=GapStatistics)
     by_version: dict[int, GapStatistics] = field(default_factory=dict)
     by_position: dict[int, GapStatistics] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class GapMeter:
             score: recomputes the log-probabilities of a batch.
         """
         trajectories = [member for member in chunk if member.finished and len(member.turns)]
-        batch = pack([Group(member.task, (member,)) for member in trajectories], annealing=self.annealing)
+        batch = pack([Group(member.task, (member,)) for member in trajectories], temperature=self.temperature)
         recomputed = score(batch).logprobs[batch.mask]
         difference = batch.old[batch.mask] - recomputed
         gaps = np.maximum(np.maximum(-difference, difference + math.log(self.top_p)), 0.0)

@@ -25,6 +25,7 @@ from turnwise.training.audit.findings import AuditResult, Place
 from turnwise.training.audit.folder import FOLDER_CHECKS, AuditedFolder
 from turnwise.training.audit.gaps import BOUNDS, GapMeter
 from turnwise.training.audit.scoring import VersionScorer
+from turnwise.training.batch.sampling_temperature import SamplingTemperature
 from turnwise.training.config.agents import agent_maker
 from turnwise.training.config.run import Run
 from turnwise.training.errors import TrainingError
@@ -122,7 +123,7 @@ class _Audit:
         meter = GapMeter(
             options.bound or BOUNDS[engine_dtype(run)],
             top_p=run.agent.top_p,
-            annealing=self.audited.agent.annealing,
+            temperature=SamplingTemperature.of(self.audited.agent),
         )
         device = device_of(options.device or run.policy.device, elsewhere=not options.device)
         self.scorer = VersionScorer(run, self.files.weights, meter, device, options.dtype)

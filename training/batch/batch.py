@@ -13,12 +13,12 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.agents.annealing import Annealing
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.numerics import trajectory_scores
 from turnwise.credit.steps import Steps
 from turnwise.training.batch.folded_array import FoldedArray
+from turnwise.training.batch.sampling_temperature import AT_ONE, SamplingTemperature
 from turnwise.training.objectives.aggregate import token_weights
 from turnwise.training.objectives.sources import POLICY
 
@@ -64,8 +64,8 @@ class Batch:
         reference: float64 [B, L], nats, under a reference policy; None without one.
         rollout: float64 [B, L], nats, from the sampling engine; None where `old` is that already.
         columns: outcome, group and source of the trajectories; None where nobody has said.
-        heat: float64 [B, L], factor of the sampling temperature at each token; None where it is 1 everywhere.
-        temperature: float64 [B], at which the row was sampled; NaN: that of the run. None: that of the run for all.
+        heat: float64 [B, L], factor of the run's temperature at which each token was sampled; None where it is 1
+            everywhere.
     """
 
     tokens: NDArray[np.int64]
@@ -81,7 +81,6 @@ class Batch:
     rollout: NDArray[np.float64] | None = None
     columns: PackedEpisodes | None = None
     heat: NDArray[np.float64] | None = None
-    temperature: NDArray[np.float64] | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
         """Return what a pickle has of it, such as the one for other ranks: its arrays, folded."""
@@ -131,7 +130,6 @@ class Batch:
             rollout=None if self.rollout is None else self.rollout[index, :width],
             columns=self.columns,
             heat=None if self.heat is None else self.heat[index, :width],
-            temperature=None if self.temperature is None else self.temperature[index],
         )
 
     def weights(self, mode: str, norm: float = 1.0) -> NDArray[np.float64]:
@@ -215,7 +213,7 @@ def pack(
     merge: bool = True,
     outcomes: Mapping[str, float] | None = None,
     sources: Mapping[str, int] | None = None,
-    annealing: Annealing | None = None,
+    temperature: SamplingTemperature = AT_ONE,
 ) -> Batch:
     """Return the turns of trajectories and their advantages as token sequences.
 
@@ -226,7 +224,7 @@ def pack(
         merge: append a turn to the sequence before it where its prompt begins with that sequence.
         outcomes: score of each trajectory by id, where it is not the sum of the rewards that the environment gave.
         sources: where trajectories come from, by id; POLICY for those that are missing.
-        annealing: by which the sampling temperature depended on the position in an answer; None: it did not.
+        temperature: at which the run sampled.
 
     Returns:
         The batch; rows in the order of the trajectories.
@@ -251,19 +249,15 @@ def pack(
         rows.extend(sequences(trajectory, index, first, merge=merge))
         first += len(trajectory.turns)
     batch = _lay_out(rows, values, keep, tuple(turns))
-    if annealing is not None:
-        batch = replace(batch, heat=_heat(rows, batch, annealing))
+    if any(map(temperature.varies, finished)):
+        batch = replace(batch, heat=_heat(rows, batch, finished, temperature))
     scores = {trajectory.id: trajectory.reward for trajectory in finished} | dict(outcomes or {})
     columns = PackedEpisodes(
         outcome=np.array([scores[trajectory.id] for trajectory in finished], dtype=np.float64),
         group=np.array([number for number, group in enumerate(groups) for _ in group.finished], dtype=np.int64),
         source=np.array([(sources or {}).get(trajectory.id, POLICY) for trajectory in finished], dtype=np.int64),
     )
-    batch = replace(batch, columns=columns)
-    if all(trajectory.temperature is None for trajectory in finished):
-        return batch
-    own = np.array([trajectory.temperature for trajectory in finished], dtype=np.float64)  # None becomes NaN
-    return replace(batch, temperature=own[batch.trajectory])
+    return replace(batch, columns=columns)
 
 
 def _lay_out(
@@ -304,12 +298,14 @@ def _lay_out(
     return batch
 
 
-def _heat(rows: Sequence[_Sequence], batch: Batch, annealing: Annealing) -> NDArray[np.float64]:
-    """Return the factor of the sampling temperature at each token of a batch; 1 for tokens that were not sampled."""
+def _heat(
+    rows: Sequence[_Sequence], batch: Batch, trajectories: Sequence[Trajectory], temperature: SamplingTemperature
+) -> NDArray[np.float64]:
+    """Return the factor of the run's temperature at each token of a batch; 1 for tokens that were not sampled."""
     heat = np.ones(batch.mask.shape)
     for index, row in enumerate(rows):
         for start, end, _, _ in row.turns:
-            heat[index, start:end] = annealing.factors(end - start)
+            heat[index, start:end] = temperature.factors(trajectories[row.trajectory], end - start)
     return heat
 
 

@@ -13,14 +13,12 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.demonstrations.files import read_demonstrations
 from turnwise.agents.rollouts.group_rounds import GroupSpec
 from turnwise.agents.rollouts.rollout import rollout
-from turnwise.agents.rollouts.rollout_stream import GroupNumbers
 from turnwise.agents.samplers.base import Sampler, SamplerSettings, parse_sampler
-from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.samplers.wrappers import make_sampler
 from turnwise.agents.trajectory import Trajectory
 from turnwise.training.config.agents import MakeAgent
 from turnwise.training.config.demonstrators import player_of, plays
-from turnwise.training.config.sections import ImitationSection
+from turnwise.training.config.sections import DemonstratorSection, ImitationSection
 from turnwise.training.environments import Environments
 from turnwise.training.errors import NoDemonstrations
 from turnwise.training.imitation.demonstrations import Demonstrations
@@ -92,23 +90,19 @@ class DemonstrationSource:
 
     def _play(self, tasks: Sequence[str], on_finish: OnFinish | None) -> tuple[list[Trajectory], set[tuple[str, int]]]:
         """Return demonstrations that are played, and the demonstrator's mistakes."""
-        numbers = GroupNumbers(1, self.seed)
-        plain, hinted = with_plans([numbers.next(task) for task in tasks], self.section.hinted, self.seed)
-        sampler, agent = self._player()
-        processes = self.processes if isinstance(sampler, NoisyDemonstrator) else 1
-        trajectories = self._rollout(agent, sampler, plain, processes, on_finish)
-        mistakes = sampler.mistakes if isinstance(sampler, NoisyDemonstrator) else set()
+        plain, hinted = with_plans(tasks, self.section.hinted, self.seed)
+        trajectories, mistakes = self._rollout(self.section.demonstrator, plain, on_finish)
         if hinted:
-            agent = self.agents(None)
-            followed = self._rollout(agent, Expert(parser=agent.parser), hinted, 1, on_finish)
-            trajectories += followed
-            mistakes |= beyond_hints(followed)
+            followed, unplanned = self._rollout(DemonstratorSection(), hinted, on_finish)
+            trajectories, mistakes = trajectories + followed, mistakes | unplanned | beyond_hints(followed)
         return trajectories, mistakes
 
     def _rollout(
-        self, agent: Agent, sampler: Sampler, groups: Sequence[GroupSpec], processes: int, on_finish: OnFinish | None
-    ) -> list[Trajectory]:
-        """Return the episodes of groups, in the order of the groups."""
+        self, demonstrator: DemonstratorSection, groups: Sequence[GroupSpec], on_finish: OnFinish | None
+    ) -> tuple[list[Trajectory], set[tuple[str, int]]]:
+        """Return the episodes of groups by a demonstrator, and its mistakes."""
+        sampler, agent = self._player(demonstrator)
+        processes = self.processes if isinstance(sampler, NoisyDemonstrator) else 1
         try:
             with self.environments.pool() as pool:
                 played = rollout(
@@ -123,11 +117,12 @@ class DemonstrationSource:
                 )
         finally:
             sampler.close()
-        return [trajectory for group in played for trajectory in group.trajectories]
+        trajectories = [trajectory for group in played for trajectory in group.trajectories]
+        return trajectories, sampler.mistakes if isinstance(sampler, NoisyDemonstrator) else set()
 
-    def _player(self) -> tuple[Sampler, Agent]:
+    def _player(self, chosen: DemonstratorSection) -> tuple[Sampler, Agent]:
         """Return who demonstrates, and the agent that it plays as."""
-        chosen, agent = self.section.demonstrator, self.agents(None)
+        agent = self.agents(None)
         player = player_of(chosen.name, self.env_id, agent.parser)
         if player is not None:
             noisy = NoisyDemonstrator(player, noise=chosen.noise, typos=chosen.typos, parser_name=agent.parser)

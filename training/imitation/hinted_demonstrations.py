@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from turnwise.agents.prompts.hints import plan_step
 from turnwise.agents.rollouts.group_rounds import EpisodeOrder, GroupSpec
+from turnwise.agents.rollouts.rollout_stream import GroupNumbers
 from turnwise.agents.trajectory import Trajectory
 from turnwise.tools.keyed_random import KeyedRandom
 
@@ -27,18 +28,19 @@ class ShowPlan:
         return () if number else (EpisodeOrder(self.episodes, plan=self.share),)
 
 
-def with_plans(groups: Sequence[GroupSpec], share: float, seed: int) -> tuple[list[GroupSpec], list[GroupSpec]]:
-    """Return the groups that are played as they are, and those that show a part of the plan.
+def with_plans(tasks: Iterable[str], share: float, seed: int) -> tuple[list[GroupSpec], list[GroupSpec]]:
+    """Return the demonstrations that show nothing but the task, and those that show a part of the plan.
 
     Args:
-        groups: to be played.
-        share: probability with which a group shows the plan; how much of it is uniform in (0, 1].
-        seed: seed of the choice.
+        tasks: ids to demonstrate, one episode each.
+        share: probability of showing the plan; how much of it is uniform in (0, 1].
+        seed: seed of the environments and of the choice.
     """
+    numbers = GroupNumbers(1, seed)
     rolls = KeyedRandom(f"hinted demonstrations {seed}")
     plain: list[GroupSpec] = []
     hinted: list[GroupSpec] = []
-    for group in groups:
+    for group in map(numbers.next, tasks):
         if rolls.chance(share):
             hinted.append(replace(group, grow=ShowPlan(group.size, rolls.between(1, 100) / 100)))
         else:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -237,7 +236,7 @@ class TokenScorer:
         Args:
             batch: right-padded; its mask selects M tokens, in row-major order. An empty one takes part in what the
                 ranks compute together, and has a gradient of zero.
-            temperature: > 0, of the rows that have none of their own.
+            temperature: > 0; the batch may have a factor of it for each token.
             entropy: whether the entropy carries gradient.
 
         Returns:
@@ -249,29 +248,7 @@ class TokenScorer:
         if not len(batch) and self.ranks is not None:
             chosen, spread = self(_PLACEHOLDER, temperature=temperature, entropy=entropy)
             return chosen[:0], spread[:0]
-        if batch.temperature is not None:
-            return self._at_own_temperatures(batch, batch.temperature, temperature, entropy)
         chosen, spread = self._inside(self._compute, batch, temperature, entropy)
-        return chosen, spread
-
-    def _at_own_temperatures(
-        self, batch: Batch, own: NDArray[np.float64], temperature: float, entropy: bool
-    ) -> tuple[Tensor, Tensor]:
-        """Return the columns of rows that were sampled at several temperatures, each temperature computed by itself."""
-        if self.ranks is not None:
-            raise ConfigError("episodes with a temperature of their own can be trained on by one process only")
-        own = np.where(np.isnan(own), temperature, own)
-        of_token = np.repeat(own, batch.mask.sum(axis=1))
-        values = np.unique(own)
-        parts = [
-            self(
-                replace(batch.rows(np.flatnonzero(own == value)), temperature=None), temperature=value, entropy=entropy
-            )
-            for value in values.tolist()
-        ]
-        order = np.argsort(np.concatenate([np.flatnonzero(of_token == value) for value in values]))
-        at = torch.from_numpy(order).to(self.device)
-        chosen, spread = (torch.cat(columns)[at] for columns in zip(*parts, strict=True))
         return chosen, spread
 
     def _compute(self, batch: Batch, temperature: float, entropy: bool) -> tuple[Tensor, Tensor]:

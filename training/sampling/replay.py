@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.random import Generator, default_rng
 
-from turnwise.agents.annealing import Annealing
 from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import Group, Trajectory, grouped
 from turnwise.credit.advantages import Advantages
 from turnwise.registry import Registry
 from turnwise.training.batch.batch import Batch, pack
+from turnwise.training.batch.sampling_temperature import SamplingTemperature
 from turnwise.training.errors import TrainingError
 from turnwise.training.objectives.sources import STORED
 from turnwise.training.sampling.experience import Index
@@ -127,14 +127,14 @@ class Replayed:
     advantages: Advantages
     age: float
 
-    def batch(self, annealing: Annealing | None) -> Batch:
+    def batch(self, temperature: SamplingTemperature) -> Batch:
         """Return them as token sequences.
 
         Args:
-            annealing: by which the sampling temperature depended on the position in an answer.
+            temperature: at which the run sampled.
         """
         sources = {member.id: STORED for group in self.groups for member in group.trajectories}
-        return pack(self.groups, self.advantages, sources=sources, annealing=annealing)
+        return pack(self.groups, self.advantages, sources=sources, temperature=temperature)
 
     @property
     def metrics(self) -> dict[str, float]:

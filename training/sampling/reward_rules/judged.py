@@ -23,7 +23,8 @@ def knowrl(steps: Steps, *, enough: float = 10.0, refusal: float = 1.0, win: flo
         refusal: reward of an answer that admits not to know.
         win: outcome from which an episode counts as won.
 
-    Source: KnowRL, arXiv 2506.19807, and its code as read: the reward of right answers, 2, is from memory.
+    Source: KnowRL, arXiv 2506.19807, and its code as read; the rewards 2, 1 and -1 of right answers, refusals and wrong
+        answers by a description of others.
     """
     check_number("enough", enough, 0.0)
     check_number("refusal", refusal)
