@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from turnwise.agents.demonstrations.formats import DEMONSTRATION_FORMATS, Demonstration
 from turnwise.agents.errors import StoreError
 from turnwise.agents.files.trajectory_files import read_trajectories
+from turnwise.agents.interchange.chat_records import DEMONSTRATION_FORMATS, read_record
+from turnwise.agents.interchange.conversations import Demonstration, with_actions
 from turnwise.agents.prompts.parsing import Parsed
 from turnwise.tools.bounded_input import InputError
-from turnwise.tools.functions import BadCall
 from turnwise.tools.readers import Record, read_records
 
 __all__ = ["read_demonstrations"]
@@ -22,7 +21,7 @@ __all__ = ["read_demonstrations"]
 def read_demonstrations(
     path: str | os.PathLike[str], parse: Callable[[str], Parsed], count: int | None = None
 ) -> list[Demonstration]:
-    """Return the demonstrations in a file: trajectories, or conversations in one of `demonstration_formats`.
+    """Return the demonstrations in a file: trajectories, or conversations in one of `DEMONSTRATION_FORMATS`.
 
     Args:
         path: the file.
@@ -38,7 +37,7 @@ def read_demonstrations(
         first = next(read_records(path), None)
         if first is None or first.problem or _is_trajectory(first):
             return [Demonstration(trajectory) for trajectory in islice(read_trajectories(path), count)]
-        demonstrations = [_parsed(_read(path, record), parse) for record in islice(read_records(path), count)]
+        demonstrations = [with_actions(read_record(path, record), parse) for record in islice(read_records(path), count)]
     except InputError as error:
         raise StoreError(str(error)) from error
     answers = [turn for demonstration in demonstrations for turn in demonstration.trajectory.turns]
@@ -54,23 +53,3 @@ def _is_trajectory(record: Record) -> bool:
     """Whether a record is a trajectory, perhaps a damaged one; conversations may have a version or turns as well."""
     conversation = any(candidate.recognises(record.fields) for candidate in DEMONSTRATION_FORMATS.formats)
     return bool({"turns", "version"} & record.fields.keys()) and not conversation
-
-
-def _read(path: Path, record: Record) -> Demonstration:
-    try:
-        if record.problem:
-            raise InputError(record.problem)
-        return DEMONSTRATION_FORMATS.read(record.fields, f"line_{record.number}")
-    except (InputError, BadCall) as error:
-        raise StoreError(f"{path}, {record.prefix or f'line {record.number}: '}{error}") from error
-
-
-def _parsed(demonstration: Demonstration, parse: Callable[[str], Parsed]) -> Demonstration:
-    """Return a demonstration with the action of each answer."""
-    trajectory = demonstration.trajectory
-    actions = [parse(turn.text).action for turn in trajectory.turns]
-    turns = [
-        replace(turn, action=action, valid=action is not None)
-        for turn, action in zip(trajectory.turns, actions, strict=True)
-    ]
-    return replace(demonstration, trajectory=replace(trajectory, turns=tuple(turns)))
