@@ -24,14 +24,17 @@ from turnwise.agents.interchange.conversations import (
     messages_of,
     role_of,
 )
-from turnwise.agents.interchange.records import KEY, Exported, Origin, embedded, restored
+from turnwise.agents.interchange.records import KEY, Exported, Origin, Tokens, embedded, restored
 from turnwise.agents.json_types import JsonObject
 from turnwise.tools.bounded_input import InputError, parse_json
 from turnwise.tools.functions import BadCall, Call
 from turnwise.tools.readers import Fields, Record, RecordFormat, RecordFormats, read_records
 from turnwise.tools.visible_text import json_text
 
-__all__ = ["DEMONSTRATION_FORMATS", "chat_message", "read_chat", "read_conversations", "read_record", "write_chat"]
+__all__ = ["DEMONSTRATION_FORMATS", "TOKEN_COLUMNS", "chat_message", "read_call", "read_chat", "read_conversations", "read_record", "write_chat"]
+
+TOKEN_COLUMNS: Final = ("prompt_ids", "response_ids", "logprobs")
+"""Columns of tables with the token ids of each turn."""
 
 _IDS: Final = ("item_id", "id", "task_id", "conversation_id", "idx")
 
@@ -126,8 +129,25 @@ def _demonstration(fields: Fields, id: str, messages: object) -> Demonstration:
     name = next((str(fields[key]) for key in _IDS if isinstance(fields.get(key), str | int)), id)
     task = fields.get("task")
     said = (_said(message) for message in messages)
-    episode = conversation_trajectory(said, name, task=task if isinstance(task, str) else "", score=_score(fields))
-    return restored(fields[KEY], episode) if KEY in fields else episode
+    named = task if isinstance(task, str) else ""
+    episode = conversation_trajectory(said, name, task=named, score=_score(fields), empty=KEY in fields)
+    return restored(_record(fields[KEY]), episode, _tokens(fields)) if KEY in fields else episode
+
+
+def _record(value: object) -> object:
+    """Return the record of an episode, which tables hold as JSON."""
+    return parse_json(value, f"the column {KEY!r}") if isinstance(value, str) else value
+
+
+def _tokens(fields: Fields) -> list[Tokens]:
+    """Return the token ids in the columns of a table; [] if there are none."""
+    columns = [fields.get(name) for name in TOKEN_COLUMNS]
+    if not all(isinstance(column, list) for column in columns):
+        return []
+    try:
+        return [Tokens(*map(tuple, ids)) for ids in zip(*columns, strict=True)]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the columns {', '.join(TOKEN_COLUMNS)} must hold one list for each turn") from error
 
 
 def _said(message: JsonObject) -> Said:
@@ -138,10 +158,10 @@ def _said(message: JsonObject) -> Said:
     reasoning = message.get("reasoning_content")
     imitated = message.get("loss") is not False and message.get("weight") != 0
     if str(name).lower() == "function_call":
-        return Said(role, "", calls=(_call(parse_json(content, "a function call")),), imitated=imitated)
+        return Said(role, "", calls=(read_call(parse_json(content, "a function call")),), imitated=imitated)
     calls = message.get("tool_calls")
     entries = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
-    written = tuple(_call(call.get("function", call)) for call in entries)
+    written = tuple(read_call(call.get("function", call)) for call in entries)
     return Said(role, content, reasoning if isinstance(reasoning, str) else "", written, imitated=imitated)
 
 
@@ -159,7 +179,12 @@ def _content(message: JsonObject) -> str:
     return content
 
 
-def _call(call: object) -> Call:
+def read_call(call: object) -> Call:
+    """Return the call of an object with a name and arguments, which may be JSON in a string.
+
+    Raises:
+        InputError: it is no call.
+    """
     if not isinstance(call, dict) or not isinstance(call.get("name"), str):
         raise InputError(f"a tool call must have a name and arguments, got {str(call)[:80]}")
     arguments = call.get("arguments")
@@ -174,7 +199,7 @@ def _score(fields: Fields) -> float | None:
     for name in ("won", "success", "score", "reward"):
         value = fields.get(name)
         if isinstance(value, bool | int | float):
-            return min(1.0, max(0.0, float(value)))
+            return float(value)
     return None
 
 

@@ -8,6 +8,7 @@ them apart, if the text can be put together again from the parts.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
@@ -163,7 +164,13 @@ def _shown(observation: str, asked: Sequence[Call], results: Sequence[str]) -> I
 
 
 def conversation_trajectory(
-    messages: Iterable[Said], id: str, *, task: str = "", score: float | None = None, error: str | None = None
+    messages: Iterable[Said],
+    id: str,
+    *,
+    task: str = "",
+    score: float | None = None,
+    error: str | None = None,
+    empty: bool = False,
 ) -> Demonstration:
     """Return the episode of a conversation.
 
@@ -176,9 +183,10 @@ def conversation_trajectory(
         task: id of the task; empty: the id.
         score: of the episode; None: unknown, and counted as 1, since a demonstration is to be imitated.
         error: why the episode failed.
+        empty: whether it may have no answer.
 
     Raises:
-        InputError: there is no answer, or a call has impossible arguments.
+        InputError: there is no answer, a call has impossible arguments, or the score is not finite.
     """
     turns, mistakes, seen = list[Turn](), list[int](), list[str]()
     past = hashlib.blake2b(digest_size=16)
@@ -197,13 +205,15 @@ def conversation_trajectory(
         turns.append(_turn(observation, text, past.hexdigest()))
         _note(past, text)
         seen = []
-    if not turns:
+    if not turns and not empty:
         raise InputError("it has no answer of an assistant")
     final = "\n".join(seen)
     _note(past, final)
     reward = 1.0 if score is None else score
+    if not math.isfinite(reward):
+        raise InputError(f"the score must be finite, got {reward}")
     reached = min(1.0, max(0.0, reward))
-    turns[-1] = replace(turns[-1], reward=reward)
+    turns[-1:] = [replace(last, reward=reward) for last in turns[-1:]]
     trajectory = Trajectory(
         id=id,
         task=task or id,

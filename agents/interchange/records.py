@@ -56,12 +56,14 @@ class Origin:
         run: name of the run or file.
         environment: id of the environment; empty: unknown.
         model: that played; empty: unknown.
+        version: of this program.
         plain: whether keys of our own are left out, for services that refuse them.
     """
 
     run: str
     environment: str = ""
     model: str = ""
+    version: str = ""
     plain: bool = False
 
 
