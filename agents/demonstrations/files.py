@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
 from turnwise.agents.errors import StoreError
-from turnwise.agents.files.trajectory_files import read_trajectories
+from turnwise.agents.files.trajectory_files import iteration_files, read_trajectories
 from turnwise.agents.interchange.chat_records import DEMONSTRATION_FORMATS, read_record
 from turnwise.agents.interchange.conversations import Demonstration, with_actions
+from turnwise.agents.interchange.imported_folder import IMITATED, mistakes_of
 from turnwise.agents.prompts.parsing import Parsed
+from turnwise.agents.trajectory import Trajectory
 from turnwise.tools.bounded_input import InputError
 from turnwise.tools.readers import Record, read_records
 
@@ -24,7 +26,7 @@ def read_demonstrations(
     """Return the demonstrations in a file: trajectories, or conversations in one of `DEMONSTRATION_FORMATS`.
 
     Args:
-        path: the file.
+        path: the file, or a folder of a run or an import.
         parse: returns the action in an answer, for conversations, which have answers only.
         count: number of demonstrations to read at most; None for all.
 
@@ -34,19 +36,35 @@ def read_demonstrations(
     """
     path = Path(path)
     try:
-        first = next(read_records(path), None)
-        if first is None or first.problem or _is_trajectory(first):
-            return [Demonstration(trajectory) for trajectory in islice(read_trajectories(path), count)]
-        demonstrations = [with_actions(read_record(path, record), parse) for record in islice(read_records(path), count)]
+        demonstrations = [with_actions(item, parse) for item in islice(_read(path), count)]
     except InputError as error:
         raise StoreError(str(error)) from error
-    answers = [turn for demonstration in demonstrations for turn in demonstration.trajectory.turns]
+    answers = [turn for item in demonstrations if not item.stored for turn in item.trajectory.turns]
     if answers and all(turn.action is None for turn in answers):
         raise StoreError(
             f"none of the {len(answers):,} answers in {path} contains an action in the form of agent.parser; the first "
             f"is {answers[0].text[:80]!r}: {parse(answers[0].text).why}"
         )
     return demonstrations
+
+
+def _read(path: Path) -> Iterator[Demonstration]:
+    if path.is_dir() and (files := iteration_files(path / "trajectories")):
+        for file in files.values():
+            yield from map(_stored, read_trajectories(file))
+        return
+    first = next(read_records(path), None)
+    if first is None or first.problem or _is_trajectory(first):
+        yield from map(_stored, read_trajectories(path))
+        return
+    for record in read_records(path):
+        yield read_record(path, record)
+
+
+def _stored(trajectory: Trajectory) -> Demonstration:
+    """Return the demonstration of a stored episode; one that was imported from a conversation is read as that."""
+    imported = any(IMITATED in turn.extras for turn in trajectory.turns)
+    return Demonstration(trajectory, mistakes_of(trajectory), stored=not imported)
 
 
 def _is_trajectory(record: Record) -> bool:

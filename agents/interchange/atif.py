@@ -11,10 +11,9 @@ Source: Harbor, "Agent Trajectory Interchange Format", versions 1.0 to 1.8.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from types import UnionType
 from typing import Final
 
 from turnwise.agents.errors import StoreError
@@ -210,7 +209,7 @@ def _score(document: JsonObject, trial: Trial | None) -> float | None:
         return trial.reward
     metrics = document.get("final_metrics")
     beside = [document.get("extra"), metrics.get("extra") if isinstance(metrics, Mapping) else None]
-    values = [extra[name] for extra in beside if isinstance(extra, Mapping) for name in ("reward", "score") if name in extra]
+    values = [extra.get(name) for extra in beside if isinstance(extra, Mapping) for name in ("reward", "score")]
     return next((float(value) for value in values if isinstance(value, int | float)), None)
 
 
@@ -262,23 +261,17 @@ def _tokens(step: JsonObject) -> Tokens | None:
     metrics = step.get("metrics")
     if not isinstance(metrics, Mapping):
         return None
-    prompt, response, logprobs = (
-        metrics.get(name) for name in ("prompt_token_ids", "completion_token_ids", "logprobs")
-    )
-    if not (_is_list(prompt, int) and _is_list(response, int) and _is_list(logprobs, int | float)):
+    lists = [metrics.get(name) for name in ("prompt_token_ids", "completion_token_ids", "logprobs")]
+    if not all(isinstance(numbers, list) and set(map(type, numbers)) <= {int, float} for numbers in lists):
         return None
-    assert isinstance(prompt, list) and isinstance(response, list) and isinstance(logprobs, list)
-    return Tokens(tuple(prompt), tuple(response), tuple(logprobs)) if len(response) == len(logprobs) else None
-
-
-def _is_list(value: object, kind: type | UnionType) -> bool:
-    return isinstance(value, list) and all(isinstance(item, kind) and not isinstance(item, bool) for item in value)
+    ids = Tokens(*map(tuple, lists))
+    return ids if len(ids.response) == len(ids.logprobs) else None
 
 
 def _with_tokens(episode: Demonstration, tokens: Sequence[Tokens | None]) -> Demonstration:
     """Return an episode with token ids, if every turn has them."""
     trajectory = episode.trajectory
-    ids = [own for own in tokens if own is not None]
+    ids = [own for own in tokens if own is not None and own.prompt and own.response]
     if len(ids) != len(trajectory.turns):
         return episode
     turns = tuple(

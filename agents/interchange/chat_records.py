@@ -31,7 +31,16 @@ from turnwise.tools.functions import BadCall, Call
 from turnwise.tools.readers import Fields, Record, RecordFormat, RecordFormats, read_records
 from turnwise.tools.visible_text import json_text
 
-__all__ = ["DEMONSTRATION_FORMATS", "TOKEN_COLUMNS", "chat_message", "read_call", "read_chat", "read_conversations", "read_record", "write_chat"]
+__all__ = [
+    "DEMONSTRATION_FORMATS",
+    "TOKEN_COLUMNS",
+    "chat_message",
+    "read_call",
+    "read_chat",
+    "read_conversations",
+    "read_record",
+    "write_chat",
+]
 
 TOKEN_COLUMNS: Final = ("prompt_ids", "response_ids", "logprobs")
 """Columns of tables with the token ids of each turn."""

@@ -17,7 +17,7 @@ __all__ = ["episode_file", "files_in", "whole_output"]
 
 @contextmanager
 def whole_output(path: Path) -> Iterator[Path]:
-    """Give a new path beside one that does not exist yet; at the end of the block, what was written there takes its name.
+    """Give a path beside a new one; at the end of the block, what was written there takes its name.
 
     Raises:
         StoreError: the path exists, or its folder does not.
@@ -49,7 +49,7 @@ def episode_file(folder: Path, number: int, id: str, suffix: str) -> Path:
 
 
 def files_in(path: Path, *suffixes: str) -> list[Path]:
-    """Return a file, or the files below a folder whose names have one of the suffixes, sorted; hidden ones are left out.
+    """Return a file, or the files below a folder whose names end so, sorted and without hidden ones.
 
     Raises:
         StoreError: the path does not exist, or the folder holds no such file.

@@ -1,6 +1,6 @@
 """What a Harbor trial's folder says beside the trajectory: its task, its reward, and whether it failed.
 
-    JOB/TRIAL/agent/trajectory.json    JOB/TRIAL/result.json    JOB/TRIAL/verifier/reward.txt or reward.json
+JOB/TRIAL/agent/trajectory.json    JOB/TRIAL/result.json    JOB/TRIAL/verifier/reward.txt or reward.json
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def _card(counts: Counter[str], rules: Iterable[str], origin: Origin) -> str:
     """Return the card: settings for the Hub, then what the data set holds."""
     about = {**{name: text for name, (_, text) in _COLUMNS.items()}, **({"advantages": _ADVANTAGES} if rules else {})}
     about |= {} if origin.plain else {KEY: _RECORD}
-    files = '  data_files:\n  - split: train\n    path: data/*.parquet\n' if counts["files"] else ""
+    files = "  data_files:\n  - split: train\n    path: data/*.parquet\n" if counts["files"] else ""
     facts = [("run", origin.run), ("environment", origin.environment), ("model", origin.model)]
     lines = [f"- {name}: `{value}`" for name, value in facts if value]
     lines += [f"- {counts['episodes']:,} episodes, {counts['won']:,} won, {counts['turns']:,} answers"]

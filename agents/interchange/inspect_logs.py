@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +23,6 @@ from turnwise.agents.interchange.conversations import (
 )
 from turnwise.agents.interchange.folders import files_in
 from turnwise.agents.interchange.records import KEY, Exported, Origin, embedded, restored
-from turnwise.agents.trajectory import Trajectory
 from turnwise.tools.bounded_input import InputError
 from turnwise.tools.functions import Call
 from turnwise.tools.visible_text import encodable, encodable_values
@@ -82,7 +81,7 @@ def _log(library: Any, part: Sequence[Exported], origin: Origin) -> object:
         epochs[exported.trajectory.task] += 1
         samples.append(_sample(library, exported, epochs[exported.trajectory.task], origin))
     spec = log.EvalSpec(
-        created=datetime.now(timezone.utc).isoformat(),
+        created=datetime.now(UTC).isoformat(),
         task=origin.environment or origin.run,
         model=f"turnwise/{origin.model or 'unknown'}",
         dataset=log.EvalDataset(name=origin.run, samples=len(epochs), sample_ids=list(epochs)),
@@ -142,7 +141,8 @@ def _message(library: Any, said: Said) -> object:
     if said.role == "user":
         return model.ChatMessageUser(content=content)
     parts = [model.ContentReasoning(reasoning=encodable(said.reasoning)), model.ContentText(text=content)]
-    calls = [library.tool.ToolCall(id=call.id, function=call.name, arguments=dict(call.arguments)) for call in said.calls]
+    make = library.tool.ToolCall
+    calls = [make(id=call.id, function=call.name, arguments=dict(call.arguments)) for call in said.calls]
     return model.ChatMessageAssistant(content=parts if said.reasoning else content, tool_calls=calls or None)
 
 
@@ -163,7 +163,8 @@ def read_logs(path: Path) -> Iterator[Demonstration]:
         except InputError as error:
             raise StoreError(f"{file}: {error}") from error
         except Exception as error:  # inspect_ai, pydantic and the ZIP library have their own
-            raise StoreError(f"{file} cannot be read as a log of inspect: {' '.join(str(error).split())[:200]}") from error
+            reason = " ".join(str(error).split())[:200]
+            raise StoreError(f"{file} cannot be read as a log of inspect: {reason}") from error
 
 
 def _episode(library: Any, sample: Any) -> Demonstration:

@@ -123,4 +123,3 @@ def _filled(entry: JsonObject, texts: tuple[str, str], tokens: Tokens) -> dict[s
         filled.pop("switches", None)
     ids = {"prompt": list(tokens.prompt), "response": list(tokens.response), "logprobs": list(tokens.logprobs)}
     return {**filled, **dict(zip(_TEXTS, texts, strict=True)), **ids}
-

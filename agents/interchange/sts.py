@@ -101,7 +101,6 @@ def _said(message: JsonObject) -> Said:
     if role != "assistant":
         return Said(role, content)
     reasoning, calls = message.get("reasoningContent"), message.get("toolCalls")
-    written = tuple(
-        read_call(call.get("function")) for call in (calls if isinstance(calls, list) else ()) if isinstance(call, Mapping)
-    )
+    entries = [call for call in calls if isinstance(call, Mapping)] if isinstance(calls, list) else []
+    written = tuple(read_call(call.get("function")) for call in entries)
     return Said(role, content, reasoning if isinstance(reasoning, str) else "", written)
