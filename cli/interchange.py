@@ -152,8 +152,7 @@ def origin_of(path: Path, *, plain: bool = False) -> Origin:
     run = run_of(path)
     if run is None:
         return Origin(path.resolve().name.partition(".")[0], version=turnwise.__version__, plain=plain)
-    model = run.sampler.model or run.policy.model or f"trained from nothing in {run.name}"
-    return Origin(run.name, run.env.id, model, turnwise.__version__, plain)
+    return Origin(run.name, run.env.id, run.policy.model, turnwise.__version__, plain)
 
 
 @dataclass(slots=True)

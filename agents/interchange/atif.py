@@ -45,7 +45,7 @@ def write_atif(episodes: Iterable[Exported], path: Path, origin: Origin) -> None
     path.mkdir()
     for number, exported in enumerate(episodes):
         file = episode_file(path, number, exported.trajectory.id, ".json")
-        file.write_text(json_text(atif_document(exported, origin), indent=1) + "\n", encoding="utf-8")
+        file.write_text(json_text(atif_document(exported, origin), compact=True) + "\n", encoding="utf-8")
 
 
 def atif_document(exported: Exported, origin: Origin) -> dict[str, object]:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,9 @@ from turnwise.tools.functions import Call
 from turnwise.tools.visible_text import encodable, encodable_values
 
 __all__ = ["read_logs", "write_logs"]
+
+_ORDER: Final = "order"
+"""Key of the number of a sample in its log."""
 
 SAMPLES: Final = 500
 """Samples of a log at most."""
@@ -79,15 +83,18 @@ def _log(library: Any, part: Sequence[Exported], origin: Origin) -> object:
     samples = []
     for exported in part:
         epochs[exported.trajectory.task] += 1
-        samples.append(_sample(library, exported, epochs[exported.trajectory.task], origin))
+        samples.append(_sample(library, exported, epochs[exported.trajectory.task], len(samples), origin))
+    iteration = part[0].iteration
     spec = log.EvalSpec(
+        run_id=origin.run,
+        task_id=f"{origin.run}-{iteration}",
         created=datetime.now(UTC).isoformat(),
         task=origin.environment or origin.run,
         model=f"turnwise/{origin.model or 'unknown'}",
         dataset=log.EvalDataset(name=origin.run, samples=len(epochs), sample_ids=list(epochs)),
         config=log.EvalConfig(epochs=max(epochs.values())),
         packages={"turnwise": origin.version} if origin.version else {},
-        metadata={"run": origin.run, "iteration": part[0].iteration},
+        metadata={"run": origin.run, "iteration": iteration},
     )
     rate = sum(exported.trajectory.won for exported in part) / len(part)
     accuracy = {"accuracy": log.EvalMetric(name="accuracy", value=rate)}
@@ -99,7 +106,7 @@ def _log(library: Any, part: Sequence[Exported], origin: Origin) -> object:
     return log.EvalLog(status="success", eval=spec, results=results, samples=samples)
 
 
-def _sample(library: Any, exported: Exported, epoch: int, origin: Origin) -> object:
+def _sample(library: Any, exported: Exported, epoch: int, order: int, origin: Origin) -> object:
     trajectory = exported.trajectory
     messages = [_message(library, said) for said in messages_of(trajectory)]
     score, last = library.scorer.Score, trajectory.turns[-1].action if trajectory.turns else None
@@ -124,7 +131,7 @@ def _sample(library: Any, exported: Exported, epoch: int, origin: Origin) -> obj
             "score": score(value=trajectory.score),
             "reward": score(value=trajectory.reward),
         },
-        metadata={} if origin.plain else {KEY: encodable_values(embedded(exported))},
+        metadata={} if origin.plain else {KEY: encodable_values({**embedded(exported), _ORDER: order})},
         model_usage={model: usage} if trajectory.counted_answers else {},
         total_time=trajectory.seconds,
         **failure,
@@ -158,13 +165,26 @@ def read_logs(path: Path) -> Iterator[Demonstration]:
             samples = library.log.read_eval_log_samples(
                 str(file), all_samples_required=False, resolve_attachments=True, exclude_fields=_KEPT_APART
             )
-            for sample in samples:
-                yield _episode(library, sample)
+            yield from _in_order(library, samples)
         except InputError as error:
             raise StoreError(f"{file}: {error}") from error
         except Exception as error:  # inspect_ai, pydantic and the ZIP library have their own
             reason = " ".join(str(error).split())[:200]
             raise StoreError(f"{file} cannot be read as a log of inspect: {reason}") from error
+
+
+def _in_order(library: Any, samples: Iterable[Any]) -> Iterator[Demonstration]:
+    """Yield the episodes of a log; those of a run in its order, since inspect sorts samples by epoch and id."""
+    own: list[tuple[int, Demonstration]] = []
+    for sample in samples:
+        episode = _episode(library, sample)
+        order = sample.metadata[KEY].get(_ORDER) if episode.stored else None
+        if isinstance(order, int):
+            own.append((order, episode))
+        else:
+            yield episode
+    for _, episode in sorted(own, key=itemgetter(0)):
+        yield episode
 
 
 def _episode(library: Any, sample: Any) -> Demonstration:
