@@ -138,10 +138,10 @@ def messages_of(trajectory: Trajectory) -> Iterator[Said]:
 
     An empty observation is no message. Every call is followed by its result, as the servers of models want it.
     """
-    seen = [*trajectory.turns[1:], None]
+    following = [*trajectory.turns[1:], None][: len(trajectory.turns)]
     asked: tuple[Call, ...] = ()
     results: tuple[str, ...] = ()
-    for number, (turn, after) in enumerate(zip(trajectory.turns, seen, strict=True)):
+    for number, (turn, after) in enumerate(zip(trajectory.turns, following, strict=True)):
         yield from _shown(turn.observation, asked, results)
         answer = answer_of(turn.text, number)
         observation = trajectory.final_observation if after is None else after.observation
@@ -181,7 +181,8 @@ def conversation_trajectory(
         messages: in their order.
         id: of the trajectory.
         task: id of the task; empty: the id.
-        score: of the episode; None: unknown, and counted as 1, since a demonstration is to be imitated.
+        score: of the episode; None: unknown, and counted as 1, since a demonstration is to be imitated, or as
+            0 if it failed.
         error: why the episode failed.
         empty: whether it may have no answer.
 
@@ -209,7 +210,7 @@ def conversation_trajectory(
         raise InputError("it has no answer of an assistant")
     final = "\n".join(seen)
     _note(past, final)
-    reward = 1.0 if score is None else score
+    reward = float(error is None) if score is None else score
     if not math.isfinite(reward):
         raise InputError(f"the score must be finite, got {reward}")
     reached = min(1.0, max(0.0, reward))
