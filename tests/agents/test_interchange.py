@@ -292,7 +292,7 @@ def test_the_job_of_a_harbor_agent_is_a_group(tmp_path: Path) -> None:
     assert (last.observation, last.text) == ("test.py", "Done.")
     assert [one.response for one in won.turns] == [(3, 4), (6,)]
     assert [one.logprobs for one in won.turns] == [(-0.5, -0.25), (-0.125,)]
-    assert steps_of([group]).tokens.tolist() == [2, 1, 2, 1]
+    assert steps_of([group]).column("tokens").tolist() == [2, 1, 2, 1]
     assert read[0].left_out == ("images and audio",)
 
 

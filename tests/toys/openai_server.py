@@ -1,7 +1,8 @@
 """An OpenAI-compatible server on 127.0.0.1 for tests: a tiny model that really samples, and faults on request.
 
 It answers /models, /chat/completions, /responses, /completions and /tokenize, and the commands that vLLM has for new
-weights, in the way of vLLM: token ids, log-probabilities, stop reasons, and requests that end when their client goes away.
+weights, in the way of vLLM: token ids, log-probabilities, stop reasons, and requests that end when their client goes
+away.
 """
 
 from __future__ import annotations
