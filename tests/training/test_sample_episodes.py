@@ -123,7 +123,7 @@ def test_trackio_has_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         (2, "episodes/1"),
     ]
     messages = json.loads(rows[0]["messages"])
-    assert [message["role"] for message in messages] == ["user", "assistant", "user", "assistant"]
+    assert [message["role"] for message in messages] == ["user", "assistant", "user", "assistant", "user"]
     assert json.loads(rows[0]["metadata"])["advantages"] == [0.0, 1.0]
 
 
