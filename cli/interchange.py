@@ -60,7 +60,9 @@ class Export:
 
     def _advantages(self, file: Path) -> dict[str, dict[tuple[str, int], float]]:
         """Return the advantage of every turn that credit saw, by rule."""
+        from turnwise.agents.errors import StepsError
         from turnwise.agents.steps import steps_of
+        from turnwise.credit import CreditError
         from turnwise.report.credit_settings import credit_settings
         from turnwise.report.stored_groups import read_credited
         from turnwise.training.run_folder.paths import run_of
@@ -68,10 +70,14 @@ class Export:
         if self.rules == NO_CREDIT or (self.rules is None and run_of(file) is None) or _is_empty(file):
             return {}
         settings = credit_settings(file, self.rules)
-        steps = steps_of(read_credited(file).groups, anchor=settings.anchor)
         columns = {}
         for rule in settings.rules:
-            result = settings.advantages(rule, steps)
+            try:
+                steps = steps_of(read_credited(file).groups, anchor=settings.anchor)
+                result = settings.advantages(rule, steps)
+            except (StepsError, CreditError) as error:
+                warn(f"no advantages of {rule} for {file.name}: {error}")
+                continue
             rows = zip(result.trajectory.tolist(), result.turn.tolist(), result.values.tolist(), strict=True)
             columns[rule] = {(name, turn): value for name, turn, value in rows}
         return columns

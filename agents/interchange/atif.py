@@ -77,12 +77,13 @@ def _steps(trajectory: Trajectory, extras: Sequence[JsonObject]) -> Iterator[dic
         if said.role == "assistant":
             if step is not None:
                 yield _with_results(step, results)
-            step, results = _answer(said, trajectory, answers) | extras[answers], []
+            step, results = {**_answer(said, trajectory, answers), **extras[answers]}, []
             answers += 1
         elif step is None:
             yield {"source": "user", "message": said.content}
         else:
-            results.append({"content": said.content} | ({"source_call_id": said.call} if said.call else {}))
+            call: dict[str, object] = {"source_call_id": said.call} if said.call else {}
+            results.append({**call, "content": said.content})
     if step is not None:
         yield _with_results(step, results)
 
@@ -264,7 +265,7 @@ def _tokens(step: JsonObject) -> Tokens | None:
     lists = [metrics.get(name) for name in ("prompt_token_ids", "completion_token_ids", "logprobs")]
     if not all(isinstance(numbers, list) and set(map(type, numbers)) <= {int, float} for numbers in lists):
         return None
-    ids = Tokens(*map(tuple, lists))
+    ids = Tokens(*(tuple(numbers or ()) for numbers in lists))
     return ids if len(ids.response) == len(ids.logprobs) else None
 
 

@@ -105,8 +105,9 @@ def text_of(said: Said) -> str:
     Raises:
         BadCall: the arguments of a call are not JSON.
     """
-    content = f"{_THINK[0]}{said.reasoning}{_THINK[1]}{said.content}" if said.reasoning else said.content
-    return "\n".join(part for part in (content, write_hermes(said.calls) if said.calls else "") if part)
+    thought = f"{_THINK[0]}{said.reasoning}{_THINK[1]}" if said.reasoning else ""
+    calls = write_hermes(said.calls) if said.calls else ""
+    return thought + "\n".join(part for part in (said.content, calls) if part)
 
 
 def answer_of(text: str, turn: int = 0) -> Said:

@@ -80,7 +80,7 @@ def _parts(episodes: Iterable[Exported]) -> Iterator[list[Exported]]:
 def _log(library: Any, part: Sequence[Exported], origin: Origin) -> object:
     log = library.log
     epochs: Counter[str] = Counter()
-    samples = []
+    samples: list[object] = []
     for exported in part:
         epochs[exported.trajectory.task] += 1
         samples.append(_sample(library, exported, epochs[exported.trajectory.task], len(samples), origin))

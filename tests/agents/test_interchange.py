@@ -287,7 +287,7 @@ def test_the_job_of_a_harbor_agent_is_a_group(tmp_path: Path) -> None:
     first, last = won.turns
     assert first.observation == "Be brief.\nFix the test."
     assert first.text == (
-        '<think>\nI look.\n</think>\n\n\n<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>'
+        '<think>\nI look.\n</think>\n\n<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>'
     )
     assert (last.observation, last.text) == ("test.py", "Done.")
     assert [one.response for one in won.turns] == [(3, 4), (6,)]

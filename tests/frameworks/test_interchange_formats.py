@@ -1,4 +1,4 @@
-"""Trajectories in formats whose own packages read and write them: inspect_ai's logs, `datasets`, the types of openai."""
+"""Trajectories in formats whose own packages read and write them: inspect_ai, datasets and openai."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ EPISODES = [
         turn("40", "It is 40.", 1.0, results=("40",)),
     ),
     episode("a", 0, False, turn("Go.", "no\u00e9"), turn("", "")),
-    episode("b", 1, False, turn("Find it.", CALL), turn("40", "41", admissible=("x",), extras={"value": 0.5})),
+    episode("b", 1, False, turn("Find it.", CALL), turn("40", "41", admissible=("x",))),
     episode("a", 1, False, stop="error", error="the environment died"),
 ]
 
