@@ -116,11 +116,12 @@ def export(
     from turnwise.agents.interchange.folders import whole_output
     from turnwise.agents.interchange.formats import FORMATS
 
-    chosen = FORMATS[choose("format", to, [name for name, known in FORMATS.items() if known.writer])]
+    chosen = FORMATS[choose("format", to, [name for name, entry in FORMATS.items() if entry.write])]
     files = trajectory_files(path, iteration)
     target = output or Path(f"{path.resolve().name.partition('.')[0]}-{chosen.name}{chosen.suffix}")
     with whole_output(target) as part, err().status(f"reading {path}") as status:
         work = Export(path, rules, status)
+        assert chosen.write is not None
         chosen.write(work.read(files), part, origin_of(path, plain=plain))
         if not work.episodes:
             raise UserError(f"{path} holds no trajectory")
@@ -222,7 +223,7 @@ def import_trajectories(
     from turnwise.agents.interchange.formats import FORMATS
     from turnwise.agents.interchange.imported_folder import ImportedFolder
 
-    chosen = FORMATS[choose("format", source, [name for name, known in FORMATS.items() if known.reader])]
+    chosen = FORMATS[choose("format", source, [name for name, entry in FORMATS.items() if entry.read])]
     if not path.exists():
         raise UserError(f"{path} does not exist; expected {chosen.title}")
     parse = Agent(parser=parser).parse

@@ -152,10 +152,10 @@ def _templates() -> Rows:
 def _formats() -> Rows:
     from turnwise.agents.interchange.formats import FORMATS
 
-    for name, known in FORMATS.items():
-        verbs = " and ".join(verb for verb, there in (("export", known.writer), ("import", known.reader)) if there)
-        lacks = f"; no room for {known.lacks}" if known.lacks else ""
-        yield name, f"{known.title} ({verbs}). Carries {known.carries}{lacks}"
+    for name, entry in FORMATS.items():
+        verbs = " and ".join(verb for verb, there in (("export", entry.write), ("import", entry.read)) if there)
+        lacks = f"; no room for {entry.lacks}" if entry.lacks else ""
+        yield name, f"{entry.title} ({verbs}). Carries {entry.carries}{lacks}"
 
 
 def _keys() -> Rows:

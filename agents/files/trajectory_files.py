@@ -97,7 +97,7 @@ def to_json(trajectory: Trajectory) -> str:
     return json_text(to_record(trajectory), compact=True)
 
 
-def to_record(trajectory: Trajectory) -> dict[str, Any]:
+def to_record(trajectory: Trajectory) -> dict[str, object]:
     """Return the trajectory as the object that a line holds."""
     record: dict[str, Any] = {"version": VERSION}
     record |= {name: getattr(trajectory, name) for name in _TRAJECTORY_FIELDS}

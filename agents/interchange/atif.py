@@ -18,15 +18,15 @@ from typing import Final
 
 from turnwise.agents.errors import StoreError
 from turnwise.agents.interchange.conversations import (
+    ChatMessage,
     Demonstration,
-    Said,
     conversation_trajectory,
     messages_of,
     role_of,
 )
 from turnwise.agents.interchange.folders import episode_file, files_in
 from turnwise.agents.interchange.harbor_trials import Trial, trial_of
-from turnwise.agents.interchange.records import KEY, Exported, Origin, Tokens, embedded, restored
+from turnwise.agents.interchange.records import KEY, Exported, Origin, TurnTokens, embedded, restored
 from turnwise.agents.json_types import JsonObject
 from turnwise.agents.trajectory import Trajectory, Turn
 from turnwise.tools.bounded_input import MAX_LINE, InputError, read_json
@@ -45,7 +45,7 @@ def write_atif(episodes: Iterable[Exported], path: Path, origin: Origin) -> None
     path.mkdir()
     for number, exported in enumerate(episodes):
         file = episode_file(path, number, exported.trajectory.id, ".json")
-        file.write_text(json_text(atif_document(exported, origin), compact=True) + "\n", encoding="utf-8")
+        file.write_bytes(json_text(atif_document(exported, origin), compact=True).encode("ascii") + b"\n")
 
 
 def atif_document(exported: Exported, origin: Origin) -> dict[str, object]:
@@ -73,17 +73,17 @@ def _steps(trajectory: Trajectory, extras: Sequence[JsonObject]) -> Iterator[dic
     answers = 0
     step: dict[str, object] | None = None
     results: list[dict[str, object]] = []
-    for said in messages_of(trajectory):
-        if said.role == "assistant":
+    for message in messages_of(trajectory):
+        if message.role == "assistant":
             if step is not None:
                 yield _with_results(step, results)
-            step, results = {**_answer(said, trajectory, answers), **extras[answers]}, []
+            step, results = {**_answer(message, trajectory, answers), **extras[answers]}, []
             answers += 1
         elif step is None:
-            yield {"source": "user", "message": said.content}
+            yield {"source": "user", "message": message.content}
         else:
-            call: dict[str, object] = {"source_call_id": said.call} if said.call else {}
-            results.append({**call, "content": said.content})
+            call: dict[str, object] = {"source_call_id": message.call} if message.call else {}
+            results.append({**call, "content": message.content})
     if step is not None:
         yield _with_results(step, results)
 
@@ -92,15 +92,15 @@ def _with_results(step: dict[str, object], results: Sequence[JsonObject]) -> dic
     return {**step, "observation": {"results": list(results)}} if results else step
 
 
-def _answer(said: Said, trajectory: Trajectory, number: int) -> dict[str, object]:
+def _answer(message: ChatMessage, trajectory: Trajectory, number: int) -> dict[str, object]:
     """Return a step of the agent without its observation."""
-    step: dict[str, object] = {"source": "agent", "message": said.content}
-    if said.reasoning:
-        step["reasoning_content"] = said.reasoning
-    if said.calls:
+    step: dict[str, object] = {"source": "agent", "message": message.content}
+    if message.reasoning:
+        step["reasoning_content"] = message.reasoning
+    if message.calls:
         step["tool_calls"] = [
             {"tool_call_id": call.id, "function_name": call.name, "arguments": dict(call.arguments)}
-            for call in said.calls
+            for call in message.calls
         ]
     if number < (trajectory.fork_turn or 0):
         step["is_copied_context"] = True
@@ -194,7 +194,7 @@ def _episode(document: object, name: str, trial: Trial | None) -> Demonstration:
     left_out = _left_out(document, steps, tokens)
     if isinstance(record, dict):
         entries = {**record, "turns": [_extra(step) for step in agents]}
-        return replace(restored(entries, episode, [ids or Tokens() for ids in tokens]), left_out=left_out)
+        return replace(restored(entries, episode, [ids or TurnTokens() for ids in tokens]), left_out=left_out)
     return replace(_with_tokens(episode, tokens), left_out=left_out)
 
 
@@ -214,14 +214,14 @@ def _score(document: JsonObject, trial: Trial | None) -> float | None:
     return next((float(value) for value in values if isinstance(value, int | float)), None)
 
 
-def _said(step: JsonObject) -> Iterator[Said]:
+def _said(step: JsonObject) -> Iterator[ChatMessage]:
     """Yield the messages of a step: what was said, and what the environment returned."""
     source, text = step.get("source"), _text(step.get("message"))
     if source == "agent":
         calls = step.get("tool_calls")
         reasoning = step.get("reasoning_content")
         by_model = step.get("llm_call_count") != 0 and not step.get("is_copied_context")
-        yield Said(
+        yield ChatMessage(
             "assistant",
             text,
             reasoning if isinstance(reasoning, str) else "",
@@ -229,13 +229,13 @@ def _said(step: JsonObject) -> Iterator[Said]:
             imitated=by_model,
         )
     else:
-        yield Said(role_of(source), text)
+        yield ChatMessage(role_of(source), text)
     observation = step.get("observation")
     results = observation.get("results") if isinstance(observation, Mapping) else None
     for result in results if isinstance(results, list) else []:
         if isinstance(result, Mapping):
             call = result.get("source_call_id")
-            yield Said("tool" if call else "user", _text(result.get("content")), call=str(call or ""))
+            yield ChatMessage("tool" if call else "user", _text(result.get("content")), call=str(call or ""))
 
 
 def _text(content: object) -> str:
@@ -257,7 +257,7 @@ def _call(entry: object) -> Call:
     return Call(name, arguments, str(entry.get("tool_call_id", "")))
 
 
-def _tokens(step: JsonObject) -> Tokens | None:
+def _tokens(step: JsonObject) -> TurnTokens | None:
     """Return the ids of a step with their log-probabilities; None if one of them is missing."""
     metrics = step.get("metrics")
     if not isinstance(metrics, Mapping):
@@ -265,11 +265,11 @@ def _tokens(step: JsonObject) -> Tokens | None:
     lists = [metrics.get(name) for name in ("prompt_token_ids", "completion_token_ids", "logprobs")]
     if not all(isinstance(numbers, list) and set(map(type, numbers)) <= {int, float} for numbers in lists):
         return None
-    ids = Tokens(*(tuple(numbers or ()) for numbers in lists))
+    ids = TurnTokens(*(tuple(numbers or ()) for numbers in lists))
     return ids if len(ids.response) == len(ids.logprobs) else None
 
 
-def _with_tokens(episode: Demonstration, tokens: Sequence[Tokens | None]) -> Demonstration:
+def _with_tokens(episode: Demonstration, tokens: Sequence[TurnTokens | None]) -> Demonstration:
     """Return an episode with token ids, if every turn has them."""
     trajectory = episode.trajectory
     ids = [own for own in tokens if own is not None and own.prompt and own.response]
@@ -282,7 +282,9 @@ def _with_tokens(episode: Demonstration, tokens: Sequence[Tokens | None]) -> Dem
     return replace(episode, trajectory=replace(trajectory, turns=turns))
 
 
-def _left_out(document: JsonObject, steps: Sequence[JsonObject], tokens: Sequence[Tokens | None]) -> tuple[str, ...]:
+def _left_out(
+    document: JsonObject, steps: Sequence[JsonObject], tokens: Sequence[TurnTokens | None]
+) -> tuple[str, ...]:
     """Return what of a document a trajectory cannot hold."""
     text = json_text(steps)
     metrics = [metrics for step in steps if isinstance(metrics := step.get("metrics"), Mapping)]

@@ -18,13 +18,13 @@ from typing import Final
 
 from turnwise.agents.errors import StoreError
 from turnwise.agents.interchange.conversations import (
+    ChatMessage,
     Demonstration,
-    Said,
     conversation_trajectory,
     messages_of,
     role_of,
 )
-from turnwise.agents.interchange.records import KEY, Exported, Origin, Tokens, embedded, restored
+from turnwise.agents.interchange.records import KEY, Exported, Origin, TurnTokens, embedded, restored
 from turnwise.agents.json_types import JsonObject
 from turnwise.tools.bounded_input import InputError, parse_json
 from turnwise.tools.functions import BadCall, Call
@@ -60,24 +60,24 @@ def read_conversations(path: Path) -> Iterator[Demonstration]:
 
 def write_chat(episodes: Iterable[Exported], path: Path, origin: Origin) -> None:
     """Write one line for each episode, with its messages as in the OpenAI API."""
-    with path.open("w", encoding="utf-8") as file:
+    with path.open("wb") as file:
         for exported in episodes:
-            messages = [chat_message(said) for said in messages_of(exported.trajectory)]
+            messages = [chat_message(message) for message in messages_of(exported.trajectory)]
             record = {} if origin.plain else {"id": exported.trajectory.id, KEY: embedded(exported)}
-            file.write(json_text({"messages": messages, **record}, compact=True) + "\n")
+            file.write(json_text({"messages": messages, **record}, compact=True).encode("ascii") + b"\n")
 
 
-def chat_message(said: Said) -> dict[str, object]:
+def chat_message(message: ChatMessage) -> dict[str, object]:
     """Return a message as in the OpenAI API."""
-    message: dict[str, object] = {"role": said.role, "content": said.content}
-    if said.reasoning:
-        message["reasoning_content"] = said.reasoning
-    if said.calls:
-        message["tool_calls"] = [
+    entry: dict[str, object] = {"role": message.role, "content": message.content}
+    if message.reasoning:
+        entry["reasoning_content"] = message.reasoning
+    if message.calls:
+        entry["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": json_text(call.arguments)}}
-            for call in said.calls
+            for call in message.calls
         ]
-    return {**message, "tool_call_id": said.call} if said.call else message
+    return {**entry, "tool_call_id": message.call} if message.call else entry
 
 
 def _episodes(path: Path, name: str) -> Iterator[Demonstration]:
@@ -137,9 +137,9 @@ def _demonstration(fields: Fields, id: str, messages: object) -> Demonstration:
         raise InputError(f"the messages must be a list of objects, got {str(messages)[:80]}")
     name = next((str(fields[key]) for key in _IDS if isinstance(fields.get(key), str | int)), id)
     task = fields.get("task")
-    said = (_said(message) for message in messages)
+    talk = (_said(message) for message in messages)
     named = task if isinstance(task, str) else ""
-    episode = conversation_trajectory(said, name, task=named, score=_score(fields), empty=KEY in fields)
+    episode = conversation_trajectory(talk, name, task=named, score=_score(fields), empty=KEY in fields)
     return restored(_record(fields[KEY]), episode, _tokens(fields)) if KEY in fields else episode
 
 
@@ -148,30 +148,30 @@ def _record(value: object) -> object:
     return parse_json(value, f"the column {KEY!r}") if isinstance(value, str) else value
 
 
-def _tokens(fields: Fields) -> list[Tokens]:
+def _tokens(fields: Fields) -> list[TurnTokens]:
     """Return the token ids in the columns of a table; [] if there are none."""
     columns = [fields.get(name) for name in TOKEN_COLUMNS]
     if not all(isinstance(column, list) for column in columns):
         return []
     try:
-        return [Tokens(*map(tuple, ids)) for ids in zip(*columns, strict=True)]
+        return [TurnTokens(*map(tuple, ids)) for ids in zip(*columns, strict=True)]
     except (TypeError, ValueError) as error:
         raise InputError(f"the columns {', '.join(TOKEN_COLUMNS)} must hold one list for each turn") from error
 
 
-def _said(message: JsonObject) -> Said:
+def _said(message: JsonObject) -> ChatMessage:
     name = message.get("role", message.get("from"))
     role, content = role_of(name), _content(message)
     if role != "assistant":
-        return Said(role, content)
+        return ChatMessage(role, content)
     reasoning = message.get("reasoning_content")
     imitated = message.get("loss") is not False and message.get("weight") != 0
     if str(name).lower() == "function_call":
-        return Said(role, "", calls=(read_call(parse_json(content, "a function call")),), imitated=imitated)
+        return ChatMessage(role, "", calls=(read_call(parse_json(content, "a function call")),), imitated=imitated)
     calls = message.get("tool_calls")
     entries = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
     written = tuple(read_call(call.get("function", call)) for call in entries)
-    return Said(role, content, reasoning if isinstance(reasoning, str) else "", written, imitated=imitated)
+    return ChatMessage(role, content, reasoning if isinstance(reasoning, str) else "", written, imitated=imitated)
 
 
 def _content(message: JsonObject) -> str:

@@ -22,8 +22,8 @@ from turnwise.tools.functions.json_formats import parse_hermes, write_hermes
 __all__ = [
     "ASSISTANT_ROLES",
     "OTHER_ROLES",
+    "ChatMessage",
     "Demonstration",
-    "Said",
     "answer_of",
     "conversation_trajectory",
     "messages_of",
@@ -63,8 +63,8 @@ class Demonstration:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """One message of a conversation.
+class ChatMessage:
+    """A message of a conversation.
 
     Attributes:
         role: who says it.
@@ -99,18 +99,18 @@ def role_of(name: object) -> Role:
     return "tool" if role in ("tool", "function") else "user"
 
 
-def text_of(said: Said) -> str:
+def text_of(message: ChatMessage) -> str:
     """Return an answer as text: its reasoning, its content and its tool calls.
 
     Raises:
         BadCall: the arguments of a call are not JSON.
     """
-    thought = f"{_THINK[0]}{said.reasoning}{_THINK[1]}" if said.reasoning else ""
-    calls = write_hermes(said.calls) if said.calls else ""
-    return thought + "\n".join(part for part in (said.content, calls) if part)
+    thought = f"{_THINK[0]}{message.reasoning}{_THINK[1]}" if message.reasoning else ""
+    calls = write_hermes(message.calls) if message.calls else ""
+    return thought + "\n".join(part for part in (message.content, calls) if part)
 
 
-def answer_of(text: str, turn: int = 0) -> Said:
+def answer_of(text: str, turn: int = 0) -> ChatMessage:
     """Return an answer in parts; whole as its content if the parts would not give the same text again.
 
     Args:
@@ -123,18 +123,18 @@ def answer_of(text: str, turn: int = 0) -> Said:
     calls = parse_hermes(content).calls if "<tool_call>" in content else ()
     prose = content.partition("<tool_call>")[0].removesuffix("\n")
     named = tuple(replace(call, id=f"t{turn % 10_000:04}c{number % 1000:03}") for number, call in enumerate(calls))
-    candidates = (Said("assistant", prose, reasoning, named), Said("assistant", content, reasoning))
-    return next((said for said in candidates if _rebuilds(said, text)), Said("assistant", text))
+    candidates = (ChatMessage("assistant", prose, reasoning, named), ChatMessage("assistant", content, reasoning))
+    return next((message for message in candidates if _rebuilds(message, text)), ChatMessage("assistant", text))
 
 
-def _rebuilds(said: Said, text: str) -> bool:
+def _rebuilds(message: ChatMessage, text: str) -> bool:
     try:
-        return text_of(said) == text
+        return text_of(message) == text
     except BadCall:
         return False
 
 
-def messages_of(trajectory: Trajectory) -> Iterator[Said]:
+def messages_of(trajectory: Trajectory) -> Iterator[ChatMessage]:
     """Yield the messages of an episode; `conversation_trajectory` returns its observations and answers again.
 
     An empty observation is no message. Every call is followed by its result, as the servers of models want it.
@@ -156,16 +156,16 @@ def messages_of(trajectory: Trajectory) -> Iterator[Said]:
     yield from _shown(trajectory.final_observation, asked, results)
 
 
-def _shown(observation: str, asked: Sequence[Call], results: Sequence[str]) -> Iterator[Said]:
+def _shown(observation: str, asked: Sequence[Call], results: Sequence[str]) -> Iterator[ChatMessage]:
     if asked:
         for call, result in zip(asked, results, strict=True):
-            yield Said("tool", result, call=call.id)
+            yield ChatMessage("tool", result, call=call.id)
     elif observation:
-        yield Said("user", observation)
+        yield ChatMessage("user", observation)
 
 
 def conversation_trajectory(
-    messages: Iterable[Said],
+    messages: Iterable[ChatMessage],
     id: str,
     *,
     task: str = "",
@@ -192,17 +192,17 @@ def conversation_trajectory(
     """
     turns, mistakes, seen = list[Turn](), list[int](), list[str]()
     past = hashlib.blake2b(digest_size=16)
-    for said in messages:
-        if said.role != "assistant":
-            seen.append(said.content)
+    for message in messages:
+        if message.role != "assistant":
+            seen.append(message.content)
             continue
         observation = "\n".join(seen)
         try:
-            text = text_of(said)
+            text = text_of(message)
         except BadCall as problem:
             raise InputError(str(problem)) from problem
         _note(past, observation)
-        if not said.imitated:
+        if not message.imitated:
             mistakes.append(len(turns))
         turns.append(_turn(observation, text, past.hexdigest()))
         _note(past, text)

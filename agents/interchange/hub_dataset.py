@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from turnwise.agents.errors import StoreError
+from turnwise.agents.files.json_files import write_text
 from turnwise.agents.interchange.chat_records import chat_message, read_record
 from turnwise.agents.interchange.conversations import Demonstration, messages_of
 from turnwise.agents.interchange.folders import files_in
@@ -77,7 +78,7 @@ def write_dataset(episodes: Iterable[Exported], path: Path, origin: Origin) -> N
     for number in range(counts["files"]):
         name = f"train-{number:05d}-of-{counts['files']:05d}.parquet"
         (path / "data" / f"{number:05d}.parquet").rename(path / "data" / name)
-    (path / "README.md").write_text(_card(counts, rules, origin), encoding="utf-8")
+    write_text(path / "README.md", _card(counts, rules, origin))
 
 
 def _counted(episodes: Iterable[Exported], counts: Counter[str]) -> Iterator[Exported]:
@@ -117,7 +118,7 @@ def _row(exported: Exported, origin: Origin) -> dict[str, object]:
     row: dict[str, object] = {name: getattr(trajectory, name) for name in names}
     row |= {
         "iteration": exported.iteration,
-        "messages": [chat_message(said) for said in messages_of(trajectory)],
+        "messages": [chat_message(message) for message in messages_of(trajectory)],
         "rewards": [turn.reward for turn in turns],
         "actions": [turn.action for turn in turns],
         "states": [turn.state for turn in turns],

@@ -12,18 +12,20 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final
+from types import ModuleType
+from typing import Final
 
 from turnwise.agents.errors import StoreError
 from turnwise.agents.interchange.conversations import (
+    ChatMessage,
     Demonstration,
-    Said,
     conversation_trajectory,
     messages_of,
     role_of,
 )
 from turnwise.agents.interchange.folders import files_in
 from turnwise.agents.interchange.records import KEY, Exported, Origin, embedded, restored
+from turnwise.agents.json_types import JsonObject
 from turnwise.tools.bounded_input import InputError
 from turnwise.tools.functions import Call
 from turnwise.tools.visible_text import encodable, encodable_values
@@ -37,11 +39,11 @@ SAMPLES: Final = 500
 """Samples of a log at most."""
 
 _MISSING: Final = "logs of inspect need the package inspect_ai: pip install inspect-ai"
-_KEPT_APART: Final = {"events", "events_data", "timelines", "store"}
+_NOT_READ: Final = {"events", "events_data", "timelines", "store"}
 """Fields of a sample that are not read: they repeat its messages."""
 
 
-def _library() -> Any:
+def _library() -> ModuleType:
     try:
         import inspect_ai.log
         import inspect_ai.model
@@ -77,7 +79,7 @@ def _parts(episodes: Iterable[Exported]) -> Iterator[list[Exported]]:
         yield part
 
 
-def _log(library: Any, part: Sequence[Exported], origin: Origin) -> object:
+def _log(library: ModuleType, part: Sequence[Exported], origin: Origin) -> object:
     log = library.log
     epochs: Counter[str] = Counter()
     samples: list[object] = []
@@ -106,9 +108,9 @@ def _log(library: Any, part: Sequence[Exported], origin: Origin) -> object:
     return log.EvalLog(status="success", eval=spec, results=results, samples=samples)
 
 
-def _sample(library: Any, exported: Exported, epoch: int, order: int, origin: Origin) -> object:
+def _sample(library: ModuleType, exported: Exported, epoch: int, order: int, origin: Origin) -> object:
     trajectory = exported.trajectory
-    messages = [_message(library, said) for said in messages_of(trajectory)]
+    messages = [_message(library, message) for message in messages_of(trajectory)]
     score, last = library.scorer.Score, trajectory.turns[-1].action if trajectory.turns else None
     failure = {}
     if trajectory.error is not None:
@@ -138,19 +140,19 @@ def _sample(library: Any, exported: Exported, epoch: int, order: int, origin: Or
     )
 
 
-def _message(library: Any, said: Said) -> object:
+def _message(library: ModuleType, message: ChatMessage) -> object:
     """Return a message of inspect."""
-    model, content = library.model, encodable(said.content)
-    if said.role == "tool":
-        return model.ChatMessageTool(content=content, tool_call_id=said.call)
-    if said.role == "system":
+    model, content = library.model, encodable(message.content)
+    if message.role == "tool":
+        return model.ChatMessageTool(content=content, tool_call_id=message.call)
+    if message.role == "system":
         return model.ChatMessageSystem(content=content)
-    if said.role == "user":
+    if message.role == "user":
         return model.ChatMessageUser(content=content)
-    parts = [model.ContentReasoning(reasoning=encodable(said.reasoning)), model.ContentText(text=content)]
+    parts = [model.ContentReasoning(reasoning=encodable(message.reasoning)), model.ContentText(text=content)]
     make = library.tool.ToolCall
-    calls = [make(id=call.id, function=call.name, arguments=dict(call.arguments)) for call in said.calls]
-    return model.ChatMessageAssistant(content=parts if said.reasoning else content, tool_calls=calls or None)
+    calls = [make(id=call.id, function=call.name, arguments=dict(call.arguments)) for call in message.calls]
+    return model.ChatMessageAssistant(content=parts if message.reasoning else content, tool_calls=calls or None)
 
 
 def read_logs(path: Path) -> Iterator[Demonstration]:
@@ -163,9 +165,9 @@ def read_logs(path: Path) -> Iterator[Demonstration]:
     for file in files_in(path, ".eval", ".json"):
         try:
             samples = library.log.read_eval_log_samples(
-                str(file), all_samples_required=False, resolve_attachments=True, exclude_fields=_KEPT_APART
+                str(file), all_samples_required=False, resolve_attachments=True, exclude_fields=_NOT_READ
             )
-            yield from _in_order(library, samples)
+            yield from _in_order(library, (sample.model_dump() for sample in samples))
         except InputError as error:
             raise StoreError(f"{file}: {error}") from error
         except Exception as error:  # inspect_ai, pydantic and the ZIP library have their own
@@ -173,12 +175,12 @@ def read_logs(path: Path) -> Iterator[Demonstration]:
             raise StoreError(f"{file} cannot be read as a log of inspect: {reason}") from error
 
 
-def _in_order(library: Any, samples: Iterable[Any]) -> Iterator[Demonstration]:
+def _in_order(library: ModuleType, samples: Iterable[JsonObject]) -> Iterator[Demonstration]:
     """Yield the episodes of a log; those of a run in its order, since inspect sorts samples by epoch and id."""
     own: list[tuple[int, Demonstration]] = []
     for sample in samples:
         episode = _episode(library, sample)
-        order = sample.metadata[KEY].get(_ORDER) if episode.stored else None
+        order = sample["metadata"][KEY].get(_ORDER) if episode.stored else None
         if isinstance(order, int):
             own.append((order, episode))
         else:
@@ -187,44 +189,46 @@ def _in_order(library: Any, samples: Iterable[Any]) -> Iterator[Demonstration]:
         yield episode
 
 
-def _episode(library: Any, sample: Any) -> Demonstration:
-    record = sample.metadata.get(KEY)
-    score = _score(library, sample.scores or {})
-    error = None if sample.error is None else str(sample.error.message)
+def _episode(library: ModuleType, sample: JsonObject) -> Demonstration:
+    record = sample["metadata"].get(KEY)
+    error = None if sample["error"] is None else str(sample["error"]["message"])
     episode = conversation_trajectory(
-        map(_said, sample.messages),
-        f"{sample.id}#{sample.epoch - 1}@0",
-        task=str(sample.id),
-        score=score,
+        map(_said, sample["messages"]),
+        f"{sample['id']}#{sample['epoch'] - 1}@0",
+        task=str(sample["id"]),
+        score=_score(library, sample["scores"] or {}),
         error=error,
         empty=record is not None,
     )
     left_out = _left_out(sample)
     if record is not None:
         return replace(restored(record, episode), left_out=left_out)
-    trajectory = episode.trajectory
-    if sample.limit is not None and error is None:
+    trajectory = replace(episode.trajectory, seconds=float(sample["total_time"] or 0.0))
+    if sample["limit"] is not None and error is None:
         trajectory = replace(trajectory, stop="truncated")
-    return replace(episode, trajectory=replace(trajectory, seconds=float(sample.total_time or 0.0)), left_out=left_out)
+    return replace(episode, trajectory=trajectory, left_out=left_out)
 
 
-def _score(library: Any, scores: Mapping[str, Any]) -> float | None:
+def _score(library: ModuleType, scores: JsonObject) -> float | None:
     """Return the value of the first score as a number; None if there is none, or it has several values."""
-    value = next((score.value for score in scores.values()), None)
+    value = next((score["value"] for score in scores.values()), None)
     if value is None or isinstance(value, Mapping | list):
         return None
     return float(library.scorer.value_to_float()(value))
 
 
-def _said(message: Any) -> Said:
-    if message.role != "assistant":
-        return Said(role_of(message.role), message.text)
-    parts = message.content if isinstance(message.content, list) else []
-    reasoning = "".join(part.reasoning for part in parts if part.type == "reasoning")
-    calls = tuple(Call(call.function, call.arguments, call.id) for call in message.tool_calls or ())
-    return Said("assistant", message.text, reasoning, calls)
+def _said(message: JsonObject) -> ChatMessage:
+    content = message["content"]
+    parts: list[JsonObject] = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    text = "".join(part["text"] for part in parts if part["type"] == "text")
+    if message["role"] != "assistant":
+        return ChatMessage(role_of(message["role"]), text)
+    reasoning = "".join(part["reasoning"] for part in parts if part["type"] == "reasoning")
+    calls = tuple(Call(call["function"], call["arguments"], call["id"]) for call in message["tool_calls"] or ())
+    return ChatMessage("assistant", text, reasoning, calls)
 
 
-def _left_out(sample: Any) -> tuple[str, ...]:
-    kinds = {part.type for message in sample.messages if isinstance(message.content, list) for part in message.content}
+def _left_out(sample: JsonObject) -> tuple[str, ...]:
+    contents = [message["content"] for message in sample["messages"] if isinstance(message["content"], list)]
+    kinds = {part["type"] for content in contents for part in content}
     return tuple(sorted(f"parts of messages of the kind {kind}" for kind in kinds - {"text", "reasoning"}))

@@ -17,7 +17,7 @@ from turnwise.agents.json_types import JsonObject
 from turnwise.agents.trajectory import Trajectory
 from turnwise.tools.bounded_input import InputError
 
-__all__ = ["KEY", "Advantages", "Exported", "Origin", "Tokens", "embedded", "restored"]
+__all__ = ["KEY", "Advantages", "Exported", "Origin", "TurnTokens", "embedded", "restored"]
 
 KEY: Final = "turnwise"
 """Key of the record in other formats."""
@@ -68,7 +68,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class TurnTokens:
     """Token ids of a turn, and the log-probabilities of the response."""
 
     prompt: tuple[int, ...] = ()
@@ -80,15 +80,17 @@ def embedded(exported: Exported) -> dict[str, object]:
     """Return the record of an episode without its texts and token ids, with its advantages and its iteration."""
     record = to_record(exported.trajectory)
     del record["final_observation"]
+    entries = record["turns"]
+    assert isinstance(entries, list)
     turns: list[dict[str, object]] = [
-        {name: value for name, value in turn.items() if name not in (*_TEXTS, *_IDS)} for turn in record["turns"]
+        {name: value for name, value in turn.items() if name not in (*_TEXTS, *_IDS)} for turn in entries
     ]
     if exported.advantages:
         turns = [{**turn, "advantages": exported.at(number)} for number, turn in enumerate(turns)]
     return {**record, "iteration": exported.iteration, "turns": turns}
 
 
-def restored(record: object, conversation: Demonstration, tokens: Sequence[Tokens] = ()) -> Demonstration:
+def restored(record: object, conversation: Demonstration, tokens: Sequence[TurnTokens] = ()) -> Demonstration:
     """Return the episode of a conversation as its record says that it was.
 
     Args:
@@ -99,16 +101,16 @@ def restored(record: object, conversation: Demonstration, tokens: Sequence[Token
     Raises:
         InputError: the record is damaged, or of another conversation.
     """
-    said = conversation.trajectory
+    spoken = conversation.trajectory
     if not isinstance(record, dict) or not isinstance(entries := record.get("turns"), list):
         raise InputError(f"the key {KEY!r} must hold the record of an episode, got {str(record)[:80]}")
-    if len(entries) != len(said.turns) or not all(isinstance(entry, dict) for entry in entries):
-        raise InputError(f"the record of {len(entries)} turns is not that of a conversation of {len(said.turns)}")
-    ids = list(tokens) or [Tokens()] * len(entries)
-    texts = ((turn.observation, turn.text) for turn in said.turns)
+    if len(entries) != len(spoken.turns) or not all(isinstance(entry, dict) for entry in entries):
+        raise InputError(f"the record of {len(entries)} turns is not that of a conversation of {len(spoken.turns)}")
+    ids = list(tokens) or [TurnTokens()] * len(entries)
+    texts = ((turn.observation, turn.text) for turn in spoken.turns)
     turns = [_filled(entry, pair, own) for entry, pair, own in zip(entries, texts, ids, strict=True)]
     try:
-        trajectory = from_record({**record, "final_observation": said.final_observation, "turns": turns})
+        trajectory = from_record({**record, "final_observation": spoken.final_observation, "turns": turns})
     except (StoreError, TypeError) as error:
         raise InputError(f"the record under {KEY!r}: {error}") from error
     iteration = record.get("iteration")
@@ -116,7 +118,7 @@ def restored(record: object, conversation: Demonstration, tokens: Sequence[Token
     return replace(conversation, trajectory=trajectory, scored=True, stored=True, iteration=number)
 
 
-def _filled(entry: JsonObject, texts: tuple[str, str], tokens: Tokens) -> dict[str, object]:
+def _filled(entry: JsonObject, texts: tuple[str, str], tokens: TurnTokens) -> dict[str, object]:
     """Return the record of a turn with its texts and token ids."""
     filled = {name: value for name, value in entry.items() if name != "advantages"}
     if not tokens.response:

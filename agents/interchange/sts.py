@@ -17,8 +17,8 @@ from typing import Final
 from turnwise.agents.errors import StoreError
 from turnwise.agents.interchange.chat_records import read_call
 from turnwise.agents.interchange.conversations import (
+    ChatMessage,
     Demonstration,
-    Said,
     conversation_trajectory,
     messages_of,
     role_of,
@@ -42,23 +42,25 @@ def write_sts(episodes: Iterable[Exported], path: Path, origin: Origin) -> None:
         trajectory = exported.trajectory
         header = {"type": "session", "harness": HARNESS, "id": trajectory.id, "name": trajectory.task}
         lines = [header if origin.plain else {**header, KEY: embedded(exported)}]
-        lines += [{"type": "message", "message": _message(said, origin.model)} for said in messages_of(trajectory)]
-        file = episode_file(path, number, trajectory.id, ".jsonl")
-        file.write_text("".join(json_text(line, compact=True) + "\n" for line in lines), encoding="utf-8")
-
-
-def _message(said: Said, model: str) -> dict[str, object]:
-    message: dict[str, object] = {"role": said.role, "content": said.content}
-    if said.reasoning:
-        message["reasoningContent"] = said.reasoning
-    if said.calls:
-        message["toolCalls"] = [
-            {"id": call.id, "function": {"name": call.name, "arguments": json_text(call.arguments)}}
-            for call in said.calls
+        lines += [
+            {"type": "message", "message": _message(message, origin.model)} for message in messages_of(trajectory)
         ]
-    if said.call:
-        message["toolCallId"] = said.call
-    return {**message, "model": model} if model and said.role == "assistant" else message
+        file = episode_file(path, number, trajectory.id, ".jsonl")
+        file.write_bytes(b"".join(json_text(line, compact=True).encode("ascii") + b"\n" for line in lines))
+
+
+def _message(message: ChatMessage, model: str) -> dict[str, object]:
+    entry: dict[str, object] = {"role": message.role, "content": message.content}
+    if message.reasoning:
+        entry["reasoningContent"] = message.reasoning
+    if message.calls:
+        entry["toolCalls"] = [
+            {"id": call.id, "function": {"name": call.name, "arguments": json_text(call.arguments)}}
+            for call in message.calls
+        ]
+    if message.call:
+        entry["toolCallId"] = message.call
+    return {**entry, "model": model} if model and message.role == "assistant" else entry
 
 
 def read_sts(path: Path) -> Iterator[Demonstration]:
@@ -87,20 +89,20 @@ def read_sts(path: Path) -> Iterator[Demonstration]:
 
 def _episode(file: Path, header: Fields, messages: list[JsonObject]) -> Demonstration:
     try:
-        said = map(_said, messages)
-        episode = conversation_trajectory(said, str(header.get("id", file.stem)), empty=KEY in header)
+        talk = map(_said, messages)
+        episode = conversation_trajectory(talk, str(header.get("id", file.stem)), empty=KEY in header)
         return restored(header[KEY], episode) if KEY in header else episode
     except InputError as error:
         raise StoreError(f"{file}: {error}") from error
 
 
-def _said(message: JsonObject) -> Said:
+def _said(message: JsonObject) -> ChatMessage:
     role, content = role_of(message.get("role")), message.get("content") or ""
     if not isinstance(content, str):
         raise InputError(f"the content of a message must be text, got {type(content).__name__}")
     if role != "assistant":
-        return Said(role, content)
+        return ChatMessage(role, content)
     reasoning, calls = message.get("reasoningContent"), message.get("toolCalls")
     entries = [call for call in calls if isinstance(call, Mapping)] if isinstance(calls, list) else []
     written = tuple(read_call(call.get("function")) for call in entries)
-    return Said(role, content, reasoning if isinstance(reasoning, str) else "", written)
+    return ChatMessage(role, content, reasoning if isinstance(reasoning, str) else "", written)

@@ -17,7 +17,7 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.demonstrations.files import read_demonstrations
 from turnwise.agents.errors import StoreError
 from turnwise.agents.interchange.conversations import (
-    Said,
+    ChatMessage,
     answer_of,
     conversation_trajectory,
     messages_of,
@@ -174,7 +174,7 @@ def test_an_answer_in_parts() -> None:
         ("take", {}, "t0003c001"),
     ]
     for odd in ("<think>\nHm.\n</think>\ngo", CALL.replace('": 9', '":9'), f"{CALL}\nAnd then?"):
-        assert answer_of(odd) == Said("assistant", odd)
+        assert answer_of(odd) == ChatMessage("assistant", odd)
 
 
 @given(trajectory=trajectories())
@@ -193,7 +193,9 @@ def test_every_call_has_its_result_before_the_next_answer(trajectory: Trajectory
 
 def test_equal_pasts_have_equal_states() -> None:
     def states(*pairs: tuple[str, str]) -> list[str]:
-        said = [Said(role, text) for pair in pairs for role, text in zip(("user", "assistant"), pair, strict=True)]
+        said = [
+            ChatMessage(role, text) for pair in pairs for role, text in zip(("user", "assistant"), pair, strict=True)
+        ]
         trajectory = conversation_trajectory(said, "x").trajectory
         return [*(one.state for one in trajectory.turns), trajectory.final_state]
 
@@ -209,7 +211,12 @@ def test_equal_pasts_have_equal_states() -> None:
     [(None, 1.0, 1.0, True), (0.4, 0.4, 0.4, False), (-3, -3, 0, False), (7, 7, 1, True)],
 )
 def test_a_score_is_the_last_reward(score: float | None, reward: float, cut: float, won: bool) -> None:
-    said = [Said("user", "a"), Said("assistant", "b"), Said("user", "c"), Said("assistant", "d")]
+    said = [
+        ChatMessage("user", "a"),
+        ChatMessage("assistant", "b"),
+        ChatMessage("user", "c"),
+        ChatMessage("assistant", "d"),
+    ]
     item = conversation_trajectory(said, "x", score=score)
     assert [one.reward for one in item.trajectory.turns] == [0.0, reward]
     assert (item.trajectory.score, item.trajectory.won, item.scored) == (cut, won, score is not None)
@@ -374,10 +381,10 @@ def test_a_session_of_another_harness(tmp_path: Path) -> None:
 
 def test_an_imported_folder_is_imitated_without_its_mistakes(tmp_path: Path) -> None:
     said = [
-        Said("user", "a"),
-        Said("assistant", "no", imitated=False),
-        Said("user", "c"),
-        Said("assistant", "Action: d"),
+        ChatMessage("user", "a"),
+        ChatMessage("assistant", "no", imitated=False),
+        ChatMessage("user", "c"),
+        ChatMessage("assistant", "Action: d"),
     ]
     with ImportedFolder(tmp_path / "run") as folder:
         folder.write(conversation_trajectory(said, "x", score=1.0))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import resource
 import sys
-from typing import Any
 
 _SLICE = 64 << 20
 """Bytes of decoded rows at once, about."""
@@ -41,14 +40,19 @@ def write_rows(path: str, memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     import polars
 
-    kinds = {"string": polars.String, "integer": polars.Int64, "number": polars.Float64, "boolean": polars.Boolean}
+    kinds = {
+        "string": polars.String(),
+        "integer": polars.Int64(),
+        "number": polars.Float64(),
+        "boolean": polars.Boolean(),
+    }
 
-    def column(kind: Any) -> Any:
+    def column(kind: object) -> polars.DataType:
         if isinstance(kind, list):
             return polars.List(column(kind[0]))
         if isinstance(kind, dict):
             return polars.Struct({name: column(inner) for name, inner in kind.items()})
-        return kinds[kind]
+        return kinds[str(kind)]
 
     schema = {name: column(kind) for name, kind in json.loads(sys.stdin.readline()).items()}
     polars.DataFrame([json.loads(line) for line in sys.stdin], schema=schema, orient="row").write_parquet(path)

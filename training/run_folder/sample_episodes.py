@@ -45,7 +45,7 @@ class SampleEpisode:
     @property
     def messages(self) -> list[dict[str, object]]:
         """The conversation as messages of the OpenAI API, with cut texts."""
-        messages = [chat_message(said) for said in messages_of(self.trajectory)]
+        messages = [chat_message(message) for message in messages_of(self.trajectory)]
         return [{**message, "content": _cut(str(message["content"]))} for message in messages]
 
     @property
