@@ -149,6 +149,15 @@ def _templates() -> Rows:
         yield name, repr(template.system + template.opening + template.ask)
 
 
+def _formats() -> Rows:
+    from turnwise.agents.interchange.formats import FORMATS
+
+    for name, entry in FORMATS.items():
+        verbs = " and ".join(verb for verb, there in (("export", entry.write), ("import", entry.read)) if there)
+        lacks = f"; no room for {entry.lacks}" if entry.lacks else ""
+        yield name, f"{entry.title} ({verbs}). Carries {entry.carries}{lacks}"
+
+
 def _keys() -> Rows:
     from turnwise.training.config.run import Run
     from turnwise.training.config.section_tables import Section
@@ -180,6 +189,7 @@ _KINDS: dict[str, tuple[str, Callable[[], Rows] | None]] = {
     "prompts": ("how much of an episode a prompt holds", _prompts),
     "templates": ("wording of the prompts", _templates),
     "parsers": ("how an action is read from an answer", _parsers),
+    "formats": ("formats of trajectories, for export and import", _formats),
     "keys": ("keys of a run's file, with their defaults", _keys),
 }
 

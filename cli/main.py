@@ -33,6 +33,7 @@ from turnwise.cli import (
     demo,
     doctor,
     evaluate,
+    interchange,
     list_command,
     model,
     plan,
@@ -172,6 +173,8 @@ app.command("compare", short_help="Compare two evaluations, or two benchmarks, o
 app.command("show", short_help="Print trajectories with the advantage of every turn.")(show.show)
 app.command("report", short_help="Write a run as one HTML page; or serve it live.")(report.report)
 app.command("credit", short_help="Compare credit rules on stored trajectories; draw a task's graph.")(credit.credit)
+app.command("export", short_help="Write trajectories in the format of another program.")(interchange.export)
+app.command("import", short_help="Read trajectories of another program.")(interchange.import_trajectories)
 app.command("audit", short_help="Check stored trajectories and checkpoints of a run.")(audit.audit)
 app.command("check", short_help="Check that an environment keeps the contract.")(check.check)
 app.command("verify", short_help="Check credit rules and losses, or yours, against reference cases.")(verify.verify)

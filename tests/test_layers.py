@@ -147,7 +147,7 @@ HEAVY: dict[str, set[str]] = {
     "mcp_types": {"tools/functions/mcp_transports.py"},
     "httpx2": {"tools/functions/mcp_transports.py"},
     "openenv": {"agents/frameworks/openenv.py"},
-    "inspect_ai": {"agents/frameworks/inspect.py"},
+    "inspect_ai": {"agents/frameworks/inspect.py", "agents/interchange/inspect_logs.py"},
     "trl": set(),
     "verl": set(),
     "verifiers": set(),

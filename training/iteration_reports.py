@@ -20,6 +20,7 @@ from turnwise.training.run_folder.metrics import (
     play_metrics,
     sampled_entropy,
 )
+from turnwise.training.run_folder.sample_episodes import sample_episodes
 from turnwise.training.stages import Stages
 
 OF_UPDATE = frozenset({"tokens", "seconds", "shared", "flops", "hardware_flops"})
@@ -36,6 +37,7 @@ class IterationReports:
         dtype: type in which the policy computes.
         stages: says when other settings begin.
         parts: names of the parts of a mixture, which are also reported apart.
+        samples: number of episodes of an iteration that loggers show.
 
     Attributes:
         watch: looks for a run that does not learn; a checkpoint keeps its state.
@@ -50,9 +52,10 @@ class IterationReports:
         dtype: str,
         stages: Stages,
         parts: tuple[str, ...] = (),
+        samples: int = 0,
     ) -> None:
         self._report, self._engine, self._steps, self._dtype = report, engine, steps, dtype
-        self._parts = parts
+        self._parts, self._samples = parts, samples
         self.watch, self.stages = LearningWatch(report), stages
         self._seconds: list[float] = []
         self._began = time.perf_counter()  # the iteration
@@ -108,6 +111,8 @@ class IterationReports:
             "seconds_left": left * sum(recent) / len(recent),
         }
         self._report.event("train", step, **values)
+        if self._samples and self._report.metrics.logs:
+            self._report.metrics.show(sample_episodes(played.groups, advantages, self._samples), step)
         self.watch.after(step, values)
         self.stages.after(step, values["success"])
         self._report.iteration = step + 1

@@ -296,7 +296,13 @@ class RunParts:
             plans=UpdatePlans(run.train, self.seeds, agent.temperature, run.processes),
             evaluations=self.evaluations(agent, report),
             reports=IterationReports(
-                report, engine, steps=run.train.iterations, dtype=run.policy.dtype, stages=stages, parts=parts
+                report,
+                engine,
+                steps=run.train.iterations,
+                dtype=run.policy.dtype,
+                stages=stages,
+                parts=parts,
+                samples=run.loggers.samples,
             ),
             recovery=recovery,
         )

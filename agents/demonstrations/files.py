@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from turnwise.agents.demonstrations.formats import DEMONSTRATION_FORMATS, Demonstration
 from turnwise.agents.errors import StoreError
-from turnwise.agents.files.trajectory_files import read_trajectories
+from turnwise.agents.files.trajectory_files import iteration_files, read_trajectories
+from turnwise.agents.interchange.chat_records import DEMONSTRATION_FORMATS, read_record
+from turnwise.agents.interchange.conversations import Demonstration, with_actions
+from turnwise.agents.interchange.imported_folder import IMITATED, mistakes_of
 from turnwise.agents.prompts.parsing import Parsed
+from turnwise.agents.trajectory import Trajectory
 from turnwise.tools.bounded_input import InputError
-from turnwise.tools.functions import BadCall
 from turnwise.tools.readers import Record, read_records
 
 __all__ = ["read_demonstrations"]
@@ -22,10 +23,10 @@ __all__ = ["read_demonstrations"]
 def read_demonstrations(
     path: str | os.PathLike[str], parse: Callable[[str], Parsed], count: int | None = None
 ) -> list[Demonstration]:
-    """Return the demonstrations in a file: trajectories, or conversations in one of `demonstration_formats`.
+    """Return the demonstrations in a file: trajectories, or conversations in one of `DEMONSTRATION_FORMATS`.
 
     Args:
-        path: the file.
+        path: the file, or a folder of a run or an import.
         parse: returns the action in an answer, for conversations, which have answers only.
         count: number of demonstrations to read at most; None for all.
 
@@ -35,13 +36,10 @@ def read_demonstrations(
     """
     path = Path(path)
     try:
-        first = next(read_records(path), None)
-        if first is None or first.problem or _is_trajectory(first):
-            return [Demonstration(trajectory) for trajectory in islice(read_trajectories(path), count)]
-        demonstrations = [_parsed(_read(path, record), parse) for record in islice(read_records(path), count)]
+        demonstrations = [with_actions(item, parse) for item in islice(_read(path), count)]
     except InputError as error:
         raise StoreError(str(error)) from error
-    answers = [turn for demonstration in demonstrations for turn in demonstration.trajectory.turns]
+    answers = [turn for item in demonstrations if not item.stored for turn in item.trajectory.turns]
     if answers and all(turn.action is None for turn in answers):
         raise StoreError(
             f"none of the {len(answers):,} answers in {path} contains an action in the form of agent.parser; the first "
@@ -50,27 +48,26 @@ def read_demonstrations(
     return demonstrations
 
 
+def _read(path: Path) -> Iterator[Demonstration]:
+    if path.is_dir() and (files := iteration_files(path / "trajectories")):
+        for file in files.values():
+            yield from map(_stored, read_trajectories(file))
+        return
+    first = next(read_records(path), None)
+    if first is None or first.problem or _is_trajectory(first):
+        yield from map(_stored, read_trajectories(path))
+        return
+    for record in read_records(path):
+        yield read_record(path, record)
+
+
+def _stored(trajectory: Trajectory) -> Demonstration:
+    """Return the demonstration of a stored episode; one that was imported from a conversation is read as that."""
+    imported = any(IMITATED in turn.extras for turn in trajectory.turns)
+    return Demonstration(trajectory, mistakes_of(trajectory), stored=not imported)
+
+
 def _is_trajectory(record: Record) -> bool:
     """Whether a record is a trajectory, perhaps a damaged one; conversations may have a version or turns as well."""
     conversation = any(candidate.recognises(record.fields) for candidate in DEMONSTRATION_FORMATS.formats)
     return bool({"turns", "version"} & record.fields.keys()) and not conversation
-
-
-def _read(path: Path, record: Record) -> Demonstration:
-    try:
-        if record.problem:
-            raise InputError(record.problem)
-        return DEMONSTRATION_FORMATS.read(record.fields, f"line_{record.number}")
-    except (InputError, BadCall) as error:
-        raise StoreError(f"{path}, {record.prefix or f'line {record.number}: '}{error}") from error
-
-
-def _parsed(demonstration: Demonstration, parse: Callable[[str], Parsed]) -> Demonstration:
-    """Return a demonstration with the action of each answer."""
-    trajectory = demonstration.trajectory
-    actions = [parse(turn.text).action for turn in trajectory.turns]
-    turns = [
-        replace(turn, action=action, valid=action is not None)
-        for turn, action in zip(trajectory.turns, actions, strict=True)
-    ]
-    return replace(demonstration, trajectory=replace(trajectory, turns=tuple(turns)))

@@ -94,6 +94,11 @@ class TornLine(UserWarning):
 
 def to_json(trajectory: Trajectory) -> str:
     """Return the trajectory as one line of JSON without a newline; floats keep every bit."""
+    return json_text(to_record(trajectory), compact=True)
+
+
+def to_record(trajectory: Trajectory) -> dict[str, object]:
+    """Return the trajectory as the object that a line holds."""
     record: dict[str, Any] = {"version": VERSION}
     record |= {name: getattr(trajectory, name) for name in _TRAJECTORY_FIELDS}
     if trajectory.fork_of is not None:
@@ -119,7 +124,7 @@ def to_json(trajectory: Trajectory) -> str:
             entry["free"] = turn.free
         turns.append(entry)
         previous = turn.prompt + turn.response
-    return json_text(record | {"turns": turns}, compact=True)
+    return record | {"turns": turns}
 
 
 def from_json(line: str | bytes) -> Trajectory:
@@ -135,6 +140,15 @@ def from_json(line: str | bytes) -> Trajectory:
         if error.__cause__ is None:  # a limit
             raise StoreError(str(error)) from error
         raise
+    return from_record(record)
+
+
+def from_record(record: object) -> Trajectory:
+    """Return the trajectory of the object that a line holds.
+
+    Raises:
+        StoreError: it is not a trajectory of a known version.
+    """
     if not isinstance(record, dict) or "version" not in record:
         raise StoreError('not a trajectory: the key "version" is missing')
     if record["version"] != VERSION:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from turnwise.agents.interchange.imported_folder import IMPORT_FILE
 from turnwise.report.errors import ReportError
 from turnwise.report.run_report import iterations
 from turnwise.report.run_report.revisions import Parts
@@ -212,11 +213,22 @@ def describe(path: Path, settings: CreditSettings | None, notes: list[str], epis
         notes.append("the run has stored no trajectories, so there are no groups and no turns to show")
     part["credit"] = [] if settings is None else list(settings.rules)
     part["creditText"] = [] if settings is None else settings.describe()
-    if path.is_dir():
+    if (path / IMPORT_FILE).is_file():
+        _describe_import(path, part)
+    elif path.is_dir():
         _describe_settings(path, part)
         _describe_versions(path, part)
         _describe_command(path, part)
     return part
+
+
+def _describe_import(path: Path, part: Parts) -> None:
+    try:
+        content = read_json(path / IMPORT_FILE, max_bytes=MAX_SETTINGS)
+        part["notes"].append(f"imported from {content['source']} ({content['format']})")
+        part["notes"] += [str(note) for note in content["notes"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        part["notes"].append(f"where the episodes were imported from cannot be read: {type(error).__name__}")
 
 
 def _describe_settings(path: Path, part: Parts) -> None:

@@ -102,7 +102,7 @@ def test_tool_calls_and_reasoning_are_part_of_the_answer(tmp_path: Path) -> None
     }
     (one,) = read(written(tmp_path / "tools.jsonl", row))
     assert [turn.text for turn in one.trajectory.turns] == [
-        '<think>\nI look it up.\n</think>\n\n\n<tool_call>\n{"name": "find", "arguments": {"shelf": 9}}\n</tool_call>',
+        '<think>\nI look it up.\n</think>\n\n<tool_call>\n{"name": "find", "arguments": {"shelf": 9}}\n</tool_call>',
         "It is 40.",
     ]
     factory = {"conversations": [{"from": "function_call", "value": '{"name": "find", "arguments": {"shelf": 9}}'}]}

@@ -1,7 +1,8 @@
 """An OpenAI-compatible server on 127.0.0.1 for tests: a tiny model that really samples, and faults on request.
 
-It answers /models, /chat/completions, /completions and /tokenize, and the commands that vLLM has for new weights, in
-the way of vLLM: token ids, log-probabilities, stop reasons, and requests that end when their client goes away.
+It answers /models, /chat/completions, /responses, /completions and /tokenize, and the commands that vLLM has for new
+weights, in the way of vLLM: token ids, log-probabilities, stop reasons, and requests that end when their client goes
+away.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class ToyServer:
         self.processed = processed
         self.faults: deque[Fault] = deque()
         self.always: Fault | None = None
-        self.script: deque[str | dict[str, Any]] = deque()
+        self.script: deque[str | dict[str, Any] | list[dict[str, Any]]] = deque()
         self.requests: list[tuple[str, dict[str, Any]]] = []
         self.prompts: list[str] = []
         self.connections: set[tuple[str, int]] = set()
@@ -182,6 +183,32 @@ class ToyServer:
         choice = {"message": {"role": "assistant", "content": said}, "finish_reason": found.finish}
         usage = {"prompt_tokens": len(ids), "completion_tokens": len(found.tokens)}
         return {"choices": [{**choice, "stop_reason": reason}], "usage": usage}
+
+    async def _responses(self, body: dict[str, Any]) -> Any:
+        """Answer as the Responses API does; a scripted answer is a list of output items, or fields of the answer."""
+        said = [one for one in body["input"] if one.get("type") == "message"]
+        text = self.tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
+        ids = list(self.codec.encode(text))
+        scripted = self.script.popleft() if self.script else None
+        fields: dict[str, Any] = {"status": "completed", "error": None, "incomplete_details": None}
+        if isinstance(scripted, list | dict):
+            fields |= {"output": scripted} if isinstance(scripted, list) else scripted
+            tokens = 5
+        else:
+            answer = await self._sample(ids, {"seed": 0, **body, "max_tokens": body["max_output_tokens"]}, scripted)
+            if isinstance(answer, Fault):
+                return answer
+            found, _ = answer
+            tokens = len(found.tokens)
+            part = {"type": "output_text", "text": found.text, "annotations": []}
+            item = {"id": "m1", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+            fields["output"] = [item]
+            if found.finish == "length":
+                fields |= {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+        usage = {"input_tokens": len(ids), "output_tokens": tokens, "total_tokens": len(ids) + tokens}
+        usage |= {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+        same = {"id": "r1", "object": "response", "created_at": 0, "model": self.models[0], "usage": usage}
+        return {**same, "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], **fields}
 
     async def _completions(self, body: dict[str, Any]) -> Any:
         ids = body["prompt"]

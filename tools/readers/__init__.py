@@ -7,7 +7,7 @@ into a question, passage, task or demonstration. The formats themselves lie besi
     questions         turnwise.envs.search.question_formats
     passages          turnwise.tools.retrieval.corpus_formats
     code tasks        turnwise.envs.code.formats
-    demonstrations    turnwise.agents.demonstrations.formats
+    demonstrations    turnwise.agents.interchange.chat_records
 
 A new container is one function in `containers`; a new format is one function, or file, and one line in its registry.
 """

@@ -1,4 +1,4 @@
-"""Program: prints the rows of a Parquet file as JSON lines, within a limit of memory. See `parquet_process`."""
+"""Program: prints the rows of a Parquet file as JSON lines, or writes such a file. See `parquet_process`."""
 
 from __future__ import annotations
 
@@ -28,6 +28,36 @@ def print_rows(path: str, memory: int) -> None:
         count = count * 2 if part.estimated_size() < _SLICE // 2 else max(1, count // 2)
 
 
+def write_rows(path: str, memory: int) -> None:
+    """Write a Parquet file from lines of JSON: first the schema of its columns, then one row a line.
+
+    A schema maps names to "string", "integer", "number" or "boolean", to a list of one of these, or to another schema.
+
+    Args:
+        path: the file.
+        memory: bytes of address space of this process.
+    """
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    import polars
+
+    kinds = {
+        "string": polars.String(),
+        "integer": polars.Int64(),
+        "number": polars.Float64(),
+        "boolean": polars.Boolean(),
+    }
+
+    def column(kind: object) -> polars.DataType:
+        if isinstance(kind, list):
+            return polars.List(column(kind[0]))
+        if isinstance(kind, dict):
+            return polars.Struct({name: column(inner) for name, inner in kind.items()})
+        return kinds[str(kind)]
+
+    schema = {name: column(kind) for name, kind in json.loads(sys.stdin.readline()).items()}
+    polars.DataFrame([json.loads(line) for line in sys.stdin], schema=schema, orient="row").write_parquet(path)
+
+
 def _plain(value: object) -> object:
     """Return bytes as text, and dates and the like as they are printed."""
     return bytes(value).decode(errors="replace") if isinstance(value, bytes | bytearray) else str(value)
@@ -35,7 +65,8 @@ def _plain(value: object) -> object:
 
 if __name__ == "__main__":
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
+    sys.stdin.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
     try:
-        print_rows(sys.argv[1], int(sys.argv[2]))
+        {"print": print_rows, "write": write_rows}[sys.argv[1]](sys.argv[2], int(sys.argv[3]))
     except BrokenPipeError:
         sys.exit(1)

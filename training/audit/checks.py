@@ -50,6 +50,7 @@ class AuditedRun:
         finished: the event of every finished iteration, by its number.
         sampling: what each iteration was made of.
         stores_finish: whether the run stored how its answers ended, which earlier versions did not.
+        imported: whether the episodes are those of another program.
     """
 
     run: Run
@@ -60,6 +61,7 @@ class AuditedRun:
     finished: Mapping[int, Event]
     sampling: SamplingFiles
     stores_finish: bool = True
+    imported: bool = False
 
     @property
     def end(self) -> AnswerEnd | None:
@@ -87,8 +89,16 @@ def _needs_tokenizer(audited: AuditedRun) -> str:
     return "" if audited.tokenizer is not None else "no checkpoint is kept, and with it no tokenizer"
 
 
+def _needs_run(audited: AuditedRun) -> str:
+    return "the episodes were imported, and the settings of their run are unknown" if audited.imported else ""
+
+
+def _needs_prompts(audited: AuditedRun) -> str:
+    return _needs_run(audited) or _needs_tokenizer(audited)
+
+
 def _needs_finish(audited: AuditedRun) -> str:
-    return _needs_tokenizer(audited) or (
+    return _needs_prompts(audited) or (
         "" if audited.stores_finish else "the run was made by a version that did not store how answers ended"
     )
 
@@ -291,11 +301,11 @@ def _wrong_ending(audited: AuditedRun, turn: Turn) -> str:
 
 TRAJECTORY_CHECKS: tuple[TrajectoryCheck, ...] = (
     TrajectoryCheck("numbers", "ids in the vocabulary, one finite log-probability <= 0 a token, rewards", bad_numbers),
-    TrajectoryCheck("versions", "every turn is by weights that its iteration may have", wrong_versions),
-    TrajectoryCheck("prompts", "every prompt is the one that the agent builds", wrong_prompts, _needs_tokenizer),
+    TrajectoryCheck("versions", "every turn is by weights that its iteration may have", wrong_versions, _needs_run),
+    TrajectoryCheck("prompts", "every prompt is the one that the agent builds", wrong_prompts, _needs_prompts),
     TrajectoryCheck("masks", "loss on sampled tokens, and on nothing else", wrong_masks),
     TrajectoryCheck("texts", "ids decode to the recorded text", wrong_texts, _needs_tokenizer),
-    TrajectoryCheck("actions", "the recorded action is the one in the text", wrong_actions),
+    TrajectoryCheck("actions", "the recorded action is the one in the text", wrong_actions, _needs_run),
     TrajectoryCheck("endings", "answers and episodes ended as recorded", wrong_endings, _needs_finish),
 )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turnwise.agents.errors import AgentError
+from turnwise.agents.interchange.imported_folder import IMPORT_FILE
 from turnwise.agents.models.weights import is_adapter
 from turnwise.evaluation.panels import Panel
 from turnwise.evaluation.results import EvaluationResult
@@ -32,6 +33,7 @@ class AuditedFolder:
         damaged: what is wrong with the other checkpoints.
         events: the run's metrics.
         unreadable: sentences about what of the metrics cannot be read.
+        imported: whether the episodes are those of another program, whose settings are unknown.
     """
 
     path: Path
@@ -40,6 +42,7 @@ class AuditedFolder:
     damaged: Mapping[int, str]
     events: Sequence[Event]
     unreadable: Sequence[str] = ()
+    imported: bool = False
 
     @classmethod
     def open(cls, path: Path, further: Sequence[Path] = ()) -> "AuditedFolder":
@@ -52,13 +55,16 @@ class AuditedFolder:
         Raises:
             TrainingError: it is no run folder, or one of the further folders holds no checkpoint.
         """
-        if not (path / "run.toml").is_file():
+        imported = (path / IMPORT_FILE).is_file()
+        if not imported and not (path / "run.toml").is_file():
             raise TrainingError(f"{path} is not a run folder: it has no run.toml")
-        run = Run.load(path / "run.toml")
+        run = Run() if imported else Run.load(path / "run.toml")
         scorable = kept_weights(path, run, further)
         checked = {version: _damage(folder) for version, folder in scorable.items()}
         damaged = {version: problem for version, problem in checked.items() if problem}
         weights = {version: folder for version, folder in scorable.items() if version not in damaged}
+        if imported:
+            return cls(path, run, weights, damaged, (), imported=True)
         return cls(path, run, weights, damaged, *stored_events(path / METRICS))
 
     @property
@@ -218,7 +224,7 @@ class FolderCheck:
 
 
 FOLDER_CHECKS: tuple[FolderCheck, ...] = (
-    FolderCheck("metrics file", "every iteration is told, once", lambda _: 1, wrong_metrics_file),
+    FolderCheck("metrics file", "every iteration is told, once", lambda one: 1 - one.imported, wrong_metrics_file),
     FolderCheck("checkpoints", "files match their manifests", _checkpoint_count, wrong_checkpoints),
     FolderCheck(
         "evaluations", "rates are those of the stored episodes", lambda one: len(one.evaluations), wrong_evaluations

@@ -134,6 +134,7 @@ class _Audit:
         self.of_iterations = [(check, AuditResult(check.name, check.asks, "iterations")) for check in ITERATION_CHECKS]
         results = [result for _, result in (*self.of_trajectories, *self.of_iterations, *self.of_folder)]
         self.result = AuditReport(folder, [self.readable, *results, self.gaps])
+        self.without_tokens = 0
 
     def report(self) -> AuditReport:
         """Do all checks."""
@@ -163,15 +164,20 @@ class _Audit:
         for trajectory in self._read(file):
             ends.append(EpisodeEnd.of(trajectory))
             self._count(trajectory)
+            self.on_progress(label, self.result.counts["turns"])
+            if self.files.imported and not all(turn.response for turn in trajectory.turns):
+                self.without_tokens += 1
+                continue
             self._check(iteration, trajectory)
             if self.options.scores:
                 self.gaps.add(self.scorer.add(trajectory))
-            self.on_progress(label, self.result.counts["turns"])
         self.gaps.add(self.scorer.flush())
         if self.options.scores:
             self._score_again(iteration, file)
         if any(problem.location.iteration == iteration for problem in self.readable.problems):
             return  # an incomplete iteration
+        if self.files.imported:
+            return  # it has neither complete groups nor metrics
         if iteration not in self.audited.finished:
             self.result.notes.append(f"iteration {iteration} is not finished: its groups are not checked")
         elif not self.options.limit:
@@ -249,6 +255,8 @@ class _Audit:
         if not files and not gone:
             reason = "the run was told to store none" if not self.files.run.trajectory_format else "there are none yet"
             self.result.notes.append(f"no trajectories: {reason}")
+        if self.without_tokens:
+            self.result.notes.append(f"{self.without_tokens:,} imported episodes have no token ids to check")
         if self.options.limit:
             self.result.notes.append(f"at most {self.options.limit} trajectories of each iteration were read")
         meter, missing = self.scorer.meter, sorted(self.scorer.missing)
@@ -281,7 +289,7 @@ def _audited(files: AuditedFolder) -> AuditedRun:
     """Return what the checks of trajectories know about a run."""
     newest = files.weights.get(max(files.weights, default=-1))
     tokenizer = None if newest is None else load_tokenizer(newest)
-    table = read_toml(files.path / "run.toml")
+    table = {} if files.imported else read_toml(files.path / "run.toml")
     return AuditedRun(
         run=files.run,
         agent=agent_maker(files.run.agent, files.run.env)(tokenizer),
@@ -291,4 +299,5 @@ def _audited(files: AuditedFolder) -> AuditedRun:
         finished={int(event["iteration"]): event for event in files.events if event.get("phase") == "train"},
         sampling=files.sampling,
         stores_finish="sampler" in table,
+        imported=files.imported,
     )

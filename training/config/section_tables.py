@@ -54,6 +54,9 @@ class LoggersSection(AbbreviatedSection):
     project: str = Field(
         default="", description="Project of trackio and wandb; empty: WANDB_PROJECT for wandb, else turnwise."
     )
+    samples: int = Field(
+        default=4, ge=0, le=100, description="Number of episodes of each iteration that are sent as texts; 0: none."
+    )
 
 
 class WorkersSection(AbbreviatedSection):

@@ -1,4 +1,4 @@
-"""Loggers: metrics of a run sent to TensorBoard, trackio or Weights & Biases, beside metrics.jsonl.
+"""Loggers: metrics and sample episodes of a run sent to TensorBoard, trackio or Weights & Biases.
 
     loggers = ["tensorboard", "trackio", "wandb"]
 
@@ -6,7 +6,7 @@ A resumed run continues the same run of each logger, and sends no iteration twic
 full disk) is switched off with one warning, and the run goes on. Accounts, servers and offline modes are configured as
 the packages' own documentation says, for example WANDB_MODE=offline.
 
-Not included: texts, images, and files of the run.
+Not included: images, and files of the run.
 """
 
 import os
@@ -24,7 +24,10 @@ from typing import Protocol
 from turnwise.agents.files.json_files import write_json
 from turnwise.tools.bounded_input import read_json
 from turnwise.training.errors import TrainingError
+from turnwise.training.run_folder.sample_episodes import SampleEpisode
 
+EPISODES = "episodes"
+"""Name under which loggers show episodes."""
 PROJECT = "turnwise"
 """The project of a run that names none."""
 FILE = "loggers.json"
@@ -37,6 +40,9 @@ class Logger(Protocol):
 
     def log(self, values: Mapping[str, float], iteration: int) -> None:
         """Log numbers by name, such as "train/loss", at an iteration; iterations never decrease."""
+
+    def show(self, samples: Sequence[SampleEpisode], iteration: int) -> None:
+        """Log episodes of an iteration, after its numbers."""
 
     def close(self) -> None:
         """Write what is left."""
@@ -75,6 +81,13 @@ class TensorBoardLogger:
         for name, value in values.items():
             self._board.add_scalar(name, value, iteration)
 
+    def show(self, samples: Sequence[SampleEpisode], iteration: int) -> None:
+        """Add the episodes as texts."""
+        for number, sample in enumerate(samples):
+            facts = ", ".join(f"{name} {value}" for name, value in sample.facts.items())
+            text = "\n".join(f"    {line}" for line in sample.text.splitlines())  # indented: not read as Markdown
+            self._board.add_text(f"{EPISODES}/{number}", f"{facts}\n\n{text}", iteration)
+
     def close(self) -> None:
         """Flush and close the file."""
         self._board.close()
@@ -100,6 +113,19 @@ class TrackioLogger:
     def log(self, values: Mapping[str, float], iteration: int) -> None:
         """Log the numbers as one step."""
         self._run.log(dict(values), step=iteration)
+
+    def show(self, samples: Sequence[SampleEpisode], iteration: int) -> None:
+        """Log the episodes as traces, with the advantages among their metadata."""
+        import trackio
+
+        traces = {
+            f"{EPISODES}/{number}": trackio.Trace(
+                messages=sample.messages,
+                metadata={**sample.facts, "iteration": iteration, "advantages": list(sample.advantages)},
+            )
+            for number, sample in enumerate(samples)
+        }
+        self._run.log(traces, step=iteration)
 
     def close(self) -> None:
         """Write what is left."""
@@ -129,6 +155,14 @@ class WandbLogger:
         """Log the numbers as one step."""
         self._run.log(dict(values), step=iteration)
 
+    def show(self, samples: Sequence[SampleEpisode], iteration: int) -> None:
+        """Log the episodes as a table, one row each."""
+        import wandb
+
+        rows = [{"iteration": iteration, **sample.facts, "conversation": sample.text} for sample in samples]
+        table = wandb.Table(columns=list(rows[0]), data=[list(row.values()) for row in rows])
+        self._run.log({EPISODES: table}, step=iteration)
+
     def close(self) -> None:
         """Upload or write what is left."""
         self._run.finish()
@@ -154,6 +188,7 @@ class GuardedLogger:
         self, name: str, open_logger: Callable[[], Logger], sent: frozenset[tuple[str, int]] = frozenset()
     ) -> None:
         self.name, self._sent = name, sent
+        self._iterations = {iteration for _, iteration in sent}
         self._logger: Logger | None = None
         try:
             self._logger = open_logger()
@@ -171,6 +206,15 @@ class GuardedLogger:
             return
         try:
             self._logger.log(new, iteration)
+        except Exception as error:
+            self._switch_off(error)
+
+    def show(self, samples: Sequence[SampleEpisode], iteration: int) -> None:
+        """Log episodes of an iteration whose numbers were not sent before."""
+        if self._logger is None or not samples or iteration in self._iterations:
+            return
+        try:
+            self._logger.show(samples, iteration)
         except Exception as error:
             self._switch_off(error)
 

@@ -19,6 +19,7 @@ from turnwise.envs.parts import part_of
 from turnwise.tools.bounded_input import InputError, parse_json, read_lines
 from turnwise.tools.visible_text import json_text
 from turnwise.training.run_folder.loggers import Logger
+from turnwise.training.run_folder.sample_episodes import SampleEpisode
 
 Event = dict[str, Any]
 """An event of a run: its phase and iteration, and values by name."""
@@ -83,6 +84,16 @@ class MetricsWriter:
         if values := event_numbers(event):
             for logger in self._loggers:
                 logger.log(values, event["iteration"])
+
+    def show(self, samples: Sequence[SampleEpisode], iteration: int) -> None:
+        """Send episodes of an iteration to the loggers; nothing is written."""
+        for logger in self._loggers:
+            logger.show(samples, iteration)
+
+    @property
+    def logs(self) -> bool:
+        """Whether there are loggers."""
+        return bool(self._loggers)
 
     def _put(self, data: bytes) -> None:
         with name_file_in_errors(self._path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from turnwise.agents.errors import SamplerError
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.openai.chat import OpenAIChat
 from turnwise.agents.samplers.openai.options import OpenAIOptions
@@ -24,6 +25,8 @@ def make_openai(settings: SamplerSettings) -> OpenAIChat | OpenAITokens:
         ModelError: the tokenizer of a token engine cannot be loaded.
     """
     options = OpenAIOptions.read(settings.options)
+    if options.tokens and options.api != "chat":
+        raise SamplerError('tokens = true asks /completions for token ids: leave out api = "responses"')
     if not options.tokens:
         return OpenAIChat(settings, options)
     if settings.tokenizer is None:

@@ -1,4 +1,4 @@
-"""A model behind /chat/completions as a black box: messages in, text out.
+"""A model behind /chat/completions or /responses as a black box: messages in, text out.
 
 It serves evaluation and demonstrations. There are no token ids and no log-probabilities, so nothing that it answers can
 be trained on as its own samples; `turnwise.agents.samplers.openai.tokens` does that where the server allows it.
@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from turnwise.agents.errors import SamplerError
+from turnwise.agents.json_types import JsonObject
 from turnwise.agents.models.weights import Weights
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings
 from turnwise.agents.samplers.openai.answers import chat_failure_in, read_answer, stop_string
@@ -26,6 +27,12 @@ from turnwise.agents.samplers.openai.messages import (
     with_data_urls,
 )
 from turnwise.agents.samplers.openai.options import OpenAIOptions
+from turnwise.agents.samplers.openai.responses import (
+    chat_answer,
+    cut_at_stop,
+    response_failure_in,
+    responses_request,
+)
 from turnwise.agents.samplers.openai.served import ServedModel, answer_bytes, choice_of
 from turnwise.agents.samplers.seeds import request_seed
 
@@ -36,15 +43,15 @@ _EARLIER = "messages."
 
 
 class OpenAIChat(ServedModel):
-    """Samples from a model behind /chat/completions."""
+    """Samples from a model behind /chat/completions, or with options.api = "responses" behind /responses."""
 
     def __init__(self, settings: SamplerSettings, options: OpenAIOptions) -> None:
         """See `ServedModel`."""
         super().__init__(settings, options)
         self.images = options.images
         # OpenAI's newer models refuse max_tokens; other servers do not all know its successor.
-        official = urlsplit(self.url).hostname == urlsplit(DEFAULT_URL).hostname
-        self._limit = options.limit or ("max_completion_tokens" if official else "max_tokens")
+        self._official = urlsplit(self.url).hostname == urlsplit(DEFAULT_URL).hostname
+        self._limit = options.limit or ("max_completion_tokens" if self._official else "max_tokens")
 
     async def use(self, weights: Weights, version: int) -> None:
         """Refuse new weights.
@@ -60,16 +67,16 @@ class OpenAIChat(ServedModel):
         )
 
     async def _answer(self, request: Request) -> Completion:
-        body = self._sent({"model": await self._name(), **self._body(request)})
         try:
-            answer = await self._client.post(
-                "/chat/completions", body, max_bytes=answer_bytes(body), judge=chat_failure_in
-            )
+            answer = await self._asked({"model": await self._name(), **self._body(request)})
         except ContentRefused:
             return Completion((), (), "", self.version, "refusal")
         choice = choice_of(answer, self.url)
         reply = read_answer(choice, self.url)
         content, message = reply.content, dict(reply.message)
+        if self.options.api == "responses":
+            content = cut_at_stop(content, request.stop)
+            message |= {"content": content}
         stop = stop_string(choice)
         if stop and not content.endswith(stop):
             content += stop
@@ -85,6 +92,17 @@ class OpenAIChat(ServedModel):
             reasoning=reply.reasoning,
             message=message,
         )
+
+    async def _asked(self, body: JsonObject) -> JsonObject:
+        """Return the answer of /chat/completions to a request, or that of /responses in the same form."""
+        if self.options.api == "chat":
+            sent = self._sent(body)
+            most = answer_bytes(sent)
+            return await self._client.post("/chat/completions", sent, max_bytes=most, judge=chat_failure_in)
+        sent = self._sent(responses_request(body, official=self._official))
+        most = answer_bytes(sent)
+        answer = await self._client.post("/responses", sent, max_bytes=most, judge=response_failure_in)
+        return chat_answer(answer)
 
     def _body(self, request: Request) -> dict[str, object]:
         native = bool(self.options.tools)

@@ -22,6 +22,8 @@ class OpenAIOptions(BaseModel):
 
     model: str = ""
     """The model's name on the server; empty: the name of the sampler's model."""
+    api: Literal["chat", "responses"] = "chat"
+    """Which API is asked: /chat/completions, or the Responses API."""
     tokens: bool = False
     """Use the server as a token engine: ids in, ids and log-probabilities out."""
     tokenizer: str = ""

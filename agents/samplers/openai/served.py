@@ -107,10 +107,10 @@ def answer_bytes(body: JsonObject, prompt: int = 0) -> int:
     """Return how many decoded bytes the answer to a request may have.
 
     Args:
-        body: as sent; its `max_tokens` or `max_completion_tokens` bounds the answer.
+        body: as sent; its limit of tokens bounds the answer.
         prompt: tokens that the answer may repeat.
     """
-    limits = [body.get(name) for name in ("max_tokens", "max_completion_tokens")]
+    limits = [body.get(name) for name in ("max_tokens", "max_completion_tokens", "max_output_tokens")]
     tokens = max((limit for limit in limits if isinstance(limit, int)), default=0) + prompt
     return BYTES_BESIDE + BYTES_PER_TOKEN * tokens
 

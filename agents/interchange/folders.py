@@ -1,0 +1,72 @@
+"""Files and folders of other formats: written whole or not at all, and found again."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from turnwise.agents.errors import StoreError
+from turnwise.agents.files.trajectory_files import name_file_in_errors
+
+__all__ = ["episode_file", "files_in", "whole_output"]
+
+
+@contextmanager
+def whole_output(path: Path) -> Iterator[Path]:
+    """Give a path beside a new one; at the end of the block, what was written there takes its name.
+
+    Raises:
+        StoreError: the path exists, or its folder does not.
+        OSError: it cannot be written.
+    """
+    if path.exists() or path.is_symlink():
+        raise StoreError(f"{path} exists already: remove it, or choose another --output")
+    if not path.parent.is_dir():
+        raise StoreError(f"{path} cannot be written: the folder {path.parent} does not exist")
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with name_file_in_errors(path):
+            yield part
+            os.rename(part, path)
+    finally:
+        if part.is_dir():
+            shutil.rmtree(part, ignore_errors=True)
+        else:
+            part.unlink(missing_ok=True)
+
+
+def episode_file(folder: Path, number: int, id: str, suffix: str) -> Path:
+    """Return the file of an episode: numbered, so that the order stays, and named as far as file names go.
+
+    >>> episode_file(Path("out"), 3, "train/tiny/000001#0@17", ".json").name
+    '000003-train-tiny-000001-0-17.json'
+    """
+    return folder / f"{number:06d}-{re.sub(r'[^A-Za-z0-9_.]+', '-', id).strip('-.')[:80] or 'episode'}{suffix}"
+
+
+def files_in(path: Path, *suffixes: str) -> list[Path]:
+    """Return a file, or the files below a folder whose names end so, sorted and without hidden ones.
+
+    Raises:
+        StoreError: the path does not exist, or the folder holds no such file.
+    """
+    if not path.exists():
+        raise StoreError(f"{path} does not exist")
+    if not path.is_dir():
+        return [path]
+    files = sorted(
+        file
+        for file in path.rglob("*")
+        if file.name.endswith(suffixes) and file.is_file() and not _hidden(file.relative_to(path))
+    )
+    if not files:
+        raise StoreError(f"{path} holds no file that ends in {' or '.join(suffixes)}")
+    return files
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)

@@ -1,0 +1,243 @@
+"""`turnwise export` and `turnwise import`: trajectories in the formats of other programs.
+
+Episodes are read and written one after another, so that a run may be larger than memory; only advantages need all
+episodes of an iteration at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from turnwise.cli.console import err, say, warn
+from turnwise.cli.errors import UserError
+from turnwise.cli.options import Trust
+from turnwise.registry import choose
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+    from turnwise.agents.interchange.conversations import Demonstration
+    from turnwise.agents.interchange.formats import TrajectoryFormat
+    from turnwise.agents.interchange.records import Advantages, Exported, Origin
+    from turnwise.agents.trajectory import Trajectory
+
+NO_CREDIT = "none"
+"""What --credit takes for no advantages."""
+
+
+@dataclass(slots=True)
+class Export:
+    """An export in progress.
+
+    Attributes:
+        path: of the run, or of a file of trajectories.
+        rules: of credit, as they were typed; None: the run's.
+        status: shows how far it is.
+        episodes: number of episodes so far.
+    """
+
+    path: Path
+    rules: str | None
+    status: Status
+    episodes: int = 0
+
+    def read(self, files: dict[int, Path]) -> Iterator[Exported]:
+        """Yield the episodes of files of trajectories by iteration."""
+        from turnwise.agents.files.trajectory_files import read_trajectories
+        from turnwise.agents.interchange.records import Exported
+
+        for iteration, file in files.items():
+            self.status.update(f"iteration {iteration} of {max(files)}, {self.episodes:,} episodes")
+            advantages = self._advantages(file)
+            for trajectory in read_trajectories(file):
+                self.episodes += 1
+                yield Exported(trajectory, iteration, _of_trajectory(advantages, trajectory))
+
+    def _advantages(self, file: Path) -> dict[str, dict[tuple[str, int], float]]:
+        """Return the advantage of every turn that credit saw, by rule."""
+        from turnwise.agents.errors import StepsError
+        from turnwise.agents.steps import steps_of
+        from turnwise.credit import CreditError
+        from turnwise.report.credit_settings import credit_settings
+        from turnwise.report.stored_groups import read_credited
+        from turnwise.training.run_folder.paths import run_of
+
+        if self.rules == NO_CREDIT or (self.rules is None and run_of(file) is None) or _is_empty(file):
+            return {}
+        settings = credit_settings(file, self.rules)
+        columns = {}
+        for rule in settings.rules:
+            try:
+                steps = steps_of(read_credited(file).groups, anchor=settings.anchor)
+                result = settings.advantages(rule, steps)
+            except (StepsError, CreditError) as error:
+                warn(f"no advantages of {rule} for {file.name}: {error}")
+                continue
+            rows = zip(result.trajectory.tolist(), result.turn.tolist(), result.values.tolist(), strict=True)
+            columns[rule] = {(name, turn): value for name, turn, value in rows}
+        return columns
+
+
+def _is_empty(file: Path) -> bool:
+    from turnwise.agents.files.trajectory_files import read_trajectories
+
+    return next(read_trajectories(file), None) is None
+
+
+def _of_trajectory(columns: dict[str, dict[tuple[str, int], float]], trajectory: Trajectory) -> Advantages:
+    turns = range(len(trajectory.turns))
+    return {rule: [values.get((trajectory.id, turn)) for turn in turns] for rule, values in columns.items()}
+
+
+def export(
+    path: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run folder, or a file of trajectories (.jsonl, .jsonl.gz, ...).")
+    ],
+    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="Format to write (`turnwise list formats`).")],
+    output: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="File or folder to write, which must not exist.")
+    ] = None,
+    iteration: Annotated[int | None, typer.Option(min=0, help="Only this iteration. Default: all.")] = None,
+    rules: Annotated[
+        str | None,
+        typer.Option("--credit", metavar="A,B,...", help="Rules of the advantages; none: without. Default: the run's."),
+    ] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Leave out keys of turnwise, for services that refuse unknown ones.")
+    ] = False,
+    trust: Trust = False,
+) -> None:
+    """Write trajectories in the format of another program, each turn with its reward, state and advantage."""
+    from turnwise.agents.interchange.folders import whole_output
+    from turnwise.agents.interchange.formats import FORMATS
+
+    chosen = FORMATS[choose("format", to, [name for name, entry in FORMATS.items() if entry.write])]
+    files = trajectory_files(path, iteration)
+    target = output or Path(f"{path.resolve().name.partition('.')[0]}-{chosen.name}{chosen.suffix}")
+    with whole_output(target) as part, err().status(f"reading {path}") as status:
+        work = Export(path, rules, status)
+        assert chosen.write is not None
+        chosen.write(work.read(files), part, origin_of(path, plain=plain))
+        if not work.episodes:
+            raise UserError(f"{path} holds no trajectory")
+    say(f"exported {work.episodes:,} episodes of {path}: {target}")
+    if lacks := _lacks(chosen, plain=plain):
+        warn(f"{chosen.name} has no room for {lacks}; they stay in {path}")
+
+
+def _lacks(chosen: TrajectoryFormat, *, plain: bool) -> str:
+    own = "states, rewards and advantages as turnwise stores them (--plain)" if plain else ""
+    return " nor for ".join(part for part in (chosen.lacks, own) if part)
+
+
+def trajectory_files(path: Path, iteration: int | None) -> dict[int, Path]:
+    """Return the files of trajectories that a path names, by iteration.
+
+    Raises:
+        StoreError: there are none.
+    """
+    from turnwise.agents.files.trajectory_files import iteration_files
+    from turnwise.training.run_folder.paths import trajectory_file
+
+    newest = trajectory_file(path, iteration)
+    if iteration is not None or not path.is_dir():
+        return {1 if iteration is None else iteration: newest}
+    return iteration_files(newest.parent)
+
+
+def origin_of(path: Path, *, plain: bool = False) -> Origin:
+    """Return where the episodes of a path come from."""
+    import turnwise
+    from turnwise.agents.interchange.records import Origin
+    from turnwise.training.run_folder.paths import run_of
+
+    run = run_of(path)
+    if run is None:
+        return Origin(path.resolve().name.partition(".")[0], version=turnwise.__version__, plain=plain)
+    return Origin(run.name, run.env.id, run.policy.model, turnwise.__version__, plain)
+
+
+@dataclass(slots=True)
+class ImportCounts:
+    """What an import found.
+
+    Attributes:
+        episodes: number of them.
+        turns: number of their turns.
+        with_tokens: episodes whose turns have token ids.
+        unscored: episodes whose outcome the source does not state.
+        not_imitated: turns that are not to be imitated.
+        left_out: number of episodes by what of them is left out.
+    """
+
+    episodes: int = 0
+    turns: int = 0
+    with_tokens: int = 0
+    unscored: int = 0
+    not_imitated: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    def add(self, demonstration: Demonstration) -> None:
+        """Count an episode."""
+        turns = demonstration.trajectory.turns
+        self.episodes += 1
+        self.turns += len(turns)
+        self.with_tokens += bool(turns) and all(turn.response for turn in turns)
+        self.unscored += not demonstration.scored
+        self.not_imitated += len(demonstration.mistakes)
+        for name in demonstration.left_out:
+            self.left_out[name] = self.left_out.get(name, 0) + 1
+
+    def notes(self) -> list[str]:
+        """Return sentences about what the episodes lack."""
+        notes = [f"left out of {count:,} episodes: {name}" for name, count in self.left_out.items()]
+        if self.unscored:
+            notes.append(f"{self.unscored:,} episodes state no outcome, and count as won")
+        if without := self.episodes - self.with_tokens:
+            notes.append(f"{without:,} episodes have no token ids: they can be imitated, not trained on as samples")
+        if self.not_imitated:
+            notes.append(f"{self.not_imitated:,} answers are marked as not to be imitated")
+        return notes
+
+
+def import_trajectories(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A file or folder of another program.")],
+    source: Annotated[str, typer.Option("--from", metavar="FORMAT", help="Its format (`turnwise list formats`).")],
+    output: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Folder to write, which must not exist. Default: NAME-imported.")
+    ] = None,
+    parser: Annotated[
+        str, typer.Option(help="How the action is read from an answer (`turnwise list parsers`).")
+    ] = "whole",
+    trust: Trust = False,
+) -> None:
+    """Read trajectories of another program into a folder that show, report, credit, export and imitation take."""
+    from turnwise.agents.agent import Agent
+    from turnwise.agents.interchange.conversations import with_actions
+    from turnwise.agents.interchange.folders import whole_output
+    from turnwise.agents.interchange.formats import FORMATS
+    from turnwise.agents.interchange.imported_folder import ImportedFolder
+
+    chosen = FORMATS[choose("format", source, [name for name, entry in FORMATS.items() if entry.read])]
+    if not path.exists():
+        raise UserError(f"{path} does not exist; expected {chosen.title}")
+    parse = Agent(parser=parser).parse
+    target = output or Path(f"{path.resolve().name.partition('.')[0]}-imported")
+    counts = ImportCounts()
+    with whole_output(target) as part, err().status(f"reading {path}") as status, ImportedFolder(part) as folder:
+        for demonstration in chosen.read(path):
+            counts.add(demonstration)
+            folder.write(with_actions(demonstration, parse))
+            status.update(f"reading {path}, {counts.episodes:,} episodes")
+        if not counts.episodes:
+            raise UserError(f"{path} holds no episode")
+        folder.describe(chosen.name, path.name, counts.notes())
+    say(f"imported {counts.episodes:,} episodes with {counts.turns:,} answers: {target}")
+    for note in counts.notes():
+        warn(note)
+    say(f"look at them: turnwise show {target}", "dim")

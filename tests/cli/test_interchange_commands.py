@@ -1,0 +1,152 @@
+"""`turnwise export` and `turnwise import`: there and back, what is said, and what can be done with an import."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from toys import report_runs
+from toys.commands import one_sentence, run_command
+
+from turnwise.agents.files.trajectory_files import TrajectoryWriter, iteration_files, read_trajectories
+from turnwise.agents.interchange.formats import FORMATS
+
+CHATS = [
+    {"from": "human", "loss": None, "value": "You see a door."},
+    {"from": "gpt", "loss": False, "value": "I do not know."},
+    {"from": "human", "loss": None, "value": "Try."},
+    {"from": "gpt", "loss": True, "value": "open door"},
+]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run of two iterations, one episode of which failed."""
+    folder = tmp_path / "made"
+    (folder / "trajectories").mkdir(parents=True)
+    (folder / "run.toml").write_text(report_runs.TOML)
+    for iteration in (1, 2):
+        with TrajectoryWriter(folder / "trajectories" / f"{iteration:06d}.jsonl.gz") as writer:
+            for trajectory in report_runs.episodes(iteration):
+                writer.write(trajectory)
+    return folder
+
+
+def stored(folder: Path) -> dict[int, list[object]]:
+    return {number: list(read_trajectories(file)) for number, file in iteration_files(folder / "trajectories").items()}
+
+
+@pytest.mark.parametrize("name", ["atif", "hf"])
+def test_a_run_comes_back_iteration_by_iteration(name: str, run: Path, tmp_path: Path) -> None:
+    if name == "hf":
+        pytest.importorskip("polars")
+    out, back = tmp_path / "out", tmp_path / "back"
+    said = run_command("export", run, "--to", name, "--output", out)
+    assert said.code == 0, said.err
+    count = sum(map(len, stored(run).values()))
+    assert said.out.split(":")[0] == f"exported {count} episodes of {run}"
+    assert said.err == ""
+    said = run_command("import", out, "--from", name, "--output", back)
+    assert said.code == 0, said.err
+    assert said.out.startswith(f"imported {count} episodes with")
+    assert stored(back) == stored(run)
+
+
+def test_every_turn_has_the_advantage_of_the_run(run: Path, tmp_path: Path) -> None:
+    said = run_command("export", run, "--to", "atif", "--output", tmp_path / "out", "--iteration", 2)
+    assert said.code == 0, said.err
+    documents = [json.loads(path.read_text()) for path in sorted((tmp_path / "out").iterdir())]
+    assert {document["extra"]["turnwise"]["iteration"] for document in documents} == {2}
+    credited = [
+        step["extra"]["turnwise"]["advantages"]["gigpo"]
+        for document in documents
+        for step in document["steps"]
+        if step["source"] == "agent" and document["extra"]["turnwise"]["error"] is None
+    ]
+    assert len(set(credited)) > 2
+    assert None not in credited
+    run_command("export", run, "--to", "openai", "--output", tmp_path / "a.jsonl", "--credit", "grpo,hgpo")
+    record = json.loads((tmp_path / "a.jsonl").read_text().splitlines()[0])
+    assert set(record["turnwise"]["turns"][0]["advantages"]) == {"grpo", "hgpo"}
+    run_command("export", run, "--to", "openai", "--output", tmp_path / "b.jsonl", "--credit", "none", "--plain")
+    assert set(json.loads((tmp_path / "b.jsonl").read_text().splitlines()[0])) == {"messages"}
+
+
+def test_what_has_no_room_is_said_once(run: Path, tmp_path: Path) -> None:
+    said = run_command("export", run, "--to", "sts", "--output", tmp_path / "out")
+    assert said.err.strip() == f"sts has no room for token ids and log-probabilities; they stay in {run}"
+    said = run_command("import", tmp_path / "out", "--from", "sts", "--output", tmp_path / "back")
+    assert "have no token ids: they can be imitated, not trained on as samples" in said.err
+    said = run_command("export", run, "--to", "sts", "--output", tmp_path / "plain", "--plain")
+    assert "nor for states, rewards and advantages" in said.err
+
+
+def test_conversations_of_agentgym_are_shown_reported_credited_and_audited(tmp_path: Path) -> None:
+    rows = [{"item_id": f"house_{number}", "conversations": CHATS} for number in range(3)]
+    (file := tmp_path / "train.json").write_text(json.dumps(rows))
+    folder = tmp_path / "imported"
+    said = run_command("import", file, "--from", "agentgym", "--output", folder)
+    assert said.code == 0, said.err
+    assert said.out.startswith("imported 3 episodes with 6 answers")
+    assert "3 episodes state no outcome, and count as won" in said.err
+    assert "3 answers are marked as not to be imitated" in said.err
+    assert json.loads((folder / "import.json").read_text())["source"] == "train.json"
+    shown = run_command("show", folder)
+    assert shown.code == 0, shown.err
+    assert "house_0: won, 2 turns, reward 1" in shown.out
+    assert run_command("credit", folder).code == 0
+    said = run_command("audit", folder)
+    assert (said.code, "3 imported episodes have no token ids to check" in said.out) == (0, True)
+    said = run_command("report", folder, "--output", tmp_path / "report.html")
+    assert (said.code, "imported from train.json (agentgym)" in said.err) == (0, True)
+    assert "run.toml" not in said.err
+
+
+def test_an_audit_of_an_import_checks_its_tokens(run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    run_command("export", run, "--to", "atif", "--output", tmp_path / "out")
+    run_command("import", tmp_path / "out", "--from", "atif", "--output", tmp_path / "back")
+    said = run_command("audit", tmp_path / "back")
+    assert said.code == 0, said.out
+    assert "the episodes were imported, and the settings of their run are unknown" in said.out
+    for path in (tmp_path / "out").iterdir():
+        document = json.loads(path.read_text())
+        for step in document["steps"]:
+            if step["source"] == "agent":
+                step["metrics"]["logprobs"][0] = 0.5
+        path.write_text(json.dumps(document))
+    run_command("import", tmp_path / "out", "--from", "atif", "--output", tmp_path / "wrong")
+    said = run_command("audit", tmp_path / "wrong")
+    assert said.code == 1
+    assert "a log-probability must be finite and at most 0, got 0.5" in said.out
+
+
+def test_mistakes_are_one_sentence(run: Path, tmp_path: Path) -> None:
+    (empty := tmp_path / "empty.jsonl").touch()
+    (chat := tmp_path / "chat.jsonl").write_text('{"messages": []}')
+    for words, part in [
+        (("export", run, "--to", "sharegpt"), "format"),
+        (("export", run, "--to", "atiff"), "did you mean 'atif'"),
+        (("export", tmp_path / "no", "--to", "atif"), "does not exist"),
+        (("export", run, "--to", "atif", "--output", run), "exists already"),
+        (("export", empty, "--to", "atif", "--output", tmp_path / "out"), "holds no trajectory"),
+        (("export", run, "--to", "atif", "--iteration", 7), "has no trajectories of iteration 7"),
+        (("import", tmp_path / "no", "--from", "atif"), "does not exist"),
+        (("import", empty, "--from", "openai"), "holds no episode"),
+        (("import", chat, "--from", "openai"), "line 1: it has no answer of an assistant"),
+        (("import", chat, "--from", "sharegpt"), "expected a conversation as in ShareGPT"),
+        (("import", chat, "--from", "atif"), "schema_version"),
+        (("import", chat, "--from", "openai", "--parser", "bear"), "did you mean 'bare'"),
+    ]:
+        one_sentence(run_command(*words), part)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_formats_are_listed() -> None:
+    said = run_command("list", "formats")
+    assert [line.split()[0] for line in said.out.splitlines()] == list(FORMATS)
+    for known in FORMATS.values():
+        assert known.read is not None
+        assert (known.write is None) == (known.name in ("sharegpt", "agentgym"))
