@@ -1,7 +1,7 @@
 """The actions of an OpenEnv server as text, by its JSON schema.
 
-An action is a JSON object with the fields of the schema. Where the schema has a single field that must be filled in, the
-text of this field alone is an action too. Servers of tools take {"tool_name": ..., "arguments": {...}}.
+An action is a JSON object with the fields of the schema. Where the schema has a single field that must be filled in,
+the text of this field alone is an action too. Servers of tools take {"tool_name": ..., "arguments": {...}}.
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ __all__ = ["ActionForm", "BadAction"]
 _COMMON: Final = "metadata"
 _OF_TOOLS: Final = ("Action", "CallToolAction", "ListToolsAction")
 """Titles of the schemas of servers whose actions are calls of tools."""
-_TYPES: Final = {"integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict}
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
 _MAX_BYTES: Final = 1 << 20
 
 
@@ -71,7 +77,8 @@ class ActionForm:
     def choices(self) -> list[str]:
         """All actions, where the schema lists the values of the only field; else []."""
         values = self.fields[self.single].get("enum") if self.single else None
-        return [value if isinstance(value, str) else json.dumps(value) for value in values] if isinstance(values, list) else []
+        values = values if isinstance(values, list) else []
+        return [value if isinstance(value, str) else json.dumps(value) for value in values]
 
     def parse(self, text: str) -> Mapping[str, object]:
         """Return the action that a text stands for.

@@ -28,16 +28,22 @@ from turnwise.tools.bounded_input import InputError, bounded, parse_json
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
 
-__all__ = ["ActionRefused", "OpenEnvConnection"]
+__all__ = ["ActionRefused", "OpenEnvConnection", "SessionRefused"]
 
 _MISSING: Final = "a client of OpenEnv needs the package websockets: pip install 'turnwise[openenv]'"
 _MAX_BYTES: Final = 64 << 20  # of an answer
 _REFUSED: Final = ("VALIDATION_ERROR", "INVALID_JSON")
-_FULL: Final = ("CAPACITY_REACHED", "FACTORY_ERROR", "SESSION_ERROR")  # the session has not begun, or has ended
+_NO_SESSION: Final = ("CAPACITY_REACHED", "FACTORY_ERROR", "SESSION_ERROR")
+_PATIENCE: Final = 1.0
+"""Seconds to wait for a place on a full server, which needs a moment to notice that a client has gone."""
 
 
 class ActionRefused(EnvError):
     """The server did not take a message, because it does not fit the server's schema."""
+
+
+class SessionRefused(EnvError):
+    """The server has no environment for this client: it is full, or cannot make one."""
 
 
 class OpenEnvConnection:
@@ -54,7 +60,9 @@ class OpenEnvConnection:
     def __init__(self, url: str, deadline: float) -> None:
         parts = urlsplit(url) if isinstance(url, str) else None
         if parts is None or parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname:
-            raise UnknownOption(f"url must be the address of an OpenEnv server such as http://127.0.0.1:8000, got {url!r}")
+            raise UnknownOption(
+                f"url must be the address of an OpenEnv server such as http://127.0.0.1:8000, got {url!r}"
+            )
         if parts.username or parts.password:
             raise UnknownOption(f"the url of the server {parts.hostname} must not contain a password")
         path = parts.path.rstrip("/").removesuffix("/ws")
@@ -101,10 +109,22 @@ class OpenEnvConnection:
 
         Raises:
             ActionRefused: the message does not fit the server's schema; the episode goes on.
-            EnvError: the environment failed, or the server is full.
+            SessionRefused: the server is full, or cannot make an environment.
+            EnvError: the environment failed.
             EnvironmentDied: the connection was lost, and the episode with it.
             DeadlineExceeded: there was no answer in time; the episode is lost.
         """
+        end = time.monotonic() + min(_PATIENCE, self._deadline)
+        while True:
+            try:
+                return self._asked(kind, data)
+            except SessionRefused:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.1)
+
+    def _asked(self, kind: str, data: Mapping[str, object] | None) -> Mapping[str, object]:
+        """Return the answer to a message that is sent once."""
         message = {"type": kind} if data is None else {"type": kind, "data": dict(data)}
         answer = self._parsed(self._exchange(kind, json.dumps(message)), f"the answer of {self.url} to {kind}")
         body = answer.get("data") if isinstance(answer, Mapping) else None
@@ -163,8 +183,12 @@ class OpenEnvConnection:
         code, message = str(body.get("code")), str(body.get("message"))[:600]
         if code in _REFUSED:
             return ActionRefused(_reasons(body.get("errors")) or message)
-        if code in _FULL:
+        if code in _NO_SESSION:
             self.drop()
+            advice = (
+                "; play fewer episodes at a time (--concurrency), or let the server take more" if "CAPA" in code else ""
+            )
+            return SessionRefused(f"the OpenEnv server at {self.url} refused a session: {message.rstrip('.')}{advice}")
         return EnvError(f"the OpenEnv server at {self.url} failed in {kind}: {message}")
 
     def _parsed(self, text: str | bytes, label: str) -> object:

@@ -2,8 +2,8 @@
 
     env = turnwise.envs.make("turnwise/OpenEnv-v0", url="http://127.0.0.1:8000")
 
-Where the server is one of turnwise (`turnwise serve env`), texts, admissible actions, state keys and scores are those of
-the served environment. Another server tells observation, reward and end only; then the state key is the sequence of
+Where the server is one of turnwise (`turnwise serve env`), texts, admissible actions, state keys and scores are those
+of the served environment. Another server tells observation, reward and end only; then the state key is the sequence of
 actions so far, and the score is the sum of the rewards as a share of `best`.
 
 Not included: snapshots, since OpenEnv's interface cannot save an episode; images; an expert.
@@ -23,7 +23,7 @@ from turnwise.envs.openenv.connection import ActionRefused, OpenEnvConnection
 from turnwise.envs.openenv.observations import Reading, read
 from turnwise.envs.openenv.tasks import ServerTasks
 from turnwise.envs.text import TextEnv
-from turnwise.envs.validation import flag, number
+from turnwise.envs.validation import choice, flag, number
 
 __all__ = ["OpenEnvEnv"]
 
@@ -53,7 +53,8 @@ class OpenEnvEnv(TextEnv):
         text: name of the field of the observation that the agent reads; None: all fields.
         admissible: name of the field that lists the possible actions, such as "legal_actions".
         instructions: whether the first observation describes the actions.
-        best: sum of rewards of a perfect episode; at the end, as much or more counts as won.
+        score: what the episode is scored by: "sum" of the rewards, or the "last" reward.
+        best: this score in a perfect episode; at the end, as much or more counts as won.
         timeout: seconds for a connection and for each answer.
         render_mode: None or "ansi".
 
@@ -73,6 +74,7 @@ class OpenEnvEnv(TextEnv):
         text: str | None = None,
         admissible: str = "admissible_actions",
         instructions: bool = True,
+        score: str = "sum",
         best: float = 1.0,
         timeout: float = 60.0,
         render_mode: str | None = None,
@@ -84,12 +86,13 @@ class OpenEnvEnv(TextEnv):
         self._tasks = ServerTasks(self._connection, tasks, split)
         self._shown, self._admissible = text, admissible
         self._instructions = flag("instructions", instructions)
+        self._scored = choice("score", score, ("sum", "last"))
         self._best = number("best", best, 1e-9, 1e12)
         self._form: ActionForm | None = None
         self._reading: Reading | None = None
         self._facts: Mapping[str, object] = {}
         self._actions: list[str] = []
-        self._total = 0.0
+        self._points = 0.0
 
     def list_tasks(self, count: int | None) -> list[str]:
         return self._tasks.ids(count)
@@ -97,9 +100,7 @@ class OpenEnvEnv(TextEnv):
     def draw_task(self) -> str:
         return self._tasks.draw(self.np_random)
 
-    def reset(
-        self, *, seed: int | None = None, options: EnvArguments | None = None
-    ) -> tuple[str, EnvArguments]:
+    def reset(self, *, seed: int | None = None, options: EnvArguments | None = None) -> tuple[str, EnvArguments]:
         self._seed = seed
         return super().reset(seed=seed, options=options)
 
@@ -116,7 +117,7 @@ class OpenEnvEnv(TextEnv):
             raise
         if self._form is None:
             self._form = self._described()
-        self._actions, self._total = [], 0.0
+        self._actions, self._points = [], 0.0
         self._reading = read(data, self._shown, self._admissible)
         self._facts = self._told()
         text = self._reading.text
@@ -131,7 +132,7 @@ class OpenEnvEnv(TextEnv):
             return f"Nothing was done: {error}", 0.0, False
         self._reading = read(data, self._shown, self._admissible)
         self._actions.append(action)
-        self._total += self._reading.reward
+        self._points = self._reading.reward + (self._points if self._scored == "sum" else 0.0)
         self._facts = self._told() if self._facts else {}
         return self._reading.text, self._reading.reward, self._reading.valid
 
@@ -149,7 +150,7 @@ class OpenEnvEnv(TextEnv):
         self._connection.drop()
 
     def get_info(self, valid: bool) -> Info:
-        score = min(1.0, max(0.0, self._total / self._best))
+        score = min(1.0, max(0.0, self._points / self._best))
         info: Info = {
             "task": str(self.task_id),
             "state": self._key(),
@@ -159,7 +160,9 @@ class OpenEnvEnv(TextEnv):
         }
         if (listed := self._listed()) is not None:
             info["admissible_actions"] = listed
-        if self._reading is not None and self._reading.free is not None:
+        if isinstance(task_type := self._facts.get("task_type"), str):
+            info["task_type"] = task_type
+        if self._reading is not None and self._reading.free:
             info["free_actions"] = list(self._reading.free)
         return info
 
@@ -172,7 +175,7 @@ class OpenEnvEnv(TextEnv):
         observation = self._connection.ask("step", {"type": "list_tools"}).get("observation")
         tools = observation.get("tools") if isinstance(observation, Mapping) else None
         if not isinstance(tools, list) or not tools:
-            raise EnvError(f"the OpenEnv server at {self._connection.url} lists no tools, and its actions have no fields")
+            raise EnvError(f"the server {self._connection.url} has actions without fields, and lists no tools")
         return ActionForm.of(actions, [tool for tool in tools if isinstance(tool, Mapping)])
 
     def _sent(self, action: Mapping[str, object]) -> Mapping[str, object]:
@@ -193,7 +196,7 @@ class OpenEnvEnv(TextEnv):
             if type(error) is EnvError:  # this server has no state
                 return {}
             raise
-        return {name: state[name] for name in _FACTS} if all(name in state for name in _FACTS) else {}
+        return state if all(name in state for name in _FACTS) else {}
 
     def _listed(self) -> list[str] | None:
         """Return the admissible actions, where the server lists them."""
@@ -205,13 +208,15 @@ class OpenEnvEnv(TextEnv):
 
     def _won(self) -> bool:
         won = self._facts.get("won")
-        return won if isinstance(won, bool) else self.is_over() and self._total >= self._best
+        return won if isinstance(won, bool) else self.is_over() and self._points >= self._best
 
     def _key(self) -> str:
         state = self._facts.get("state")
         if isinstance(state, str):
             return state
-        return blake2b(json.dumps(self._actions).encode(), digest_size=8).hexdigest() + (" over" if self.is_over() else "")
+        return blake2b(json.dumps(self._actions).encode(), digest_size=8).hexdigest() + (
+            " over" if self.is_over() else ""
+        )
 
 
 def _number(value: object, default: float) -> float:

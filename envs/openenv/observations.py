@@ -57,7 +57,9 @@ def read(data: Mapping[str, object], shown: str | None = None, admissible: str =
 def _text(fields: Mapping[str, object], shown: str | None, admissible: str) -> str:
     if shown is not None:
         return _written(fields.get(shown, ""))
-    values = {name: value for name, value in fields.items() if name not in (*_APART, admissible) and value not in (None, "")}
+    values = {
+        name: value for name, value in fields.items() if name not in (*_APART, admissible) and value not in (None, "")
+    }
     if not values:
         values = {"": metadata} if (metadata := fields.get("metadata")) else {}
     if len(values) == 1:
