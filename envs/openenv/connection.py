@@ -16,7 +16,7 @@ import http.client
 import json
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Final
 from urllib.error import HTTPError
 from urllib.parse import quote, urlsplit
@@ -71,6 +71,7 @@ class OpenEnvConnection:
         self._address = f"ws{secure}://{parts.netloc}{path}/ws"
         self._deadline = deadline
         self._socket: ClientConnection | None = None
+        self._opened = ExitStack()
         self._opener = build_opener(ProxyHandler({}))  # without the proxies of this machine
 
     def fetch(self, path: str, body: Mapping[str, object] | None = None) -> object | None:
@@ -137,10 +138,9 @@ class OpenEnvConnection:
 
     def drop(self) -> None:
         """Close the connection; the server then closes its environment."""
-        connection, self._socket = self._socket, None
-        if connection is not None:
-            with suppress(Exception):
-                connection.close()
+        self._socket = None
+        with suppress(Exception):
+            self._opened.close()
 
     def _exchange(self, kind: str, text: str) -> str | bytes:
         """Send a message and return the answer."""
@@ -170,10 +170,9 @@ class OpenEnvConnection:
         except ImportError as missing:
             raise EnvError(_MISSING) from missing
         if self._socket is None:
+            limits = {"open_timeout": self._deadline, "close_timeout": 2, "max_size": _MAX_BYTES}
             try:
-                self._socket = connect(
-                    self._address, open_timeout=self._deadline, close_timeout=2, max_size=_MAX_BYTES, proxy=None
-                )
+                self._socket = self._opened.enter_context(connect(self._address, proxy=None, **limits))
             except (OSError, WebSocketException) as error:
                 raise EnvironmentDied(f"the OpenEnv server at {self.url} cannot be reached: {error}") from None
         return self._socket

@@ -200,10 +200,10 @@ class OpenEnvEnv(TextEnv):
 
     def _listed(self) -> list[str] | None:
         """Return the admissible actions, where the server lists them."""
-        if self.is_over():
-            return []
         if self._reading is not None and self._reading.admissible is not None:
             return list(self._reading.admissible)
+        if self.is_over():
+            return []
         return (self._form.choices or None) if self._form else None
 
     def _won(self) -> bool:
