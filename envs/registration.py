@@ -134,6 +134,10 @@ def register_envs() -> None:
     miniwob = "turnwise.envs.miniwob.env:MiniWoBEnv"
     register("turnwise/MiniWoB-v0", miniwob, max_episode_steps=30)
     register("turnwise/OpenEnv-v0", "turnwise.envs.openenv.env:OpenEnvEnv", max_episode_steps=50, nondeterministic=True)
+    adapters = "turnwise.envs.adapters"
+    register("turnwise/TextArena-v0", f"{adapters}.textarena:TextArenaEnv", max_episode_steps=100)
+    register("turnwise/PettingZoo-v0", f"{adapters}.pettingzoo:PettingZooEnv", max_episode_steps=100)
+    register("turnwise/ReasoningGym-v0", f"{adapters}.reasoning_gym:ReasoningGymEnv", max_episode_steps=1)
     register(MIXTURE, "turnwise.envs.mixture:Mixture")
     for task in task_names():
         register(f"turnwise/MiniWoB-{task}-v0", miniwob, max_episode_steps=30, kwargs={"task": task})
