@@ -137,6 +137,7 @@ def register_envs() -> None:
     adapters = "turnwise.envs.adapters"
     register("turnwise/TextArena-v0", f"{adapters}.textarena:TextArenaEnv", max_episode_steps=100)
     register("turnwise/PettingZoo-v0", f"{adapters}.pettingzoo:PettingZooEnv", max_episode_steps=100)
+    register("turnwise/Verifiers-v0", f"{adapters}.verifiers:VerifiersEnv", max_episode_steps=50, nondeterministic=True)
     register("turnwise/ReasoningGym-v0", f"{adapters}.reasoning_gym:ReasoningGymEnv", max_episode_steps=1)
     register(MIXTURE, "turnwise.envs.mixture:Mixture")
     for task in task_names():

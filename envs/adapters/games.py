@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from turnwise.envs.errors import UnknownTask
-from turnwise.envs.info import Info
+from turnwise.envs.info import KNOWLEDGE_IN_STATE, EnvArguments, Info
 from turnwise.envs.text import TextEnv
 from turnwise.envs.validation import choice
 
@@ -68,6 +68,8 @@ class SeededGame(TextEnv):
     Raises:
         UnknownOption: an argument is invalid.
     """
+
+    metadata: EnvArguments = {"render_modes": ["ansi"], KNOWLEDGE_IN_STATE: True}  # noqa: RUF012 (Gymnasium's attribute)
 
     def __init__(self, kind: str, split: str, render_mode: str | None) -> None:
         super().__init__(render_mode)

@@ -19,7 +19,6 @@ import numpy as np
 from turnwise.envs.adapters.games import GameOutcome, GlobalSeeds, SeededGame, global_seeds
 from turnwise.envs.adapters.opponents import opponent as find_opponent
 from turnwise.envs.errors import EnvError, UnknownOption
-from turnwise.envs.info import EnvArguments
 from turnwise.registry import CannotLoad, Registry, UnknownName
 
 __all__ = ["PettingZooEnv"]
@@ -92,7 +91,7 @@ class PettingZooEnv(SeededGame):
         EnvError: pettingzoo, or what the game needs, is not installed.
     """
 
-    metadata: EnvArguments = {"render_modes": ["ansi"], "agent": _AGENT}  # noqa: RUF012 (Gymnasium's attribute)
+    metadata = SeededGame.metadata | {"agent": _AGENT}
     EXAMPLE_ACTION = "4"
 
     def __init__(
@@ -117,6 +116,10 @@ class PettingZooEnv(SeededGame):
             raise UnknownOption(f"{game} has no seat {seat!r}; choose from {', '.join(seats)}")
         self._own, self._seats, self._seat = seat, seats, seat or seats[0]
         self._total = 0.0
+
+    def __getstate__(self) -> object:
+        """Refuse to be pickled: PettingZoo's wrappers lose their attributes."""
+        raise TypeError("a game of PettingZoo cannot be pickled")
 
     def close(self) -> None:
         """Close the game."""
@@ -190,7 +193,7 @@ class PettingZooEnv(SeededGame):
     def _end(self, reward: float) -> GameOutcome:
         score = (np.sign(self._total) + 1) / 2
         text = f"The game is over. You are {self._seat}, and your rewards sum to {self._total:g}."
-        return GameOutcome(text, reward, over=True, score=float(score), won=score == 1.0)
+        return GameOutcome(text, reward, over=True, score=float(score), won=bool(score == 1.0))
 
 
 def _game(name: str, options: Mapping[str, object]) -> _Aec:

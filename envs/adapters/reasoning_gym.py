@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from turnwise.envs.adapters.games import PER_SPLIT, SPLITS, GameOutcome, SeededGame
 from turnwise.envs.errors import EnvError, NoExpert, UnknownOption
-from turnwise.envs.info import EnvArguments, Info
+from turnwise.envs.info import Info
 from turnwise.envs.validation import integer
 from turnwise.registry import suggest
 
@@ -45,7 +45,7 @@ class ReasoningGymEnv(SeededGame):
         EnvError: reasoning_gym is not installed.
     """
 
-    metadata: EnvArguments = {"render_modes": ["ansi"], "agent": _AGENT}  # noqa: RUF012 (Gymnasium's attribute)
+    metadata = SeededGame.metadata | {"agent": _AGENT}
     EXAMPLE_ACTION = "42"
 
     def __init__(
@@ -72,6 +72,8 @@ class ReasoningGymEnv(SeededGame):
         return GameOutcome(str(self._entry["question"]))
 
     def move(self, action: str) -> GameOutcome:
+        if not action.strip():
+            return GameOutcome("The answer is empty.", valid=False, counted=False)
         score = min(1.0, max(0.0, float(self._current[1].score_answer(action, self._entry))))
         return GameOutcome("The answer was given.", score, over=True, score=score, won=score >= 1.0)
 
@@ -89,7 +91,9 @@ class ReasoningGymEnv(SeededGame):
         return [answer]
 
     def get_info(self, valid: bool) -> Info:
-        return {**super().get_info(valid), "task_type": self._current[0]}
+        info = super().get_info(valid)
+        info["task_type"], info["free_actions"] = self._current[0], [] if self.is_over() else ["..."]
+        return info
 
 
 def _dataset(name: str, settings: Mapping[str, object]) -> _Dataset:

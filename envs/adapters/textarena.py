@@ -20,7 +20,6 @@ import numpy as np
 from turnwise.envs.adapters.games import GameOutcome, GlobalSeeds, SeededGame, global_seeds
 from turnwise.envs.adapters.opponents import opponent as find_opponent
 from turnwise.envs.errors import EnvError, UnknownOption
-from turnwise.envs.info import EnvArguments
 from turnwise.envs.validation import integer
 from turnwise.registry import suggest
 
@@ -73,7 +72,7 @@ class TextArenaEnv(SeededGame):
         EnvError: textarena is not installed, or the game needs data that are not there.
     """
 
-    metadata: EnvArguments = {"render_modes": ["ansi"], "agent": _AGENT}  # noqa: RUF012 (Gymnasium's attribute)
+    metadata = SeededGame.metadata | {"agent": _AGENT}
     EXAMPLE_ACTION = "[4]"
 
     def __init__(

@@ -17,7 +17,7 @@ from hashlib import blake2b
 from typing import Final
 
 from turnwise.envs.errors import EnvError, StepAfterEnd, UnknownOption, UnknownTask
-from turnwise.envs.info import NO_FORKS, EnvArguments, Info
+from turnwise.envs.info import KNOWLEDGE_IN_STATE, NO_FORKS, EnvArguments, Info
 from turnwise.envs.openenv.actions import ActionForm, BadAction
 from turnwise.envs.openenv.connection import ActionRefused, OpenEnvConnection
 from turnwise.envs.openenv.observations import Reading, read
@@ -62,7 +62,12 @@ class OpenEnvEnv(TextEnv):
         UnknownOption: an argument is missing or invalid.
     """
 
-    metadata: EnvArguments = {"render_modes": ["ansi"], "agent": _AGENT, NO_FORKS: _NO_FORKS}  # noqa: RUF012 (Gymnasium's attribute)
+    metadata: EnvArguments = {  # noqa: RUF012 (Gymnasium's attribute)
+        "render_modes": ["ansi"],
+        "agent": _AGENT,
+        NO_FORKS: _NO_FORKS,
+        KNOWLEDGE_IN_STATE: True,
+    }
     EXAMPLE_ACTION = '{"message": "hello"}'
 
     def __init__(
