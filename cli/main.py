@@ -35,6 +35,7 @@ from turnwise.cli import (
     evaluate,
     list_command,
     model,
+    package,
     plan,
     play,
     report,
@@ -174,6 +175,7 @@ app.command("report", short_help="Write a run as one HTML page; or serve it live
 app.command("credit", short_help="Compare credit rules on stored trajectories; draw a task's graph.")(credit.credit)
 app.command("audit", short_help="Check stored trajectories and checkpoints of a run.")(audit.audit)
 app.command("check", short_help="Check that an environment keeps the contract.")(check.check)
+app.command("package", short_help="Write an environment as an OpenEnv package.")(package.package)
 app.command("verify", short_help="Check credit rules and losses, or yours, against reference cases.")(verify.verify)
 app.command("doctor", short_help="Check which optional features work on this machine.")(doctor.doctor)
 app.command("list", short_help="List environments, credit rules, configuration keys, ...")(list_command.list_names)

@@ -151,7 +151,8 @@ class OpenEnvConnection:
         try:
             with suppress(ConnectionClosed):  # a server that is full has answered and closed before
                 connection.send(text)
-            return connection.recv(timeout=max(0.001, end - time.monotonic()))
+            answer: str | bytes = connection.recv(timeout=max(0.001, end - time.monotonic()))
+            return answer
         except TimeoutError:
             self.drop()
             raise DeadlineExceeded(f"{self.url} did not answer {kind} within {self._deadline:g} seconds") from None

@@ -192,3 +192,28 @@ def test_openenv_validates_a_served_environment(tmp_path: Path):
         assert (wrong.status_code, "there is no split 'test'" in wrong.text) == (409, True)
     with serve_in_thread(create_app(Fragile, name="fragile"), websockets=True) as url:
         assert httpx.get(f"{url}/fragile/splits").status_code == 501
+
+
+def test_a_packaged_environment_is_valid_and_plays_its_episode(tmp_path: Path):
+    """Of what `openenv validate` asks, only uv.lock is missing, which `uv lock` writes where turnwise can be installed."""
+    words = ["package", "turnwise/Household-v0", "level=tiny", "split=held_out"]
+    command = [sys.executable, "-P", "-m", "turnwise.cli.main", *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = tmp_path / "household"
+    checked = openenv("validate", "--json", "household", folder=tmp_path)
+    assert json.loads(checked.stdout)["issues"] == ["Missing uv.lock - run 'uv lock' to generate it"]
+    (folder / "uv.lock").touch()
+    assert openenv("validate", "household", folder=tmp_path).returncode == 0
+    manifest = pytest.importorskip("yaml").safe_load((folder / "openenv.yaml").read_text())
+    assert manifest["validation"]["capabilities"]["declared_task_count"] == {"held_out": 1000}
+    episode = json.loads((folder / manifest["validation"]["execution"]["probe_path"]).read_text())
+    with served(folder) as url:
+        env = REMOTE(url=url)
+        env.reset(seed=episode["reset"]["seed"], options=episode["reset"]["options"])
+        answers = [env.step(json.dumps(action)) for action in episode["actions"]]
+        assert answers[-1][-1]["won"]
+        assert all(0.0 <= answer[1] <= 1.0 for answer in answers)
+        env.close()
+    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert (again.returncode, "is not an empty folder" in again.stderr) == (2, True)

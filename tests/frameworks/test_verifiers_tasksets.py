@@ -55,20 +55,13 @@ class ReverseTaskset(vf.Taskset[ReverseTask, ReverseConfig]):
 __all__ = ["ReverseTaskset"]
 """
 
-TASKSET = """
-from turnwise.agents.frameworks.verifiers import taskset
-
-Tasks, Episodes = taskset("turnwise/Household-v0", level="tiny")
-__all__ = ["Tasks", "Episodes"]
-"""
-
 
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder of tasksets, from which verifiers can import."""
     folder = tmp_path_factory.mktemp("tasksets")
     (folder / "reverse_words.py").write_text(REVERSE)
-    (folder / "household_tasks.py").write_text(TASKSET)
+    (folder / "household_tasks.py").write_text(documented.example("verifiers"))
     sys.path.insert(0, str(folder))
     yield folder
     sys.path.remove(str(folder))
