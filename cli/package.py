@@ -38,6 +38,6 @@ def package(
     for name, text in content.files().items():
         path = target / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
     say(f"wrote {target}")
     say(f"next: cd {target} && uv lock && openenv validate, then openenv build or openenv push")

@@ -201,8 +201,6 @@ def _yaml(table: Mapping[str, object], indent: str = "") -> str:
     """Return a table as YAML: tables as blocks, other values as JSON, which is YAML."""
     lines = []
     for name, value in table.items():
-        nested = isinstance(value, Mapping) and bool(value)
-        lines.append(
-            f"{indent}{name}:\n{_yaml(value, indent + '  ')}" if nested else f"{indent}{name}: {json.dumps(value)}\n"
-        )
+        nested = f"\n{_yaml(value, indent + '  ')}" if isinstance(value, Mapping) and value else ""
+        lines.append(f"{indent}{name}:{nested}" if nested else f"{indent}{name}: {json.dumps(value)}\n")
     return "".join(lines)

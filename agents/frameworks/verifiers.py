@@ -42,7 +42,7 @@ class _Segment(Protocol):
     last_reply: str
 
 
-class _Trace(Protocol):
+class _RecordedTrace(Protocol):
     stop_condition: str | None
 
     def record_reward(self, name: str, value: float) -> None: ...
@@ -50,7 +50,7 @@ class _Trace(Protocol):
 
 
 class _Interaction(Protocol):
-    trace: _Trace
+    trace: _RecordedTrace
 
     async def turn(self, message: str) -> _Segment: ...
 
@@ -68,7 +68,7 @@ class _Data(Protocol):
     seed: int
 
 
-class _Task(Protocol):
+class _PlayedTask(Protocol):
     data: _Data
 
 
@@ -134,10 +134,10 @@ def taskset(env_id: str, *, deadline: float = 60.0, **arguments: object) -> tupl
     )
     seats_type = create_model("SeatsConfig", __base__=vf.EnvConfig, player=(vf.AgentConfig, vf.AgentConfig()))
 
-    class EpisodeTask(vf.Task[data_type, vf.State, vf.TaskConfig]):  # type: ignore[misc,valid-type]
+    class EpisodeTask(vf.Task[data_type, vf.State, vf.TaskConfig]):  # type: ignore[misc]
         """A task instance."""
 
-    class Tasks(vf.Taskset[EpisodeTask, config_type]):  # type: ignore[misc,valid-type]
+    class Tasks(vf.Taskset[EpisodeTask, config_type]):  # type: ignore[misc]
         """The task instances of an environment."""
 
         def load(self) -> Iterator[EpisodeTask]:
@@ -147,10 +147,10 @@ def taskset(env_id: str, *, deadline: float = 60.0, **arguments: object) -> tupl
                 facts = {"name": task, "id": task, "task": task, "seed": config.seed, "limit": config.max_turns}
                 yield EpisodeTask(data_type(prompt=None, system_prompt=system, **facts), config.task)
 
-    class Episodes(vf.Env[seats_type]):  # type: ignore[misc,valid-type]
+    class EpisodePlayer(vf.Env[seats_type]):  # type: ignore[misc]
         """Plays the episodes."""
 
-        async def run(self, task: _Task, agents: _Agents) -> None:
+        async def run(self, task: _PlayedTask, agents: _Agents) -> None:
             """Play the episode of a task, and record its reward."""
             worker = EnvWorker(make_env, deadline)
             try:
@@ -160,9 +160,9 @@ def taskset(env_id: str, *, deadline: float = 60.0, **arguments: object) -> tupl
                 worker.close()
             _record(interaction.trace, played)
 
-    for member in (Tasks, Episodes):
+    for member in (Tasks, EpisodePlayer):
         member.__module__ = "turnwise.agents.frameworks.verifiers"
-    return Tasks, Episodes
+    return Tasks, EpisodePlayer
 
 
 def _ids(env_id: str, arguments: dict[str, object], tasks: int | list[str]) -> list[str]:
@@ -177,7 +177,7 @@ def _ids(env_id: str, arguments: dict[str, object], tasks: int | list[str]) -> l
         env.close()
 
 
-async def _play(agent: Agent, interaction: _Interaction, worker: EnvWorker, task: _Task) -> Trajectory:
+async def _play(agent: Agent, interaction: _Interaction, worker: EnvWorker, task: _PlayedTask) -> Trajectory:
     """Return the episode; one that verifiers ended is kept as far as it went."""
     name, seed = task.data.task, task.data.seed
     spec = EpisodeSpec(name, seed, f"{name}#0@{seed}", sampling_seed(f"{name}#0@{seed}"))
@@ -190,7 +190,7 @@ async def _play(agent: Agent, interaction: _Interaction, worker: EnvWorker, task
     return played
 
 
-def _record(trace: _Trace, played: Trajectory) -> None:
+def _record(trace: _RecordedTrace, played: Trajectory) -> None:
     trace.record_reward("reward", sum(turn.reward for turn in played.turns))
     metrics = {"score": played.score, "won": played.won, "turns": len(played.turns)}
     invalid = sum(turn.valid is False for turn in played.turns)

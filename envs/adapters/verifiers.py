@@ -82,8 +82,8 @@ class VerifiersEnv(TextEnv):
         return [f"{number:06d}" for number in range(self._session.tasks(_DEFAULT_COUNT if count is None else count))]
 
     def start_task(self, task: str, options: Mapping[str, object]) -> str:
-        known = task.isascii() and task.isdecimal() and len(task) == 6
-        if not known or int(task) >= self._session.tasks(int(task) + 1):
+        is_number = task.isascii() and task.isdecimal() and len(task) == 6
+        if not is_number or int(task) >= self._session.tasks(int(task) + 1):
             raise UnknownTask(
                 f"unknown task {task!r}; ids are numbers such as '000000', and the taskset has no such task"
             )

@@ -34,15 +34,11 @@ _CLOSING: Final = 10.0
 Messages = Sequence[Mapping[str, object]]
 
 
-class _Task(Protocol):
-    key: str
-
-
 class _Environment(Protocol):
     taskset: object
 
     def serving(self) -> AbstractAsyncContextManager[None]: ...
-    async def run_episode(self, task: object, context: object) -> _Episode: ...
+    async def run_episode(self, task: object, context: object) -> _PlayedEpisode: ...
 
 
 class _Failure(Protocol):
@@ -50,15 +46,15 @@ class _Failure(Protocol):
     message: str
 
 
-class _Trace(Protocol):
+class _ScoredTrace(Protocol):
     reward: float
     errors: Sequence[_Failure]
     metrics: Mapping[str, float | None]
 
 
-class _Episode(Protocol):
+class _PlayedEpisode(Protocol):
     errors: Sequence[_Failure]
-    traces: Sequence[_Trace]
+    traces: Sequence[_ScoredTrace]
 
 
 @dataclass
@@ -164,8 +160,8 @@ class VerifiersSession:
             ended.set()
         failures = [*episode.errors, *(failure for trace in episode.traces for failure in trace.errors)]
         metrics = {name: float(value or 0.0) for trace in episode.traces for name, value in trace.metrics.items()}
-        error = f"{failures[0].type}: {failures[0].message}" if failures else ""
-        events.put(Finished(sum(float(trace.reward) for trace in episode.traces), metrics, error))
+        reason = f"{failures[0].type}: {failures[0].message}" if failures else ""
+        events.put(Finished(sum(float(trace.reward) for trace in episode.traces), metrics, reason))
 
     def _running(self) -> asyncio.AbstractEventLoop:
         """Return the loop, on which the environment is being served."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from turnwise.tools.bounded_input import InputError, parse_json
 
-__all__ = ["ActionForm", "BadAction"]
+__all__ = ["ActionForm", "UnreadableAction"]
 
 _COMMON: Final = "metadata"
 _OF_TOOLS: Final = ("Action", "CallToolAction", "ListToolsAction")
@@ -28,7 +28,7 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
 _MAX_BYTES: Final = 1 << 20
 
 
-class BadAction(ValueError):
+class UnreadableAction(ValueError):
     """A text is no action of the server; the message says what is expected."""
 
 
@@ -84,7 +84,7 @@ class ActionForm:
         """Return the action that a text stands for.
 
         Raises:
-            BadAction: it stands for none.
+            UnreadableAction: it stands for none.
         """
         text = _without_fence(text.strip())
         value = _json(text)
@@ -93,10 +93,10 @@ class ActionForm:
         if isinstance(value, Mapping) and (self.single is None or set(value) <= {*self.fields, _COMMON}):
             unknown = sorted(set(value) - {*self.fields, _COMMON}) if self.fields else []
             if unknown:
-                raise BadAction(f"the action has no field {unknown[0]!r}; {self.describe()}")
+                raise UnreadableAction(f"the action has no field {unknown[0]!r}; {self.describe()}")
             return dict(value)
         if self.single is None:
-            raise BadAction(self.describe())
+            raise UnreadableAction(self.describe())
         return {self.single: self._value(self.single, text, value)}
 
     def describe(self) -> str:
@@ -116,11 +116,11 @@ class ActionForm:
     def _value(self, name: str, text: str, value: object) -> object:
         """Return a text as the value of a field."""
         kind = self.fields[name].get("type")
-        wanted = _TYPES.get(str(kind))
-        if wanted is None:
+        types = _TYPES.get(str(kind))
+        if types is None:
             return text
-        if not isinstance(value, wanted) or (isinstance(value, bool) and kind != "boolean"):
-            raise BadAction(f"{name} must be of the type {kind}, got {text!r:.60}")
+        if not isinstance(value, types) or (isinstance(value, bool) and kind != "boolean"):
+            raise UnreadableAction(f"{name} must be of the type {kind}, got {text!r:.60}")
         return value
 
     def _call(self, value: object) -> Mapping[str, object]:
@@ -130,7 +130,7 @@ class ActionForm:
         arguments = call.get("arguments", {})
         names = [str(tool.get("name")) for tool in self.tools]
         if name not in names or not isinstance(arguments, Mapping):
-            raise BadAction(
+            raise UnreadableAction(
                 'expected a call such as {"tool_name": "' + names[0] + '", "arguments": {...}}; '
                 f"the tools are {', '.join(names)}"
             )

@@ -17,6 +17,7 @@ import json
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.error import HTTPError
 from urllib.parse import quote, urlsplit
@@ -171,9 +172,9 @@ class OpenEnvConnection:
         except ImportError as missing:
             raise EnvError(_MISSING) from missing
         if self._socket is None:
-            limits = {"open_timeout": self._deadline, "close_timeout": 2, "max_size": _MAX_BYTES}
+            opened = partial(connect, open_timeout=self._deadline, close_timeout=2, max_size=_MAX_BYTES, proxy=None)
             try:
-                self._socket = self._opened.enter_context(connect(self._address, proxy=None, **limits))
+                self._socket = self._opened.enter_context(opened(self._address))
             except (OSError, WebSocketException) as error:
                 raise EnvironmentDied(f"the OpenEnv server at {self.url} cannot be reached: {error}") from None
         return self._socket

@@ -18,7 +18,7 @@ from typing import Final
 
 from turnwise.envs.errors import EnvError, StepAfterEnd, UnknownOption, UnknownTask
 from turnwise.envs.info import KNOWLEDGE_IN_STATE, NO_FORKS, EnvArguments, Info
-from turnwise.envs.openenv.actions import ActionForm, BadAction
+from turnwise.envs.openenv.actions import ActionForm, UnreadableAction
 from turnwise.envs.openenv.connection import ActionRefused, OpenEnvConnection
 from turnwise.envs.openenv.observations import Reading, read
 from turnwise.envs.openenv.tasks import ServerTasks
@@ -133,7 +133,7 @@ class OpenEnvEnv(TextEnv):
             raise StepAfterEnd("the episode was lost; call reset() before the next step()")
         try:
             data = self._sent(self._form.parse(action))
-        except (BadAction, ActionRefused) as error:
+        except (UnreadableAction, ActionRefused) as error:
             return f"Nothing was done: {error}", 0.0, False
         self._reading = read(data, self._shown, self._admissible)
         self._actions.append(action)

@@ -195,7 +195,7 @@ def test_openenv_validates_a_served_environment(tmp_path: Path):
 
 
 def test_a_packaged_environment_is_valid_and_plays_its_episode(tmp_path: Path):
-    """Of what `openenv validate` asks, only uv.lock is missing, which `uv lock` writes where turnwise can be installed."""
+    """Of what `openenv validate` asks, only uv.lock is missing, which `uv lock` writes."""
     words = ["package", "turnwise/Household-v0", "level=tiny", "split=held_out"]
     command = [sys.executable, "-P", "-m", "turnwise.cli.main", *words]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)

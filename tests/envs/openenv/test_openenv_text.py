@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from turnwise.envs import UnknownOption, UnknownTask, make
 from turnwise.envs.errors import EnvironmentDied
-from turnwise.envs.openenv.actions import ActionForm, BadAction
+from turnwise.envs.openenv.actions import ActionForm, UnreadableAction
 from turnwise.envs.openenv.connection import OpenEnvConnection
 from turnwise.envs.openenv.observations import read
 from turnwise.envs.openenv.tasks import ServerTasks
@@ -72,7 +72,7 @@ def test_a_text_stands_for_an_action(form: ActionForm, text: str, action: dict[s
     ],
 )
 def test_a_text_that_is_no_action_says_what_is_expected(form: ActionForm, text: str, reason: str):
-    with pytest.raises(BadAction, match=reason):
+    with pytest.raises(UnreadableAction, match=reason):
         form.parse(text)
 
 
@@ -96,7 +96,7 @@ def test_no_schema_and_no_text_raises_anything_but_a_bad_action(value: Any, text
     form = ActionForm.of(value)
     assert isinstance(form.describe(), str)
     for action in (text, json.dumps(value)):
-        with suppress(BadAction):
+        with suppress(UnreadableAction):
             assert isinstance(form.parse(action), dict)
 
 
