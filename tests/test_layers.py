@@ -136,6 +136,7 @@ HEAVY: dict[str, set[str]] = {
         "envs/shop/site/app.py",
         "envs/android/site/app.py",
         "agents/frameworks/openenv.py",
+        "envs/adapters/verifiers_session.py",
         "envs/android/androidworld_server.py",
         "processes/serving.py",
         "processes/serving_workers.py",
@@ -150,7 +151,11 @@ HEAVY: dict[str, set[str]] = {
     "inspect_ai": {"agents/frameworks/inspect.py", "agents/interchange/inspect_logs.py"},
     "trl": set(),
     "verl": set(),
-    "verifiers": set(),
+    "verifiers": {"agents/frameworks/verifiers.py", "envs/adapters/verifiers_session.py"},
+    "websockets": {"envs/openenv/connection.py"},
+    "textarena": {"envs/adapters/textarena.py"},
+    "pettingzoo": {"envs/adapters/pettingzoo.py"},
+    "reasoning_gym": {"envs/adapters/reasoning_gym.py"},
     "uvicorn": {"processes/serving.py"},
 }
 

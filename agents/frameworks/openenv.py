@@ -4,6 +4,7 @@
     observation    {"text", "image", "admissible_actions", "free_actions", "valid", "truncated"}, None where absent
     state          {"task", "task_type", "state", "won", "score", "step_count", ...}
     reset          takes "task" and "seed"
+    tasks          {"task": id}, listed by OpenEnv's task API in one split
 
 Every connection is a session with an environment of its own. An environment that fails or overruns answers with an
 error, and the next reset makes a new one. The state, which may reveal what the agent should find out, is not part of
@@ -22,6 +23,7 @@ from pydantic import BeforeValidator, Field, create_model
 
 from turnwise.agents.errors import EnvFailure
 from turnwise.agents.frameworks.session import ClientSession
+from turnwise.agents.frameworks.task_lists import TaskLists, TaskTable
 from turnwise.agents.rollouts.env_pool import MakeEnv, StepResult
 from turnwise.agents.samplers.openai.messages import data_url
 
@@ -34,7 +36,13 @@ _MISSING: Final = "OpenEnv's server needs the package openenv: pip install 'turn
 
 
 def create_app(
-    make: MakeEnv, *, name: str = "turnwise", sessions: int = 64, idle: float | None = None, deadline: float = 60.0
+    make: MakeEnv,
+    *,
+    name: str = "turnwise",
+    sessions: int = 64,
+    idle: float | None = None,
+    deadline: float = 60.0,
+    split: str = "train",
 ) -> FastAPI:
     """Return OpenEnv's application for an environment; `turnwise.processes.serving` runs it with `websockets=True`.
 
@@ -44,6 +52,7 @@ def create_app(
         sessions: maximum number of clients at once; a further one is refused.
         idle: seconds after which a client that sends nothing loses its environment; None: never.
         deadline: seconds for each reset and step.
+        split: name of the split under which the environment's tasks are listed.
 
     Raises:
         ImportError: openenv is not installed.
@@ -54,10 +63,10 @@ def create_app(
     except ImportError as missing:
         raise ImportError(_MISSING) from missing
     app: FastAPI = create_fastapi_app(
-        partial(_environment_class(name), make, deadline),
+        partial(_environment_class(name), make, deadline, TaskTable(make, split)),
         *_models(),
         concurrency_config=ConcurrencyConfig(max_concurrent_envs=sessions, session_timeout=idle),
-        env_name=name,
+        env_name=name.rpartition("/")[2],  # a part of the task API's paths
     )
     app.add_exception_handler(EnvFailure, _explain)
     return app
@@ -95,13 +104,14 @@ def _environment_class(name: str) -> Any:
     from openenv.core.env_server.interfaces import Environment
     from openenv.core.env_server.types import EnvironmentMetadata, State
 
-    class SessionEnvironment(Environment):  # type: ignore[misc]
+    class SessionEnvironment(TaskLists, Environment):  # type: ignore[misc]
         """A session as OpenEnv's server expects it."""
 
         SUPPORTS_CONCURRENT_SESSIONS = True
 
-        def __init__(self, make: MakeEnv, deadline: float) -> None:
+        def __init__(self, make: MakeEnv, deadline: float, table: TaskTable) -> None:
             super().__init__()
+            self.table = table
             self.session, self.episode = ClientSession(make, deadline), ""
 
         async def reset_async(

@@ -1,0 +1,43 @@
+"""`turnwise package`: an environment as a folder that OpenEnv's tools validate, build and push."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from turnwise.cli.console import say
+from turnwise.cli.errors import UserError
+from turnwise.cli.options import parse_options
+
+__all__ = ["package"]
+
+
+def package(
+    env_id: Annotated[str, typer.Argument(metavar="ENV_ID", help="For example turnwise/Household-v0.")],
+    options: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments of the environment.")
+    ] = None,
+    folder: Annotated[Path | None, typer.Option(help="Folder to write. Default: the environment's name.")] = None,
+    requirement: Annotated[
+        str, typer.Option(help="What pip installs to get turnwise, such as 'turnwise[openenv] @ git+https://...'.")
+    ] = "turnwise[openenv]",
+    rewards: Annotated[tuple[float, float], typer.Option(help="Lowest and highest reward of a step.")] = (0.0, 1.0),
+    sessions: Annotated[int, typer.Option(min=1, help="Clients that the server takes at once.")] = 64,
+) -> None:
+    """Write an environment as an OpenEnv package: openenv.yaml, server, Dockerfile, and an episode for validation."""
+    from turnwise.agents.frameworks.openenv_package import OpenEnvPackage
+
+    if not rewards[0] < rewards[1]:
+        raise UserError(f"--rewards needs a lower and a higher number, got {rewards[0]:g} {rewards[1]:g}")
+    content = OpenEnvPackage(env_id, parse_options(options), requirement, rewards, sessions)
+    target = Path(content.name) if folder is None else folder
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise UserError(f"{target} exists and is not an empty folder; name another one with --folder")
+    for name, text in content.files().items():
+        path = target / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+    say(f"wrote {target}")
+    say(f"next: cd {target} && uv lock && openenv validate, then openenv build or openenv push")

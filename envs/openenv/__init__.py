@@ -1,0 +1,1 @@
+"""OpenEnv servers, played as Gymnasium environments: `turnwise/OpenEnv-v0`."""
