@@ -14,7 +14,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar
 
 from turnwise.envs.desk.level import DeskLevel
 from turnwise.envs.desk.task import DeskAction, DeskDemand, UserFact
@@ -31,8 +31,6 @@ __all__ = [
     "dollars",
     "new_id",
 ]
-
-D = TypeVar("D")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +75,11 @@ class UserTool:
     about: str = field(default="")
 
 
-class DeskDomain(ABC, Generic[D]):
+class DeskDomain(ABC):
     """The desk of one domain: tools on the database `data`."""
 
+    data: object
+    """The database: a TypedDict of JSON values."""
     name: ClassVar[str]
     about: ClassVar[str]
     """Who the agent is, in one sentence."""
@@ -93,10 +93,6 @@ class DeskDomain(ABC, Generic[D]):
     """The policy: general rules under "", and those of each family."""
     readers: ClassVar[frozenset[str]]
     """Tools of the agent that change nothing."""
-
-    def __init__(self) -> None:
-        """Begin without a database."""
-        self.data: D
 
     @abstractmethod
     def tools(self) -> list[Callable[..., object]]:

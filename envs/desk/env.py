@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from turnwise.envs.agent_defaults import AGENT
 from turnwise.envs.desk.episode import OWN_TOOLS, DeskEpisode
 from turnwise.envs.desk.generator import DOMAINS, SPLITS, generate, task_ids
 from turnwise.envs.desk.level import DeskLevel
@@ -94,7 +93,6 @@ class DeskEnv(SavableEnv):
         self._user_kind = user, dict(user_options or {})
         self._user = make_user(*self._user_kind)
         self._form, self._native = format_named(form), flag("native", native)
-        self.metadata = self.metadata | {AGENT: tool_agent(self._form, self._native)}
         self._desks = {name: desk() for name, desk in DOMAINS.items()}
         self._boxes: dict[tuple[str, tuple[str, ...]], Toolbox] = {}
         self._forms: dict[tuple[str, tuple[str, ...]], list[str]] = {}
@@ -157,9 +155,16 @@ class DeskEnv(SavableEnv):
         if key not in self._boxes:
             say = Tool.of(self._say, name="say", seconds=None)
             end = Tool.of(self._close_case, name="close", seconds=None)
-            box = Toolbox([*self._desks[task.domain].tools_for(task.families), say, end], seconds=None)
-            self._boxes[key], self._forms[key] = box, list(dict.fromkeys(map(self._form.example, box)))
+            self._boxes[key] = Toolbox([*self._desks[task.domain].tools_for(task.families), say, end], seconds=None)
         return self._boxes[key]
+
+    def _examples(self, task: DeskTask) -> list[str]:
+        """Return the forms of calls."""
+        box = self._box(task)
+        key = task.domain, task.families
+        if key not in self._forms:
+            self._forms[key] = list(dict.fromkeys(map(self._form.example, box)))
+        return list(self._forms[key])
 
     # The agent reads the docstrings of these two as descriptions of tools.
 
@@ -238,7 +243,7 @@ class DeskEnv(SavableEnv):
             "valid": valid,
             "score": float(won),
             "won": won,
-            "free_actions": [] if episode.ended else list(self._forms[episode.task.domain, episode.task.families]),
+            "free_actions": [] if episode.ended else self._examples(episode.task),
             "task_type": episode.task.family,
         }
         if self._native and not self.last_exchange[0]:

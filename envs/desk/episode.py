@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.desk.domain import DeskDomain, as_json
 from turnwise.envs.desk.task import DeskAction, DeskTask, says
@@ -33,7 +33,7 @@ class DeskEpisode:
         seed: seed of the user.
     """
 
-    def __init__(self, task: DeskTask, desk: DeskDomain[Any], user: DeskUser, seed: int) -> None:
+    def __init__(self, task: DeskTask, desk: DeskDomain, user: DeskUser, seed: int) -> None:
         self.task, self.desk, self.user, self.seed = task, desk, user, seed
         self.told = [False] * len(task.told)
         """Which of the texts that must be said were said."""
@@ -137,10 +137,13 @@ class DeskEpisode:
     def _repeat(self, change: object, box: Toolbox) -> None:
         """Make a change again."""
         match change:
-            case [str(name), {**arguments}, True] if name in self.desk.user_tools() and not arguments:
+            case [str(name), {}, True] if name in self.desk.user_tools():
                 self._use(name)
-            case [str(name), {**arguments}, False] if name not in OWN_TOOLS and not box.refusal(Call(name, arguments)):
-                self.desk.run(DeskAction(name, arguments))
-                self.called(Call(name, arguments))
-            case _:
-                raise BadSnapshot(f"the snapshot's 'changes' have one that nobody can make: {change!s:.80}")
+                return
+            case [str(name), {**values}, False] if name not in OWN_TOOLS:
+                arguments = {str(key): value for key, value in values.items()}
+                if box.refusal(Call(name, arguments)) is None:
+                    self.desk.run(DeskAction(name, arguments))
+                    self.called(Call(name, arguments))
+                    return
+        raise BadSnapshot(f"the snapshot's 'changes' have one that nobody can make: {change!s:.80}")

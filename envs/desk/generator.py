@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import count
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.desk.domain import DeskDomain, as_json
 from turnwise.envs.desk.level import DeskLevel
@@ -24,7 +24,7 @@ from turnwise.tools.keyed_random import KeyedRandom
 
 __all__ = ["DOMAINS", "SPLITS", "generate", "split_of", "task_ids"]
 
-DOMAINS: Final[dict[str, type[DeskDomain[Any]]]] = {desk.name: desk for desk in (LibraryDesk, RepairShopDesk)}
+DOMAINS: Final[dict[str, type[DeskDomain]]] = {desk.name: desk for desk in (LibraryDesk, RepairShopDesk)}
 SPLITS: Final = ("train", "held_out")
 _ID: Final = re.compile(r"(?P<domain>[a-z_]+)/(?P<split>[a-z_]+)/(?P<level>[^/]+)/(?P<number>[0-9]{6,12})")
 
@@ -65,7 +65,7 @@ def split_of(task: DeskTask) -> str:
     return "held_out" if digest[0] % 4 == 0 else "train"
 
 
-def _draw(id: str, desk: DeskDomain[Any], level: DeskLevel, draw: KeyedRandom) -> DeskTask:
+def _draw(id: str, desk: DeskDomain, level: DeskLevel, draw: KeyedRandom) -> DeskTask:
     families = desk.families[: level.variety or None]
     identity = desk.draw_world(draw, level)
     chosen = _choose(desk, families, draw, draw.between(*level.requests))
@@ -103,7 +103,7 @@ def _different(actions: Iterable[DeskAction]) -> tuple[DeskAction, ...]:
     return tuple(different)
 
 
-def _choose(desk: DeskDomain[Any], families: tuple[str, ...], draw: KeyedRandom, number: int) -> list[str]:
+def _choose(desk: DeskDomain, families: tuple[str, ...], draw: KeyedRandom, number: int) -> list[str]:
     """Return different families, with at most one of those that exclude each other."""
     chosen: list[str] = []
     for family in draw.shuffled(families):

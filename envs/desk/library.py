@@ -92,9 +92,10 @@ class LibraryData(TypedDict):
     holds: dict[str, LibraryHold]
 
 
-class LibraryDesk(DeskDomain[LibraryData]):
+class LibraryDesk(DeskDomain):
     """The desk of a library."""
 
+    data: LibraryData
     name = "library"
     about = "You serve the members of a library, who write to you."
     families = ("branch", "cancel", "renew", "lost", "hold", "pay", "waive")
@@ -138,7 +139,6 @@ class LibraryDesk(DeskDomain[LibraryData]):
 
     def __init__(self) -> None:
         """Begin without a database."""
-        super().__init__()
         self._card = ""
         self._used: set[str] = set()
 
@@ -242,7 +242,7 @@ class LibraryDesk(DeskDomain[LibraryData]):
             return f"No copy {copy[:40]} is out."
         price = self.data["titles"][loan["title"]]["price"]
         self.data["members"][loan["card"]]["fees"] += price
-        loan.update(state="lost", card="", due="", renewals=0)
+        loan.update({"state": "lost", "card": "", "due": "", "renewals": 0})
         return f"{copy} is marked as lost; {dollars(price)} were added to the fees."
 
     def take_payment(self, card: str, amount: float) -> str:

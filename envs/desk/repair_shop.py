@@ -93,9 +93,10 @@ class RepairShopData(TypedDict):
     mine: str
 
 
-class RepairShopDesk(DeskDomain[RepairShopData]):
+class RepairShopDesk(DeskDomain):
     """The desk of a repair shop."""
 
+    data: RepairShopData
     name = "repair_shop"
     about = "You serve the customers of a repair shop for devices, who write to you."
     families = ("warranty", "cancel", "trouble", "move", "quote")
@@ -246,14 +247,14 @@ class RepairShopDesk(DeskDomain[RepairShopData]):
     def _restart(self) -> str:
         device = self.data["at_home"][self.data["mine"]]
         if device["fault"] == "hung":
-            device.update(fault="", light="green")
+            device.update({"fault": "", "light": "green"})
         return "I have restarted it."
 
     def _reset(self) -> str:
         device = self.data["at_home"][self.data["mine"]]
         device["settings"] = "factory"
         if device["fault"] == "settings":
-            device.update(fault="", light="green")
+            device.update({"fault": "", "light": "green"})
         return "I have reset the settings."
 
     def _see(self) -> str:
@@ -341,7 +342,7 @@ class RepairShopDesk(DeskDomain[RepairShopData]):
         """Draw what is wrong with the device; "forbidden" is that no board for it is in stock."""
         lights = {"hung": ("amber", "red"), "settings": ("amber",), "board": ("red",)}
         fault = "board" if forbidden else draw.pick(list(lights))
-        self.data["at_home"][self.data["mine"]].update(fault=fault, light=draw.pick(lights[fault]))
+        self.data["at_home"][self.data["mine"]].update({"fault": fault, "light": draw.pick(lights[fault])})
         if forbidden:
             self.data["parts"][self._part(self.data["devices"][self.data["mine"]]["model"])]["stock"] = 0
 

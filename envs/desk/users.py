@@ -245,8 +245,8 @@ class ScriptedUser:
         )
         if not {*mood.told, *mood.sought, *filter(None, [mood.wrong])} <= set(names):
             raise BadSnapshot(f"a user of the snapshot knows other facts than the task has: {', '.join(names)}")
-        if (mood.waits is not None and mood.waits < 1) or mood.insists < 0:
-            raise saved.wrong("waits", "an integer >= 1 or null, and 'insists' an integer >= 0")
+        if (mood.waits is not None and mood.waits < 0) or mood.insists < 0:
+            raise saved.wrong("waits", "an integer >= 0 or null, and 'insists' an integer >= 0")
         self._enter(scene)
         self._mood = mood
 
