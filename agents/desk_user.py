@@ -97,12 +97,14 @@ class ModelUser:
         Raises:
             BadSnapshot: the data are not one.
         """
-        turns = saved.get("turns", list)
-        if not all(
-            isinstance(turn, list) and len(turn) == 2 and all(isinstance(t, str) for t in turn) for turn in turns
-        ):
-            raise saved.wrong("turns", "a list of pairs of strings")
-        self._scene, self._conversation = scene, _Conversation([(told, text) for told, text in turns])
+        turns: Turns = []
+        for turn in saved.get("turns", list):
+            match turn:
+                case [str(told), str(text)]:
+                    turns.append((told, text))
+                case _:
+                    raise saved.wrong("turns", "a list of pairs of strings")
+        self._scene, self._turns = scene, turns
 
     def _react(self, message: str) -> UserReply:
         """Return what the model writes in the end, after what it did on the way."""
@@ -116,7 +118,7 @@ class ModelUser:
             if not tags:
                 break
             message = " ".join(self._scene.tools[name].run() for name in dict.fromkeys(tags))
-        return UserReply(" ".join(filter(None, parts)))
+        return UserReply(" ".join(filter(None, parts)) or message)  # what it did last, if it wrote only tags
 
     def _ask(self, message: str) -> str:
         """Return one answer of the model, and keep it."""
