@@ -148,6 +148,7 @@ HEAVY: dict[str, set[str]] = {
     "httpx2": {"tools/functions/mcp_transports.py"},
     "openenv": {"agents/frameworks/openenv.py"},
     "inspect_ai": {"agents/frameworks/inspect.py"},
+    "tau2": {"envs/desk/tau2.py"},
     "trl": set(),
     "verl": set(),
     "verifiers": set(),

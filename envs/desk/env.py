@@ -51,7 +51,8 @@ class DeskEnv(SavableEnv):
 
     An action is one or several tool calls. The reward is 1 at the end of an episode that was won, and 0 otherwise. An
     invalid action changes nothing; its observation says what is wrong. reset() accepts task ids of every domain, split
-    and level; its seed draws how the user behaves. A snapshot can be restored where all arguments are equal.
+    and level; its seed draws how the user behaves. A snapshot can be restored where all arguments are equal. If a model
+    plays the user and fails, reset() and step() raise EnvError.
 
     Args:
         domain: "library" or "repair_shop", where the user works on the device.
@@ -98,6 +99,7 @@ class DeskEnv(SavableEnv):
         self._forms: dict[tuple[str, tuple[str, ...]], list[str]] = {}
         self._episode: DeskEpisode | None = None
         self._answers: list[str] = []
+        self._failure: EnvError | None = None
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state without the tools, which are made again."""
@@ -174,13 +176,19 @@ class DeskEnv(SavableEnv):
         Args:
             text: at most 500 characters
         """
-        reply = self.episode.say(text)
+        try:
+            reply = self.episode.say(text)
+        except EnvError as error:
+            self._failure = error  # a toolbox reports exceptions to the agent, who is not to blame for this one
+            raise
         return f"User: {reply.text}" + (" (The user has left.)" if reply.leaves else "")
 
     def _close_case(self) -> str:
         """Close the case, which ends the conversation."""
-        self.episode.ended = "closed"
-        return "The case is closed."
+        episode = self.episode
+        episode.ended = "closed"
+        verdict = "as the policy has it" if episode.right else "not as the policy has it"
+        return f"The case is closed. The database is {verdict}; said {sum(episode.told)} of {len(episode.told)}."
 
     def take_action(self, action: str) -> tuple[str, float, bool]:
         episode, box = self.episode, self._box(self.episode.task)
@@ -192,7 +200,8 @@ class DeskEnv(SavableEnv):
     def _read(self, action: str, box: Toolbox) -> ActionCalls:
         """Return the calls in an action; where a chat template describes the tools, a text without one is said."""
         text = visible(action).strip()
-        if self._native and text and not any(mark in text for mark in _CALL_MARKS):
+        calls = any(mark in text for mark in _CALL_MARKS) or bool(self._form.parse(text, list(box)).calls)
+        if self._native and text and not calls:
             read = ActionCalls((Call("say", {"text": text}),))
         else:
             read = read_calls(action, self._form, box, native=self._native)
@@ -208,6 +217,9 @@ class DeskEnv(SavableEnv):
         results = []
         for call in calls:
             results.append(box.call(call))
+            if self._failure is not None:
+                failure, self._failure = self._failure, None
+                raise failure
             if call.name not in OWN_TOOLS:
                 self.episode.called(call)
             if self.episode.ended:
