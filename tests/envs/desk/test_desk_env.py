@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import pickle
 import time
@@ -39,7 +40,7 @@ def play_plan(env: Any, **options: Any) -> tuple[list[str], Any]:
 @pytest.mark.parametrize("level", PRESETS)
 def test_the_expert_wins_with_every_user(domain: str, level: str, user: str) -> None:
     env = make("turnwise/Desk-v0", domain=domain, level=level, user=user)
-    for seed, task in enumerate(env.get_wrapper_attr("task_ids")(12)):
+    for seed, task in enumerate(env.get_wrapper_attr("task_ids")(4)):
         _, last = play_plan(env, seed=seed, options={"task": task})
         assert (last[1], last[2], last[4]["won"]) == (1.0, True, True), task
         assert last[4]["reward_parts"]["database"] == last[4]["reward_parts"]["told"] == 1.0
@@ -55,7 +56,7 @@ def test_the_expert_wins_in_every_form(form: str, native: bool) -> None:
 
 @pytest.mark.parametrize(("domain", "user"), [("library", "mixed"), ("repair_shop", "confused")])
 def test_the_desk_keeps_the_contract(domain: str, user: str) -> None:
-    effort = Effort(walks=2, turns=12, pairs=12, depth=8, continuations=2)
+    effort = Effort.light()
     report = check_env("turnwise/Desk-v0", kwargs={"domain": domain, "user": user}, tasks=2, effort=effort)
     assert report.ok, report
     for rule in ("plan", "snapshot", "forks", "state-equal", "state-different", "deterministic"):
@@ -164,6 +165,9 @@ def test_calls_after_the_end_are_not_made() -> None:
     assert env.episode.database == generate("library/train/small/000002").before
 
 
+ARGUMENTS = """
+card copy hold title_id branch amount phone serial slot to part charge day model words
+""".split()  # noqa: SIM905
 BITS = st.sampled_from(
     [
         "<say>",
@@ -181,10 +185,10 @@ BITS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(actions=st.lists(st.one_of(st.text(max_size=60), st.lists(BITS, max_size=8).map("".join)), max_size=6))
 def test_any_text_is_an_action(actions: list[str]) -> None:
-    env = shared("library")
+    env = DeskEnv()
     observation, info = env.reset(seed=0, options={"task": "library/train/small/000003"})
     for action in actions:
         before = info["state"]
@@ -199,14 +203,12 @@ def test_any_text_is_an_action(actions: list[str]) -> None:
         json.dumps(info)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     domain=st.sampled_from(sorted(DOMAINS)),
     number=st.integers(0, 40),
     arguments=st.dictionaries(
-        st.sampled_from(
-            "card copy hold title_id branch amount phone serial slot to part charge day model words".split()
-        ),  # noqa: SIM905
+        st.sampled_from(ARGUMENTS),
         st.one_of(st.text(max_size=12), st.integers(-(10**6), 10**6), st.floats(allow_nan=False, allow_infinity=False)),
         max_size=4,
     ),
@@ -225,7 +227,7 @@ def test_any_arguments_are_refused_or_used(domain: str, number: int, arguments: 
 
 @functools.cache
 def shared(domain: str) -> DeskEnv:
-    return DeskEnv(domain=domain, form="tags" if domain == "x" else "hermes")
+    return DeskEnv(domain=domain, form="hermes")
 
 
 def test_too_many_calls_are_refused() -> None:
@@ -234,7 +236,7 @@ def test_too_many_calls_are_refused() -> None:
     assert not env.step("<find_title>The</find_title>" * (MAX_CALLS + 1))[4]["valid"]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     domain=st.sampled_from(sorted(DOMAINS)),
     user=st.sampled_from(USERS),
@@ -337,3 +339,16 @@ def test_steps_are_fast() -> None:
         seconds += time.process_time() - began
         steps += len(plan)
     assert steps / seconds > 1000  # about 10,000 on an idle machine
+
+
+DIGESTS: dict[str, str] = {}
+
+
+@pytest.mark.parametrize(
+    "place", [f"{domain}/{split}/{level}" for domain in DOMAINS for split in SPLITS for level in PRESETS]
+)
+def test_generated_tasks_never_change(place: str) -> None:
+    """Digests of ten tasks, with their databases and solutions."""
+    domain, split, level = place.split("/")
+    tasks = [repr(generate(id)) for id in task_ids(domain, split, PRESETS[level], 10)]
+    assert hashlib.sha256("\n".join(tasks).encode()).hexdigest()[:16] == DIGESTS[place]
