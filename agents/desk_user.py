@@ -133,8 +133,7 @@ class ModelUser:
         return text
 
     def _agent_of(self, sampler: Sampler) -> Agent:
-        system = self._system().replace("{", "{{").replace("}", "}}")
-        template = {"system": system, "saw": "{observation}", "ask": ""}
+        template = {"system": self._system(), "saw": "{observation}", "ask": ""}
         options = {**self._agent_options, "prompt": "conversation", "template": template, "parser": "whole"}
         return agent_from(options, sampler.tokenizer)
 

@@ -258,7 +258,9 @@ class RepairShopDesk(DeskDomain):
         return "I have reset the settings."
 
     def _see(self) -> str:
-        return f"The light is {self.data['at_home'][self.data['mine']]['light']}."
+        device = self.data["at_home"][self.data["mine"]]
+        lost = " My own settings are lost." if device["settings"] == "factory" else ""
+        return f"The light is {device['light']}.{lost}"
 
     # ---- random worlds ----
 

@@ -341,7 +341,24 @@ def test_steps_are_fast() -> None:
     assert steps / seconds > 1000  # about 10,000 on an idle machine
 
 
-DIGESTS: dict[str, str] = {}
+DIGESTS = {
+    "library/train/tiny": "708f4a7cd457d04b",
+    "library/train/small": "45cf7bd00e3122f6",
+    "library/train/medium": "5ec3036365d110f0",
+    "library/train/large": "a309265338417cb2",
+    "library/held_out/tiny": "ab18eae0afa86db8",
+    "library/held_out/small": "8605b702cf276561",
+    "library/held_out/medium": "57b94b0afb2d58cf",
+    "library/held_out/large": "b1364fb57b3ff08a",
+    "repair_shop/train/tiny": "c991e6d2f5288314",
+    "repair_shop/train/small": "7c5591832b4646f2",
+    "repair_shop/train/medium": "c3d66797f35564d9",
+    "repair_shop/train/large": "1e8488370140b109",
+    "repair_shop/held_out/tiny": "1cc2432c4509a95e",
+    "repair_shop/held_out/small": "7690e2d1bcefa15d",
+    "repair_shop/held_out/medium": "61dd22fe01a66b24",
+    "repair_shop/held_out/large": "2fbad5b2a2975b42",
+}
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_the_user_changes_the_device() -> None:
     assert tools["restart"].run() == "I have restarted it."
     assert tools["light"].run() == "The light is amber."
     tools["reset"].run()
-    assert tools["light"].run() == "The light is green."
+    assert tools["light"].run() == "The light is green. My own settings are lost."
     assert desk.data["at_home"]["S-1"] == {"fault": "", "light": "green", "settings": "factory"}
     hung = shop("hung", "red")
     hung.user_tools()["restart"].run()

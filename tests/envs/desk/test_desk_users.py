@@ -37,7 +37,7 @@ def test_a_forgetful_user_tells_only_what_is_asked_for() -> None:
     assert not any(fact.value in opening for fact in task.facts)
     answer = user.reply("Hello! Your postcode, please.").text
     assert answer == task.facts[1].said()
-    assert user.questions() == ["Please tell me the card number and the title of the book to borrow."]
+    assert user.questions() == ["Please tell me the card number and the title of the lost book."]
     user.reply(user.questions()[0])
     assert user.questions() == []
 
