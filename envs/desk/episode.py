@@ -73,7 +73,8 @@ class DeskEpisode:
 
     def say(self, message: str) -> UserReply:
         """Say something to the user, and return the answer."""
-        self.told = [before or now for before, now in zip(self.told, says(message, self.task.told), strict=True)]
+        hits = says(message, self.task.told)
+        self.told = [told or hit for told, hit in zip(self.told, hits, strict=True)]
         reply = self.user.reply(message)
         if reply.leaves:
             self.ended = "left"

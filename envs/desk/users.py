@@ -146,7 +146,7 @@ class _Mood:
     insists: int = 0
 
 
-class ScriptedUser:
+class ScriptedUser(DeskUser):
     """A user that follows a script.
 
     Args:
