@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -268,6 +268,15 @@ def print_result(result: EvaluationResult) -> None:
         warn(f"  {len(outgrown)} episodes outgrew the model's context; the first: {outgrown[0]}")
 
 
+def print_reliability(results: Sequence[EvaluationResult]) -> None:
+    """Print the share of tasks that are won in each of k trials, for every k."""
+    from turnwise.evaluation.reliability import reliability
+
+    say(f"  in {len(results)} trials, of which the table shows the first:")
+    for rate in reliability(results):
+        say(f"    {rate}")
+
+
 def describe_kwargs(panel: Panel) -> str:
     """Return the arguments of a panel's environment in one line; of a mixture, the names of its parts."""
     from turnwise.envs.parts import MIXTURE
@@ -295,6 +304,9 @@ def evaluate(
     episodes: Annotated[int, typer.Option(min=1, help="Number of tasks in a new panel.")] = 100,
     split: Annotated[str | None, typer.Option(help="Short for the argument split=... of the environment.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of a new panel, and of the random player.")] = 0,
+    trials: Annotated[
+        int, typer.Option(min=1, help="How often every task is played, each time with another seed; prints pass^k.")
+    ] = 1,
     panel: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Panel file: read if it exists, else written.")
     ] = None,
@@ -327,7 +339,8 @@ def evaluate(
     if split is not None:
         env_options["split"] = split
     files = _OutputFiles(output, trajectories, panel)
-    files.check()
+    for trial in range(trials):
+        files.of_trial(trial).check()
     fixed = _panel_of(panel, lambda: choose_env(env_id, env_options, who), env_id, env_options, episodes, seed)
     model = ModelOptions(device, threads, dtype, batch_size, sampler_options)
     if not err().is_terminal:  # a large model takes minutes to load
@@ -336,18 +349,35 @@ def evaluate(
     limit = player.deadline if deadline is None else deadline
     processes = player.workers if workers is None else workers
     unread = UnreadAnswers()
-    result = _play(
-        player, fixed, files, concurrency=concurrency, deadline=limit or None, workers=processes, watch=unread
-    )
-    if output is not None:  # before printing, so that `| head` does not prevent it
-        result.save(output)
-    print_result(result)
+    results = []
+    try:
+        for trial in range(trials):
+            named = files.of_trial(trial)
+            result = _play(
+                player,
+                replace(fixed, seed=fixed.seed + trial),
+                named,
+                concurrency=concurrency,
+                deadline=limit or None,
+                workers=processes,
+                watch=unread,
+            )
+            if named.result is not None:  # before printing, so that `| head` does not prevent it
+                result.save(named.result)
+            results.append(result)
+    finally:
+        player.close()
+    print_result(results[0])
+    if trials > 1:
+        print_reliability(results)
     for line in unread.lines(player.agent):
         warn(f"  {line}")
     if len(fixed.tasks) != episodes:
         say(f"  ({len(fixed.tasks)} tasks: {'the panel of the file' if panel else 'all there are'})", "dim")
-    for kind, file in files.named().items():
-        say(f"  {kind}: {file}", "dim")
+    for trial in range(trials):
+        for kind, file in files.of_trial(trial).named().items():
+            if trial == 0 or kind != "panel":
+                say(f"  {kind}: {file}", "dim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,6 +392,11 @@ class _OutputFiles:
         """Return the files by what they hold."""
         files = {"result": self.result, "trajectories": self.trajectories, "panel": self.panel}
         return {kind: file for kind, file in files.items() if file is not None}
+
+    def of_trial(self, trial: int) -> _OutputFiles:
+        """Return the files of a trial: those that were named, and for others than the first, with its number."""
+        result, trajectories = _numbered(self.result, trial), _numbered(self.trajectories, trial)
+        return _OutputFiles(result, trajectories, self.panel)
 
     def check(self) -> None:
         """Check that the files are different, and that those which are no panel yet can be written.
@@ -397,6 +432,14 @@ class _OutputFiles:
         return clause
 
 
+def _numbered(file: Path | None, trial: int) -> Path | None:
+    """Return the path with the number of the trial before its suffixes; the first has none."""
+    if file is None or trial == 0:
+        return file
+    stem, point, suffixes = file.name.partition(".")
+    return file.with_name(f"{stem}-{trial + 1}{point}{suffixes}")
+
+
 def _play(
     player: LoadedAgent,
     panel: Panel,
@@ -407,7 +450,7 @@ def _play(
     workers: int,
     watch: Callable[[Trajectory], None],
 ) -> EvaluationResult:
-    """Return the result of a player, which is closed; an interruption says what is kept.
+    """Return the result of a player; an interruption says what is kept.
 
     Raises:
         UserError: no episode says anything about the player.
@@ -430,8 +473,6 @@ def _play(
             clause = files.after_interruption(finished)
             warn(f"{finished} of {len(panel.tasks)} episodes were finished; {clause}")
         raise
-    finally:
-        player.close()
     if all(row.stop == "error" for row in result.rows):
         raise UserError(f"every episode failed; the first error: {result.rows[0].error}")
     if all(row.stop == "tokens" and not row.turns for row in result.rows):

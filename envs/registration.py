@@ -127,6 +127,7 @@ def register_envs() -> None:
     register("turnwise/Search-v0", "turnwise.envs.search.env:from_keys", max_episode_steps=5)
     register("turnwise/Code-v0", "turnwise.envs.code:CodeEnv", max_episode_steps=20)
     register("turnwise/Bash-v0", "turnwise.envs.bash:BashEnv", max_episode_steps=20)
+    register("turnwise/Desk-v0", "turnwise.envs.desk:DeskEnv", max_episode_steps=30)
     register("turnwise/WebShopBrowser-v0", "turnwise.envs.shop.browser_env:from_keys", max_episode_steps=30)
     register("turnwise/Android-v0", "turnwise.envs.android.env:AndroidEnv", max_episode_steps=120)
     world = "turnwise.envs.android.androidworld_env:AndroidWorldEnv"

@@ -19,26 +19,21 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from turnwise.envs.agent_defaults import AGENT
 from turnwise.envs.errors import EnvError, NotReset, UnknownOption, UnknownTask
 from turnwise.envs.info import Info
 from turnwise.envs.text import TextEnv
+from turnwise.envs.tool_actions import MAX_CALLS, format_named, read_calls, write_results, written
 from turnwise.envs.tool_agent import tool_agent
-from turnwise.tools.functions import Call, CallFormat, Tool, Toolbox, ToolError, ToolResult, call_format
+from turnwise.tools.functions import Call, Tool, Toolbox, ToolError
 from turnwise.tools.functions.render import Unserialisable, data_to_json
 
 __all__ = ["MAX_CALLS", "ToolEnv"]
 
 Task = TypeVar("Task")
 World = TypeVar("World")
-
-MAX_CALLS: Final = 8
-"""Maximum number of calls in one action; an action with more is invalid."""
-
-
-_NOT_RUN: Final = "Nothing was done, because another call of this turn is invalid."
 
 
 class ToolEnv(TextEnv, Generic[Task, World]):
@@ -99,7 +94,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
             raise UnknownOption(f"tasks must be a text or a non-empty mapping of ids to tasks, got {task_table!r:.200}")
         self._tasks: dict[str, Any] = dict(task_table)
         self._begin, self._tools, self._check, self._say, self._state = start, tools, check, say, state
-        self._form, self._native = _form(form), native
+        self._form, self._native = format_named(form), native
         self._finish, self._seconds, self._budget = finish, seconds, budget
         self.metadata = self.metadata | {AGENT: tool_agent(self._form, native)}
         self._planned = plan
@@ -126,15 +121,15 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         self._over, self._score = False, 0.0
         self._calls: list[tuple[str, Mapping[str, Any]]] = []
         self._answers = []
-        sentence = _written(self._sentence(task))
+        sentence = written(self._sentence(task))
         return sentence if self._native else f"{sentence}\n\n{self._form.describe(list(self._box))}"
 
     def take_action(self, action: str) -> tuple[str, float, bool]:
         box = self._playing()
-        self._answers = []
-        calls, problem = self._read(action, box)
-        observation = _written(problem or self._called(calls, box))
-        return observation, self._score if self._over else 0.0, not problem
+        read = read_calls(action, self._form, box, native=self._native)
+        self._answers = list(read.answers)
+        observation = written(read.problem or self._called(read.calls, box))
+        return observation, self._score if self._over else 0.0, not read.problem
 
     def is_over(self) -> bool:
         return self._over
@@ -160,21 +155,6 @@ class ToolEnv(TextEnv, Generic[Task, World]):
                 tool.close()
         return box
 
-    def _read(self, action: str, box: Toolbox) -> tuple[Sequence[Call], str]:
-        """Return the calls in an action, and an observation about what is wrong with them ("" if nothing is)."""
-        parsed = self._form.parse(action, list(box))
-        if parsed.error:
-            return (), f"Nothing was done: {parsed.error}" + ("" if parsed.error.endswith("?") else ".")
-        if len(parsed.calls) > MAX_CALLS:
-            return (), f"Nothing was done: a turn has at most {MAX_CALLS} calls, these were {len(parsed.calls)}."
-        answers = [box.refusal(call) for call in parsed.calls]
-        refused = [answer for answer in answers if answer is not None]
-        if not refused:
-            return parsed.calls, ""
-        self._answers = [_written(_NOT_RUN if answer is None else answer.text) for answer in answers]
-        addition = " Nothing was done." if len(parsed.calls) > 1 else ""
-        return parsed.calls, self._results(refused) + addition
-
     def _called(self, calls: Sequence[Call], box: Toolbox) -> str:
         """Run calls; return the observation."""
         answers = []
@@ -185,11 +165,8 @@ class ToolEnv(TextEnv, Generic[Task, World]):
                 self._over = True
                 self._score = _score(self._check(self._world, str(call.arguments["text"])))
                 break
-        self._answers = [_written(answer.text) for answer in answers]
-        return self._results(answers)
-
-    def _results(self, answers: Sequence[ToolResult]) -> str:
-        return "\n".join(answer.text for answer in answers) if self._native else self._form.write_results(answers)
+        self._answers = [written(answer.text) for answer in answers]
+        return write_results(answers, self._form, native=self._native)
 
     def _plan(self) -> list[str]:
         """Return actions that solve the task from the current state; [] after the end.
@@ -241,13 +218,6 @@ def _finish(text: str) -> str:
     return "The answer was given."
 
 
-def _form(name: str) -> CallFormat:
-    try:
-        return call_format(name)
-    except ToolError as error:
-        raise UnknownOption(str(error)) from error
-
-
 def _score(score: object) -> float:
     """Return a valid score as a float.
 
@@ -257,8 +227,3 @@ def _score(score: object) -> float:
     if isinstance(score, bool | int | float) and math.isfinite(score) and 0 <= score <= 1:
         return float(score)
     raise EnvError(f"check() must return a score in [0, 1] or a bool, got {score!r:.200}")
-
-
-def _written(text: str) -> str:
-    """Replace lone surrogates, which cannot be encoded."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

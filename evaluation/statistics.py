@@ -17,7 +17,7 @@ EXACT_PAIRS = 16
 """Largest number of nonzero differences for which all 2^n sign vectors are tried."""
 
 
-def wilson(k: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+def wilson(k: float, n: int, confidence: float = 0.95) -> tuple[float, float]:
     """Return the Wilson score interval of a rate.
 
     With p = k/n and z the normal quantile at (1 + confidence) / 2::
@@ -26,7 +26,7 @@ def wilson(k: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
         half   = z / (1 + z^2 / n) * sqrt(p (1 - p) / n + z^2 / 4n^2)
 
     Args:
-        k: successes.
+        k: successes, or the sum of n numbers in [0, 1], whose spread is at most that of successes.
         n: trials; 0 gives the interval (0, 1).
         confidence: probability that the interval contains the true rate, in (0, 1).
 

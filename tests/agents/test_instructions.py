@@ -103,6 +103,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
     "turnwise/Search-v0": [{"level": "tiny"}, {"level": "tiny", "form": "brackets"}],
     "turnwise/Code-v0": [{}],
     "turnwise/Bash-v0": [{}],
+    "turnwise/Desk-v0": [{"form": "tags"}, {"domain": "repair_shop", "form": "hermes", "user": "confused"}],
     "turnwise/Android-v0": [PHONE],
     "toys/Corridor-v0": [{}],
     "toys/Guessing-v0": [{}],

@@ -36,6 +36,21 @@ def test_a_panel_is_written_read_and_paired(turnwise: Call, tmp_path: Path) -> N
     assert "within the noise" in same.out
 
 
+def test_several_trials_print_how_reliable_a_player_is(turnwise: Call, tmp_path: Path) -> None:
+    result, kept = tmp_path / "r.json", tmp_path / "t.jsonl.gz"
+    words = ("random", ENV, "lengths=[2]", "--episodes", 4, "--trials", 3, "--output", result, "--trajectories", kept)
+    said = turnwise("eval", *words)
+    assert said.code == 0, said.err
+    assert "in 3 trials, of which the table shows the first:" in said.out
+    results = [json.loads((tmp_path / name).read_text()) for name in ("r.json", "r-2.json", "r-3.json")]
+    assert [result["panel"]["seed"] for result in results] == [0, 1, 2]
+    wins = [[row["won"] for row in result["rows"]] for result in results]
+    everywhere = sum(all(trials) for trials in zip(*wins, strict=True)) / len(wins[0])
+    assert f"pass^3 {100 * everywhere:.1f} %" in said.out
+    assert all((tmp_path / name).is_file() for name in ("t.jsonl.gz", "t-2.jsonl.gz", "t-3.jsonl.gz"))
+    assert "pass^" not in turnwise("eval", "random", ENV, "lengths=[2]", "--episodes", 4).out
+
+
 def test_a_demonstrator_of_the_environment_plays(turnwise: Call) -> None:
     said = turnwise("eval", "searcher", "turnwise/Household-v0", "level=tiny", "--episodes", 3)
     assert said.code == 0, said.err
