@@ -1,7 +1,7 @@
 """Boxes in Docker containers, with an image by name, from a directory, or of this machine's Python.
 
 A container has no network, no capabilities, a read-only root, a user other than root, and size-limited memory file
-systems for `/work` and `/tmp`, and the system call filter of the other back ends. It is started once; each run is an
+systems for `/work` and `/tmp` (or the folders of a `Layout`), and the system call filter of the other back ends. It is started once; each run is an
 `exec` in it. Its first process reads standard input from this process, so that the container ends when this process
 dies.
 
@@ -19,7 +19,7 @@ import math
 import os
 import tarfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import cache
@@ -34,6 +34,7 @@ from turnwise.tools.sandbox.container_pool import ContainerPool
 from turnwise.tools.sandbox.docker_exec import DockerChannel, DockerExec, first_line
 from turnwise.tools.sandbox.errors import BadPath, BoxFull, BoxLost, DockerUnavailable, SnapshotError
 from turnwise.tools.sandbox.hidden import is_own
+from turnwise.tools.sandbox.layout import Layout
 from turnwise.tools.sandbox.limits import MB, Limits, RunResult, Stop
 from turnwise.tools.sandbox.untrusted_archives import FileEntry, TreeLimits, read_archive, write_archive
 from turnwise.tools.sandbox.untrusted_headers import KEPT_BITS
@@ -52,14 +53,14 @@ _PUT: Final = (
 )
 _GET: Final = _NO_LINKS + '[ -e "$p" ] || exit 44; [ -f "$p" ] || exit 45; exec cat "$p"'
 _UNREADABLE: Final = r"\( -type d ! -perm -700 -o -type f ! -perm -400 \)"  # for tar
-_TAR: Final = "exec tar -c -f - -C /work ."
-_PACK: Final = f'[ -n "$(find /work {_UNREADABLE} 2>/dev/null)" ] || {_TAR}'
+_TAR: Final = 'exec tar -c -f - .'
+_PACK: Final = f'[ -n "$(find . {_UNREADABLE} 2>/dev/null)" ] || {_TAR}'
 _PRINT_MODE: Final = r"""printf "%s\0%s\0" "$(stat -c %a "$1")" "$1";"""
 _CHANGE_MODE: Final = 'chmod u+rwx "$1"'
 _MAKE_READABLE: Final = (  # all modes of files are printed before one changes, since a file may have several names
-    rf"find /work -type d ! -perm -700 -exec sh -c '{_PRINT_MODE} {_CHANGE_MODE}' sh {{}} \;; "
-    rf"find /work -type f ! -perm -400 -exec sh -c '{_PRINT_MODE}' sh {{}} \;; "
-    rf"find /work -type f ! -perm -400 -exec sh -c '{_CHANGE_MODE}' sh {{}} \;"
+    rf"find . -type d ! -perm -700 -exec sh -c '{_PRINT_MODE} {_CHANGE_MODE}' sh {{}} \;; "
+    rf"find . -type f ! -perm -400 -exec sh -c '{_PRINT_MODE}' sh {{}} \;; "
+    rf"find . -type f ! -perm -400 -exec sh -c '{_CHANGE_MODE}' sh {{}} \;"
 )
 _SET_MODES: Final = "xargs -0 -n 2 chmod; :"  # errors are ignored: files may be gone by now
 _EMPTY: Final = (  # folders too deep for `rm` are moved up; every program takes a path of 15 names of 255 bytes
@@ -71,9 +72,10 @@ _EMPTY: Final = (  # folders too deep for `rm` are moved up; every program takes
     "done; done; return 0; } 2>/dev/null; "
 )
 _REPLACE_FILES: Final = (
-    f"chmod 700 /work; chmod 1777 /tmp; {_EMPTY}"
-    "empty /tmp && empty /dev/shm && empty /work && touch /work /tmp && "
-    "umask 0 && exec tar -x -p -f - -C /work"  # busybox takes -p, and applies the mask all the same
+    f"chmod 700 .; chmod 1777 /tmp; {_EMPTY}"
+    'empty /tmp && empty /dev/shm && for scratch in "$@"; do empty "$scratch" && touch "$scratch" || exit; done && '
+    'empty "$PWD" && touch . /tmp && '
+    "umask 0 && exec tar -x -p -f -"  # busybox takes -p, and applies the mask all the same
 )
 _ALONE: Final = "kill -STOP -1 2>/dev/null; ({script}); code=$?; kill -CONT -1 2>/dev/null; exit $code"
 _OWN_TIMEOUT: Final = 30.0  # seconds for our own commands in the container
@@ -115,15 +117,15 @@ def _unreachable(error: str) -> str:
     return f"Docker does not respond at {where}; start it, or set DOCKER_HOST"
 
 
-def shared(image: str | None = None) -> DockerBackend:
-    """Return the Docker back end of this process for an image."""
-    return _shared(image, os.getpid())
+def shared(image: str | None = None, layout: Layout = Layout()) -> DockerBackend:
+    """Return the Docker back end of this process for an image and a layout."""
+    return _shared(image, layout, os.getpid())
 
 
 @cache
-def _shared(image: str | None, process: int) -> DockerBackend:
+def _shared(image: str | None, layout: Layout, process: int) -> DockerBackend:
     """Return a back end for each process: after a fork, connections to the daemon must not be shared."""
-    return DockerBackend(image)
+    return DockerBackend(image, layout)
 
 
 class DockerBackend:
@@ -133,15 +135,17 @@ class DockerBackend:
         image: a name; a directory or tar file with a root file system; None: this machine's own Python. The image needs
             `sh`, `timeout`, `find` and `tar` (busybox has them), `stat`, `xargs` and `chmod` for snapshots of files
             that their own user cannot read, and `python3` for Python source and sessions.
+        layout: paths that programs write to.
 
     Raises:
         DockerUnavailable: Docker cannot be used, or has no such image.
     """
 
-    def __init__(self, image: str | None = None) -> None:
+    def __init__(self, image: str | None = None, layout: Layout = Layout()) -> None:
         self.client = connect()
+        self.layout = layout
         self.image = self._image(image)
-        self.pool = ContainerPool(lambda limits: DockerBox(self.client, self.image, limits))
+        self.pool = ContainerPool(self._box)
 
     def start(self, limits: Limits | None = None, *, warm: int = 0) -> DockerBox:
         """Return a box, one that was started in advance if there is one.
@@ -152,10 +156,13 @@ class DockerBackend:
                 background, and each is used once.
         """
         limits = limits or Limits()
-        box = self.pool.take(limits) or DockerBox(self.client, self.image, limits)
+        box = self.pool.take(limits) or self._box(limits)
         if warm:
             self.pool.keep(limits, warm)
         return box
+
+    def _box(self, limits: Limits) -> DockerBox:
+        return DockerBox(self.client, self.image, limits, self.layout)
 
     def _image(self, image: str | None) -> str:
         if image is None:
@@ -198,8 +205,9 @@ class DockerBox(Box):
     backend = "docker"
     python = "python3"
 
-    def __init__(self, client: Any, image: str, limits: Limits) -> None:
+    def __init__(self, client: Any, image: str, limits: Limits, layout: Layout = Layout()) -> None:
         super().__init__(limits)
+        self.layout = layout
         self.closed = True  # until there is something to close
         self.api = client.api
         self._channels: list[DockerChannel] = []
@@ -218,12 +226,13 @@ class DockerBox(Box):
     def _create(self, image: str) -> str:
         limits = self.limits
         tmpfs = f"size={limits.disk},nr_inodes={limits.files},uid=1000,gid=1000,exec"
+        written = (self.layout.folder, "/tmp", *self.layout.scratch)
         policy = seccomp.CallPolicy(network=limits.network, own_ipc=False)
         ulimits = [("fsize", limits.file_size), ("nofile", 256), ("core", 0)]
         host = self.api.create_host_config(
             network_mode="host" if limits.network else "none",
             read_only=True,
-            tmpfs={"/work": tmpfs, "/tmp": tmpfs, "/dev/pts": _NO_TERMINALS},
+            tmpfs={**dict.fromkeys(written, tmpfs), "/dev/pts": _NO_TERMINALS},
             shm_size=min(limits.disk, 16 * MB),
             cap_drop=["ALL"],
             cap_add=["KILL"],  # for the first processes alone: programs have no capability
@@ -240,13 +249,18 @@ class DockerBox(Box):
             container_init.COMMAND,
             user="0:0",
             stdin_open=True,
-            working_dir="/work",
+            working_dir=self.folder,
             host_config=host,
             labels={_LABEL: str(os.getpid())},
             network_disabled=not limits.network,
-            environment={"HOME": "/work", "LANG": "C.UTF-8", "TMPDIR": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"},
+            environment={"HOME": self.folder, "LANG": "C.UTF-8", "TMPDIR": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"},
         )
         return str(created["Id"])
+
+    @property
+    def folder(self) -> str:
+        """Path of the box's directory as its programs see it."""
+        return self.layout.folder
 
     def _execute(self, argv: list[str], stdin: bytes, seconds: float) -> RunResult:
         start = time.monotonic()
@@ -380,7 +394,7 @@ class DockerBox(Box):
 
     def _tree_limits(self) -> TreeLimits:
         limits = super()._tree_limits()
-        return replace(limits, entries=limits.entries - 1)  # /work itself counts too
+        return replace(limits, entries=limits.entries - 1)  # the directory itself counts too
 
     def _snapshot(self) -> bytes:
         raw, modes = self._tree_script(_PACK), {}
@@ -404,14 +418,14 @@ class DockerBox(Box):
         if not all(mode.isascii() and mode.isdigit() and len(mode) <= 4 for _, mode in pairs):
             raise TreeChanged("cannot take a snapshot: the modes of the files are unreadable")
         try:
-            modes = {path.removeprefix("/work").lstrip("/"): int(mode, 8) & KEPT_BITS for path, mode in pairs}
+            modes = {path.removeprefix(".").lstrip("/"): int(mode, 8) & KEPT_BITS for path, mode in pairs}
         except ValueError as error:
             raise TreeChanged("cannot take a snapshot: the modes of the files are unreadable") from error
         return modes
 
     def _set_modes(self, modes: list[tuple[str, int]]) -> None:
         if modes:
-            words = "".join(f"{mode:o}\0/work/{path}\0" for path, mode in modes)
+            words = "".join(f"{mode:o}\0./{path}\0" for path, mode in modes)
             self._tree_script(_SET_MODES, os.fsencode(words))
 
     def _restore(self, entries: list[FileEntry]) -> None:
@@ -422,13 +436,13 @@ class DockerBox(Box):
         ]
         opened = [replace(entry, mode=entry.mode | 0o700) if entry.kind == "folder" else entry for entry in entries]
         archive = write_archive(opened, tarfile.GNU_FORMAT, 1000)  # folders can be written to until all is there
-        self._tree_script(_REPLACE_FILES, archive)
+        self._tree_script(_REPLACE_FILES, archive, self.layout.scratch)
         self._set_modes(closed)
 
-    def _tree_script(self, script: str, stdin: bytes = b"") -> bytes:
+    def _tree_script(self, script: str, stdin: bytes = b"", args: Sequence[str] = ()) -> bytes:
         most = self.limits.disk + 2048 * self.limits.files + (1 << 20)  # content, headers, names
         try:
-            return self._script(script, [], "the snapshot", stdin, most, _OWN_TIMEOUT)
+            return self._script(script, list(args), "the snapshot", stdin, most, _OWN_TIMEOUT)
         except TreeChanged:
             raise
         except SnapshotError as error:
