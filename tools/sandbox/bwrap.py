@@ -2,8 +2,8 @@
 
 Programs see /usr, their Python interpreter and a few files of /etc, all read-only, their own process ids, their own
 /proc and an empty network. They can write to /work (or the folders of a `Layout`), /tmp and /dev/shm, which are part of
-the box's storage, and nowhere else: bubblewrap's root and /dev would otherwise be host memory without a limit. They get no terminals, of which the
-machine has a few thousand for all.
+the box's storage, and nowhere else: bubblewrap's root and /dev would otherwise be host memory without a limit. They get
+no terminals, of which the machine has a few thousand for all.
 """
 
 from __future__ import annotations

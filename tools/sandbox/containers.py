@@ -1,9 +1,9 @@
 """Boxes in Docker containers, with an image by name, from a directory, or of this machine's Python.
 
-A container has no network, no capabilities, a read-only root, a user other than root, and size-limited memory file
-systems for `/work` and `/tmp` (or the folders of a `Layout`), and the system call filter of the other back ends. It is started once; each run is an
-`exec` in it. Its first process reads standard input from this process, so that the container ends when this process
-dies.
+A container has no network, no capabilities, a read-only root, a user other than root, size-limited memory file systems
+for `/work` (or the folders of a `Layout`) and `/tmp`, and the system call filter of the other back ends. It is started
+once; each run is an `exec` in it. Its first process reads standard input from this process, so that the container ends
+when this process dies.
 
 An `exec` continues when its client dies, and so do processes that it leaves behind. Therefore each program runs under
 `timeout` inside the container, and after each run a process of the container's root kills all that is left of it, but
@@ -34,6 +34,7 @@ from turnwise.tools.sandbox.container_pool import ContainerPool
 from turnwise.tools.sandbox.docker_exec import DockerChannel, DockerExec, first_line
 from turnwise.tools.sandbox.errors import BadPath, BoxFull, BoxLost, DockerUnavailable, SnapshotError
 from turnwise.tools.sandbox.hidden import is_own
+from turnwise.tools.sandbox.layout import DEFAULT as DEFAULT_LAYOUT
 from turnwise.tools.sandbox.layout import Layout
 from turnwise.tools.sandbox.limits import MB, Limits, RunResult, Stop
 from turnwise.tools.sandbox.untrusted_archives import FileEntry, TreeLimits, read_archive, write_archive
@@ -53,7 +54,7 @@ _PUT: Final = (
 )
 _GET: Final = _NO_LINKS + '[ -e "$p" ] || exit 44; [ -f "$p" ] || exit 45; exec cat "$p"'
 _UNREADABLE: Final = r"\( -type d ! -perm -700 -o -type f ! -perm -400 \)"  # for tar
-_TAR: Final = 'exec tar -c -f - .'
+_TAR: Final = "exec tar -c -f - ."
 _PACK: Final = f'[ -n "$(find . {_UNREADABLE} 2>/dev/null)" ] || {_TAR}'
 _PRINT_MODE: Final = r"""printf "%s\0%s\0" "$(stat -c %a "$1")" "$1";"""
 _CHANGE_MODE: Final = 'chmod u+rwx "$1"'
@@ -117,7 +118,7 @@ def _unreachable(error: str) -> str:
     return f"Docker does not respond at {where}; start it, or set DOCKER_HOST"
 
 
-def shared(image: str | None = None, layout: Layout = Layout()) -> DockerBackend:
+def shared(image: str | None = None, layout: Layout = DEFAULT_LAYOUT) -> DockerBackend:
     """Return the Docker back end of this process for an image and a layout."""
     return _shared(image, layout, os.getpid())
 
@@ -141,7 +142,7 @@ class DockerBackend:
         DockerUnavailable: Docker cannot be used, or has no such image.
     """
 
-    def __init__(self, image: str | None = None, layout: Layout = Layout()) -> None:
+    def __init__(self, image: str | None = None, layout: Layout = DEFAULT_LAYOUT) -> None:
         self.client = connect()
         self.layout = layout
         self.image = self._image(image)
@@ -205,7 +206,7 @@ class DockerBox(Box):
     backend = "docker"
     python = "python3"
 
-    def __init__(self, client: Any, image: str, limits: Limits, layout: Layout = Layout()) -> None:
+    def __init__(self, client: Any, image: str, limits: Limits, layout: Layout = DEFAULT_LAYOUT) -> None:
         super().__init__(limits)
         self.layout = layout
         self.closed = True  # until there is something to close
@@ -246,7 +247,7 @@ class DockerBox(Box):
         )
         created = self.api.create_container(
             image,
-            container_init.COMMAND,
+            entrypoint=container_init.COMMAND,  # in place of what the image starts
             user="0:0",
             stdin_open=True,
             working_dir=self.folder,

@@ -9,7 +9,7 @@ from typing import Final
 from turnwise.tools.sandbox.bwrap import WORK
 from turnwise.tools.sandbox.errors import BadPath
 
-__all__ = ["Layout"]
+__all__ = ["DEFAULT", "Layout"]
 
 _TAKEN: Final = (
     *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/tmp"),
@@ -42,3 +42,6 @@ class Layout:
             others = (other for other in (*paths[:number], *paths[number + 1 :]))
             if over := next((other for other in others if f"{path}/".startswith(f"{other}/")), None):
                 raise BadPath(f"the folders of a box must lie apart, but {path!r} lies in {over!r}")
+
+
+DEFAULT: Final = Layout()

@@ -18,6 +18,7 @@ from turnwise.tools.sandbox.channel import Channel
 from turnwise.tools.sandbox.disk_watch import DiskWatch, unnamed_usage
 from turnwise.tools.sandbox.errors import BadPath, BoxFull, BoxLost
 from turnwise.tools.sandbox.fork_client import ForkServerClient
+from turnwise.tools.sandbox.layout import DEFAULT as DEFAULT_LAYOUT
 from turnwise.tools.sandbox.layout import Layout
 from turnwise.tools.sandbox.limits import Limits, RunResult, Stop
 from turnwise.tools.sandbox.mounts import OWN_ENTRIES
@@ -48,7 +49,7 @@ class LocalConfig:
     readable: tuple[str, ...] = ()
     own_filesystem: bool = True
     bwrap: str = "bwrap"
-    layout: Layout = Layout()
+    layout: Layout = DEFAULT_LAYOUT
 
     @property
     def folders(self) -> dict[str, str]:

@@ -5,8 +5,8 @@ the kernel enforces its size, and it vanishes when the fork server dies. It need
 (root, or user namespaces). The second is a temporary directory for machines that refuse this; its size is checked while
 a program runs.
 
-Both contain `work` (the box's directory as its programs see it), `tmp` and `shm`, the scratch folders of a `Layout`, and
-an empty folder and file to put in place of what is hidden.
+Both contain `work` (the box's directory as its programs see it), `tmp`, `shm` and the scratch folders of a `Layout`,
+and an empty folder and file to put in place of what is hidden.
 """
 
 from __future__ import annotations
@@ -70,9 +70,7 @@ def directory(uid: int, scratch: Sequence[str] = ()) -> BoxStorage:
     return BoxStorage(path, os.open(f"{path}/work", os.O_DIRECTORY | os.O_CLOEXEC))
 
 
-def tmpfs(
-    uid: int, disk: int, files: int, readable: Mapping[str, str], scratch: Sequence[str] = ()
-) -> BoxStorage:
+def tmpfs(uid: int, disk: int, files: int, readable: Mapping[str, str], scratch: Sequence[str] = ()) -> BoxStorage:
     """Create storage in its own file system.
 
     Args:
