@@ -47,6 +47,28 @@ _AGENT: Final = {
     "parser": "think-action",
 }
 """How a model is asked."""
+_HARBOR_AGENT: Final = {
+    "prompt": "conversation",
+    "template": {
+        "system": "You carry out an instruction by commands in a shell. An action is a shell command, of as many lines as "
+        "it needs, or submit, which ends the episode. You get the output of one command at a time and answer with one "
+        "action at a time. Give the action alone, without quotes or explanations; you may reason before it between "
+        "<think> and </think>.\n\n",
+        "saw": "{observation}",
+        "ask": "\n\nYour action:",
+        "example": "This is what one turn looks like:\n\nWrite the number of lines of notes.txt into count.txt.{ask} "
+        "wc -l < notes.txt > count.txt\n\nNow another task begins.\n\n",
+    },
+    "parser": "whole",
+    "max_tokens": 2048,
+    "without_chat_template": {"stop": ["\n\nYour action:", "\n\n\n\n"], "example": True},
+}
+"""How a model is asked in Harbor tasks, whose scripts have several lines."""
+
+
+def _agent(tasks: object = None, **arguments: object) -> dict[str, object]:
+    """Return how a model is asked, given the arguments of the environment."""
+    return _AGENT if tasks is None else _HARBOR_AGENT
 
 
 class BashEnv(SavableEnv):
@@ -80,7 +102,7 @@ class BashEnv(SavableEnv):
         EnvError: an argument is invalid.
     """
 
-    metadata = {"render_modes": ["ansi"], "agent": _AGENT}  # noqa: RUF012 (Gymnasium's attribute)
+    metadata = {"render_modes": ["ansi"], "agent": _agent}  # noqa: RUF012 (Gymnasium's attribute)
     SNAPSHOT_FORMAT = ("Bash", 1)
     EXAMPLE_ACTION = "ls"
     read_level = BashLevel.parse
