@@ -50,9 +50,9 @@ _AGENT: Final = {
 _HARBOR_AGENT: Final = {
     "prompt": "conversation",
     "template": {
-        "system": "You carry out an instruction by commands in a shell. An action is a shell command, of as many lines as "
-        "it needs, or submit, which ends the episode. You get the output of one command at a time and answer with one "
-        "action at a time. Give the action alone, without quotes or explanations; you may reason before it between "
+        "system": "You carry out an instruction by commands in a shell. An action is a shell command, of as many lines "
+        "as it needs, or submit, which ends the episode. You get the output of one command at a time and answer with "
+        "one action at a time. Give the action alone, without quotes or explanations; you may reason before it between "
         "<think> and </think>.\n\n",
         "saw": "{observation}",
         "ask": "\n\nYour action:",
@@ -126,7 +126,7 @@ class BashEnv(SavableEnv):
         choice("sandbox", sandbox, ("auto", *BACKENDS))
         if tasks is not None and image is not None:
             raise UnknownOption("image is for generated tasks: Harbor tasks name theirs")
-        self._source = task_source(tasks, sandbox, level, split)
+        self.source = task_source(tasks, sandbox, level, split)
         self._reward = choice("reward", reward or ("whole" if tasks is None else "partial"), REWARDS)
         self._budget = integer("budget", budget, 100, of="characters")
         seconds = None if seconds is None else number("seconds", seconds, 0.1, 600)
@@ -186,14 +186,14 @@ class BashEnv(SavableEnv):
 
     def list_tasks(self, count: int | None) -> list[str]:
         """Return task ids; the families alternate."""
-        return self._source.ids(count)
+        return self.source.ids(count)
 
     def draw_task(self) -> str:
-        return self._source.draw(self.np_random)
+        return self.source.draw(self.np_random)
 
     def start_task(self, task: str, options: Mapping[str, object]) -> str:
         """Return the instruction and a summary of the actions."""
-        self._begin(self._source.get(task))
+        self._begin(self.source.get(task))
         answer = "" if isinstance(self.task, HarborTask) else ", submit ANSWER"
         return f"{self.task.statement}\n{_HELP.format(root=self._shell.root, answer=answer)}"
 
@@ -260,7 +260,7 @@ class BashEnv(SavableEnv):
         return {"partial": self._grade.partial, "gain": self._grade.gain}.get(self._reward, float(self._grade.won))
 
     def snapshot_arguments(self) -> dict[str, object]:
-        return {**self._source.made, "reward": self._reward, "budget": self._budget}
+        return {**self.source.made, "reward": self._reward, "budget": self._budget}
 
     def save_episode(self) -> dict[str, object]:
         left = {"seconds_left": self._seconds_left} if math.isfinite(self._seconds_left) else {}
@@ -275,7 +275,7 @@ class BashEnv(SavableEnv):
         }
 
     def load_episode(self, task: str, saved: Fields) -> None:
-        loaded = self._source.get(task)
+        loaded = self.source.get(task)
         try:
             tree = from_tar(base64.b64decode(saved.get("files", str), validate=True))
             route = {str(key): int(done) for key, done in saved.get("route", list)}
