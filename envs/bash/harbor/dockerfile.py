@@ -157,6 +157,8 @@ def _matches(context: Path, source: str) -> list[Path]:
     paths = sorted(context.glob(inside)) if inside != "." else [context]
     if not paths:
         raise ValueError(f"{source!r} is not in the folder environment/")
+    if link := next((path for path in paths if not path.resolve().is_relative_to(context.resolve())), None):
+        raise ValueError(f"{link.name!r} is a link to a path outside of the folder environment/")
     return paths
 
 

@@ -72,6 +72,7 @@ def read_settings(folder: Path) -> HarborSettings:
     Raises:
         GameFileError: a file is missing or damaged, or the task needs what no sandbox here offers.
     """
+    _refuse_links(folder)
     try:
         table = _Table(folder, "", read_toml(folder / "task.toml"))
         instruction = _without_canary(read_text(folder / "instruction.md")) if "steps" not in table.values else ""
@@ -98,6 +99,14 @@ def read_settings(folder: Path) -> HarborSettings:
         verifier_env=verifier.variables("env"),
         solution_env=table.part("solution").variables("env"),
     )
+
+
+def _refuse_links(folder: Path) -> None:
+    """Raise where a part of the task lies elsewhere: a folder of somebody else must not name files of this machine."""
+    root = folder.resolve()
+    for name in ("task.toml", "instruction.md", "environment", "environment/Dockerfile", "tests", "solution"):
+        if not (folder / name).resolve().is_relative_to(root):
+            raise settings_error(folder, f"{name} is a link to a path outside of the task folder")
 
 
 def _refuse_unplayable(table: _Table, environment: _Table, verifier: _Table) -> None:
