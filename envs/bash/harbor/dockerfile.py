@@ -6,7 +6,6 @@ directory) is refused with the line that does it. Docker itself reads all other 
 
 from __future__ import annotations
 
-import json
 import os
 import posixpath
 import re
@@ -18,7 +17,7 @@ from typing import Final
 
 from turnwise.envs.bash.filetree import FileNode, FileTree, with_folders
 from turnwise.envs.bash.harbor.settings import settings_error
-from turnwise.tools.bounded_input import read_bytes
+from turnwise.tools.bounded_input import parse_json, read_bytes, read_text
 from turnwise.tools.sandbox import SandboxError
 from turnwise.tools.sandbox.untrusted_archives import TreeLimits, read_archive
 from turnwise.tools.sandbox.untrusted_trees import read_tree
@@ -60,8 +59,7 @@ def read_dockerfile(path: Path) -> CopiedFiles:
     copied = CopiedFiles()
     arguments: dict[str, str] = {}
     try:
-        text = path.read_text(encoding="utf-8")
-        for instruction, value in _instructions(text):
+        for instruction, value in _instructions(read_text(path)):
             _apply(copied, arguments, path.parent, instruction, value)
     except (OSError, ValueError, SandboxError) as error:
         raise settings_error(path.parent.parent, f"{path.name}: {error}") from None
@@ -133,7 +131,7 @@ def _filled(text: str, variables: dict[str, str]) -> str:
 
 def _copy(copied: CopiedFiles, context: Path, word: str, value: str) -> None:
     """Copy files as COPY and ADD do: the content of folders, and that of archives with ADD."""
-    words = json.loads(value) if value.startswith("[") else shlex.split(value)
+    words = _words(value) if value.startswith("[") else shlex.split(value)
     options = [option for option in words if option.startswith("--")]
     if any(option.startswith("--from") for option in options) or "<<" in value or "://" in value:
         raise ValueError(f"{word} {value[:60]!r} takes files from elsewhere; sandbox='docker' builds the image")
@@ -147,6 +145,14 @@ def _copy(copied: CopiedFiles, context: Path, word: str, value: str) -> None:
             path_inside = goal if not name and not into else posixpath.join(goal, name or path.name)
             node = node if mode is None or node.kind != "file" else node._replace(mode=mode)
             copied.tree[path_inside.rstrip("/")] = node
+
+
+def _words(value: str) -> list[str]:
+    """Return the words of the form ["a", "b"]."""
+    words = parse_json(value.encode(), "the instruction")
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise ValueError(f"expected a list of texts, got {value[:60]!r}")
+    return words
 
 
 def _matches(context: Path, source: str) -> list[Path]:
