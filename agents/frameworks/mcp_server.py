@@ -207,11 +207,11 @@ def _server(tools: EnvironmentTools, name: str, only: str) -> Any:
     def client_of(context: Any) -> str | None:
         return only or context.request.headers.get("mcp-session-id")
 
-    async def list_tools(context: Any, _: object) -> object:
+    async def list_tools(context: Any, _: object) -> Any:
         schemas = tools.schemas(stateless=client_of(context) is None)
         return types.ListToolsResult(tools=[types.Tool.model_validate(schema) for schema in schemas])
 
-    async def call_tool(context: Any, params: Any) -> object:
+    async def call_tool(context: Any, params: Any) -> Any:
         try:
             key, result = await tools.call(client_of(context), params.name, params.arguments or {})
         except EnvFailure as failure:
@@ -225,7 +225,7 @@ def _server(tools: EnvironmentTools, name: str, only: str) -> Any:
 
 def _result(result: StepResult, episode: str, *, plain: bool) -> dict[str, object]:
     """Return the result of a call as the protocol has it."""
-    facts = {
+    facts: dict[str, object] = {
         "reward": result.reward,
         "terminated": result.terminated,
         "truncated": result.truncated,

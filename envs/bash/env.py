@@ -68,7 +68,7 @@ _HARBOR_AGENT: Final = {
 
 def _agent(tasks: object = None, **arguments: object) -> dict[str, object]:
     """Return how a model is asked, given the arguments of the environment."""
-    return _AGENT if tasks is None else _HARBOR_AGENT
+    return dict(_AGENT if tasks is None else _HARBOR_AGENT)
 
 
 class BashEnv(SavableEnv):

@@ -108,7 +108,7 @@ def _entries(config: str | os.PathLike[str] | Mapping[str, object]) -> dict[str,
     else:
         where = str(Path(config))
         try:
-            content = read_json(config)
+            content = read_json(Path(config))
         except (InputError, OSError) as error:
             raise ServerFailed(f"the file of MCP servers cannot be read: {error}") from error
     table = next((content[name] for name in _TABLES if name in content), None) if isinstance(content, Mapping) else None

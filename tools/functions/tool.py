@@ -122,7 +122,7 @@ class Tool:
             raise BadTool(f"the schema of a tool needs a name, got {schema!r:.80}")
         if not callable(function):
             raise BadTool(f"{name} needs a function to call, got {function!r}")
-        parameters = next((table[key] for key in _PARAMETERS if table.get(key) is not None), {})
+        parameters: object = next((table[key] for key in _PARAMETERS if table.get(key) is not None), {})
         if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
             raise BadTool(f"the arguments of {name} must be a JSON schema of the type object, got {parameters!r:.80}")
         runner = (ProcessRunner if isolated else ThreadRunner)(function, seconds, budget)

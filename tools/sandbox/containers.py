@@ -28,6 +28,7 @@ from typing import Any, Final
 
 from turnwise.tools.sandbox import container_init, files, rootfs, seccomp
 from turnwise.tools.sandbox.box import Box, stop_reason
+from turnwise.tools.sandbox.bwrap import WORK
 from turnwise.tools.sandbox.channel import Channel
 from turnwise.tools.sandbox.container_counters import ContainerCounters
 from turnwise.tools.sandbox.container_pool import ContainerPool
@@ -54,14 +55,14 @@ _PUT: Final = (
 )
 _GET: Final = _NO_LINKS + '[ -e "$p" ] || exit 44; [ -f "$p" ] || exit 45; exec cat "$p"'
 _UNREADABLE: Final = r"\( -type d ! -perm -700 -o -type f ! -perm -400 \)"  # for tar
-_TAR: Final = "exec tar -c -f - ."
-_PACK: Final = f'[ -n "$(find . {_UNREADABLE} 2>/dev/null)" ] || {_TAR}'
+_TAR: Final = "exec tar -c -f - -C /work ."
+_PACK: Final = f'[ -n "$(find /work {_UNREADABLE} 2>/dev/null)" ] || {_TAR}'
 _PRINT_MODE: Final = r"""printf "%s\0%s\0" "$(stat -c %a "$1")" "$1";"""
 _CHANGE_MODE: Final = 'chmod u+rwx "$1"'
 _MAKE_READABLE: Final = (  # all modes of files are printed before one changes, since a file may have several names
-    rf"find . -type d ! -perm -700 -exec sh -c '{_PRINT_MODE} {_CHANGE_MODE}' sh {{}} \;; "
-    rf"find . -type f ! -perm -400 -exec sh -c '{_PRINT_MODE}' sh {{}} \;; "
-    rf"find . -type f ! -perm -400 -exec sh -c '{_CHANGE_MODE}' sh {{}} \;"
+    rf"find /work -type d ! -perm -700 -exec sh -c '{_PRINT_MODE} {_CHANGE_MODE}' sh {{}} \;; "
+    rf"find /work -type f ! -perm -400 -exec sh -c '{_PRINT_MODE}' sh {{}} \;; "
+    rf"find /work -type f ! -perm -400 -exec sh -c '{_CHANGE_MODE}' sh {{}} \;"
 )
 _SET_MODES: Final = "xargs -0 -n 2 chmod; :"  # errors are ignored: files may be gone by now
 _EMPTY: Final = (  # folders too deep for `rm` are moved up; every program takes a path of 15 names of 255 bytes
@@ -73,10 +74,10 @@ _EMPTY: Final = (  # folders too deep for `rm` are moved up; every program takes
     "done; done; return 0; } 2>/dev/null; "
 )
 _REPLACE_FILES: Final = (
-    f"chmod 700 .; chmod 1777 /tmp; {_EMPTY}"
+    f"chmod 700 /work; chmod 1777 /tmp; {_EMPTY}"
     'empty /tmp && empty /dev/shm && for scratch in "$@"; do empty "$scratch" && touch "$scratch" || exit; done && '
-    'empty "$PWD" && touch . /tmp && '
-    "umask 0 && exec tar -x -p -f -"  # busybox takes -p, and applies the mask all the same
+    "empty /work && touch /work /tmp && "
+    "umask 0 && exec tar -x -p -f - -C /work"  # busybox takes -p, and applies the mask all the same
 )
 _ALONE: Final = "kill -STOP -1 2>/dev/null; ({script}); code=$?; kill -CONT -1 2>/dev/null; exit $code"
 _OWN_TIMEOUT: Final = 30.0  # seconds for our own commands in the container
@@ -419,14 +420,14 @@ class DockerBox(Box):
         if not all(mode.isascii() and mode.isdigit() and len(mode) <= 4 for _, mode in pairs):
             raise TreeChanged("cannot take a snapshot: the modes of the files are unreadable")
         try:
-            modes = {path.removeprefix(".").lstrip("/"): int(mode, 8) & KEPT_BITS for path, mode in pairs}
+            modes = {path.removeprefix(self.folder).lstrip("/"): int(mode, 8) & KEPT_BITS for path, mode in pairs}
         except ValueError as error:
             raise TreeChanged("cannot take a snapshot: the modes of the files are unreadable") from error
         return modes
 
     def _set_modes(self, modes: list[tuple[str, int]]) -> None:
         if modes:
-            words = "".join(f"{mode:o}\0./{path}\0" for path, mode in modes)
+            words = "".join(f"{mode:o}\0{self.folder}/{path}\0" for path, mode in modes)
             self._tree_script(_SET_MODES, os.fsencode(words))
 
     def _restore(self, entries: list[FileEntry]) -> None:
@@ -442,6 +443,7 @@ class DockerBox(Box):
 
     def _tree_script(self, script: str, stdin: bytes = b"", args: Sequence[str] = ()) -> bytes:
         most = self.limits.disk + 2048 * self.limits.files + (1 << 20)  # content, headers, names
+        script = script.replace(WORK, self.folder)
         try:
             return self._script(script, list(args), "the snapshot", stdin, most, _OWN_TIMEOUT)
         except TreeChanged:

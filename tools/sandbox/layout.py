@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +12,7 @@ from turnwise.tools.sandbox.errors import BadPath
 
 __all__ = ["DEFAULT", "Layout"]
 
+_PATH: Final = re.compile(r"(/[\w.-]+)+", re.ASCII)
 _TAKEN: Final = (
     *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/tmp"),
     "/var",
@@ -35,8 +37,10 @@ class Layout:
     def __post_init__(self) -> None:
         paths = (self.folder, *self.scratch)
         for number, path in enumerate(paths):
-            if not path.startswith("/") or posixpath.normpath(path) != path or path == "/" or "\0" in path:
-                raise BadPath(f"a folder of a box must be an absolute path such as '/app', got {path!r}")
+            if not _PATH.fullmatch(path) or posixpath.normpath(path) != path:
+                raise BadPath(
+                    f"a folder of a box must be an absolute path of plain letters such as '/app', got {path!r}"
+                )
             if over := next((taken for taken in _TAKEN if f"{path}/".startswith(f"{taken}/")), None):
                 raise BadPath(f"a box cannot write to {path!r}, since {over} is the system's")
             others = (other for other in (*paths[:number], *paths[number + 1 :]))
