@@ -135,6 +135,7 @@ HEAVY: dict[str, set[str]] = {
     "fastapi": {
         "envs/shop/site/app.py",
         "envs/android/site/app.py",
+        "agents/frameworks/mcp_server.py",
         "agents/frameworks/openenv.py",
         "envs/android/androidworld_server.py",
         "processes/serving.py",

@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from turnwise.agents.errors import EnvFailure
 from turnwise.agents.frameworks.session import ClientSession
@@ -28,7 +28,10 @@ from turnwise.envs.toolenv import ToolEnv
 from turnwise.tools.functions import BadCall, Call
 
 if TYPE_CHECKING:
+    import mcp.types as types
     from fastapi import FastAPI
+    from mcp.server.context import ServerRequestContext
+    from mcp.server.lowlevel import Server
 
 __all__ = ["EnvironmentTools", "create_app", "serve_stdio"]
 
@@ -44,7 +47,7 @@ _EPISODE_SCHEMA: Final = {"type": "string", "description": "the id of the episod
 
 
 @dataclass
-class _Episode:
+class _ClientEpisode:
     """The environment of one client, and when it was used last."""
 
     session: ClientSession
@@ -69,7 +72,7 @@ class EnvironmentTools:
         self, make: MakeEnv, *, sessions: int = 64, idle: float | None = None, deadline: float | None = 60.0
     ) -> None:
         self._make, self._most, self._idle, self._deadline = make, sessions, idle, deadline
-        self._episodes: dict[str, _Episode] = {}
+        self._episodes: dict[str, _ClientEpisode] = {}
         env = make()
         env.reset(seed=0)
         self._tool_env = env.unwrapped if isinstance(env.unwrapped, ToolEnv) else None
@@ -77,9 +80,11 @@ class EnvironmentTools:
         if self._tool_env is None:
             env.close()
 
-    def schemas(self, *, stateless: bool) -> list[dict[str, Any]]:
+    def schemas(self, *, stateless: bool) -> list[dict[str, object]]:
         """Return name, description and schema of each tool; without sessions, with the argument `episode`."""
-        tools = [{"name": "reset", "description": _RESET, "inputSchema": _object(_TASK_SCHEMA)}]
+        tools: list[dict[str, object]] = [
+            {"name": "reset", "description": _RESET, "inputSchema": _object(_TASK_SCHEMA)}
+        ]
         if self._tool_env is None:
             action = {"action": {"type": "string", "description": "the action, as text"}}
             tools.append({"name": "step", "description": _STEP, "inputSchema": _object(action, "action")})
@@ -140,7 +145,7 @@ class EnvironmentTools:
         except BadCall as error:
             raise EnvFailure(str(error)) from error
 
-    def _episode(self, key: str, *, new: bool) -> _Episode:
+    def _episode(self, key: str, *, new: bool) -> _ClientEpisode:
         if key not in self._episodes:
             if not new:
                 raise EnvFailure(
@@ -148,7 +153,7 @@ class EnvironmentTools:
                 )
             if len(self._episodes) >= self._most:
                 raise EnvFailure(f"{self._most} clients play already, as many as this server takes")
-            self._episodes[key] = _Episode(ClientSession(self._make, self._deadline))
+            self._episodes[key] = _ClientEpisode(ClientSession(self._make, self._deadline))
         return self._episodes[key]
 
     def _close_idle(self) -> None:
@@ -196,7 +201,7 @@ def serve_stdio(tools: EnvironmentTools, *, name: str = "turnwise") -> None:
     anyio.run(serve)
 
 
-def _server(tools: EnvironmentTools, name: str, only: str) -> Any:
+def _server(tools: EnvironmentTools, name: str, only: str) -> Server[dict[str, object]]:
     """Return the server of the package; `only` is the session where there is one."""
     try:
         import mcp.types as types
@@ -204,14 +209,14 @@ def _server(tools: EnvironmentTools, name: str, only: str) -> Any:
     except ImportError as missing:
         raise ImportError(_MISSING) from missing
 
-    def client_of(context: Any) -> str | None:
-        return only or context.request.headers.get("mcp-session-id")
+    def client_of(context: ServerRequestContext) -> str | None:
+        return only or (context.request.headers.get("mcp-session-id") if context.request else None)
 
-    async def list_tools(context: Any, _: object) -> Any:
+    async def list_tools(context: ServerRequestContext, _: object) -> types.ListToolsResult:
         schemas = tools.schemas(stateless=client_of(context) is None)
         return types.ListToolsResult(tools=[types.Tool.model_validate(schema) for schema in schemas])
 
-    async def call_tool(context: Any, params: Any) -> Any:
+    async def call_tool(context: ServerRequestContext, params: types.CallToolRequestParams) -> types.CallToolResult:
         try:
             key, result = await tools.call(client_of(context), params.name, params.arguments or {})
         except EnvFailure as failure:
@@ -251,13 +256,13 @@ def _object(properties: Mapping[str, object], *required: str) -> dict[str, objec
     return {"type": "object", "properties": dict(properties), "required": list(required)}
 
 
-def _with_episode(tool: dict[str, Any]) -> dict[str, Any]:
+def _with_episode(tool: Mapping[str, object]) -> dict[str, object]:
     schema = tool["inputSchema"]
+    if not isinstance(schema, Mapping):
+        return dict(tool)
     properties = {"episode": _EPISODE_SCHEMA, **(schema.get("properties") or {})}
-    return {
-        **tool,
-        "inputSchema": {**schema, "properties": properties, "required": ["episode", *schema.get("required", [])]},
-    }
+    required = ["episode", *(schema.get("required") or ())]
+    return {**tool, "inputSchema": {**schema, "properties": properties, "required": required}}
 
 
 def _task(values: Mapping[str, object]) -> str | None:

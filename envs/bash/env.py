@@ -260,7 +260,7 @@ class BashEnv(SavableEnv):
         return {"partial": self._grade.partial, "gain": self._grade.gain}.get(self._reward, float(self._grade.won))
 
     def snapshot_arguments(self) -> dict[str, object]:
-        return {**self.source.made, "reward": self._reward, "budget": self._budget}
+        return {**self.source.arguments, "reward": self._reward, "budget": self._budget}
 
     def save_episode(self) -> dict[str, object]:
         left = {"seconds_left": self._seconds_left} if math.isfinite(self._seconds_left) else {}

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Protocol
 
-__all__ = ["Node", "path_is_right", "same_answer"]
+__all__ = ["ComparedNode", "path_is_right", "same_answer"]
 
 
-class Node(Protocol):
+class ComparedNode(Protocol):
     """A file, folder or symbolic link; the `data` of a link is its target."""
 
     @property
@@ -34,9 +34,9 @@ class Node(Protocol):
 
 
 def path_is_right(
-    node: Node | None,
-    goal: Node | None,
-    before: Node | None,
+    node: ComparedNode | None,
+    goal: ComparedNode | None,
+    before: ComparedNode | None,
     *,
     modes: bool = False,
     contents: Callable[[bytes], dict[str, bytes] | None] | None = None,

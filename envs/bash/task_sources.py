@@ -25,7 +25,7 @@ class BashTaskSource(Protocol):
     """Tasks by id."""
 
     @property
-    def made(self) -> dict[str, object]:
+    def arguments(self) -> dict[str, object]:
         """Arguments that must be equal where a snapshot is restored."""
         ...
 
@@ -50,7 +50,7 @@ class GeneratedBashTasks:
         self.split = choice("split", split, SPLITS)
 
     @property
-    def made(self) -> dict[str, object]:
+    def arguments(self) -> dict[str, object]:
         """Arguments that must be equal where a snapshot is restored."""
         return {"split": self.split, "level": self.level.text}
 

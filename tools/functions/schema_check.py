@@ -6,7 +6,7 @@ Not included: patterns, bounds, formats and combined schemas (`oneOf`, `$ref`), 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from turnwise.tools.functions.calls import Arguments, Schema
 from turnwise.tools.functions.errors import BadArguments
@@ -42,11 +42,11 @@ def check_arguments(arguments: Arguments, parameters: Schema) -> Arguments:
     return {name: _whole(value, properties.get(name)) for name, value in arguments.items()}
 
 
-def _problems(value: Any, schema: object, where: str, depth: int) -> Iterator[str]:
+def _problems(value: object, schema: object, where: str, depth: int) -> Iterator[str]:
     if not isinstance(schema, Mapping) or depth > _DEEPEST:
         return
-    wanted = schema.get("type")
-    names = [wanted] if isinstance(wanted, str) else wanted if isinstance(wanted, list) else []
+    kind = schema.get("type")
+    names = [kind] if isinstance(kind, str) else kind if isinstance(kind, list) else []
     if names and not any(_is_of(value, name) for name in names):
         yield f"{where!r} should be {' or '.join(map(str, names))}, got {shortened(repr(value), _SHOWN)}"
         return
@@ -72,6 +72,6 @@ def _is_of(value: object, name: object) -> bool:
     return kinds is None or isinstance(value, kinds)
 
 
-def _whole(value: Any, schema: object) -> Any:
-    wanted = schema.get("type") if isinstance(schema, Mapping) else None
-    return int(value) if wanted == "integer" and isinstance(value, float) else value
+def _whole(value: object, schema: object) -> object:
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    return int(value) if kind == "integer" and isinstance(value, float) else value

@@ -118,9 +118,9 @@ def _apply(copied: CopiedFiles, arguments: dict[str, str], context: Path, word: 
 
 def _pairs(value: str, variables: dict[str, str]) -> dict[str, str]:
     """Return the variables of ENV: A=1 B="x y", or the old form A 1."""
-    first, _, rest = value.partition(" ")
-    if "=" not in first:
-        return {first: _filled(rest.strip(), variables)}
+    name, _, text = value.partition(" ")
+    if "=" not in name:
+        return {name: _filled(text.strip(), variables)}
     words = (word.partition("=") for word in shlex.split(value))
     return {name: _filled(text, variables) for name, _, text in words}
 

@@ -24,7 +24,7 @@ from turnwise.envs.bash.file_rules import path_is_right, same_answer
 MOST = 16 << 20  # bytes of the contents of an archive
 
 
-class Entry(NamedTuple):
+class JudgedNode(NamedTuple):
     """A file, folder or symbolic link."""
 
     kind: str
@@ -32,7 +32,7 @@ class Entry(NamedTuple):
     data: bytes
 
 
-def read_folder(root: str) -> dict[str, Entry]:
+def read_folder(root: str) -> dict[str, JudgedNode]:
     """Return the files in a folder by relative path; pipes, sockets and devices are left out."""
     tree = {}
     for folder, folders, names in os.walk(root):
@@ -41,26 +41,26 @@ def read_folder(root: str) -> dict[str, Entry]:
             about = os.lstat(path)
             key = os.path.relpath(path, root)
             if stat.S_ISLNK(about.st_mode):
-                tree[key] = Entry("link", 0o777, os.fsencode(os.readlink(path)))
+                tree[key] = JudgedNode("link", 0o777, os.fsencode(os.readlink(path)))
             elif stat.S_ISDIR(about.st_mode):
-                tree[key] = Entry("folder", about.st_mode & 0o777 | 0o700, b"")
+                tree[key] = JudgedNode("folder", about.st_mode & 0o777 | 0o700, b"")
             elif stat.S_ISREG(about.st_mode):
-                tree[key] = Entry("file", about.st_mode & 0o777, Path(path).read_bytes())
+                tree[key] = JudgedNode("file", about.st_mode & 0o777, Path(path).read_bytes())
     return tree
 
 
-def read_tar(data: bytes) -> dict[str, Entry]:
+def read_tar(data: bytes) -> dict[str, JudgedNode]:
     """Return the files in an archive by path."""
     tree = {}
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
         for member in archive:
             path = member.name.removeprefix("./").rstrip("/")
             if member.isdir():
-                tree[path] = Entry("folder", member.mode & 0o777 | 0o700, b"")
+                tree[path] = JudgedNode("folder", member.mode & 0o777 | 0o700, b"")
             elif member.issym():
-                tree[path] = Entry("link", member.mode & 0o777, os.fsencode(member.linkname))
+                tree[path] = JudgedNode("link", member.mode & 0o777, os.fsencode(member.linkname))
             elif member.isfile() and (file := archive.extractfile(member)):
-                tree[path] = Entry("file", member.mode & 0o777, file.read())
+                tree[path] = JudgedNode("file", member.mode & 0o777, file.read())
     tree.pop(".", None)
     return tree
 

@@ -59,7 +59,7 @@ class HarborTasks:
         return self._prepared[id]
 
     @property
-    def made(self) -> dict[str, object]:
+    def arguments(self) -> dict[str, object]:
         """Arguments that must be equal where a snapshot is restored."""
         return {"tasks": self.ids(None), "sandbox": self.sandbox}
 
