@@ -1,4 +1,4 @@
-"""`turnwise data`: pack the original games into one file; write generated games or shop catalogues."""
+"""`turnwise data`: pack the original games into one file; write generated games, shop catalogues or Harbor folders."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import typer
 
 from turnwise.cli.console import say
 from turnwise.cli.errors import UserError
+from turnwise.cli.options import parse_options
 from turnwise.registry import choose
 from turnwise.report.number_text import count, duration
 
 app = typer.Typer(
-    help="Pack ALFWorld's games into one file, or write generated games and shop catalogues as files.",
+    help="Pack ALFWorld's games into one file, or write generated games, shop catalogues and tasks as files.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -73,3 +74,27 @@ def shop(
     say(f"wrote {len(catalogue(level, seed)):,} products under {target}")
     arguments = " ".join(f"{name}={path}" for name, path in paths.items())
     say(f"play them: turnwise play turnwise/WebShop-v0 {arguments} splits=all")
+
+
+@app.command("harbor")
+def harbor(
+    env_id: Annotated[str, typer.Argument(metavar="ENV_ID", help="turnwise/Bash-v0 or turnwise/Code-v0.")],
+    options: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments of the environment.")
+    ] = None,
+    output: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder to write the task folders into.")] = Path(
+        "harbor"
+    ),
+    number: Annotated[int, typer.Option("--count", min=1, help="Number of tasks.")] = 10,
+    image: Annotated[
+        str, typer.Option(help="Image that the Dockerfiles begin with; it needs a shell and python3.")
+    ] = "python:3.12-slim",
+) -> None:
+    """Write tasks as Harbor folders: task.toml, instruction.md, environment/, tests/ and the oracle in solution/."""
+    from turnwise.agents.files.trajectory_files import name_file_in_errors
+    from turnwise.envs.harbor_export import write_tasks
+
+    with name_file_in_errors(output):
+        paths = write_tasks(env_id, parse_options(options), output, number, image)
+    say(f"wrote {len(paths)} task folders into {output}")
+    say(f"play them: turnwise eval expert turnwise/Bash-v0 tasks={output} sandbox=bwrap")

@@ -1,5 +1,5 @@
-"""`turnwise serve`: the web shop (`shop`), a phone (`phone`), a corpus to search (`search`), environments (`env`),
-models (`model`)."""
+"""`turnwise serve`: the web shop (`shop`), a phone (`phone`), a corpus to search (`search`), environments (`env`,
+`mcp`), models (`model`)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from turnwise.cli.console import out, say, warn
 from turnwise.cli.errors import UserError
 from turnwise.cli.options import Names
 from turnwise.cli.serve_env import env
+from turnwise.cli.serve_mcp import mcp
 from turnwise.cli.serve_model import serve_model
 from turnwise.cli.serve_phone import phone
 
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 app.command("model", short_help="A language model with vLLM, as a token engine.")(serve_model)
 app.command("env", short_help="Any environment, for clients of OpenEnv, TRL and verifiers.")(env)
+app.command("mcp", short_help="Any environment as tools, for clients of the Model Context Protocol.")(mcp)
 app.command("phone", short_help="A phone in the browser and on an adb port; AndroidWorld's interface.")(phone)
 
 

@@ -110,6 +110,24 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         if self._box is not None:
             self._box.close()
 
+    @property
+    def toolbox(self) -> Toolbox:
+        """The tools of the current episode, with the one that ends it.
+
+        Raises:
+            NotReset: reset() was not called.
+        """
+        return self._playing()
+
+    def write_call(self, call: Call) -> str:
+        """Return the action that makes a call, in the format of this environment.
+
+        Raises:
+            NotReset: reset() was not called.
+            BadCall: there is no such tool, or the format cannot write the arguments.
+        """
+        return self._form.write([call], list(self._playing()))
+
     def list_tasks(self, count: int | None) -> list[str]:
         return list(self._tasks)[:count]
 
@@ -174,10 +192,10 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         Raises:
             NotReset: reset() was not called.
         """
-        box = self._playing()
+        self._playing()
         if self._over or self._planned is None:
             return []
-        return [self._form.write([call], list(box)) for call in self._planned(self._world)]
+        return [self.write_call(call) for call in self._planned(self._world)]
 
     def _playing(self) -> Toolbox:
         if self._box is None:

@@ -35,8 +35,15 @@ PRINTS = re.compile(
     r"print|(typer|click)\.(echo|secho|confirm|prompt)|rich\.print|(\w+\.)*Console|sys\.(stdout|stderr)\.write"
     r"|(traceback|tb)\.print_\w+|logging\.basicConfig|(logging\.)?StreamHandler"
 )
-# The worker writes its own log file, and Parquet's rows go to the process that asked for them.
-MAY_PRINT = {"cli/console.py", "ablation/process_worker.py", "tools/readers/parquet_rows.py"}
+# The worker writes its own log file, Parquet's rows go to the process that asked for them, and judges of Harbor folders
+# write the log of a container.
+MAY_PRINT = {
+    "cli/console.py",
+    "ablation/process_worker.py",
+    "tools/readers/parquet_rows.py",
+    "envs/bash/harbor/file_judge.py",
+    "envs/code/harbor_judge.py",
+}
 
 IMPORTS = re.compile(
     r"(importlib\.)?import_module|__import__|exec|eval|runpy\.\w+|pkgutil\.resolve_name|\w+\.exec_module"

@@ -135,6 +135,7 @@ HEAVY: dict[str, set[str]] = {
     "fastapi": {
         "envs/shop/site/app.py",
         "envs/android/site/app.py",
+        "agents/frameworks/mcp_server.py",
         "agents/frameworks/openenv.py",
         "envs/adapters/verifiers_session.py",
         "envs/android/androidworld_server.py",
@@ -144,7 +145,7 @@ HEAVY: dict[str, set[str]] = {
     },
     "starlette": {"envs/android/androidworld_server.py", "envs/shop/site/app.py", "tools/retrieval/server.py"},
     "jinja2": {"envs/shop/site/render.py"},
-    "mcp": {"tools/functions/mcp_client.py", "tools/functions/mcp_transports.py"},
+    "mcp": {"agents/frameworks/mcp_server.py", "tools/functions/mcp_client.py", "tools/functions/mcp_transports.py"},
     "mcp_types": {"tools/functions/mcp_transports.py"},
     "httpx2": {"tools/functions/mcp_transports.py"},
     "openenv": {"agents/frameworks/openenv.py"},

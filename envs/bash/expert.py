@@ -9,16 +9,15 @@ from typing import Final
 
 from turnwise.envs.bash.actions import LONGEST
 from turnwise.envs.bash.filetree import FileNode
-from turnwise.envs.bash.shell import ROOT
 
 __all__ = ["restore_commands"]
 
 _CHUNK: Final = 3000  # bytes that one command writes, so that it stays shorter than the longest action
 
 
-def restore_commands(tree: Mapping[str, FileNode], goal: Mapping[str, FileNode]) -> list[str]:
-    """Return commands that turn one tree into another, from any current folder."""
-    commands = [f"cd {ROOT}"]
+def restore_commands(tree: Mapping[str, FileNode], goal: Mapping[str, FileNode], root: str) -> list[str]:
+    """Return commands that turn one tree of the folder `root` into another, from any current folder."""
+    commands = [f"cd {root}"]
     for step in _steps(tree, goal):
         joined = f"{commands[-1]}; {step}"
         if len(joined) <= LONGEST // 2:

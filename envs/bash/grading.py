@@ -28,9 +28,9 @@ import zlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from typing import Final
 
+from turnwise.envs.bash.file_rules import path_is_right, same_answer
 from turnwise.envs.bash.filetree import FileNode
 from turnwise.envs.bash.task import BashTask
 from turnwise.tools.sandbox import SandboxError
@@ -101,21 +101,13 @@ def _differ(task: BashTask, node: FileNode | None, other: FileNode | None) -> bo
 
 
 def _right(task: BashTask, path: str, node: FileNode | None) -> bool:
-    goal = task.after.get(path)
-    if goal is None:
-        return node is None or node.kind == "folder"
-    if goal.kind == "folder":
-        asked = path not in task.before
-        return node.kind == "folder" if node else not asked
-    if node is None or node.kind != goal.kind:
-        return False
-    if task.modes and node.mode != goal.mode:
-        return False
-    if path in task.archives:
-        return (contents := _archive_contents(node.data)) is not None and contents == _archive_contents(goal.data)
-    if node.data == goal.data:
-        return True
-    return task.before.get(path) != goal and node.data.removesuffix(b"\n") == goal.data.removesuffix(b"\n")
+    return path_is_right(
+        node,
+        task.after.get(path),
+        task.before.get(path),
+        modes=task.modes,
+        contents=_archive_contents if path in task.archives else None,
+    )
 
 
 def _archive_contents(data: bytes) -> dict[str, bytes] | None:
@@ -130,28 +122,6 @@ def _archive_contents(data: bytes) -> dict[str, bytes] | None:
     if any(entry.kind == "link" for entry in entries):
         return None
     return {entry.path: entry.data for entry in entries if entry.kind == "file"}
-
-
-def same_answer(answer: str, expected: str) -> bool:
-    """Return whether an answer is right, ignoring whitespace, surrounding quotes and the notation of numbers.
-
-    >>> same_answer(" `1,200` ", "1200"), same_answer("12 files", "12")
-    (True, False)
-    """
-    answer = " ".join(answer.split()).strip("`'\"").removeprefix("./").strip()
-    if answer == expected:
-        return True
-    number = _number(expected)
-    return number is not None and _number(answer.replace(",", "")) == number
-
-
-def _number(text: str) -> Decimal | None:
-    if len(text) > 40 or not re.fullmatch(r"[+-]?[0-9]+(\.[0-9]+)?", text):
-        return None
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        return None
 
 
 def _similarity(text: str, other: str) -> float:

@@ -14,11 +14,13 @@ Variables, functions and background processes do not survive a command, and ther
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from turnwise.envs.bash.filetree import TIME, FileTree, digest, from_tar, to_tar
@@ -62,12 +64,14 @@ class ShellResult:
         tree: files after the command.
         folder: current folder after the command, relative to the sandbox folder ("" for that folder itself), or
             absolute if outside.
+        seconds: wall-clock time of the command.
     """
 
     text: str
     understood: bool
     tree: FileTree
     folder: str
+    seconds: float = 0.0
 
 
 _MEMORY: Final[ByteLimitedCache[tuple[ShellResult, bool]]] = ByteLimitedCache()
@@ -81,24 +85,42 @@ class Shell:
         seconds: time limit of a command.
         like: cache key of everything else that results depend on; shells with the same key share a cache. None: results
             are not cached.
+        root: the sandbox folder in commands and observations.
+        env: further environment variables of the commands.
     """
 
-    def __init__(self, make: Callable[[], Box], seconds: float, like: str | None = None) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Box],
+        seconds: float,
+        like: str | None = None,
+        *,
+        root: str = ROOT,
+        env: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self.root = root
+        self._env = [f"{name}={value}" for name, value in env.items()]
         self._make = make
         self._seconds = seconds
         self._box: Box | None = None
         self._like = like
 
-    def run(self, tree: FileTree, folder: str, command: str) -> ShellResult:
+    def run(self, tree: FileTree, folder: str, command: str, seconds: float = math.inf) -> ShellResult:
         """Return the result of a command on a tree. Results of commands that hit a limit are not cached.
+
+        Args:
+            tree: the files.
+            folder: current folder, as in `ShellResult`.
+            command: the command.
+            seconds: time limit of this command where it is below that of the shell.
 
         Raises:
             SandboxError: no sandbox works.
         """
         if self._like is None:
-            return self._run_uncached(tree, folder, command)[0]
+            return self._run_uncached(tree, folder, command, seconds)[0]
         key = digest(tree, folder, command, self._like)
-        return _MEMORY.recall(key, lambda: self._run_uncached(tree, folder, command), _size)[0]
+        return _MEMORY.recall(key, lambda: self._run_uncached(tree, folder, command, seconds), _size)[0]
 
     def close(self) -> None:
         """Close the sandbox; the next command creates a new one."""
@@ -110,12 +132,12 @@ class Shell:
         """Return the state without the sandbox."""
         return {**self.__dict__, "_box": None}
 
-    def _run_uncached(self, tree: FileTree, folder: str, command: str) -> tuple[ShellResult, bool]:
+    def _run_uncached(self, tree: FileTree, folder: str, command: str, seconds: float) -> tuple[ShellResult, bool]:
         for attempt in range(2):
             try:
                 if self._box is None or self._box.closed:
                     self._box = self._make()
-                return self._run_in(self._box, tree, folder, command)
+                return self._run_in(self._box, tree, folder, command, min(seconds, self._seconds))
             except SandboxError:  # the tree is kept here, so a new sandbox can retry
                 with suppress(SandboxError):
                     self.close()
@@ -123,12 +145,13 @@ class Shell:
                     raise
         raise AssertionError
 
-    def _run_in(self, box: Box, tree: FileTree, folder: str, command: str) -> tuple[ShellResult, bool]:
+    def _run_in(self, box: Box, tree: FileTree, folder: str, command: str, seconds: float) -> tuple[ShellResult, bool]:
         """Return the result, and whether it may be cached: no limit was hit."""
         box.restore(to_tar(tree))
         nonce, home = secrets.token_hex(8), box.folder
-        words = [nonce, folder, _rename_folder(command, ROOT, home), _INNER]
-        result = box.run(["sh", "-c", _OUTER, "sh", *words], timeout=self._seconds + _OVERHEAD)
+        words = [nonce, folder, _rename_folder(command, self.root, home), _INNER]
+        shell = ["env", *self._env, "sh"] if self._env else ["sh"]
+        result = box.run([*shell, "-c", _OUTER, "sh", *words], timeout=seconds + _OVERHEAD)
         control = _control_lines(result.stderr, nonce)
         note = ""
         try:
@@ -139,13 +162,15 @@ class Shell:
         gone = "at" in control and not control["at"]
         current = "" if gone else _current_folder(control.get("at", ""), control.get("root", home), folder)
         if gone or not (current.startswith("/") or _is_folder(after, current)):
-            current, note = "", note or f"[the folder in which the shell was is gone: this is {ROOT}]"
+            current, note = "", note or f"[the folder in which the shell was is gone: this is {self.root}]"
         elif "lost" in control:
-            note = note or f"[the folder {folder} cannot be entered: this is {ROOT}]"
-        text = escape_unprintable(_rename_folder(result.stdout, home, ROOT))
-        parts = [text.rstrip("\n"), note, _ending(result, self._seconds)]
+            note = note or f"[the folder {folder} cannot be entered: this is {self.root}]"
+        text = escape_unprintable(_rename_folder(result.stdout, home, self.root))
+        parts = [text.rstrip("\n"), note, _ending(result, seconds)]
         understood = "syntax" not in control and (result.code != _NOT_FOUND or after != tree)
-        answer = ShellResult("\n".join(part for part in parts if part) or "(no output)", understood, after, current)
+        answer = ShellResult(
+            "\n".join(part for part in parts if part) or "(no output)", understood, after, current, result.seconds
+        )
         return answer, result.stop == "exit" and not note
 
 

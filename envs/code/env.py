@@ -114,10 +114,10 @@ class CodeEnv(SavableEnv):
         self._budget = integer("budget", budget, 100, of="characters")
         self._packages = packages
         if tasks is None:
-            self._source: CodeTaskSource = GeneratedCodeTasks(level, split or "train")
+            self.source: CodeTaskSource = GeneratedCodeTasks(level, split or "train")
         else:
-            self._source = FileCodeTasks(tasks, split or "all", strict)
-        self.skipped: int = self._source.skipped
+            self.source = FileCodeTasks(tasks, split or "all", strict)
+        self.skipped: int = self.source.skipped
         resources = limits or LIMITS
         resources = resources.but(
             wall=max(resources.wall, 10 * self._seconds), cpu=max(resources.cpu, 10 * self._seconds)
@@ -167,13 +167,13 @@ class CodeEnv(SavableEnv):
         return state
 
     def list_tasks(self, count: int | None) -> list[str]:
-        return self._source.ids(count)
+        return self.source.ids(count)
 
     def draw_task(self) -> str:
-        return self._source.draw(self.np_random)
+        return self.source.draw(self.np_random)
 
     def start_task(self, task: str, options: Mapping[str, object]) -> str:
-        loaded = self._source.get(task)
+        loaded = self.source.get(task)
         self._begin(loaded, dict(loaded.files))
         return self._opening()
 
@@ -203,7 +203,7 @@ class CodeEnv(SavableEnv):
         return self._score is not None
 
     def snapshot_arguments(self) -> dict[str, object]:
-        return self._source.made | {
+        return self.source.made | {
             "reward": "all" if self._all else "share",
             "shaping": self._shaping,
             "budget": self._budget,
@@ -221,7 +221,7 @@ class CodeEnv(SavableEnv):
         }
 
     def load_episode(self, task: str, saved: Fields) -> None:
-        loaded = self._source.get(task)
+        loaded = self.source.get(task)
         check_task(saved, loaded)
         files, best = files_of(saved, loaded), share_of(saved, "best")
         score = None if saved.maybe("score", float) is None else share_of(saved, "score")

@@ -18,7 +18,7 @@ import builtins
 from typing import Final
 
 from turnwise.envs.code.task import MAIN, BadTask, CallTest, CodeTask, CodeTest, ScriptTest, call_of, text_of
-from turnwise.tools.readers import Fields
+from turnwise.tools.readers import Fields, list_in_cell
 
 __all__ = ["READ", "SPLITS", "equality", "is_mbpp", "mbpp", "names_from_candidate"]
 
@@ -69,7 +69,7 @@ def mbpp(data: Fields, number: int) -> CodeTask:
 
 
 def _texts(data: Fields, key: str) -> list[str]:
-    value = data.get(key, [])
+    value = list_in_cell(data.get(key, []))
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise BadTask(f"{key!r} must be a list of strings, got {str(value)[:80]}")
     return value

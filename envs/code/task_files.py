@@ -33,6 +33,8 @@ def read_tasks(path: Path, *, strict: bool = True) -> tuple[list[CodeTask], int]
         NoGames: there are no tasks.
         GameFileError: a task is invalid; names the file, the line and the problem.
     """
+    if (path / "task.toml").is_file() or any(path.glob("*/task.toml")):
+        raise NoGames(f"{path} has Harbor task folders, which turnwise/Bash-v0 plays, and no tasks of turnwise/Code-v0")
     if path.is_dir():
         entries: Iterator[tuple[str, int | None, Callable[[], CodeTask]]] = _folders(path)
     elif path.is_file():

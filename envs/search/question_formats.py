@@ -2,6 +2,7 @@
 
     FlashRAG     {"id", "question", "golden_answers", "gold_doc_ids", "metadata": {"type"}}
     HotpotQA     {"_id", "question", "answer", "type"}, and 2WikiMultihopQA, NQ-open, StrategyQA, BoolQ
+    SimpleQA     {"problem", "answer"}
     MuSiQue      {"id", "question", "answer", "answer_aliases", "answerable"}
     SQuAD        {"id", "question", "answers": {"text": [...]}}, and TriviaQA's {"answer": {"value", "aliases"}}
     PopQA        {"id", "question", "possible_answers": "[...]"}
@@ -14,13 +15,12 @@ A question that its data set marks as unanswerable becomes None.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 from typing import Final
 
 from turnwise.envs.search.question import Question
-from turnwise.tools.bounded_input import InputError, parse_json
-from turnwise.tools.readers import Fields, RecordFormat, RecordFormats
+from turnwise.tools.bounded_input import InputError
+from turnwise.tools.readers import Fields, RecordFormat, RecordFormats, list_in_cell
 
 __all__ = ["QUESTION_FORMATS", "answers_of"]
 
@@ -28,7 +28,6 @@ _IDS: Final = ("id", "_id", "qid", "question_id")
 _ANSWERS: Final = ("golden_answers", "answers", "answer", "possible_answers")
 _ALIASES: Final = ("answer_aliases", "aliases", "answers_aliases")
 _TRUTH: Final = {True: ("yes", "true"), False: ("no", "false")}
-_LONGEST_LIST: Final = 100_000  # characters of a list that is written as Python
 
 
 def answers_of(value: object) -> tuple[str, ...]:
@@ -60,10 +59,14 @@ def _question(fields: Fields, id: str) -> Question | None:
     if _is_false(fields.get("answerable")) or fields.get("is_impossible") is True:
         return None
     stored = next((name for name in _ANSWERS if name in fields), "")
-    answers = _unique([*answers_of(_listed(fields.get(stored))), *_aliases(fields)])
+    answers = _unique([*answers_of(list_in_cell(fields.get(stored))), *_aliases(fields)])
     if not answers and isinstance(fields.get("answers"), dict):
         return None  # SQuAD 2.0 marks an unanswerable question so
     return _made(fields, id, fields.get("question"), answers)
+
+
+def _problem(fields: Fields, id: str) -> Question | None:
+    return _made(fields, id, fields["problem"], answers_of(fields["answer"]))
 
 
 def _made(fields: Fields, id: str, text: object, answers: tuple[str, ...], gold: tuple[str, ...] = ()) -> Question:
@@ -88,29 +91,11 @@ def _id(fields: Fields, id: str) -> str:
 
 
 def _aliases(fields: Fields) -> list[str]:
-    return [alias for name in _ALIASES if name in fields for alias in answers_of(_listed(fields[name]))]
+    return [alias for name in _ALIASES if name in fields for alias in answers_of(list_in_cell(fields[name]))]
 
 
 def _is_false(value: object) -> bool:
     return value is False or (isinstance(value, str) and value.strip().lower() == "false")
-
-
-def _listed(value: object) -> object:
-    """Return the list in a string such as '["a", "b"]', which tables hold; any other value unchanged."""
-    if not isinstance(value, str) or not (value.startswith("[") and value.endswith("]")):
-        return value
-    for parse in (lambda text: parse_json(text, "it"), _python):
-        try:
-            items: object = parse(value)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            continue
-        if isinstance(items, list | tuple) and all(isinstance(item, str) for item in items):
-            return list(items)
-    return value
-
-
-def _python(text: str) -> object:
-    return ast.literal_eval(text) if len(text) <= _LONGEST_LIST else text
 
 
 def _verl(fields: Fields, id: str) -> Question:
@@ -124,7 +109,7 @@ def _verl(fields: Fields, id: str) -> Question:
         text = content.rpartition("Question:")[2].strip() if isinstance(content, str) else None
     index = extra.get("index")
     name = f"{fields.get('data_source', 'verl')}_{extra.get('split', '')}_{index}" if index is not None else id
-    return _made(fields, name, text, answers_of(_listed(truth)))
+    return _made(fields, name, text, answers_of(list_in_cell(truth)))
 
 
 def _query(fields: Fields, id: str) -> Question:
@@ -132,7 +117,7 @@ def _query(fields: Fields, id: str) -> Question:
 
 
 def _columns(fields: Fields, id: str) -> Question:
-    return _made({}, id, fields["column 1"], answers_of(_listed(fields["column 2"])))
+    return _made({}, id, fields["column 1"], answers_of(list_in_cell(fields["column 2"])))
 
 
 def _article(fields: Fields, id: str) -> Question:
@@ -151,6 +136,7 @@ QUESTION_FORMATS: Final[RecordFormats[Question | None]] = RecordFormats(
         lambda fields: "question" in fields and any(name in fields for name in _ANSWERS),
         _question,
     ),
+    RecordFormat("SimpleQA", "problem, answer", lambda fields: {"problem", "answer"} <= fields.keys(), _problem),
     RecordFormat("verl", "prompt, reward_model", lambda fields: "reward_model" in fields, _verl),
     RecordFormat("", "", lambda fields: "paragraphs" in fields and "question" not in fields, _article),
     RecordFormat("", "", lambda fields: "contents" in fields or {"text", "title"} <= fields.keys(), _passage),

@@ -15,7 +15,9 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
+from toys.harbor_tasks import harbor_task
 from toys.openai_server import Fault, ToyServer, error
+from toys.sandboxes import needed
 
 from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.agents.samplers.openai import failures as openai_failures
@@ -51,6 +53,20 @@ PLAIN = ["agent.template=plain", "agent.parser=bare"]
 
 def answer(content: str | None, finish: str = "stop", **more: Any) -> dict[str, Any]:
     return {"message": {"role": "assistant", "content": content, **more}, "finish_reason": finish}
+
+
+def test_a_black_box_solves_a_harbor_task(turnwise: Call, served: tuple[ToyServer, str], tmp_path: Path) -> None:
+    needed("bwrap")
+    server, url = served
+    harbor_task(tmp_path / "tasks" / "one")
+    count = "<think>Count, then write.</think>n=$(grep -c red notes.txt)\necho $n > count.txt"
+    server.script += [answer("cat notes.txt"), answer(count), answer("submit")]
+    said = turnwise("eval", f"openai:tiny@{url}", "turnwise/Bash-v0", f"tasks={tmp_path / 'tasks'}", "sandbox=bwrap")
+    assert said.code == 0, said.err
+    assert re.search(r"all tasks +100\.0 % .* 1/1", said.out), said.out
+    first, _, third = server.sent("/chat/completions")
+    assert "contain red into /app/count.txt" in first["messages"][-1]["content"]
+    assert "red fox" in third["messages"][-3]["content"]
 
 
 def test_a_black_box_is_evaluated_with_tokens_price_and_kinds_of_answers(

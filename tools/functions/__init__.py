@@ -16,6 +16,7 @@ from turnwise.tools.functions.errors import (
 )
 from turnwise.tools.functions.formats import CALL_FORMATS, CallFormat, call_format
 from turnwise.tools.functions.mcp_client import McpServer
+from turnwise.tools.functions.mcp_servers import McpServers
 from turnwise.tools.functions.render import truncate
 from turnwise.tools.functions.tool import BUDGET, SECONDS, Tool
 from turnwise.tools.functions.toolbox import Toolbox
@@ -31,6 +32,7 @@ __all__ = [
     "Call",
     "CallFormat",
     "McpServer",
+    "McpServers",
     "ParsedCalls",
     "Problem",
     "ServerFailed",

@@ -106,9 +106,8 @@ def _entry(command: object) -> dict[str, Any]:
     servers = command.get("mcpServers", command.get("servers"))
     if isinstance(servers, Mapping):
         if len(servers) != 1:
-            raise ServerFailed(
-                f"this mcpServers file has {len(servers)} servers ({', '.join(servers)}); pass one entry"
-            )
+            which = f"{len(servers)} servers ({', '.join(servers)})"
+            raise ServerFailed(f"this mcpServers file has {which}; pass one entry, or all to McpServers")
         command = next(iter(servers.values()))
     if not isinstance(command, Mapping):
         raise ServerFailed(f"command must be {_FORM}, got {_shown(command)}")

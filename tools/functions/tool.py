@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from turnwise.tools.functions.calls import Arguments, Call, Schema, ToolResult
 from turnwise.tools.functions.errors import BadArguments, BadTool
 from turnwise.tools.functions.runners import CallOutcome, ProcessRunner, ThreadRunner
-from turnwise.tools.functions.signature import Signature
+from turnwise.tools.functions.schema_check import check_arguments
+from turnwise.tools.functions.signature import Signature, without_nulls
 
 __all__ = ["BUDGET", "NAME", "SECONDS", "Tool"]
 
@@ -21,6 +22,8 @@ BUDGET: Final = 4000
 """Default limit on the characters of a result."""
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """Valid names of tools, in every format."""
+
+_PARAMETERS: Final = ("parameters", "input_schema", "inputSchema")
 
 
 def _do_nothing() -> None:
@@ -91,6 +94,41 @@ class Tool:
         runner = (ProcessRunner if isolated else ThreadRunner)(function, seconds, budget)
         used_description = signature.description if description is None else description
         return cls(used_name, used_description, signature.parameters, signature.validate, runner, runner.close)
+
+    @classmethod
+    def from_schema(
+        cls,
+        schema: Schema,
+        function: Callable[..., object],
+        *,
+        seconds: float | None = SECONDS,
+        isolated: bool = False,
+        budget: int = BUDGET,
+    ) -> Tool:
+        """Create a tool from the schema that an API describes it with, and a function that takes its arguments by name.
+
+        Args:
+            schema: name, description and the JSON schema of the arguments, under "parameters", "input_schema" or
+                "inputSchema"; an entry of OpenAI's "tools", which has them under "function", too.
+            function: called with the arguments; it needs no type hints.
+            seconds, isolated, budget: see `of`.
+
+        Raises:
+            BadTool: the schema has no name or no object of arguments, or the function cannot be used.
+        """
+        table = schema.get("function", schema)
+        name = table.get("name") if isinstance(table, Mapping) else None
+        if not isinstance(name, str):
+            raise BadTool(f"the schema of a tool needs a name, got {schema!r:.80}")
+        if not callable(function):
+            raise BadTool(f"{name} needs a function to call, got {function!r}")
+        parameters: object = next((table[key] for key in _PARAMETERS if table.get(key) is not None), {})
+        if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
+            raise BadTool(f"the arguments of {name} must be a JSON schema of the type object, got {parameters!r:.80}")
+        runner = (ProcessRunner if isolated else ThreadRunner)(function, seconds, budget)
+        clean = {"type": "object", "properties": {}, **without_nulls(parameters)}
+        validate = functools.partial(check_arguments, parameters=clean)
+        return cls(name, str(table.get("description") or ""), clean, validate, runner, runner.close)
 
     @property
     def schema(self) -> dict[str, object]:

@@ -12,6 +12,7 @@ into a question, passage, task or demonstration. The formats themselves lie besi
 A new container is one function in `containers`; a new format is one function, or file, and one line in its registry.
 """
 
+from turnwise.tools.readers.cells import list_in_cell
 from turnwise.tools.readers.formats import Fields, RecordFormat, RecordFormats, UnknownRecord
 from turnwise.tools.readers.records import CONTAINERS, Record, container_of, parse_record, read_records
 
@@ -23,6 +24,7 @@ __all__ = [
     "RecordFormats",
     "UnknownRecord",
     "container_of",
+    "list_in_cell",
     "parse_record",
     "read_records",
 ]

@@ -20,6 +20,7 @@ from turnwise.tools.sandbox.errors import (
     UnknownBackend,
     UntrustedData,
 )
+from turnwise.tools.sandbox.layout import Layout
 from turnwise.tools.sandbox.limits import STOPS, Limits, RunResult, Stop
 from turnwise.tools.sandbox.session import PythonSession, SessionResult
 
@@ -35,6 +36,7 @@ __all__ = [
     "BoxFull",
     "BoxLost",
     "DockerUnavailable",
+    "Layout",
     "Limits",
     "NoSandbox",
     "PythonSession",

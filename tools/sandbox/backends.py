@@ -25,6 +25,8 @@ from turnwise.tools.sandbox import containers, hidden, kernel, landlock, seccomp
 from turnwise.tools.sandbox.box import Box
 from turnwise.tools.sandbox.errors import BadPath, NoSandbox, SandboxError, UnknownBackend
 from turnwise.tools.sandbox.guarantees import LimitGuarantee, local_guarantees
+from turnwise.tools.sandbox.layout import DEFAULT as DEFAULT_LAYOUT
+from turnwise.tools.sandbox.layout import Layout
 from turnwise.tools.sandbox.limits import Limits
 from turnwise.tools.sandbox.local import LocalBox, LocalConfig
 
@@ -77,6 +79,7 @@ def start(
     readable: Sequence[str] = (),
     image: str | None = None,
     warm: int = 0,
+    layout: Layout = DEFAULT_LAYOUT,
 ) -> Box:
     """Start a box with the best back end that works on this machine, or with the named one.
 
@@ -87,10 +90,11 @@ def start(
         image: the image (Docker only); None: an image built from this machine's own Python.
         warm: containers to start in the background for the next boxes with these limits and this image. Only Docker
             needs it; each box is still new.
+        layout: paths that programs write to; any but the default needs bubblewrap or Docker.
 
     Raises:
-        UnknownBackend: no back end has that name, or an image is given for one other than Docker.
-        BadPath: an entry of `readable` is not a directory, or the back end is Docker.
+        UnknownBackend: no back end has that name, or it takes no image (all but Docker) or no layout (landlock).
+        BadPath: an entry of `readable` is not a directory or lies in the layout, or the back end is Docker.
         NoSandbox: no back end works here, or the named one does not; nothing is ever run without one.
         DockerUnavailable: Docker is named and cannot be used.
     """
@@ -98,20 +102,24 @@ def start(
     if backend == "docker":
         if readable:
             raise BadPath("readable is for 'bwrap' and 'landlock' only; with 'docker', put the files into the image")
-        return containers.shared(image).start(limits, warm=warm)
+        return containers.shared(image, layout).start(limits, warm=warm)
     if backend != "auto" and backend not in BACKENDS:
         raise UnknownBackend(f"unknown back end {backend!r}{suggest(backend, ('auto', *BACKENDS))}")
     if image is not None:
         raise UnknownBackend(f"image needs backend='docker', got backend={backend!r}")
+    if layout != DEFAULT_LAYOUT and backend == "landlock":
+        raise UnknownBackend("landlock mounts nothing, so a box at a path of its own needs backend='bwrap' or 'docker'")
     for path in readable:
         if not Path(path).is_dir():
             raise BadPath(f"readable must name directories of this machine, got {str(path)!r}")
         hidden.check_readable(str(path))
     candidates = [status for status in probe() if backend in ("auto", status.name)]
+    if layout != DEFAULT_LAYOUT:
+        candidates = [status for status in candidates if status.name == "bwrap"]
     for status in candidates:
         if status.config is not None:
             paths = (*status.config.readable, *(str(Path(path).resolve()) for path in readable))
-            return LocalBox(limits, replace(status.config, readable=tuple(dict.fromkeys(paths))))
+            return LocalBox(limits, replace(status.config, readable=tuple(dict.fromkeys(paths)), layout=layout))
     reasons = "; ".join(f"{status.name}: {status.detail}" for status in candidates)
     raise NoSandbox(f"no sandbox works on this machine, so nothing is run ({reasons})")
 

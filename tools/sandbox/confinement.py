@@ -26,7 +26,8 @@ DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/ur
 class ServedBox:
     """The server's record of a box.
 
-    `readable` pairs the current path of a directory with the one programs see; `hidden` is what they cannot read in it.
+    `readable` pairs the current path of a directory with the one programs see; `hidden` is what they cannot read in it;
+    `folders` are those to write to, name in the storage -> path that programs see.
     """
 
     uid: int
@@ -35,6 +36,7 @@ class ServedBox:
     group: cgroups.ControlGroup | None
     readable: list[tuple[str, str]]
     hidden: tuple[str, ...] = ()
+    folders: dict[str, str] = field(default_factory=dict)
     programs: set[int] = field(default_factory=set)
     granted: tuple[list[str], list[str]] | None = None  # by landlock: what may be read, and what may be listed
 
@@ -101,6 +103,7 @@ def _confine_bwrap(box: ServedBox, request: Request, fds: list[int], info: int) 
         filter_fd=3,
         info_fd=4,
         hidden=box.hidden,
+        folders=box.folders,
     )
     _set_descriptors([*fds[:3], filter_fd, info])
     _set_rlimits(request["limits"])

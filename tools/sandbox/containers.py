@@ -1,9 +1,9 @@
 """Boxes in Docker containers, with an image by name, from a directory, or of this machine's Python.
 
-A container has no network, no capabilities, a read-only root, a user other than root, and size-limited memory file
-systems for `/work` and `/tmp`, and the system call filter of the other back ends. It is started once; each run is an
-`exec` in it. Its first process reads standard input from this process, so that the container ends when this process
-dies.
+A container has no network, no capabilities, a read-only root, a user other than root, size-limited memory file systems
+for `/work` (or the folders of a `Layout`) and `/tmp`, and the system call filter of the other back ends. It is started
+once; each run is an `exec` in it. Its first process reads standard input from this process, so that the container ends
+when this process dies.
 
 An `exec` continues when its client dies, and so do processes that it leaves behind. Therefore each program runs under
 `timeout` inside the container, and after each run a process of the container's root kills all that is left of it, but
@@ -19,7 +19,7 @@ import math
 import os
 import tarfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import cache
@@ -28,12 +28,15 @@ from typing import Any, Final
 
 from turnwise.tools.sandbox import container_init, files, rootfs, seccomp
 from turnwise.tools.sandbox.box import Box, stop_reason
+from turnwise.tools.sandbox.bwrap import WORK
 from turnwise.tools.sandbox.channel import Channel
 from turnwise.tools.sandbox.container_counters import ContainerCounters
 from turnwise.tools.sandbox.container_pool import ContainerPool
 from turnwise.tools.sandbox.docker_exec import DockerChannel, DockerExec, first_line
 from turnwise.tools.sandbox.errors import BadPath, BoxFull, BoxLost, DockerUnavailable, SnapshotError
 from turnwise.tools.sandbox.hidden import is_own
+from turnwise.tools.sandbox.layout import DEFAULT as DEFAULT_LAYOUT
+from turnwise.tools.sandbox.layout import Layout
 from turnwise.tools.sandbox.limits import MB, Limits, RunResult, Stop
 from turnwise.tools.sandbox.untrusted_archives import FileEntry, TreeLimits, read_archive, write_archive
 from turnwise.tools.sandbox.untrusted_headers import KEPT_BITS
@@ -72,7 +75,8 @@ _EMPTY: Final = (  # folders too deep for `rm` are moved up; every program takes
 )
 _REPLACE_FILES: Final = (
     f"chmod 700 /work; chmod 1777 /tmp; {_EMPTY}"
-    "empty /tmp && empty /dev/shm && empty /work && touch /work /tmp && "
+    'empty /tmp && empty /dev/shm && for scratch in "$@"; do empty "$scratch" && touch "$scratch" || exit; done && '
+    "empty /work && touch /work /tmp && "
     "umask 0 && exec tar -x -p -f - -C /work"  # busybox takes -p, and applies the mask all the same
 )
 _ALONE: Final = "kill -STOP -1 2>/dev/null; ({script}); code=$?; kill -CONT -1 2>/dev/null; exit $code"
@@ -115,15 +119,15 @@ def _unreachable(error: str) -> str:
     return f"Docker does not respond at {where}; start it, or set DOCKER_HOST"
 
 
-def shared(image: str | None = None) -> DockerBackend:
-    """Return the Docker back end of this process for an image."""
-    return _shared(image, os.getpid())
+def shared(image: str | None = None, layout: Layout = DEFAULT_LAYOUT) -> DockerBackend:
+    """Return the Docker back end of this process for an image and a layout."""
+    return _shared(image, layout, os.getpid())
 
 
 @cache
-def _shared(image: str | None, process: int) -> DockerBackend:
+def _shared(image: str | None, layout: Layout, process: int) -> DockerBackend:
     """Return a back end for each process: after a fork, connections to the daemon must not be shared."""
-    return DockerBackend(image)
+    return DockerBackend(image, layout)
 
 
 class DockerBackend:
@@ -133,15 +137,17 @@ class DockerBackend:
         image: a name; a directory or tar file with a root file system; None: this machine's own Python. The image needs
             `sh`, `timeout`, `find` and `tar` (busybox has them), `stat`, `xargs` and `chmod` for snapshots of files
             that their own user cannot read, and `python3` for Python source and sessions.
+        layout: paths that programs write to.
 
     Raises:
         DockerUnavailable: Docker cannot be used, or has no such image.
     """
 
-    def __init__(self, image: str | None = None) -> None:
+    def __init__(self, image: str | None = None, layout: Layout = DEFAULT_LAYOUT) -> None:
         self.client = connect()
+        self.layout = layout
         self.image = self._image(image)
-        self.pool = ContainerPool(lambda limits: DockerBox(self.client, self.image, limits))
+        self.pool = ContainerPool(self._box)
 
     def start(self, limits: Limits | None = None, *, warm: int = 0) -> DockerBox:
         """Return a box, one that was started in advance if there is one.
@@ -152,10 +158,13 @@ class DockerBackend:
                 background, and each is used once.
         """
         limits = limits or Limits()
-        box = self.pool.take(limits) or DockerBox(self.client, self.image, limits)
+        box = self.pool.take(limits) or self._box(limits)
         if warm:
             self.pool.keep(limits, warm)
         return box
+
+    def _box(self, limits: Limits) -> DockerBox:
+        return DockerBox(self.client, self.image, limits, self.layout)
 
     def _image(self, image: str | None) -> str:
         if image is None:
@@ -198,8 +207,9 @@ class DockerBox(Box):
     backend = "docker"
     python = "python3"
 
-    def __init__(self, client: Any, image: str, limits: Limits) -> None:
+    def __init__(self, client: Any, image: str, limits: Limits, layout: Layout = DEFAULT_LAYOUT) -> None:
         super().__init__(limits)
+        self.layout = layout
         self.closed = True  # until there is something to close
         self.api = client.api
         self._channels: list[DockerChannel] = []
@@ -218,12 +228,13 @@ class DockerBox(Box):
     def _create(self, image: str) -> str:
         limits = self.limits
         tmpfs = f"size={limits.disk},nr_inodes={limits.files},uid=1000,gid=1000,exec"
+        written = (self.layout.folder, "/tmp", *self.layout.scratch)
         policy = seccomp.CallPolicy(network=limits.network, own_ipc=False)
         ulimits = [("fsize", limits.file_size), ("nofile", 256), ("core", 0)]
         host = self.api.create_host_config(
             network_mode="host" if limits.network else "none",
             read_only=True,
-            tmpfs={"/work": tmpfs, "/tmp": tmpfs, "/dev/pts": _NO_TERMINALS},
+            tmpfs={**dict.fromkeys(written, tmpfs), "/dev/pts": _NO_TERMINALS},
             shm_size=min(limits.disk, 16 * MB),
             cap_drop=["ALL"],
             cap_add=["KILL"],  # for the first processes alone: programs have no capability
@@ -237,16 +248,21 @@ class DockerBox(Box):
         )
         created = self.api.create_container(
             image,
-            container_init.COMMAND,
+            entrypoint=container_init.COMMAND,  # in place of what the image starts
             user="0:0",
             stdin_open=True,
-            working_dir="/work",
+            working_dir=self.folder,
             host_config=host,
             labels={_LABEL: str(os.getpid())},
             network_disabled=not limits.network,
-            environment={"HOME": "/work", "LANG": "C.UTF-8", "TMPDIR": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"},
+            environment={"HOME": self.folder, "LANG": "C.UTF-8", "TMPDIR": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"},
         )
         return str(created["Id"])
+
+    @property
+    def folder(self) -> str:
+        """Path of the box's directory as its programs see it."""
+        return self.layout.folder
 
     def _execute(self, argv: list[str], stdin: bytes, seconds: float) -> RunResult:
         start = time.monotonic()
@@ -380,7 +396,7 @@ class DockerBox(Box):
 
     def _tree_limits(self) -> TreeLimits:
         limits = super()._tree_limits()
-        return replace(limits, entries=limits.entries - 1)  # /work itself counts too
+        return replace(limits, entries=limits.entries - 1)  # the directory itself counts too
 
     def _snapshot(self) -> bytes:
         raw, modes = self._tree_script(_PACK), {}
@@ -404,14 +420,14 @@ class DockerBox(Box):
         if not all(mode.isascii() and mode.isdigit() and len(mode) <= 4 for _, mode in pairs):
             raise TreeChanged("cannot take a snapshot: the modes of the files are unreadable")
         try:
-            modes = {path.removeprefix("/work").lstrip("/"): int(mode, 8) & KEPT_BITS for path, mode in pairs}
+            modes = {path.removeprefix(self.folder).lstrip("/"): int(mode, 8) & KEPT_BITS for path, mode in pairs}
         except ValueError as error:
             raise TreeChanged("cannot take a snapshot: the modes of the files are unreadable") from error
         return modes
 
     def _set_modes(self, modes: list[tuple[str, int]]) -> None:
         if modes:
-            words = "".join(f"{mode:o}\0/work/{path}\0" for path, mode in modes)
+            words = "".join(f"{mode:o}\0{self.folder}/{path}\0" for path, mode in modes)
             self._tree_script(_SET_MODES, os.fsencode(words))
 
     def _restore(self, entries: list[FileEntry]) -> None:
@@ -422,13 +438,14 @@ class DockerBox(Box):
         ]
         opened = [replace(entry, mode=entry.mode | 0o700) if entry.kind == "folder" else entry for entry in entries]
         archive = write_archive(opened, tarfile.GNU_FORMAT, 1000)  # folders can be written to until all is there
-        self._tree_script(_REPLACE_FILES, archive)
+        self._tree_script(_REPLACE_FILES, archive, self.layout.scratch)
         self._set_modes(closed)
 
-    def _tree_script(self, script: str, stdin: bytes = b"") -> bytes:
+    def _tree_script(self, script: str, stdin: bytes = b"", args: Sequence[str] = ()) -> bytes:
         most = self.limits.disk + 2048 * self.limits.files + (1 << 20)  # content, headers, names
+        script = script.replace(WORK, self.folder)
         try:
-            return self._script(script, [], "the snapshot", stdin, most, _OWN_TIMEOUT)
+            return self._script(script, list(args), "the snapshot", stdin, most, _OWN_TIMEOUT)
         except TreeChanged:
             raise
         except SnapshotError as error:

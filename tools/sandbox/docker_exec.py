@@ -60,7 +60,7 @@ class DockerExec:
         self.received = {1: bytearray(), 2: bytearray()}
         self.early: list[tuple[int, bytes]] = []
         try:
-            self.id = api.exec_create(container, argv, stdin=stdin, user=USER, workdir="/work")["Id"]
+            self.id = api.exec_create(container, argv, stdin=stdin, user=USER)["Id"]
             self.stream = api.exec_start(self.id, socket=True)
         except Exception as error:
             raise BoxLost(f"the container is gone, or Docker stopped responding: {first_line(error)}") from error

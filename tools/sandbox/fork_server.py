@@ -153,13 +153,14 @@ class ForkServer:
         limits: Request,
         readable: list[str],
         bind: bool,
+        folders: dict[str, str],
     ) -> None:
         """Create a box; reply with its name and the descriptor of its directory."""
         covered = hidden.hidden_paths((*READABLE, *readable))
         lease = user_ids.lease() if os.geteuid() == 0 else None
         uid = lease.uid if lease else os.geteuid()
         try:
-            storage, pairs = _create_storage(kind, uid, limits, readable, bind=bind)
+            storage, pairs = _create_storage(kind, uid, limits, readable, folders, bind=bind)
         except OSError:
             if lease:
                 lease.release()
@@ -167,7 +168,7 @@ class ForkServer:
         self.opened += 1
         name = f"{self.opened}"
         group = cgroups.create(name, limits["memory"] + limits["disk"]) if lease else None
-        self.boxes[name] = ServedBox(uid, lease, storage, group, pairs, covered)
+        self.boxes[name] = ServedBox(uid, lease, storage, group, pairs, covered, folders)
         reply = {
             "box": name,
             "uid": uid,
@@ -372,14 +373,15 @@ def _send(status: socket.socket | None, reply: Request) -> None:
 
 
 def _create_storage(
-    kind: str, uid: int, limits: Request, readable: list[str], *, bind: bool
+    kind: str, uid: int, limits: Request, readable: list[str], folders: dict[str, str], *, bind: bool
 ) -> tuple[mounts.BoxStorage, list[tuple[str, str]]]:
     """Return the storage, and the readable directories as pairs (current path, path that programs see)."""
     plain = [(path, path) for path in readable]
+    scratch = [name for name in folders if name not in mounts.FOLDERS]
     if kind == "directory":
-        return mounts.directory(uid), plain
+        return mounts.directory(uid, scratch), plain
     names = {f"readable{number}": path for number, path in enumerate(readable)} if bind and os.geteuid() == 0 else {}
-    storage = mounts.tmpfs(uid, limits["disk"], limits["files"], names)
+    storage = mounts.tmpfs(uid, limits["disk"], limits["files"], names, scratch)
     return storage, [(f"{storage.path}/{name}", path) for name, path in names.items()] or plain
 
 

@@ -14,11 +14,12 @@ from typing import Final, Literal
 
 from turnwise.tools.sandbox import files, mounts, untrusted_trees, user_ids
 from turnwise.tools.sandbox.box import Box, stop_reason
-from turnwise.tools.sandbox.bwrap import WORK
 from turnwise.tools.sandbox.channel import Channel
 from turnwise.tools.sandbox.disk_watch import DiskWatch, unnamed_usage
-from turnwise.tools.sandbox.errors import BoxFull, BoxLost
+from turnwise.tools.sandbox.errors import BadPath, BoxFull, BoxLost
 from turnwise.tools.sandbox.fork_client import ForkServerClient
+from turnwise.tools.sandbox.layout import DEFAULT as DEFAULT_LAYOUT
+from turnwise.tools.sandbox.layout import Layout
 from turnwise.tools.sandbox.limits import Limits, RunResult, Stop
 from turnwise.tools.sandbox.mounts import OWN_ENTRIES
 from turnwise.tools.sandbox.pipes import KILL_GRACE, PipeChannel, ProgramPipes
@@ -40,6 +41,7 @@ class LocalConfig:
         readable: directories that programs may read, besides /usr and the like.
         own_filesystem: whether files live in their own file system; otherwise in a directory that is monitored.
         bwrap: path of bubblewrap.
+        layout: paths to write to; landlock, which mounts nothing, has no other than the default.
     """
 
     backend: Literal["bwrap", "landlock"]
@@ -47,6 +49,12 @@ class LocalConfig:
     readable: tuple[str, ...] = ()
     own_filesystem: bool = True
     bwrap: str = "bwrap"
+    layout: Layout = DEFAULT_LAYOUT
+
+    @property
+    def folders(self) -> dict[str, str]:
+        """The folders to write to: name in the storage -> path that programs see."""
+        return {"work": self.layout.folder, **{f"scratch{n}": path for n, path in enumerate(self.layout.scratch)}}
 
 
 class LocalBox(Box):
@@ -55,6 +63,9 @@ class LocalBox(Box):
     def __init__(self, limits: Limits, config: LocalConfig) -> None:
         super().__init__(limits)
         self.closed = True  # until there is something to close
+        for path in config.readable:
+            if over := next((own for own in config.folders.values() if f"{path}/".startswith(f"{own}/")), None):
+                raise BadPath(f"{over!r} cannot be a folder of a box here, since programs need {path} of this machine")
         self.config = config
         self.backend, self.python = config.backend, config.python
         self.server = ForkServerClient.get()
@@ -62,7 +73,7 @@ class LocalBox(Box):
         kind = "tmpfs" if config.own_filesystem else "directory"
         bind = config.backend == "bwrap"
         reply, (self.work,) = self.server.ask(
-            "open", kind=kind, limits=sizes, readable=list(config.readable), bind=bind
+            "open", kind=kind, limits=sizes, readable=list(config.readable), bind=bind, folders=config.folders
         )
         self.name, self.uid, self.path = str(reply["box"]), int(reply["uid"]), str(reply["path"])
         self.own_filesystem, self.memory_counted = bool(reply["own_filesystem"]), bool(reply["memory_counted"])
@@ -73,7 +84,7 @@ class LocalBox(Box):
     @property
     def folder(self) -> str:
         """Path of the box's directory as its programs see it."""
-        return WORK if self.backend == "bwrap" else f"{self.path}/work"
+        return self.config.layout.folder if self.backend == "bwrap" else f"{self.path}/work"
 
     def _execute(self, argv: list[str], stdin: bytes, seconds: float) -> RunResult:
         start = time.monotonic()
@@ -134,7 +145,7 @@ class LocalBox(Box):
         finally:
             os.close(root)
         size += unnamed_usage(self.path, self.server.process.pid)
-        return size, count - OWN_ENTRIES
+        return size, count - OWN_ENTRIES - len(self.config.layout.scratch)
 
     def _spawn(self, argv: list[str], cpu: tuple[int, int], *, feed: bool) -> tuple[socket.socket, list[int]]:
         """Start a program; return its status socket and our ends of its standard input (-1 for none), output, error."""
@@ -240,10 +251,10 @@ class LocalBox(Box):
     def _empty_scratch(self) -> None:
         parent = os.open("..", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.work)
         try:
-            for name in mounts.FOLDERS:
+            for name in {*mounts.FOLDERS, *self.config.folders}:
                 _reset(parent, name, empty=name != "work")
         except OSError as error:
-            raise TreeChanged(f"/tmp of the box cannot be emptied: {error.strerror}") from error
+            raise TreeChanged(f"a scratch folder of the box cannot be emptied: {error.strerror}") from error
         finally:
             os.close(parent)
 

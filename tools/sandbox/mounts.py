@@ -5,8 +5,8 @@ the kernel enforces its size, and it vanishes when the fork server dies. It need
 (root, or user namespaces). The second is a temporary directory for machines that refuse this; its size is checked while
 a program runs.
 
-Both contain `work` (the box's directory as its programs see it), `tmp` and `shm`, and an empty folder and file to put
-in place of what is hidden.
+Both contain `work` (the box's directory as its programs see it), `tmp`, `shm` and the scratch folders of a `Layout`,
+and an empty folder and file to put in place of what is hidden.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import socket
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -61,15 +62,15 @@ class BoxStorage:
             remove(self.path)
 
 
-def directory(uid: int) -> BoxStorage:
-    """Create storage in a temporary directory that belongs to `uid`."""
+def directory(uid: int, scratch: Sequence[str] = ()) -> BoxStorage:
+    """Create storage in a temporary directory that belongs to `uid`; `scratch` names further folders in it."""
     path = tempfile.mkdtemp(prefix="turnwise-box-")
-    _populate(path, uid)
+    _populate(path, uid, scratch)
     os.chown(path, uid, uid)
     return BoxStorage(path, os.open(f"{path}/work", os.O_DIRECTORY | os.O_CLOEXEC))
 
 
-def tmpfs(uid: int, disk: int, files: int, readable: dict[str, str]) -> BoxStorage:
+def tmpfs(uid: int, disk: int, files: int, readable: Mapping[str, str], scratch: Sequence[str] = ()) -> BoxStorage:
     """Create storage in its own file system.
 
     Args:
@@ -78,6 +79,7 @@ def tmpfs(uid: int, disk: int, files: int, readable: dict[str, str]) -> BoxStora
         files: number of files and directories.
         readable: directories of the host to bind below the mount point, name -> path, since `uid` may not be able to
             reach them otherwise.
+        scratch: names of further folders.
 
     Raises:
         OSError: mount namespaces or tmpfs are not permitted.
@@ -88,7 +90,7 @@ def tmpfs(uid: int, disk: int, files: int, readable: dict[str, str]) -> BoxStora
         ours.close()
         code = 1
         try:
-            fds = _mount(uid, disk, files, readable)
+            fds = _mount(uid, disk, files, readable, scratch)
             socket.send_fds(theirs, [b"ok"], fds)
             code = 0
         except OSError as error:
@@ -107,7 +109,7 @@ def tmpfs(uid: int, disk: int, files: int, readable: dict[str, str]) -> BoxStora
     return BoxStorage(MOUNT_POINT, fds[0], list(zip(fds[1:], kinds, strict=True)))
 
 
-def _mount(uid: int, disk: int, files: int, readable: dict[str, str]) -> list[int]:
+def _mount(uid: int, disk: int, files: int, readable: Mapping[str, str], scratch: Sequence[str]) -> list[int]:
     """Create the namespace and its file system in this process; return the descriptors that keep them alive."""
     root = os.geteuid() == 0
     gid = os.getegid()
@@ -117,10 +119,10 @@ def _mount(uid: int, disk: int, files: int, readable: dict[str, str]) -> list[in
         _write("/proc/self/uid_map", f"{uid} {uid} 1")
         _write("/proc/self/gid_map", f"{gid} {gid} 1")
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
-    inodes = files + OWN_ENTRIES + len(readable) + 4
+    inodes = files + OWN_ENTRIES + len(readable) + len(scratch) + 4
     options = f"size={disk},nr_inodes={inodes},mode=755"
     kernel.mount("tmpfs", MOUNT_POINT, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, options)
-    _populate(MOUNT_POINT, uid)
+    _populate(MOUNT_POINT, uid, scratch)
     for name, source in readable.items():
         os.mkdir(f"{MOUNT_POINT}/{name}")
         kernel.mount(source, f"{MOUNT_POINT}/{name}", None, kernel.MS_BIND | kernel.MS_REC)
@@ -129,8 +131,8 @@ def _mount(uid: int, disk: int, files: int, readable: dict[str, str]) -> list[in
     return [work, *(os.open(name, os.O_RDONLY | os.O_CLOEXEC) for name in names)]
 
 
-def _populate(path: str, uid: int) -> None:
-    for name in FOLDERS:
+def _populate(path: str, uid: int, scratch: Sequence[str]) -> None:
+    for name in (*FOLDERS, *scratch):
         os.mkdir(f"{path}/{name}", 0o700)
         os.chown(f"{path}/{name}", uid, uid if os.geteuid() == 0 else -1)
     os.mkdir(f"{path}/{EMPTY_FOLDER}", 0o555)

@@ -208,7 +208,7 @@ def test_answers_are_remembered_and_forgotten_with_memory_off() -> None:
     calls: list[str] = []
 
     class Counted(Shell):
-        def _run_uncached(self, tree, folder, command):
+        def _run_uncached(self, tree, folder, command, seconds):
             calls.append(command)
             return ShellResult("said", True, tree, folder), command != "slow"
 
