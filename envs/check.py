@@ -47,7 +47,7 @@ from turnwise.envs.info import Environment
 __all__ = ["LEVELS", "SLOW", "CheckReport", "CheckResult", "Effort", "Level", "RewardBounds", "check_env", "rules"]
 
 SLOW = 0.02
-"""Mean seconds per step above which `check_env` tries less by default; the full check takes tens of thousands."""
+"""Median seconds per step above which `check_env` tries less by default; the full check takes tens of thousands."""
 
 
 def rules(level: Level = LEVELS[-1]) -> dict[str, str]:
@@ -151,7 +151,7 @@ def _slow(explorer: Explorer) -> bool:
     except Exception:
         return False  # the rules will report it
     seconds, explorer.seconds = explorer.seconds, []
-    return bool(seconds) and statistics.fmean(seconds) > SLOW
+    return bool(seconds) and statistics.median(seconds) > SLOW
 
 
 def _tasks(explorer: Explorer, tasks: int | Sequence[str]) -> list[str | None]:

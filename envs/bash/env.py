@@ -29,7 +29,7 @@ from turnwise.tools.sandbox import BACKENDS, Limits, SandboxError, start
 
 __all__ = ["LOOK", "REWARDS", "BashEnv"]
 
-REWARDS: Final = ("whole", "partial", "gain")
+REWARDS: Final = ("whole", "partial", "intercode")
 LOOK: Final = "ls -lR"
 """First command of the expert."""
 _HELP: Final = f"You are in a shell, in the folder {ROOT}. Actions: a command, submit, submit ANSWER."
@@ -61,9 +61,9 @@ class BashEnv(SavableEnv):
     Args:
         split: "train" or "held_out"; the splits share no folder name.
         level: size and difficulty: a preset of `BashLevel`, a text such as "small+depth=3", or a `BashLevel`.
-        reward: reward of the submission: "whole" is 1 if everything is right, else 0; "partial" is InterCode's reward,
-            most of which doing nothing earns; "gain" is what that is above doing nothing, scaled to [0, 1] (see
-            `grading`).
+        reward: reward of the submission: "whole" is 1 if everything is right, else 0; "intercode" is InterCode's
+            measure, most of which doing nothing earns; "partial" is what that is above doing nothing, scaled to [0, 1]
+            (see `grading`).
         budget: maximum length of a command's output in characters; longer output loses its middle.
         sandbox: "auto", "bwrap", "landlock" or "docker".
         image: Docker image.
@@ -213,7 +213,9 @@ class BashEnv(SavableEnv):
     def _score(self) -> float:
         if self._grade is None:
             return 0.0
-        return {"partial": self._grade.partial, "gain": self._grade.gain}.get(self._reward, float(self._grade.won))
+        return {"partial": self._grade.partial, "intercode": self._grade.intercode}.get(
+            self._reward, float(self._grade.won)
+        )
 
     def snapshot_arguments(self) -> dict[str, object]:
         return {"split": self._split, "level": self._level.text, "reward": self._reward, "budget": self._budget}

@@ -162,7 +162,7 @@ def random(explorer: Explorer) -> Iterator[CheapPlayer]:
 
 
 def wander(explorer: Explorer, rng: np.random.Generator) -> Choose:
-    """Return the choice of a random listed action, else of a word that was read in a random form, else of any action."""
+    """Return a choice of random actions: a listed one, else a word that was read in a form, else any."""
 
     def choose(moment: ProbeStep, taken: int) -> object:
         if listed := explorer.listed(moment):

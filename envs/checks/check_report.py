@@ -1,4 +1,4 @@
-"""The results of a check: a line for each rule, a verdict for each level, and the same as JSON.
+"""The results of a check: a line for each rule, a verdict for each level, and the same as a value of JSON.
 
 The levels are those of OpenEnv's RFC 008 as far as they apply to an environment that is played in this process: its
 static level reads a package's manifest and image, and its statistical level needs models of several strengths.
@@ -6,7 +6,6 @@ static level reads a package's manifest and image, and its statistical level nee
 
 from __future__ import annotations
 
-import json
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -107,10 +106,10 @@ class CheckReport:
                 lines += ["", f"To see {result.rule!r} fail:", "", textwrap.indent(result.reproduce.rstrip(), "    ")]
         return "\n".join(lines)
 
-    def json(self) -> str:
-        """Return the report as JSON: verdicts, and for each rule its outcome, what was measured, and the script."""
+    def document(self) -> dict[str, object]:
+        """Return the report as a value of JSON: verdicts, and for each rule what was measured, and the script."""
         rules = [_entry(result) for result in self.results]
-        document = {
+        document: dict[str, object] = {
             "format": FORMAT,
             "env": self.env,
             "arguments": dict(self.arguments),
@@ -120,7 +119,7 @@ class CheckReport:
             "seconds_per_step": self.seconds_per_step,
             "rules": rules,
         }
-        return json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False)
+        return {name: _plain(value) for name, value in document.items()}
 
 
 def _verdict(outcomes: set[RuleOutcome] | set[str]) -> str:

@@ -155,7 +155,7 @@ class PaysForTimeOut(Corridor):
         return super().reset(**options)
 
     def step(self, action: str) -> Step:
-        observation, reward, over, cut, info = super().step(action)
+        observation, reward, over, _, info = super().step(action)
         self._turns += 1
         late = self._turns >= 60 and not over
         self._over = over or late
