@@ -195,7 +195,7 @@ class _Attack:
             self.best = episode
         if episode.last.over:
             return
-        key = episode.last.key if episode.last.key is not None else text_of(episode.last)
+        key = episode.last.key if episode.last.key is not None else repr(episode.last.observation)
         if key in self.archive and _rank(self.archive[key]) >= _rank(episode):
             return
         self.archive[key] = episode

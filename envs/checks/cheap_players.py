@@ -38,6 +38,8 @@ __all__ = [
 
 QUIET: Final = ("look", "wait", "noop", "no-op", "pass", "skip", "inventory", "do nothing", "none")
 """Actions that do nothing, where they are admissible."""
+ENDS: Final = ("submit", "done", "finish", "stop", "end", "answer", "complete", "exit", "quit")
+"""Actions that end an episode, where they are admissible."""
 FORMS: Final = 4
 CONSTANTS: Final = 8
 READING: Final = 4
@@ -110,6 +112,7 @@ def empty(explorer: Explorer) -> Iterator[CheapPlayer]:
         return
     texts = {action: None for first in _first(explorer) for text in ("", " ") for action in in_forms(text, first)}
     texts |= {action.strip(): None for action in texts}
+    texts |= {word: None for first in _first(explorer) for word in ENDS if word in explorer.listed(first)}
     for action in texts:
         if action in explorer.env.action_space:
             yield CheapPlayer(f"{action!r} at once", _always(action), 1)
