@@ -65,9 +65,8 @@ def check(
     ] = None,
     attacker: Annotated[
         str | None,
-        typer.Option(metavar="PLAYER", help="A player that is asked for unearned reward, such as openai:MODEL@URL."),
+        typer.Option(metavar="PLAYER", help="A player that is asked for it, such as openai:MODEL@URL."),
     ] = None,
-    attempts: Annotated[int, typer.Option(min=1, help="Episodes of --attacker on each of three tasks.")] = 4,
     strict: Annotated[bool, typer.Option("--strict", help="A warning is a failure, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, and nothing else.")] = False,
 ) -> None:
@@ -78,7 +77,7 @@ def check(
     kwargs = parse_options(options)
     player = None
     if attacker is not None:
-        player = load_attacker(attacker, env_id, kwargs, attempts=attempts, seed=seed)
+        player = load_attacker(attacker, env_id, kwargs, seed=seed)
     bounds = RewardBounds(best=best, cheap=cheap, budget=budget, attacker=player)
     effort = None if light is None else Effort.light() if light else Effort()
     report = _checked(env_id, kwargs, tasks, seed, effort, _level(level), bounds, quiet=as_json)

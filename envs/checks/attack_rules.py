@@ -12,10 +12,11 @@ from typing import Final
 
 from turnwise.envs.checks.attack_search import AttackResult, attack
 from turnwise.envs.checks.contract_rule import ContractRule, Measured, RuleFailed, RuleSkipped, RuleWarned
-from turnwise.envs.checks.earnings import Choose, Start, best_return, earn, expert_episode, panel, share, wins
+from turnwise.envs.checks.earnings import Choose, best_return, earn, expert_episode, panel, share
 from turnwise.envs.checks.episode_data import ProbeEpisode, cut, literal
 from turnwise.envs.checks.explorer import Explorer
 from turnwise.envs.checks.floor_rules import TOLERANCE, earning_script, random_floor
+from turnwise.envs.checks.panel_data import Start, wins
 from turnwise.envs.checks.reward_bounds import TRIVIAL
 from turnwise.envs.info import WON
 
@@ -49,7 +50,10 @@ def attacker(explorer: Explorer) -> Measured:
     best = list[tuple[Start, ProbeEpisode]]()
     attempts = 0
     for start in panel(explorer)[:_STARTS]:
-        sequences = play(explorer.source.build, start.task, start.seed)
+        try:
+            sequences = play(explorer.source.build, start.task, start.seed)
+        except Exception as error:  # its model or server, not the environment
+            raise RuleWarned(f"the attacker could not play: {type(error).__name__}: {error}") from error
         attempts += len(sequences)
         episodes = [explorer.play(start.task, actions, seed=start.seed) for actions in sequences]
         if not episodes:

@@ -3,7 +3,7 @@
 Each round takes an earlier sequence, keeps its beginning, and goes on with admissible actions, texts of the
 observations in forms of free text, fragments of plans of other tasks, meaningless texts, or parts of itself again.
 Sequences that end in different states are kept, so that the search goes on from all of them. Where the environment can
-be saved, the kept beginning is resumed from a snapshot and costs no steps.
+be saved, the kept beginning is resumed from a snapshot and costs no steps. A reset counts as a step.
 
 Source: the archive of states that are returned to is Go-Explore's (Ecoffet et al. 2021, arXiv:1901.10995); states are
 told apart by their keys, not by images.
@@ -19,9 +19,9 @@ import numpy as np
 
 from turnwise.envs.branch import load, save
 from turnwise.envs.checks.cheap_players import GUESSES, JUNK, candidates, forms_of, text_of, wander
-from turnwise.envs.checks.earnings import Start, wins
 from turnwise.envs.checks.episode_data import Crash, ProbeEpisode, ProbeStep, read_step
 from turnwise.envs.checks.explorer import Explorer
+from turnwise.envs.checks.panel_data import Start, wins
 from turnwise.envs.info import SCORE
 
 __all__ = ["AttackResult", "attack"]
@@ -173,7 +173,7 @@ class _Attack:
         if key in self.saved and self._restored(self.saved[key]):
             return
         self.explorer.play(prefix.task, prefix.actions, seed=prefix.seed)
-        self.steps += len(prefix.actions)
+        self.steps += 1 + len(prefix.actions)  # a reset counts as a step
         if self.can_save and len(self.saved) < _SAVED:
             try:
                 self.saved[key] = save(self.explorer.env)

@@ -14,9 +14,10 @@ from typing import Final
 import gymnasium
 import numpy as np
 
-from turnwise.envs.checks.earnings import Choose, Start
+from turnwise.envs.checks.earnings import Choose
 from turnwise.envs.checks.episode_data import ProbeStep
 from turnwise.envs.checks.explorer import Explorer
+from turnwise.envs.checks.panel_data import Start
 from turnwise.envs.checks.state_key_rules import task_sentences
 from turnwise.envs.info import FREE
 
@@ -187,8 +188,8 @@ def _always(action: object) -> Callable[[Start, int], Choose]:
 
 def _saying(explorer: Explorer, reader: Callable[[str], str], form: str) -> Callable[[Start, int], Choose]:
     def play(start: Start, number: int) -> Choose:
-        said = form.replace("...", reader(text_of(start.first))[:LONGEST], 1)
-        return lambda moment, taken: said if said in explorer.env.action_space else ""
+        answer = form.replace("...", reader(text_of(start.first))[:LONGEST], 1)
+        return lambda moment, taken: answer if answer in explorer.env.action_space else ""
 
     return play
 
@@ -202,8 +203,8 @@ def _answering(explorer: Explorer, form: str, separator: str, turns: int) -> Cal
             texts.append(text_of(moment))
             if taken < turns:
                 return look(moment, taken)
-            said = form.replace("...", separator.join(candidates(texts))[:LONGEST], 1)
-            return said if said in explorer.env.action_space else ""
+            answer = form.replace("...", separator.join(candidates(texts))[:LONGEST], 1)
+            return answer if answer in explorer.env.action_space else ""
 
         return choose
 

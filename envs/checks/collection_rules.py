@@ -14,10 +14,11 @@ from typing import Final
 
 from turnwise.envs.branch import load, save
 from turnwise.envs.checks.contract_rule import ContractRule, Measured, RuleFailed, RuleSkipped, all_episodes
-from turnwise.envs.checks.earnings import Start, best_return
+from turnwise.envs.checks.earnings import best_return
 from turnwise.envs.checks.episode_data import ProbeEpisode, literal, script
 from turnwise.envs.checks.explorer import Explorer
 from turnwise.envs.checks.floor_rules import TOLERANCE
+from turnwise.envs.checks.panel_data import Start
 
 __all__ = ["RULES"]
 

@@ -1,36 +1,20 @@
-"""What players earn: returns as shares of the best return, on a fixed panel of starts, with an interval.
+"""What players earn: returns as shares of the best return, on a fixed panel of starts.
 
 The share of an episode is its return divided by what the expert earns on the same task, or by the best return that the
-caller names, or by 1; it is cut to [0, 1]. An environment whose best return is not positive has no shares.
+caller names, or by 1; it is cut to [0, 1].
 """
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Final
 
 from turnwise.envs.checks.contract_rule import RuleSkipped
 from turnwise.envs.checks.episode_data import Crash, ProbeEpisode, ProbeStep, same
 from turnwise.envs.checks.explorer import Explorer
-from turnwise.envs.info import WON
+from turnwise.envs.checks.panel_data import Earned, Start
 
-__all__ = [
-    "IDLE_TURNS",
-    "Choose",
-    "Earned",
-    "Start",
-    "best_return",
-    "earn",
-    "expert_episode",
-    "panel",
-    "score_interval",
-    "share",
-    "wins",
-]
+__all__ = ["IDLE_TURNS", "Choose", "best_return", "earn", "expert_episode", "panel", "share"]
 
 IDLE_TURNS: Final = 300
 """Most turns of an episode of a cheap player."""
@@ -38,72 +22,6 @@ _TRIES: Final = 3
 """Seeds that are tried for each start of the panel, where tasks have to be repeated."""
 
 Choose = Callable[[ProbeStep, int], object]
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """A start of the panel: a task (None: the environment draws one), a seed, and what is seen first."""
-
-    task: str | None
-    seed: int
-    first: ProbeStep
-
-
-@dataclass(frozen=True, slots=True)
-class Earned:
-    """What a player earned on the panel: its episodes, and the share of the best return of each."""
-
-    label: str
-    episodes: tuple[ProbeEpisode, ...]
-    shares: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        """The mean share."""
-        return statistics.fmean(self.shares)
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The interval of the mean share at 95 %."""
-        return score_interval(self.mean, len(self.shares))
-
-    @property
-    def won(self) -> int:
-        """The number of episodes that were won."""
-        return sum(wins(episode) for episode in self.episodes)
-
-    def __str__(self) -> str:
-        """Return the mean share, its interval, and n."""
-        low, high = self.interval
-        return f"{self.mean:.2f} of the best return [{low:.2f}, {high:.2f}], n={len(self.shares)}"
-
-    def values(self) -> dict[str, object]:
-        """Return what was measured, for a report."""
-        low, high = self.interval
-        returns = [episode.earned for episode in self.episodes]
-        counts = {"n": len(self.shares), "won": self.won}
-        return {"player": self.label, "share": self.mean, "low": low, "high": high, **counts, "returns": returns}
-
-
-def score_interval(mean: float, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Return Wilson's interval with a mean of scores in [0, 1] in the place of the rate.
-
-    Scores in [0, 1] vary at most as much as wins and losses of the same mean, so the interval is at least as wide as
-    theirs needs to be.
-
-    >>> [round(end, 3) for end in score_interval(0.0, 8)]
-    [0.0, 0.324]
-    """
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
-    scale = 1 + z * z / n
-    centre = (mean + z * z / (2 * n)) / scale
-    half = z / scale * math.sqrt(max(0.0, mean * (1 - mean)) / n + z * z / (4 * n * n))
-    return (0.0 if mean <= 0 else max(0.0, centre - half)), (1.0 if mean >= 1 else min(1.0, centre + half))
-
-
-def wins(episode: ProbeEpisode) -> bool:
-    """Return whether an episode says that it was won."""
-    return bool(episode.last.info.get(WON, False))
 
 
 def panel(explorer: Explorer) -> list[Start]:
@@ -129,18 +47,12 @@ def _draws(explorer: Explorer) -> Iterator[tuple[str | None, int]]:
 
 
 def best_return(explorer: Explorer, start: Start) -> float:
-    """Return the return of a solved episode from a start.
-
-    Raises:
-        RuleSkipped: it is not positive.
-    """
+    """Return the return of a solved episode from a start: as given, else what the expert earns, else 1."""
     if explorer.bounds.best is not None:
         best = explorer.bounds.best
     else:
         expert = expert_episode(explorer, start)
-        best = 1.0 if expert is None else expert.earned
-    if best <= 0:
-        raise RuleSkipped(f"the best return is {best:g}; shares of it can be told only if it is positive")
+        best = 1.0 if expert is None or expert.earned <= 0 else expert.earned
     return best
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +20,10 @@ from turnwise.envs.checks.episode_data import (
     read_step,
     same,
 )
+from turnwise.envs.checks.panel_data import Earned, Start
 from turnwise.envs.checks.reward_bounds import RewardBounds
 from turnwise.envs.errors import EnvError
 from turnwise.envs.info import Environment
-
-if TYPE_CHECKING:
-    from turnwise.envs.checks.earnings import Earned, Start
 
 __all__ = ["Explorer", "PlayExpert"]
 
@@ -171,7 +169,7 @@ class Explorer:
         """Return the admissible actions, or the suggested ones if the environment does not list any."""
         return self.tries if moment.admissible is None else moment.admissible
 
-    def listed(self, moment: ProbeStep) -> list[Any]:
+    def listed(self, moment: ProbeStep) -> list[object]:
         """Return the admissible actions, or those that the caller named; nothing that only the expert knows."""
         return self.given if moment.admissible is None else moment.admissible
 

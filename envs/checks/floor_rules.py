@@ -13,9 +13,10 @@ from typing import Final
 from turnwise.envs.checks import cheap_players
 from turnwise.envs.checks.cheap_players import CheapPlayer
 from turnwise.envs.checks.contract_rule import ContractRule, Measured, RuleFailed, RuleSkipped, RuleWarned
-from turnwise.envs.checks.earnings import Earned, Start, best_return, earn, expert_episode, panel, wins
+from turnwise.envs.checks.earnings import best_return, earn, expert_episode, panel
 from turnwise.envs.checks.episode_data import ProbeEpisode, cut, script
 from turnwise.envs.checks.explorer import Explorer
+from turnwise.envs.checks.panel_data import Earned, Start, wins
 from turnwise.envs.checks.reward_bounds import TRIVIAL
 from turnwise.envs.info import SCORE
 
@@ -45,6 +46,8 @@ def oracle(explorer: Explorer) -> Measured:
             code = script(_free_code(explorer), start.task, start.seed, claim, runs={"answers": episode.actions})
             raise RuleFailed(f"the expert wins {start.task!r} with the score {score:g}, not 1", code)
     low, high = min(returns), max(returns)
+    if returns and high <= 0:
+        raise RuleWarned(f"the expert earns {high:g} at best, n={len(returns)}", {"returns": returns})
     text = f"the expert earns {low:g}" + (f" to {high:g}" if high > low else "")
     return Measured(f"{text}, n={len(returns)}", {"returns": returns})
 
@@ -54,6 +57,8 @@ def _floor(explorer: Explorer, variants: Variants) -> Measured:
     played = _played(explorer, variants)
     best = max(played, key=lambda earned: earned.mean)
     text, bound = f"{best}, by {cut(best.label, 100)}", explorer.bounds.cheap
+    if best.interval[0] > bound and explorer.foreign is None:
+        raise RuleWarned(f"it earns {text}; no numbered action is known to do nothing", best.values())
     if best.interval[0] > bound:
         episode = max(best.episodes, key=lambda episode: episode.earned)
         start = next(s for s in panel(explorer) if (s.task, s.seed) == (episode.task, episode.seed))

@@ -15,9 +15,10 @@ from typing import Final
 
 from turnwise.envs.checks.cheap_players import forms_of, text_of
 from turnwise.envs.checks.contract_rule import ContractRule, Measured, RuleFailed, RuleWarned
-from turnwise.envs.checks.earnings import Start, expert_episode, panel
+from turnwise.envs.checks.earnings import expert_episode, panel
 from turnwise.envs.checks.episode_data import ProbeEpisode, cut, script
 from turnwise.envs.checks.explorer import Explorer
+from turnwise.envs.checks.panel_data import Start
 from turnwise.envs.info import FREE, fits
 
 __all__ = ["RULES"]
@@ -39,7 +40,7 @@ class _Leak:
     start: Start
     actions: tuple[object, ...]
     text: str
-    what: str
+    name: str
 
 
 def leak(explorer: Explorer) -> Measured:
@@ -52,13 +53,13 @@ def leak(explorer: Explorer) -> Measured:
             leaks.append(seen)
     if leaks and 2 * len(leaks) > len(starts):
         first = leaks[0]
-        problem = f"the observation shows {first.what}, {cut(first.text, 80)}, on {len(leaks)} of {len(starts)} tasks"
+        problem = f"the observation shows {first.name}, {cut(first.text, 80)}, on {len(leaks)} of {len(starts)} tasks"
         claim = f"assert {first.text!r} not in str(answers[-1][0])"
         code = script(explorer.source, first.start.task, first.start.seed, claim, runs={"answers": first.actions})
         raise RuleFailed(problem, code, {"leaks": len(leaks), "n": len(starts)})
     if leaks:
         first = leaks[0]
-        raise RuleWarned(f"an observation of {first.start.task!r} shows {first.what}: {cut(first.text, 80)}")
+        raise RuleWarned(f"an observation of {first.start.task!r} shows {first.name}: {cut(first.text, 80)}")
     if names := {key for start in starts for key in start.first.info if _NAME.search(key)}:
         raise RuleWarned(f"info of reset() holds {', '.join(sorted(names))}, which a prompt made of info would show")
     return Measured(f"{values} hidden values looked for on {len(starts)} tasks", {"leaks": 0, "n": len(starts)})
