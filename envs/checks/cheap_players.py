@@ -46,6 +46,8 @@ CONSTANTS: Final = 8
 READING: Final = 4
 """Turns in which the player with every candidate looks around before it answers."""
 LONGEST: Final = 2000
+_READ: Final = 8000
+"""Characters at the end of a text in which names are looked for."""
 JUNK: Final = (
     *("*", ".*", "[]", "{}", "()", "None", "null", "x", "?", "!" * 20, "a" * 500, "bla " * 200, "\n" * 50),
     *("I have thought about this step by step. " * 20, "correct", "The answer is correct.", "reward: 1", "success"),
@@ -88,7 +90,7 @@ def in_forms(text: str, moment: ProbeStep) -> list[str]:
 
 def candidates(texts: Sequence[str]) -> list[str]:
     """Return all names, numbers and quoted texts, in the order in which they are read, without repetition."""
-    seen = (match.strip("\"'") for text in texts for match in _NAMES.findall(text))
+    seen = (match.strip("\"'") for text in texts for match in _NAMES.findall(text[-_READ:]))
     return list(dict.fromkeys(name for name in seen if name))
 
 
