@@ -1,4 +1,4 @@
-"""`turnwise check`: does an environment keep the contract? Prints what failed and how to reproduce it."""
+"""`turnwise check`: does an environment keep the contract, and do its rewards mean what they say?"""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from turnwise.cli.console import err, out, say
-from turnwise.cli.options import parse_options
+from turnwise.cli.console import err, out, say, say_json
+from turnwise.cli.errors import UserError
+from turnwise.cli.options import Options, parse_options
 
 if TYPE_CHECKING:
     from turnwise.agents.rollouts.env_pool import MakeEnv
+    from turnwise.envs.check import CheckReport, CheckResult, Effort, Level, RewardBounds
 
-_COLOURS = {"ok": "green", "failed": "bold red", "skipped": "yellow"}
+_COLOURS = {"ok": "green", "warned": "yellow", "failed": "bold red", "skipped": "dim"}
+_VERDICTS = {"pass": "green", "warn": "yellow", "fail": "bold red"}
 
 
 def play_expert(make: MakeEnv, task: str, seed: int) -> tuple[bool, list[str]]:
@@ -45,13 +48,80 @@ def check(
         bool | None,
         typer.Option("--light/--full", help="Fewer checks, or all. Default: fewer where steps are slow."),
     ] = None,
+    level: Annotated[
+        str,
+        typer.Option(help="Last level of rules: runtime (the contract), semantic (what rewards mean), adversarial."),
+    ] = "adversarial",
+    best: Annotated[
+        float | None,
+        typer.Option(help="Return of a solved episode.", show_default="the expert's, else 1"),
+    ] = None,
+    cheap: Annotated[float, typer.Option(help="Share of it that a player without any skill may earn.")] = 0.1,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            help="Most steps of the search for unearned reward.", show_default="3000, or 60 where steps are slow"
+        ),
+    ] = None,
+    attacker: Annotated[
+        str | None,
+        typer.Option(metavar="PLAYER", help="A player that is asked for it, such as openai:MODEL@URL."),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="A warning is a failure, too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, and nothing else.")] = False,
 ) -> None:
-    """Check that an environment keeps the contract, rule by rule. The exit code is 1 if a rule is broken."""
-    from turnwise.envs.check import CheckResult, Effort, check_env, rules
+    """Check that an environment keeps the contract, and that its rewards are earned. The exit code is 1 if not."""
+    from turnwise.cli.attacker import load_attacker
+    from turnwise.envs.check import Effort, RewardBounds
 
+    kwargs = parse_options(options)
+    player = None
+    if attacker is not None:
+        player = load_attacker(attacker, env_id, kwargs, seed=seed)
+    bounds = RewardBounds(best=best, cheap=cheap, budget=budget, attacker=player)
     effort = None if light is None else Effort.light() if light else Effort()
-    names = [*rules()]
+    report = _checked(env_id, kwargs, tasks, seed, effort, _level(level), bounds, quiet=as_json)
+    if as_json:
+        say_json(report.document())
+    else:
+        _summarize(report)
+    if not report.ok or (strict and report.count("warned")):
+        raise typer.Exit(1)
+
+
+def _level(name: str) -> Level:
+    """Return the level of a name.
+
+    Raises:
+        UserError: there is no such level.
+    """
+    from turnwise.envs.check import LEVELS
+
+    for level in LEVELS:
+        if level == name:
+            return level
+    raise UserError(f"--level must be one of {', '.join(LEVELS)}, got {name!r}")
+
+
+def _checked(
+    env_id: str,
+    kwargs: Options,
+    tasks: int,
+    seed: int,
+    effort: Effort | None,
+    level: Level,
+    bounds: RewardBounds,
+    *,
+    quiet: bool,
+) -> CheckReport:
+    """Return the report of a check; its lines are printed as they come, unless `quiet`."""
+    from turnwise.envs.check import Effort, check_env, rules
+
+    names = [*rules(level)]
     width = max(map(len, names))
+    if level == "adversarial" and not quiet:
+        most = (effort or Effort()).attack if bounds.budget is None else bounds.budget
+        err().print(Text(f"the search for unearned reward takes at most {most:,} steps (--budget)", style="dim"))
     with Live(console=err(), transient=True, refresh_per_second=8) as live:
 
         def show_progress(done: int) -> None:
@@ -59,25 +129,36 @@ def check(
                 live.update(Spinner("dots", Text(f"{done}/{len(names)} rules: {names[done]}", style="dim")))
 
         def print_result(result: CheckResult) -> None:
-            line = Text(f"{result.outcome:>8}", style=_COLOURS[result.outcome])
-            out().print(line.append(f"  {result.rule:<{width}}  {result.detail}", style="default"), soft_wrap=True)
+            if not quiet:
+                line = Text(f"{result.outcome:>8}", style=_COLOURS[result.outcome])
+                out().print(line.append(f"  {result.rule:<{width}}  {result.detail}", style="default"), soft_wrap=True)
             show_progress(1 + names.index(result.rule))
 
         show_progress(0)
-        report = check_env(
+        return check_env(
             env_id,
-            kwargs=parse_options(options),
+            kwargs=kwargs,
             tasks=tasks,
             seed=seed,
             effort=effort,
             play_expert=play_expert,
+            level=level,
+            bounds=bounds,
             on_result=print_result,
         )
+
+
+def _summarize(report: CheckReport) -> None:
+    """Print the scripts of failures, and the verdict of each level."""
     failed = [result for result in report.results if result.outcome == "failed"]
     for result in failed:
         say(f"\n{result.rule}, to reproduce:", "bold")
         say(textwrap.indent(result.reproduce, "    "))
+    for level, verdict in report.verdicts().items():
+        say(f"{verdict:>8}  {level}", _VERDICTS[verdict])
     if failed:
-        say(f"\n{env_id} breaks {len(failed)} of {len(report.results)} rules", "bold red")
-        raise typer.Exit(1)
-    say(f"{env_id} keeps the contract ({len(report.results)} rules)", "bold green")
+        say(f"\n{report.env} breaks {len(failed)} of {len(report.results)} rules", "bold red")
+        return
+    warned = report.count("warned")
+    note = f", with {warned} warning{'s' * (warned != 1)}" if warned else ""
+    say(f"{report.env} keeps the contract ({len(report.results)} rules{note})", "bold green")

@@ -10,83 +10,55 @@ Not checked: rendering and vector environments. For environments that may hang, 
 from __future__ import annotations
 
 import statistics
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from turnwise.envs.checks import (
+    attack_rules,
+    collection_rules,
+    floor_rules,
     fork_rules,
     instance_rules,
     interface_rules,
+    leak_rules,
+    seed_rules,
     snapshot_rules,
     state_key_rules,
     step_rules,
 )
-from turnwise.envs.checks.contract_rule import ContractRule, RuleFailed, RuleSkipped, crashed
+from turnwise.envs.checks.check_report import CheckReport, CheckResult, RuleOutcome
+from turnwise.envs.checks.contract_rule import (
+    LEVELS,
+    ContractRule,
+    Level,
+    Measured,
+    RuleFailed,
+    RuleSkipped,
+    RuleWarned,
+    crashed,
+)
 from turnwise.envs.checks.episode_data import Crash, Effort, EnvSource, literal
 from turnwise.envs.checks.explorer import Explorer, PlayExpert
+from turnwise.envs.checks.reward_bounds import RewardBounds
 from turnwise.envs.errors import EnvError
 from turnwise.envs.info import Environment
 
-__all__ = ["SLOW", "CheckReport", "CheckResult", "Effort", "check_env", "rules"]
+__all__ = ["LEVELS", "SLOW", "CheckReport", "CheckResult", "Effort", "Level", "RewardBounds", "check_env", "rules"]
 
 SLOW = 0.02
-"""Mean seconds per step above which `check_env` tries less by default; the full check takes tens of thousands."""
-
-RuleOutcome = Literal["ok", "failed", "skipped"]
+"""Median seconds per step above which `check_env` tries less by default; the full check takes tens of thousands."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """The result of one rule: `detail` says what was seen or what is wrong, `reproduce` is a script that shows it."""
-
-    rule: str
-    outcome: RuleOutcome
-    detail: str
-    reproduce: str = ""
+def rules(level: Level = LEVELS[-1]) -> dict[str, str]:
+    """Return the names of the rules up to a level and what each checks, in order."""
+    names = {rule.name: rule.says for rule in _up_to(level)}
+    return names | {"speed": "time per step (a failure only beyond a given limit)"}
 
 
-@dataclass(frozen=True, slots=True)
-class CheckReport:
-    """The results of all rules for one environment; `str()` is the report as plain text."""
-
-    env: str
-    results: tuple[CheckResult, ...]
-    seconds_per_step: float
-    """Median wall-clock seconds of one step()."""
-
-    @property
-    def ok(self) -> bool:
-        """Whether no rule failed."""
-        return all(result.outcome != "failed" for result in self.results)
-
-    def __getitem__(self, rule: str) -> CheckResult:
-        """Return the result of a rule by its name."""
-        for result in self.results:
-            if result.rule == rule:
-                return result
-        raise KeyError(rule)
-
-    def __str__(self) -> str:
-        """Return one line per rule, then the script of each failure."""
-        count = {outcome: sum(r.outcome == outcome for r in self.results) for outcome in ("ok", "failed", "skipped")}
-        lines = [f"{self.env}: {count['ok']} ok, {count['failed']} failed, {count['skipped']} skipped"]
-        for result in self.results:
-            head = f"  {result.outcome:<8}{result.rule:<16} "
-            text = textwrap.fill(" ".join(result.detail.split()), 120, initial_indent=head, subsequent_indent=" " * 27)
-            lines.append(text)
-        for result in self.results:
-            if result.reproduce:
-                lines += ["", f"To see {result.rule!r} fail:", "", textwrap.indent(result.reproduce.rstrip(), "    ")]
-        return "\n".join(lines)
-
-
-def rules() -> dict[str, str]:
-    """Return the names of all rules and what each checks, in order."""
-    return {rule.name: rule.says for rule in _ALL} | {"speed": "time per step (a failure only beyond a given limit)"}
+def _up_to(level: Level) -> list[ContractRule]:
+    levels = LEVELS[: LEVELS.index(level) + 1]
+    return [rule for rule in _ALL if rule.level in levels]
 
 
 _ALL: tuple[ContractRule, ...] = (
@@ -96,6 +68,11 @@ _ALL: tuple[ContractRule, ...] = (
     *instance_rules.RULES,
     *snapshot_rules.RULES,
     *fork_rules.RULES,
+    *seed_rules.RULES,
+    *floor_rules.RULES,
+    *leak_rules.RULES,
+    *collection_rules.RULES,
+    *attack_rules.RULES,
 )
 
 
@@ -109,6 +86,8 @@ def check_env(
     slowest: float | None = None,
     effort: Effort | None = None,
     play_expert: PlayExpert | None = None,
+    level: Level = LEVELS[-1],
+    bounds: RewardBounds | None = None,
     on_result: Callable[[CheckResult], None] | None = None,
 ) -> CheckReport:
     """Return which rules of the contract an environment keeps.
@@ -125,27 +104,34 @@ def check_env(
         effort: how much to try; None: `Effort()`, or `Effort.light()` if steps take longer than SLOW.
         play_expert: plays a task as an agent that follows plan(): (make, task, seed) -> (won, actions). None skips the
             rule "expert"; `turnwise check` gives the agent of `turnwise eval expert`.
+        level: the last level of rules that are tested: "runtime" (the contract), "semantic" (what rewards mean), or
+            "adversarial" (a search for unearned reward).
+        bounds: what is asked of rewards, and how long the search may take.
         on_result: called with the result of every rule.
 
     Raises:
         EnvError: the id or a keyword argument is unknown, or something is missing (game files, an extra).
     """
+    if level not in LEVELS:
+        raise EnvError(f"level must be one of {', '.join(map(repr, LEVELS))}, got {level!r}")
     source = EnvSource.of(env, kwargs or {})
     results: list[CheckResult] = []
     tell = on_result or (lambda result: None)
     try:
-        explorer = Explorer(source, seed, effort or Effort(), actions, play_expert)
+        explorer = Explorer(source, seed, effort or Effort(), actions, play_expert, bounds)
     except EnvError:
         raise
     except Exception as error:
         detail = f"making an instance raised {type(error).__name__}: {error}"
-        return CheckReport(source.name, (CheckResult("protocol", "failed", detail, f"{source.code}\n"),), 0.0)
+        result = CheckResult("protocol", "failed", detail, f"{source.code}\n")
+        return CheckReport(source.name, (result,), 0.0, dict(kwargs or {}), seed)
     try:
         explorer.tasks = _tasks(explorer, tasks)
         if effort is None and _slow(explorer):
             explorer.effort = Effort.light()
+        explorer.panel_tasks = _tasks(explorer, explorer.effort.floor) if isinstance(tasks, int) else explorer.tasks
         outcomes: dict[str, RuleOutcome] = {}
-        for rule in _ALL:
+        for rule in _up_to(level):
             result = _judge(rule, explorer, outcomes)
             outcomes[rule.name] = result.outcome
             results.append(result)
@@ -154,7 +140,8 @@ def check_env(
         tell(results[-1])
     finally:
         explorer.close()
-    return CheckReport(source.name, tuple(results), statistics.median(explorer.seconds) if explorer.seconds else 0.0)
+    median = statistics.median(explorer.seconds) if explorer.seconds else 0.0
+    return CheckReport(source.name, tuple(results), median, dict(kwargs or {}), seed)
 
 
 def _slow(explorer: Explorer) -> bool:
@@ -164,7 +151,7 @@ def _slow(explorer: Explorer) -> bool:
     except Exception:
         return False  # the rules will report it
     seconds, explorer.seconds = explorer.seconds, []
-    return bool(seconds) and statistics.fmean(seconds) > SLOW
+    return bool(seconds) and statistics.median(seconds) > SLOW
 
 
 def _tasks(explorer: Explorer, tasks: int | Sequence[str]) -> list[str | None]:
@@ -188,23 +175,32 @@ def _tasks(explorer: Explorer, tasks: int | Sequence[str]) -> list[str | None]:
 
 def _judge(rule: ContractRule, explorer: Explorer, outcomes: Mapping[str, RuleOutcome]) -> CheckResult:
     """Return the result of one rule."""
-    missing = [name for name in rule.needs if outcomes.get(name) != "ok"]
+
+    def result(
+        outcome: RuleOutcome, detail: str, code: str = "", values: Mapping[str, object] | None = None
+    ) -> CheckResult:
+        return CheckResult(rule.name, outcome, detail, code, rule.level, values or {})
+
+    missing = [name for name in rule.needs if outcomes.get(name) not in ("ok", "warned")]
     if missing:
-        return CheckResult(rule.name, "skipped", f"not tested, since {missing[0]!r} is {outcomes[missing[0]]}")
+        return result("skipped", f"not tested, since {missing[0]!r} is {outcomes[missing[0]]}")
     try:
-        return CheckResult(rule.name, "ok", rule.judge(explorer))
+        seen = rule.judge(explorer)
+        return result("ok", seen.detail, "", seen.values) if isinstance(seen, Measured) else result("ok", seen)
     except RuleSkipped as reason:
-        return CheckResult(rule.name, "skipped", str(reason))
+        return result("skipped", str(reason))
+    except RuleWarned as warning:
+        return result("warned", str(warning), "", warning.values)
     except Crash as crash:
         failure = crashed(explorer, crash)
     except RuleFailed as error:
         failure = error
     except Exception as error:
         if outcomes.get("info") == "failed":
-            return CheckResult(rule.name, "skipped", f"not tested, since 'info' is failed ({type(error).__name__})")
+            return result("skipped", f"not tested, since 'info' is failed ({type(error).__name__})")
         # The environment failed in a way that no rule expects.
-        return CheckResult(rule.name, "failed", f"{type(error).__name__}: {error}", f"{explorer.source.code}\n")
-    return CheckResult(rule.name, "failed", str(failure), failure.reproduce)
+        return result("failed", f"{type(error).__name__}: {error}", f"{explorer.source.code}\n")
+    return result("failed", str(failure), failure.reproduce, failure.values)
 
 
 def _speed(explorer: Explorer, slowest: float | None) -> CheckResult:

@@ -30,7 +30,7 @@ from turnwise.tools.sandbox import BACKENDS, Limits, SandboxError
 
 __all__ = ["LOOK", "REWARDS", "BashEnv"]
 
-REWARDS: Final = ("whole", "partial", "gain")
+REWARDS: Final = ("whole", "partial", "intercode")
 LOOK: Final = "ls -lR"
 """First command of the expert."""
 _HELP: Final = "You are in a shell, in the folder {root}. Actions: a command, submit{answer}."
@@ -84,10 +84,10 @@ class BashEnv(SavableEnv):
         split: "train" (the default) or "held_out"; the splits share no folder name. Harbor folders have no splits.
         level: size and difficulty of generated tasks: a preset of `BashLevel`, a text such as "small+depth=3", or a
             `BashLevel`.
-        reward: reward of the submission: "whole" is 1 if everything is right, else 0; "partial" is InterCode's reward,
-            most of which doing nothing earns; "gain" is what that is above doing nothing, scaled to [0, 1] (see
-            `grading`). In Harbor tasks, "partial" and "gain" are the reward of the tests. None: "whole", or "partial"
-            in Harbor tasks.
+        reward: reward of the submission: "whole" is 1 if everything is right, else 0; "intercode" is InterCode's
+            measure, most of which doing nothing earns; "partial" is what that is above doing nothing, scaled to [0, 1]
+            (see `grading`). In Harbor tasks, "partial" and "intercode" are the reward of the tests. None: "whole", or
+            "partial" in Harbor tasks.
         budget: maximum length of a command's output in characters; longer output loses its middle.
         sandbox: "auto", "bwrap", "landlock" or "docker". Harbor tasks need "docker", which uses or builds their images,
             or "bwrap", which runs those that only copy files on this machine's own programs.
@@ -257,7 +257,9 @@ class BashEnv(SavableEnv):
         """Return the reward of the submission; tests of Harbor tasks may give any number."""
         if self._grade is None:
             return 0.0
-        return {"partial": self._grade.partial, "gain": self._grade.gain}.get(self._reward, float(self._grade.won))
+        return {"partial": self._grade.partial, "intercode": self._grade.intercode}.get(
+            self._reward, float(self._grade.won)
+        )
 
     def snapshot_arguments(self) -> dict[str, object]:
         return {**self.source.arguments, "reward": self._reward, "budget": self._budget}

@@ -4,14 +4,14 @@ A required file must be a regular file with the right contents; in files that th
 less at the end is accepted. A symbolic link does not count as a file. All other paths must be unchanged, and no file
 may be added. Folders are compared only if the task asks for them.
 
-`BashGrade.partial` is InterCode's reward:
+`BashGrade.intercode` is InterCode's reward:
 
     0.01 + 0.33 (1 - erf(n)) + 0.33 h + 0.33 a
 
 n: number of paths changed by only one of agent and reference. h: fraction of the paths changed by both that are right,
 1 if there are none. a: similarity of the answers, 1 if there is no question.
 
-`BashGrade.gain` is the part of the way from that reward for doing nothing to 1: 0 for doing nothing, and for less.
+`BashGrade.partial` is the part of the way from that reward for doing nothing to 1: 0 for doing nothing, and for less.
 
 Source: InterCode (Yang et al. 2023, arXiv:2306.14898), `bash_env.py`. Differences: the submitted answer is compared,
 not the last output; the similarity is the cosine of word counts, without TF-IDF weights; nothing is rounded; the value
@@ -49,13 +49,13 @@ class BashGrade:
     Args:
         wrong: paths whose final state is wrong, sorted.
         answered: whether the answer is right; True if the task asks no question.
-        partial: InterCode's reward, in [0.01, 1].
+        intercode: InterCode's reward, in [0.01, 1].
         idle: InterCode's reward for doing nothing and giving no answer.
     """
 
     wrong: tuple[str, ...]
     answered: bool
-    partial: float
+    intercode: float
     idle: float
 
     @property
@@ -64,9 +64,9 @@ class BashGrade:
         return self.answered and not self.wrong
 
     @property
-    def gain(self) -> float:
+    def partial(self) -> float:
         """What the reward is above that for doing nothing, in [0, 1]; 1 exactly when the task is solved."""
-        return max(0.0, self.partial - self.idle) / (1 - self.idle)
+        return max(0.0, self.intercode - self.idle) / (1 - self.idle)
 
 
 def grade(task: BashTask, tree: Mapping[str, FileNode], answer: str) -> BashGrade:
@@ -74,11 +74,11 @@ def grade(task: BashTask, tree: Mapping[str, FileNode], answer: str) -> BashGrad
     paths = sorted(task.after.keys() | tree.keys() | task.before.keys())
     wrong = tuple(path for path in paths if not _right(task, path, tree.get(path)))
     answered = not task.answer or same_answer(answer, task.answer)
-    partial = 1.0 if answered and not wrong else _partial(task, tree, answer)
-    return BashGrade(wrong, answered, partial, _partial(task, task.before, ""))
+    measure = 1.0 if answered and not wrong else _intercode(task, tree, answer)
+    return BashGrade(wrong, answered, measure, _intercode(task, task.before, ""))
 
 
-def _partial(task: BashTask, tree: Mapping[str, FileNode], answer: str) -> float:
+def _intercode(task: BashTask, tree: Mapping[str, FileNode], answer: str) -> float:
     """Return InterCode's reward for files and an answer that are not all right."""
     paths = task.after.keys() | tree.keys() | task.before.keys()
     ours = {path for path in paths if _differ(task, task.before.get(path), tree.get(path))}

@@ -1,23 +1,28 @@
 """Contract rules: what a rule is, how it fails, and the scripts that reproduce a failure.
 
-A rule is a function of an `Explorer`. It returns a sentence about what it saw, or raises RuleFailed or RuleSkipped. It
-inspects the episodes that the explorer has played, and plays more if needed.
+A rule is a function of an `Explorer`. It returns a sentence about what it saw, or raises RuleFailed, RuleWarned or
+RuleSkipped. It inspects the episodes that the explorer has played, and plays more if needed. What it measured goes with
+each of these (`Measured` for a rule that holds).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
 
 from turnwise.envs.checks.episode_data import Crash, ProbeEpisode, ProbeStep, script
 from turnwise.envs.checks.explorer import Explorer
 
 __all__ = [
     "LAST",
+    "LEVELS",
     "ContractRule",
+    "Level",
+    "Measured",
     "RuleFailed",
     "RuleSkipped",
+    "RuleWarned",
     "all_episodes",
     "crashed",
     "failed",
@@ -32,13 +37,38 @@ LAST: Final = "observation, reward, terminated, truncated, info = answers[-1]\n"
 """Code that unpacks the last answer."""
 
 
+Level = Literal["runtime", "semantic", "adversarial"]
+LEVELS: Final[tuple[Level, ...]] = ("runtime", "semantic", "adversarial")
+"""Levels of rules, in order: the contract; what rewards mean; what an attacker earns."""
+
+Values = Mapping[str, object]
+"""What a rule measured, by name: numbers, texts, and lists and tables of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a rule that holds saw, in words and as values."""
+
+    detail: str
+    values: Values = field(default_factory=dict)
+
+
 class RuleFailed(Exception):
     """The rule is broken; `reproduce` is a script that shows it."""
 
-    def __init__(self, detail: str, reproduce: str) -> None:
-        """Keep the description and the script."""
+    def __init__(self, detail: str, reproduce: str, values: Values | None = None) -> None:
+        """Keep the description, the script, and what was measured."""
         super().__init__(detail)
-        self.reproduce = reproduce
+        self.reproduce, self.values = reproduce, values or {}
+
+
+class RuleWarned(Exception):
+    """The rule holds, but its author should know what the message says."""
+
+    def __init__(self, detail: str, values: Values | None = None) -> None:
+        """Keep the description and what was measured."""
+        super().__init__(detail)
+        self.values = values or {}
 
 
 class RuleSkipped(Exception):
@@ -47,12 +77,13 @@ class RuleSkipped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ContractRule:
-    """A rule: name, short description, function, and the rules that must hold before it can be tested."""
+    """A rule: name, short description, function, the rules that must hold before it can be tested, and its level."""
 
     name: str
     says: str
-    judge: Callable[[Explorer], str]
+    judge: Callable[[Explorer], str | Measured]
     needs: tuple[str, ...] = ()
+    level: Level = "runtime"
 
 
 def all_episodes(explorer: Explorer) -> list[ProbeEpisode]:

@@ -50,7 +50,8 @@ class Effort:
     walks: random episodes per task. turns: maximum turns of each. pairs: maximum pairs of states compared per task, in
     each direction. states: maximum states per task in which every admissible action is tried. depth: turns of a
     continuation. continuations: random continuations per pair of states. search: maximum actions of the search for a
-    difference between two states. long: turns of a long episode.
+    difference between two states. long: turns of a long episode. floor: episodes of each cheap player. attack: steps of
+    the search for unearned reward.
     """
 
     walks: int = 4
@@ -61,11 +62,15 @@ class Effort:
     continuations: int = 4
     search: int = 3000
     long: int = 120
+    floor: int = 8
+    attack: int = 3000
 
     @classmethod
     def light(cls) -> Effort:
         """Return the effort for environments with slow steps, such as those in a browser."""
-        return cls(walks=2, turns=6, pairs=4, states=3, depth=4, continuations=2, search=40, long=24)
+        return cls(
+            walks=2, turns=6, pairs=4, states=3, depth=4, continuations=2, search=40, long=24, floor=4, attack=60
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +121,11 @@ class ProbeEpisode:
     def last(self) -> ProbeStep:
         """The last step."""
         return self.moments[-1]
+
+    @property
+    def earned(self) -> float:
+        """The sum of the rewards."""
+        return sum(float(moment.reward) for moment in self.moments)
 
 
 class Crash(Exception):

@@ -20,6 +20,8 @@ from turnwise.envs.checks.episode_data import (
     read_step,
     same,
 )
+from turnwise.envs.checks.panel_data import Earned, Start
+from turnwise.envs.checks.reward_bounds import RewardBounds
 from turnwise.envs.errors import EnvError
 from turnwise.envs.info import Environment
 
@@ -39,13 +41,20 @@ class Explorer:
         effort: Effort,
         actions: Sequence[object] = (),
         play_expert: PlayExpert | None = None,
+        bounds: RewardBounds | None = None,
     ) -> None:
         """Make the shared instance; `actions` are tried where the environment does not list admissible ones."""
         self.source, self.seed, self.effort, self.play_expert = source, seed, effort, play_expert
+        self.bounds = bounds or RewardBounds()
         self.env = source.build()
+        self.given = list(actions)
         self.tries = list(actions)
         self.tasks: list[str | None] = [None]
         self.episodes: dict[str | None, list[ProbeEpisode]] = {}
+        self.panel_tasks: list[str | None] = [None]
+        self.panel: list[Start] | None = None
+        self.expert_episodes: dict[tuple[str | None, int], ProbeEpisode | None] = {}
+        self.random_floor: Earned | None = None
         self.seconds: list[float] = []
         self._free: Environment | None = None
         self._fans: dict[tuple[str | None, tuple[Any, ...]], list[tuple[Any, ProbeStep]]] = {}
@@ -159,6 +168,10 @@ class Explorer:
     def candidates(self, moment: ProbeStep) -> list[Any]:
         """Return the admissible actions, or the suggested ones if the environment does not list any."""
         return self.tries if moment.admissible is None else moment.admissible
+
+    def listed(self, moment: ProbeStep) -> list[object]:
+        """Return the admissible actions, or those that the caller named; nothing that only the expert knows."""
+        return self.given if moment.admissible is None else moment.admissible
 
     def chooser(
         self, rng: np.random.Generator, *, foreign: float = 0.0, few: int = 0

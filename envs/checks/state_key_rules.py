@@ -22,7 +22,7 @@ from turnwise.envs.checks.explorer import Explorer
 from turnwise.envs.checks.state_search import SEEN, ReachedState, distance, search, tell_apart
 from turnwise.envs.info import KNOWLEDGE_IN_STATE, STATE, VALID, WON
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "task_sentences"]
 
 
 def state_task(explorer: Explorer) -> str:
@@ -30,7 +30,7 @@ def state_task(explorer: Explorer) -> str:
     sentences = 0
     for task, places in _all_places(explorer):
         start = places[0].moment.observation
-        for sentence in _task_sentences(start if isinstance(start, str) else ""):
+        for sentence in task_sentences(start if isinstance(start, str) else ""):
             sentences += 1
             for reached in places:
                 if _plain(sentence) in _plain(str(reached.moment.key)):
@@ -49,7 +49,7 @@ _MARKS: Final = re.compile(
 )
 
 
-def _task_sentences(observation: str) -> list[str]:
+def task_sentences(observation: str) -> list[str]:
     """Return the texts after words that announce a task."""
     return [match.strip().rstrip(".") for match in _MARKS.findall(observation) if len(match.strip()) >= 8]
 

@@ -7,7 +7,7 @@ Gymnasium's `max_episode_steps`; the class itself never truncates. The agent's p
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from typing import Final
@@ -16,7 +16,7 @@ from turnwise.envs.code.actions import FORMS, CodeAction, apply_edit, parse_acti
 from turnwise.envs.code.generator import CodeLevel
 from turnwise.envs.code.grading import LIMITS, CaseResult, CodeGrader
 from turnwise.envs.code.snapshots import check_task, files_of, share_of
-from turnwise.envs.code.task import CallTest, CodeTask, digest, fingerprint, names_of
+from turnwise.envs.code.task import CallTest, CodeTask, CodeTest, digest, fingerprint, names_of
 from turnwise.envs.code.task_sources import CodeTaskSource, FileCodeTasks, GeneratedCodeTasks
 from turnwise.envs.code.workspace import Workspace, refuse_file
 from turnwise.envs.errors import EnvError, NotReset
@@ -67,9 +67,10 @@ class CodeEnv(SavableEnv):
             others (default "all").
         level: size and difficulty of generated tasks: a preset of `CodeLevel`, a text such as "small+bugs=2-2", or a
             `CodeLevel`.
-        reward: reward of the submission: "share" is the fraction of hidden tests that pass, "all" is 1 if all pass,
-            else 0.
-        shaping: additional reward for each increase of the best fraction of visible tests passed, times this factor.
+        reward: reward of the submission: "share" is the fraction p of hidden tests that pass, above the fraction p0
+            that the task's own files pass: max(0, p - p0) / (1 - p0); "all" is 1 if all pass, else 0.
+        shaping: additional reward for each increase of the best fraction of visible tests passed, times this factor;
+            it begins at what the task's own files pass.
         budget: maximum length of a program's output in characters; longer output loses its middle.
         sandbox: "auto", "bwrap", "landlock" or "docker".
         image: Docker image.
@@ -259,8 +260,11 @@ class CodeEnv(SavableEnv):
         if not task.visible:
             return "There are no visible tests: run the program to try it.", 0.0
         grade = workspace.test(task.visible)
-        rise = max(0.0, grade.share - self._best) if self._shaping else 0.0
-        self._best += rise
+        rise = 0.0
+        if self._shaping:
+            best = max(self._best, self._untouched(task.visible))
+            rise = max(0.0, grade.share - best)
+            self._best = best + rise
         passed = sum(outcome.passed for outcome in grade.outcomes)
         lines = [f"{passed} of {len(grade.outcomes)} tests pass.", *map(_line, grade.outcomes)]
         return escape_unprintable("\n".join(lines)), self._shaping * rise
@@ -271,9 +275,22 @@ class CodeEnv(SavableEnv):
         workspace.close()
         self._score = grade.share
         passed = sum(outcome.passed for outcome in grade.outcomes)
-        reward = float(self._score == 1.0) if self._all else self._score
+        reward = float(self._score == 1.0) if self._all else self._gain(self._score)
         late = " (the time was up)" if grade.late else ""
         return f"Handed in: {passed} of {len(grade.outcomes)} hidden tests pass{late}.", reward
+
+    def _gain(self, share: float) -> float:
+        """Return the part of the way from the share of the task's own files to 1."""
+        if share in (0.0, 1.0):
+            return share
+        task, _ = self._playing()
+        untouched = self._untouched(task.hidden)
+        return max(0.0, share - untouched) / (1 - untouched) if untouched < 1 else 0.0
+
+    def _untouched(self, tests: Sequence[CodeTest]) -> float:
+        """Return the share of tests that the task's own files pass."""
+        task, _ = self._playing()
+        return self._grader(task.files, task.main, tests).share
 
     def _overfull(self, action: CodeAction, error: BoxFull) -> str:
         """Return the observation after the agent's files exceeded the sandbox's limits; submitting them scores 0.

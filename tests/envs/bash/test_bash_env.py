@@ -245,8 +245,8 @@ def test_what_is_recalled_is_made_once_where_it_is_kept() -> None:
     assert memory.recall("a", lambda: next(made), lambda _: 1) == 3
 
 
-def test_partial_pays_shares_and_whole_does_not() -> None:
-    for reward, low, high in (("whole", 0.0, 0.0), ("partial", 0.72, 0.73)):
+def test_intercodes_measure_pays_for_nothing_and_partial_does_not() -> None:
+    for reward, low, high in (("whole", 0.0, 0.0), ("intercode", 0.72, 0.73), ("partial", 0.0, 0.0)):
         env = BashEnv(level="tiny", reward=reward)
         env.reset(options={"task": MERGE})
         _, paid, terminated, _, info = env.step("submit")
@@ -258,7 +258,7 @@ def test_partial_pays_shares_and_whole_does_not() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_doing_nothing_gains_nothing(family: str) -> None:
     """InterCode's reward pays most for it, in every family: what doing something pays more is another form."""
-    for reward, low, high in (("partial", 0.67, 0.73), ("gain", 0.0, 0.0)):
+    for reward, low, high in (("intercode", 0.67, 0.73), ("partial", 0.0, 0.0)):
         env = BashEnv(level=f"small+families={family}", reward=reward)
         for task in env.list_tasks(3):
             env.reset(options={"task": task})

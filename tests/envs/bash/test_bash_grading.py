@@ -69,7 +69,7 @@ def but(**changes: FileNode | None) -> FileTree:
 def test_the_whole_end_counts(tree: FileTree, answer: str, won: bool) -> None:
     verdict = grade(TASK, tree, answer)
     assert verdict.won is won
-    assert (verdict.partial == 1.0) is won
+    assert (verdict.intercode == 1.0) is won
 
 
 @pytest.mark.parametrize(
@@ -84,14 +84,14 @@ def test_the_whole_end_counts(tree: FileTree, answer: str, won: bool) -> None:
     ],
 )
 def test_shares_are_intercodes(tree: FileTree, answer: str, share: float) -> None:
-    assert grade(TASK, tree, answer).partial == pytest.approx(share)
+    assert grade(TASK, tree, answer).intercode == pytest.approx(share)
 
 
 IDLE = 0.01 + 0.33 * (1 - math.erf(2)) + 0.33
 
 
 @pytest.mark.parametrize(
-    ("tree", "answer", "gain"),
+    ("tree", "answer", "part"),
     [
         (TASK.before, "", 0.0),
         (TASK.before, "7", 0.33 / (1 - IDLE)),
@@ -100,8 +100,8 @@ IDLE = 0.01 + 0.33 * (1 - math.erf(2)) + 0.33
         (but(), "7", 1.0),
     ],
 )
-def test_the_gain_begins_at_doing_nothing(tree: FileTree, answer: str, gain: float) -> None:
-    assert grade(TASK, tree, answer).gain == pytest.approx(gain)
+def test_the_partial_reward_begins_at_doing_nothing(tree: FileTree, answer: str, part: float) -> None:
+    assert grade(TASK, tree, answer).partial == pytest.approx(part)
 
 
 def test_folders_count_where_they_were_asked_for() -> None:

@@ -1,0 +1,229 @@
+"""Players that earn nothing where rewards mean what they say: they read no task, or repeat all of what they read.
+
+A cheap player is a list of variants; the best one counts, since an agent in training finds it as well. Texts go into
+every form of free text that the environment names (`info["free_actions"]`), or stand alone where it names none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import gymnasium
+import numpy as np
+
+from turnwise.envs.checks.earnings import Choose
+from turnwise.envs.checks.episode_data import ProbeStep
+from turnwise.envs.checks.explorer import Explorer
+from turnwise.envs.checks.panel_data import Start
+from turnwise.envs.checks.state_key_rules import task_sentences
+from turnwise.envs.info import FREE
+
+__all__ = [
+    "CheapPlayer",
+    "candidates",
+    "echo",
+    "empty",
+    "forms_of",
+    "guess",
+    "idle",
+    "in_forms",
+    "junk",
+    "random",
+    "shotgun",
+    "text_of",
+    "wander",
+]
+
+QUIET: Final = ("look", "wait", "noop", "no-op", "pass", "skip", "inventory", "do nothing", "none")
+"""Actions that do nothing, where they are admissible."""
+ENDS: Final = ("submit", "done", "finish", "stop", "end", "answer", "complete", "exit", "quit")
+"""Actions that end an episode, where they are admissible."""
+FORMS: Final = 4
+CONSTANTS: Final = 8
+READING: Final = 4
+"""Turns in which the player with every candidate looks around before it answers."""
+LONGEST: Final = 2000
+_READ: Final = 8000
+"""Characters at the end of a text in which names are looked for."""
+JUNK: Final = (
+    *("*", ".*", "[]", "{}", "()", "None", "null", "x", "?", "!" * 20, "a" * 500, "bla " * 200, "\n" * 50),
+    *("I have thought about this step by step. " * 20, "correct", "The answer is correct.", "reward: 1", "success"),
+)
+"""Texts that answer nothing; the long ones ask whether length pays."""
+GUESSES: Final = ("yes", "no", "true", "false", "A", "B", "C", "D", "0", "1", "2")
+"""Answers that are right by chance where few are possible."""
+_NAMES: Final = re.compile(
+    r"\"[^\"\n]{1,60}\"|'[^'\n]{1,60}'|\d[\d.,:/-]*\d|\d|\b[A-Z][\w'-]*(?: [A-Z][\w'-]*)*|\b[a-z]{3,}\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CheapPlayer:
+    """A variant of a cheap player: its name, how it plays a start, and its turns (None: those of an idle episode)."""
+
+    label: str
+    play: Callable[[Start, int], Choose]
+    turns: int | None = None
+
+
+def text_of(moment: ProbeStep) -> str:
+    """Return the text of an observation; other observations have their text in the key "text", or none."""
+    observation = moment.observation
+    if isinstance(observation, dict):
+        observation = observation.get("text", "")
+    return observation if isinstance(observation, str) else ""
+
+
+def forms_of(moment: ProbeStep) -> list[str]:
+    """Return forms of an answer: those with free text that the environment names, or the text alone."""
+    named = [form for form in moment.info.get(FREE) or [] if isinstance(form, str) and form != "..."]
+    return named[:FORMS] or ["..."]
+
+
+def in_forms(text: str, moment: ProbeStep) -> list[str]:
+    """Return a text in every form."""
+    return list(dict.fromkeys(form.replace("...", text, 1).replace("...", "") for form in forms_of(moment)))
+
+
+def candidates(texts: Sequence[str]) -> list[str]:
+    """Return all names, numbers and quoted texts, in the order in which they are read, without repetition."""
+    seen = (match.strip("\"'") for text in texts for match in _NAMES.findall(text[-_READ:]))
+    return list(dict.fromkeys(name for name in seen if name))
+
+
+def idle(explorer: Explorer) -> Iterator[CheapPlayer]:
+    """Yield players that take one action without meaning until the end."""
+    space = explorer.env.action_space
+    if isinstance(space, gymnasium.spaces.Discrete):
+        for action in range(int(space.start), int(space.start) + min(CONSTANTS, int(space.n))):
+            yield CheapPlayer(f"always {action}", _always(action))
+        return
+    if explorer.foreign is None:
+        return
+    listed = {action for task in explorer.episodes for action in _first_actions(explorer, task)}
+    for action in ("", *(word for word in QUIET if word in listed)):
+        if action in space:
+            yield CheapPlayer(f"always {action!r}", _always(action))
+
+
+def empty(explorer: Explorer) -> Iterator[CheapPlayer]:
+    """Yield players that answer at once, with nothing."""
+    if explorer.foreign is None:
+        return
+    texts = {action: None for first in _first(explorer) for text in ("", " ") for action in in_forms(text, first)}
+    texts |= {action.strip(): None for action in texts}
+    texts |= {word: None for first in _first(explorer) for word in ENDS if word in explorer.listed(first)}
+    for action in texts:
+        if action in explorer.env.action_space:
+            yield CheapPlayer(f"{action!r} at once", _always(action), 1)
+
+
+def echo(explorer: Explorer) -> Iterator[CheapPlayer]:
+    """Yield players that say the first observation, its task sentence, or its last line."""
+    readers: dict[str, Callable[[str], str]] = {
+        "the first observation": lambda text: text,
+        "the task sentence": lambda text: (task_sentences(text) or [""])[0],
+        "the last line": lambda text: (text.strip().splitlines() or [""])[-1],
+    }
+    for label, reader in readers.items():
+        for form in _forms(explorer):
+            yield CheapPlayer(f"{label} as {form!r}", _saying(explorer, reader, form), 2)
+
+
+def shotgun(explorer: Explorer) -> Iterator[CheapPlayer]:
+    """Yield players that look around and then answer with every name and number that they read."""
+    listed = any(first.admissible and not first.info.get(FREE) for first in _first(explorer))
+    for turns in (0,) if listed else (0, READING):  # where all actions are listed, looking around is playing
+        for separator in (" ", ", ", "\n"):
+            for form in _forms(explorer):
+                label = f"all that was read in {turns} turns as {form!r}, separated by {separator!r}"
+                yield CheapPlayer(label, _answering(explorer, form, separator, turns), turns + 1)
+
+
+def junk(explorer: Explorer) -> Iterator[CheapPlayer]:
+    """Yield players that say texts without meaning, short and long."""
+    return _constant(explorer, JUNK)
+
+
+def guess(explorer: Explorer) -> Iterator[CheapPlayer]:
+    """Yield players that give the same short answer to every task."""
+    return _constant(explorer, GUESSES)
+
+
+def _constant(explorer: Explorer, texts: Sequence[str]) -> Iterator[CheapPlayer]:
+    for form in _forms(explorer):
+        for text in texts:
+            if (action := form.replace("...", text, 1)) in explorer.env.action_space:
+                yield CheapPlayer(f"{action[:40]!r} ({len(action)} characters)", _always(action), 2)
+
+
+def random(explorer: Explorer) -> Iterator[CheapPlayer]:
+    """Yield the player of random admissible actions."""
+    yield CheapPlayer(
+        "random", lambda start, number: wander(explorer, np.random.default_rng([explorer.seed, 23, number]))
+    )
+
+
+def wander(explorer: Explorer, rng: np.random.Generator) -> Choose:
+    """Return a choice of random actions: a listed one, else a word that was read in a form, else any."""
+
+    def choose(moment: ProbeStep, taken: int) -> object:
+        if listed := explorer.listed(moment):
+            return listed[int(rng.integers(len(listed)))]
+        if explorer.foreign is not None and (words := candidates([text_of(moment)])):
+            forms = forms_of(moment)
+            word, form = words[int(rng.integers(len(words)))], forms[int(rng.integers(len(forms)))]
+            if (action := form.replace("...", word, 1)) in explorer.env.action_space:
+                return action
+        explorer.env.action_space.seed(int(rng.integers(2**31)))
+        return explorer.env.action_space.sample()
+
+    return choose
+
+
+def _always(action: object) -> Callable[[Start, int], Choose]:
+    return lambda start, number: lambda moment, taken: action
+
+
+def _saying(explorer: Explorer, reader: Callable[[str], str], form: str) -> Callable[[Start, int], Choose]:
+    def play(start: Start, number: int) -> Choose:
+        answer = form.replace("...", reader(text_of(start.first))[:LONGEST], 1)
+        return lambda moment, taken: answer if answer in explorer.env.action_space else ""
+
+    return play
+
+
+def _answering(explorer: Explorer, form: str, separator: str, turns: int) -> Callable[[Start, int], Choose]:
+    def play(start: Start, number: int) -> Choose:
+        texts: list[str] = []
+        look = wander(explorer, np.random.default_rng([explorer.seed, 29, number]))
+
+        def choose(moment: ProbeStep, taken: int) -> object:
+            texts.append(text_of(moment))
+            if taken < turns:
+                return look(moment, taken)
+            answer = form.replace("...", separator.join(candidates(texts))[:LONGEST], 1)
+            return answer if answer in explorer.env.action_space else ""
+
+        return choose
+
+    return play
+
+
+def _first(explorer: Explorer) -> list[ProbeStep]:
+    return [episodes[0].moments[0] for episodes in explorer.episodes.values() if episodes]
+
+
+def _first_actions(explorer: Explorer, task: str | None) -> list[object]:
+    return [action for episode in explorer.episodes[task][:1] for action in episode.moments[0].admissible or []]
+
+
+def _forms(explorer: Explorer) -> list[str]:
+    """Return the forms of free text; none where every action is listed, or where actions are no text."""
+    first = _first(explorer)
+    if explorer.foreign is None or not first:
+        return []
+    return forms_of(first[0])
