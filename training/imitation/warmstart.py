@@ -94,8 +94,11 @@ class WarmStart:
 
     def _build(self, demonstrations: Demonstrations) -> Learner:
         self.report.begin("training a tokenizer on the demonstrations, and building the model")
-        sizes, seed = self.policy.new.model_dump(), self.seeds.of("weights")
-        model, tokenizer = build_policy(demonstrations.texts, **sizes, context=self.policy.context, seed=seed)
+        new, seed = self.policy.new, self.seeds.of("weights")
+        sizes = {"vocab": new.vocab, "hidden": new.hidden, "layers": new.layers, "heads": new.heads}
+        model, tokenizer = build_policy(
+            demonstrations.texts, **sizes, context=self.policy.context, seed=seed, vision=new.vision
+        )
         check_context(self.prompts, self.agents(tokenizer), tokenizer, model.config)
         return self.make_learner(model, tokenizer)
 
