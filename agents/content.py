@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.agents.files.png import decode_png, encode_png, pixel_key
+from turnwise.agents.files.png import decode_png, encode_png, pixel_key, png_size, read_png
 
 __all__ = ["Content", "ImagePart", "TextPart", "has_images", "read_observation"]
 
@@ -70,15 +70,29 @@ class ImagePart:
         return decode_png(self._source, self._key) if self._pixels is None else self._pixels
 
     @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels.
+
+        Raises:
+            ImageError: the file is missing or damaged.
+        """
+        if self._pixels is None:
+            return png_size(self._source)
+        height, width, _ = self._pixels.shape
+        return width, height
+
+    @property
     def png(self) -> bytes:
         """The image as a PNG.
 
         Raises:
             ImageError: the file is missing.
         """
-        if isinstance(self._source, bytes) and self._source:
-            return self._source
-        return encode_png(self.image)
+        if isinstance(self._source, Path):
+            return read_png(self._source)
+        if not self._source:
+            self._source = encode_png(self.image)
+        return self._source
 
     def compressed(self) -> ImagePart:
         """Return the same image without its pixels, which take many times the memory of its PNG."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from turnwise.agents.errors import ImageError
 
-__all__ = ["decode_png", "encode_png", "pixel_key"]
+__all__ = ["decode_png", "encode_png", "pixel_key", "png_size", "read_png"]
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _FORMAT = (8, 2, 0, 0, 0)
@@ -62,16 +62,39 @@ def decode_png(source: bytes | Path, key: str) -> NDArray[np.uint8]:
         ImageError: the file is missing or damaged, or holds another image.
     """
     where = f"the image {key}" if isinstance(source, bytes) else str(source)
+    data = source if isinstance(source, bytes) else read_png(source)
     try:
-        data = source if isinstance(source, bytes) else source.read_bytes()
         image = _decoded(data)
-    except OSError as error:
-        raise ImageError(f"{where} could not be read: {error.strerror}") from error
     except (ValueError, struct.error, zlib.error) as error:
         raise ImageError(f"{where} is damaged: {error}") from error
     if pixel_key(image) != key:
         raise ImageError(f"{where} holds another image than its name says")
     return image
+
+
+def read_png(file: Path) -> bytes:
+    """Return the content of a file.
+
+    Raises:
+        ImageError: it cannot be read.
+    """
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise ImageError(f"the image {file} could not be read: {error.strerror}") from error
+
+
+def png_size(source: bytes | Path) -> tuple[int, int]:
+    """Return width and height of the image in a PNG, or in its file.
+
+    Raises:
+        ImageError: the file is missing or damaged.
+    """
+    data = source if isinstance(source, bytes) else read_png(source)
+    if not data.startswith(_SIGNATURE) or len(data) < 24:
+        raise ImageError("the image is damaged: it is no PNG")
+    width, height = struct.unpack_from(">II", data, 16)
+    return width, height
 
 
 def _decoded(data: bytes) -> NDArray[np.uint8]:

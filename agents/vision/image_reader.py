@@ -65,10 +65,9 @@ class ImageReader:
         self.marker = str(processor.image_token)
         self._options: dict[str, object] = dict(getattr(processor, "images_kwargs", None) or {})
         self._unused = set(getattr(processor, "unused_input_names", ())) | {"rows", "cols"}
-        self._texts: dict[tuple[int, ...], str] = {}
+        self._texts: dict[tuple[int, int], str] = {}
         self._tensors: OrderedDict[str, dict[str, Tensor]] = OrderedDict()
         self._held = 0
-        self._counts: dict[str, int] = {}
         self._word = str(processor.tokenizer.convert_ids_to_tokens(token))
 
     def text(self, image: ImagePart) -> str:
@@ -78,16 +77,14 @@ class ImageReader:
             ImageError: the image is stored, and cannot be read.
             ModelError: the processor refuses it.
         """
-        pixels = image.image
-        if pixels.shape not in self._texts:
-            self._texts[pixels.shape] = str(self.processor.replace_image_token(self._process(pixels), 0))
-        return self._texts[pixels.shape]
+        size = image.size
+        if size not in self._texts:
+            self._texts[size] = str(self.processor.replace_image_token(self._process(image.image), 0))
+        return self._texts[size]
 
     def count(self, image: ImagePart) -> int:
         """Return the number of placeholders of an image."""
-        if image.key not in self._counts:
-            self._counts[image.key] = self.text(image).count(self._word)
-        return self._counts[image.key]
+        return self.text(image).count(self._word)
 
     def arguments(self, tokens: Tensor, images: Sequence[ImagePart], model: Any) -> dict[str, Tensor]:
         """Return the arguments of a model's forward for the images in rows of tokens.
