@@ -16,10 +16,13 @@ from typing import Final
 
 from turnwise.envs.points import Points
 
-__all__ = ["ACTION_FORMATS", "asked_in", "scale_words"]
+__all__ = ["ACTION_FORMATS", "BROWSER_FORMATS", "asked_in", "scale_words"]
 
 ACTION_FORMATS: Final = ("words", "ui-tars", "qwen", "androidworld")
 """What the option `actions` of an environment takes."""
+
+BROWSER_FORMATS: Final = ("words", "ui-tars", "qwen")
+"""What it takes in a browser."""
 
 _HISTORY: Final = {"name": "window", "history": 8, "answers": True}
 
