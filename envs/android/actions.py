@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from turnwise.envs.android.values import JsonObject
 
-__all__ = ["ACTION_TYPES", "Action", "BadAction", "parse", "write"]
+__all__ = ["ACTION_TYPES", "DIRECTIONS", "Action", "BadAction", "parse", "to_json", "write"]
 
 ACTION_TYPES: Final = (
     "answer",
@@ -239,6 +239,11 @@ def write(action: Action) -> str:
             return words
     except BadAction:
         pass
+    return to_json(action)
+
+
+def to_json(action: Action) -> str:
+    """Return an action as one printable line of JSON that `parse` reads."""
     given = {entry.name: getattr(action, entry.name) for entry in fields(action)}
     default = {"press_enter": action.action_type == "input_text", "clear_text": False}
     said = {name: value for name, value in given.items() if value is not None and value != default.get(name)}
