@@ -133,9 +133,7 @@ class Dialogue:
 
     def view_of(self, turn: Turn) -> View:
         """Return the view of a turn that was recorded."""
-        return self.view(
-            turn.observation, turn.admissible, free=turn.free, images=turn.images, results=turn.results
-        )
+        return self.view(turn.observation, turn.admissible, free=turn.free, images=turn.images, results=turn.results)
 
     def prompt(self, view: View) -> Prompt:
         """Return the prompt of the turn with this view.

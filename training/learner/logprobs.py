@@ -17,7 +17,14 @@ from turnwise.agents.vision.image_reader import ImageReader
 from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.cutting import Cutting
 from turnwise.training.batch.image_inputs import whole_images, with_images
-from turnwise.training.batch.model_inputs import ModelInputs, packed, padded, require_packable, shared
+from turnwise.training.batch.model_inputs import (
+    ModelInputs,
+    packed,
+    padded,
+    positions_of_text,
+    require_packable,
+    shared,
+)
 from turnwise.training.batch.scores import Scores
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.flops import ModelShape, PassCost
@@ -287,7 +294,11 @@ class TokenScorer:
     def _inputs(self, batch: Batch) -> ModelInputs:
         layout = shared if self.cutting.shares(batch) else packed if self.cutting.packed else padded
         if batch.images is None or self._reader is None:
-            return layout(batch, self.device)
+            inputs = layout(batch, self.device)
+            if self.cutting.packed and "position_ids" in inputs.arguments:
+                own = positions_of_text(inputs.arguments["position_ids"], self._inner)
+                inputs.arguments["position_ids"] = own
+            return inputs
         batch, images = whole_images(batch, self._reader)
         rows = [row for row, length in zip(images, batch.lengths, strict=True) if length]
         return with_images(layout(batch, self.device), rows, self._reader, self._inner.base_model)
