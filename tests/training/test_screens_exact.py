@@ -20,6 +20,7 @@ from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.agents.vision.image_reader import reader_of
 from turnwise.training.batch.batch import pack
 from turnwise.training.batch.cutting import Cutting
+from turnwise.training.errors import ConfigError
 from turnwise.training.learner.logprobs import TokenScorer
 
 EPISODES, TURNS = 3, 3
@@ -128,7 +129,11 @@ def test_merged_turns_are_computed_as_single_ones(family):
 
 
 def test_packed_rows_are_computed_as_padded_ones(family):
-    _, model, tokenizer, groups = family
+    name, model, tokenizer, groups = family
+    if name == "gemma3":  # whose tokens of an image see each other
+        with pytest.raises(ConfigError, match="packing is not available"):
+            TokenScorer(model, reader=reader_of(tokenizer), packing=True)
+        return
     padded, packed = (TokenScorer(model, reader=reader_of(tokenizer), packing=way) for way in (False, True))
     batch = pack(groups)
     one, other = (scorer.score(batch).logprobs[batch.mask] for scorer in (padded, packed))

@@ -16,7 +16,7 @@ from turnwise.agents.models.rotary import rotary_limit
 from turnwise.agents.vision.image_reader import ImageReader
 from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.cutting import Cutting
-from turnwise.training.batch.image_inputs import whole_images, with_images
+from turnwise.training.batch.image_inputs import example_rows, whole_images, with_images
 from turnwise.training.batch.model_inputs import (
     ModelInputs,
     packed,
@@ -114,6 +114,8 @@ class TokenScorer:
             self._projects = self._inside(_head_is_a_projection, self._inner)
             if packing:
                 self._inside(require_packable, self._inner)
+                if reader is not None:
+                    self._inside(self._require_packable_images, reader)
             self.unshared = self._inside(self._share_if_possible) if share_prefixes else ""
         self.cost = PassCost(ModelShape.of(self._inner), recompute_activations, not self._projects)
         if ranks is not None:
@@ -346,6 +348,23 @@ class TokenScorer:
             stack.enter_context(inside())
             yield
         self._attended = 0 if running is None else running.calls
+
+    def _require_packable_images(self, reader: ImageReader) -> None:
+        """Check on a few rows with images that packed ones are computed as padded ones.
+
+        Raises:
+            ConfigError: they are not.
+        """
+        rows = example_rows(reader, int(self._inner.get_input_embeddings().weight.shape[0]))
+        packed_rows, self.cutting = self.cutting, Cutting()
+        padded_rows = self._compute(rows, 1.0, False)[0]
+        self.cutting = packed_rows
+        bound = 0.1 if self._bfloat16 or padded_rows.dtype in HALF else 1e-4
+        if not torch.allclose(padded_rows, self._compute(rows, 1.0, False)[0], atol=bound, rtol=bound):
+            raise ConfigError(
+                f"train.micro_batch.packing is not available: {type(self._inner).__name__} computes packed rows with "
+                "images in another way than padded ones"
+            )
 
     def _share_if_possible(self) -> str:
         """Share prefixes if a few rows then have the log-probabilities of single ones; return why not, or nothing."""
