@@ -328,7 +328,7 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
         hide_gpus()
     check_sampler(run.sampler, run.cluster, device)
     seeds, count, episodes = Seeds(run.seed), run.train.distinct_tasks or None, run.evaluation.episodes
-    sees = bool(run.policy.model) or run.policy.new.vision is not None
+    sees = bool(run.policy.model) or run.policy.new.vision.sees
     environments = Environments(
         make=make,
         tasks=list_tasks(make, count, seeds.of("pool"), sees=sees),

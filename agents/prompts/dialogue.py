@@ -187,7 +187,7 @@ class Dialogue:
         """Return the history for a prompt with some new images, without the oldest images if there are too many."""
         keep, history = self.agent.keep_images, self._history
         total = sum(len(said.images) for said in self._said) + new
-        dropped = 0 if keep is None else max(0, total - max(keep, new))
+        dropped = max(0, total - max(keep, new)) if keep else 0
         if dropped == history.dropped:
             return history
         history, left = self._begin, dropped

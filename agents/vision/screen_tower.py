@@ -66,6 +66,7 @@ class ScreenTower(transformers.PreTrainedModel):  # type: ignore[misc]
     config_class = ScreenTowerConfig
     base_model_prefix = "tower"
     main_input_name = "pixel_values"
+    _supports_sdpa = _supports_flash_attn = _supports_flex_attn = True  # it has no attention
 
     def __init__(self, config: ScreenTowerConfig) -> None:
         """Make the layers, with weights that are drawn."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from toys.vision import own, screen
 
@@ -29,7 +31,7 @@ def prompts(agent, tokenizer, turns=4):
 
 def test_all_images_stay_and_prompts_extend_each_other(tokenizer):
     made = prompts(Agent(), tokenizer)
-    for turn, (before, after) in enumerate(zip(made, made[1:], strict=False), 1):
+    for turn, (before, after) in enumerate(pairwise(made), 1):
         assert after.ids[: len(before.ids)] == before.ids
         assert after.shown == tuple(screen(number) for number in range(turn + 1))
 
@@ -59,7 +61,8 @@ def test_the_same_prompt_follows_from_the_recorded_turns(tokenizer):
     for number, prompt in enumerate(made):
         turn = Turn(prompt.ids, (), (), 0, f"tap {number}", "hello", "hello", "", 0.0, True, images=(screen(number),))
         view = dialogue.view_of(turn)
-        assert dialogue.prompt(view) == prompt or dialogue.prompt(view).ids == prompt.ids
+        rebuilt = dialogue.prompt(view)
+        assert (rebuilt.ids, rebuilt.shown) == (prompt.ids, prompt.shown)
         dialogue.add(view, turn.text, turn.action)
 
 
@@ -89,7 +92,7 @@ def test_a_model_without_an_encoder_refuses_images():
         dialogue.prompt(dialogue.view("tap", images=(screen(0),)))
 
 
-@pytest.mark.parametrize("keep", [0, -1, 1.5, True, "2"])
+@pytest.mark.parametrize("keep", [-1, 1.5, True, "2", None])
 def test_what_is_no_number_of_images_is_refused(keep):
-    with pytest.raises(AgentError, match="keep_images must be an integer >= 1"):
+    with pytest.raises(AgentError, match="keep_images must be an integer >= 0"):
         Agent(keep_images=keep)

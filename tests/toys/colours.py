@@ -1,4 +1,4 @@
-"""A small environment that must be seen: which of two colours is on the left half of the picture is the right action."""
+"""A small environment that must be seen: the right action is the colour of the picture's left half."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler
 from turnwise.agents.vision.image_reader import reader_of
 from turnwise.training import Run, train
-from turnwise.training.audit import AuditOptions, audit
+from turnwise.training.audit import audit
 from turnwise.training.config.section_tables import VisionSection
 from turnwise.training.errors import ConfigError, TrainingError
 from turnwise.training.learner.image_memory import bytes_per_image_token
@@ -54,7 +54,7 @@ def folder(tmp_path_factory):
 
 def success(folder):
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [row["success"] for row in rows if row.get("kind") == "evaluation"]
+    return [row["success"] for row in rows if row["phase"] == "evaluation"]
 
 
 def test_it_learns_what_only_the_picture_says(folder):
@@ -74,8 +74,11 @@ def test_each_image_is_stored_once(folder):
 
 
 def test_the_audit_computes_the_log_probabilities_from_stored_images(folder):
-    report = audit(folder, AuditOptions())
-    assert report.passed, report
+    report = audit(folder)
+    assert report.passed, [str(problem) for check in report.checks for problem in check.problems]
+    checked = next(check for check in report.checks if check.name == "log-probabilities")
+    assert checked.checked > 0
+    assert checked.details["max"] < 1e-4
 
 
 def test_the_audit_finds_a_missing_image(folder, tmp_path):
@@ -83,7 +86,7 @@ def test_the_audit_finds_a_missing_image(folder, tmp_path):
     shutil.copytree(folder, copied)
     next((copied / "images").rglob("*.png")).unlink()
     with pytest.raises((AgentError, TrainingError), match="could not be read"):
-        audit(copied, AuditOptions())
+        audit(copied)
 
 
 def test_a_checkpoint_sees_as_the_run_did(folder):
@@ -91,7 +94,8 @@ def test_a_checkpoint_sees_as_the_run_did(folder):
     tokenizer = load_tokenizer(checkpoint)
     assert reader_of(tokenizer) is not None
     sampler = TransformersSampler(load_model(checkpoint), tokenizer)
-    assert sampler.images and sampler.uncached_reason is None
+    assert sampler.images
+    assert sampler.uncached_reason is None
 
 
 def test_a_broken_image_is_an_error_of_its_episode(folder):
@@ -103,7 +107,8 @@ def test_a_broken_image_is_an_error_of_its_episode(folder):
     groups = rollout(agent, sampler, ["0", "1"], make=lambda: toys.colours.Colours(broken=True))
     for group in groups:
         (episode,) = group.trajectories
-        assert episode.stop == "error" and "uint8" in str(episode.error)
+        assert episode.stop == "error"
+        assert "uint8" in str(episode.error)
         assert len(episode.turns) == 1
 
 

@@ -98,7 +98,11 @@ class WarmStart:
         new, seed = self.policy.new, self.seeds.of("weights")
         sizes = {"vocab": new.vocab, "hidden": new.hidden, "layers": new.layers, "heads": new.heads}
         model, tokenizer = build_policy(
-            demonstrations.texts, **sizes, context=self.policy.context, seed=seed, vision=new.vision
+            demonstrations.texts,
+            **sizes,
+            context=self.policy.context,
+            seed=seed,
+            vision=new.vision if new.vision.sees else None,
         )
         check_context(self.prompts, self.agents(tokenizer), tokenizer, model.config)
         return self.make_learner(model, tokenizer)

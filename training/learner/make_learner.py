@@ -137,8 +137,10 @@ def check_policy(section: PolicySection, *, one_process: bool = True) -> None:
     if not section.model:
         new = section.new
         check_sizes(hidden=new.hidden, layers=new.layers, heads=new.heads, context=section.context)
-        if new.vision is not None:
+        if new.vision.sees:
             check_vision(new.vision)
+        if section.freeze_vision is True:
+            raise ConfigError("policy.freeze_vision: a new image encoder learns nothing if it is left as it is")
 
 
 def memory_needs(
@@ -190,7 +192,7 @@ def load_trainable(section: PolicySection, folder: ModelFolder) -> CausalLM:
         return _with_frozen_vision(load_model(folder.path, attention=section.attention), section)
     name = folder.name.partition("@")[0] if folder.revision else str(folder.path.resolve())
     model = _load_base(section, folder)
-    frozen = section.freeze_vision is not False
+    frozen = section.freeze_vision is not False  # "auto" too
     options = LoraOptions.of(section.lora)
     return add_adapter(model, options, base=name, revision=folder.revision, beside_text=not frozen)
 
@@ -207,7 +209,7 @@ def load_trained(section: PolicySection, checkpoint: Path) -> CausalLM:
 
 
 def _with_frozen_vision(model: CausalLM, section: PolicySection) -> CausalLM:
-    if section.freeze_vision:
+    if section.freeze_vision is True:
         freeze_vision(model)
     return model
 
