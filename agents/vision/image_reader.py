@@ -86,8 +86,10 @@ class ImageReader:
         """Return the number of placeholders of an image."""
         return self.text(image).count(self._word)
 
-    def arguments(self, tokens: Tensor, images: Sequence[ImagePart], model: Any) -> dict[str, Tensor]:
+    def arguments(self, tokens: Tensor, images: Sequence[ImagePart], model: Any) -> dict[str, Any]:
         """Return the arguments of a model's forward for the images in rows of tokens.
+
+        Where a model takes the vectors of images instead, those of an image that recurs are computed once.
 
         Args:
             tokens: int64 [B, L]; they hold the placeholders of these images, in this order, and no others.
@@ -97,6 +99,9 @@ class ImageReader:
         if not images:
             return {}
         taken = set(inspect.signature(model.forward).parameters)
+        distinct = list(dict.fromkeys(images))
+        if len(distinct) < len(images) and _takes_vectors(model, taken):
+            return {"mm_encoder_outputs": {"image": self._repeated(distinct, images, model)}}
         arguments = {name: tensor.to(tokens.device) for name, tensor in self.tensors(images).items() if name in taken}
         return arguments | {name: (tokens == self.token).long() for name in _TYPES if name in taken}
 
@@ -119,6 +124,14 @@ class ImageReader:
         vectors = getattr(output, "pooler_output", output)
         joined = torch.cat(list(vectors)) if isinstance(vectors, list | tuple) else vectors
         return joined.reshape(-1, joined.shape[-1])
+
+    def _repeated(self, distinct: Sequence[ImagePart], images: Sequence[ImagePart], model: Any) -> Any:
+        """Return what the image encoder makes of some images, of which only the distinct ones are computed."""
+        tensors = {name: tensor.to(model.device) for name, tensor in self.tensors(distinct).items()}
+        output = model.get_image_features(**tensors)
+        numbers = {image: number for number, image in enumerate(distinct)}
+        output.pooler_output = [output.pooler_output[numbers[image]] for image in images]
+        return output
 
     def save(self, folder: Path) -> None:
         """Write the processor into the folder of its model."""
@@ -157,6 +170,14 @@ def reader_of(tokenizer: object) -> ImageReader | None:
     """Return how the model of a tokenizer reads images; None if it reads text only."""
     reader = getattr(tokenizer, _ATTRIBUTE, None)
     return reader if isinstance(reader, ImageReader) else None
+
+
+def _takes_vectors(model: Any, taken: set[str]) -> bool:
+    """Whether a model's forward takes the output of its image encoder, one list of vectors for each image.
+
+    LLaVA does. Others need more than these vectors, such as positions or those of several layers.
+    """
+    return "mm_encoder_outputs" in taken and getattr(model.config, "model_type", "") == "llava"
 
 
 def _bytes(tensors: Mapping[str, torch.Tensor]) -> int:

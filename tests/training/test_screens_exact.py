@@ -210,3 +210,29 @@ def test_a_row_that_is_cut_within_an_image_is_computed_without_it():
     cut = replace(batch, lengths=np.minimum(batch.lengths, second + 2)).rows(np.arange(len(batch)))
     short = TokenScorer(model, reader=reader_of(tokenizer)).score(cut).logprobs
     assert np.abs(short - whole[:, : short.shape[1]])[cut.mask].max() < 2e-5
+
+
+@pytest.mark.parametrize("name", ["own", "llava"])
+def test_an_image_that_recurs_is_encoded_once_with_the_same_gradient(name):
+    model, tokenizer = FAMILIES[name]()
+    model = model.double()
+    groups = played(model, tokenizer, Agent(chat=tokenizer)) + played(model, tokenizer, Agent(chat=tokenizer))
+    batch, encoded = pack(groups, merge=False), []
+    handle = model.model.vision_tower.register_forward_hook(
+        lambda module, inputs, output: encoded.append(len(inputs[0]))
+    )
+    scorer = TokenScorer(model, reader=reader_of(tokenizer))
+    gradients = []
+    for micro in (np.arange(len(batch)),), tuple(np.array([row]) for row in range(len(batch))):
+        model.zero_grad(set_to_none=True)
+        encoded.clear()
+        for rows in micro:
+            scorer(batch.rows(rows))[0].sum().backward()
+        gradients.append(
+            {key: weight.grad.clone() for key, weight in model.named_parameters() if weight.grad is not None}
+        )
+        if len(micro) == 1:
+            assert encoded == [len({image for row in batch.images for image in row})]
+    handle.remove()
+    for key, gradient in gradients[0].items():
+        assert torch.allclose(gradient, gradients[1][key], rtol=1e-6, atol=1e-6 * float(gradient.abs().max()) + 1e-12), key

@@ -303,7 +303,8 @@ class TokenScorer:
             return inputs
         batch, images = whole_images(batch, self._reader)
         rows = [row for row, length in zip(images, batch.lengths, strict=True) if length]
-        return with_images(layout(batch, self.device), rows, self._reader, self._inner.base_model)
+        with self._precision():
+            return with_images(layout(batch, self.device), rows, self._reader, self._inner.base_model)
 
     def _of_edges(self, inputs: ModelInputs, temperature: float, entropy: bool) -> tuple[Tensor, Tensor]:
         heat: Heat = temperature if inputs.heat is None else temperature * inputs.heat[:, None]
