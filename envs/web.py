@@ -15,47 +15,22 @@ from typing import TYPE_CHECKING, Any, Final
 import gymnasium
 import numpy as np
 
+from turnwise.envs.browser_sight import BrowserSight
 from turnwise.envs.errors import EnvError, EnvironmentDied, UnknownOption
 from turnwise.envs.spaces import Text
 from turnwise.envs.text import TextEnv
-from turnwise.envs.validation import flag, integer
+from turnwise.envs.validation import integer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from turnwise.tools.browser import PageView, Tab
 
-__all__ = ["BUDGET", "FREE", "BrowserEnv", "BrowserWindow", "browser_agent", "check_deadline", "translate_errors"]
+__all__ = ["BUDGET", "BrowserEnv", "BrowserWindow", "check_deadline", "translate_errors"]
 
+_SCROLLS: Final = 40  # until an element can be seen
 BUDGET: Final = 8000
 """Approximate maximum length of a page in an observation, in characters."""
-FREE: Final = ("press[...]",)
-"""Forms of actions that every page accepts and that cannot be listed; writable elements add type[e3, ...]."""
-
-
-_GRAMMAR: Final = (
-    "Actions: click[e3], type[e3, text], select[e3, option], press[Enter], wait[]. You get one page at a time and "
-    "answer with one action at a time.\n\n"
-)
-
-
-def browser_agent(task: str) -> dict[str, object]:
-    """Return how a model is asked for actions in a browser.
-
-    Args:
-        task: sentences about the task, the last of which says that elements have names.
-    """
-    return {
-        "prompt": {"name": "window", "history": 4},  # pages are long
-        "template": {
-            "base": "react",
-            "system": f"{task} {_GRAMMAR}",
-            "example": "This is what one turn looks like:\n\nTask: press the button Send\n[e1] button 'Cancel'\n[e2] "
-            "button 'Send'{ask}<think>The button Send is e2.</think><action>click[e2]</action>\n\n"
-            "Now another task begins.\n\n",
-        },
-        "parser": "think-action",
-    }
 
 
 def check_deadline(deadline: object) -> float:
@@ -96,20 +71,20 @@ def translate_errors() -> Iterator[None]:
 class BrowserWindow:
     """A tab, the view of its page, and the actions taken in it."""
 
-    def __init__(self, *, screenshot: bool, budget: int, size: tuple[int, int]) -> None:
+    def __init__(self, sight: BrowserSight, budget: int = BUDGET) -> None:
         """Create an empty window.
 
         Args:
-            screenshot: whether observations are {"text", "image"} instead of text.
+            sight: what the agent sees.
             budget: approximate maximum length of a page in an observation, in characters.
-            size: width and height of the image.
 
         Raises:
             UnknownOption: an argument is invalid.
         """
-        self.screenshot = flag("screenshot", screenshot)
+        self.sight = sight
         self.budget = integer("budget", budget, 100, of="characters")
-        self.size = size
+        self.touched: list[tuple[float, float]] = []
+        """Where the last action touched the image, as shares of its width and height."""
         self.taken: list[str] = []
         self.tab: Tab | None = None
         self.view: PageView
@@ -119,9 +94,9 @@ class BrowserWindow:
 
     def space(self) -> gymnasium.Space[Any]:
         """Return the observation space."""
-        width, height = self.size
+        width, height = self.sight.size
         image = gymnasium.spaces.Box(0, 255, (height, width, 3), np.uint8)
-        return gymnasium.spaces.Dict({"text": Text(), "image": image}) if self.screenshot else Text()
+        return gymnasium.spaces.Dict({"text": Text(), "image": image}) if self.sight.images else Text()
 
     @property
     def asleep(self) -> bool:
@@ -135,7 +110,7 @@ class BrowserWindow:
             EnvError: the page cannot be opened.
         """
         self.close()
-        self.taken, self.note, self.lost = [], "", ""
+        self.taken, self.note, self.lost, self.touched = [], "", "", []
         with translate_errors():
             self.tab = opened()
             self._look()
@@ -146,12 +121,44 @@ class BrowserWindow:
         Raises:
             EnvironmentDied: the browser or the page crashed.
         """
+        from turnwise.tools.browser import ActionResult, InvalidAction, parse
+
         self.taken.append(action)
+        parsed = parse(action)
+        read = parsed.reason if isinstance(parsed, InvalidAction) else self.sight.read(parsed)
         with self._living() as tab:
-            outcome = tab.act(action)
+            self.touched = [] if isinstance(read, str) else self.sight.touched(read, self.view)
+            outcome = ActionResult(False, read) if isinstance(read, str) else tab.act(read)
             self.note = outcome.note
             self._look()
         return outcome.done
+
+    def act_by_points(self, action: str) -> bool:
+        """Take an action that names an element with the mouse and the keys alone; return whether it was possible.
+
+        The page is scrolled until the element can be seen. What was done is in `taken`.
+
+        Raises:
+            EnvironmentDied: the browser or the page crashed.
+        """
+        from turnwise.tools.browser import BrowserAction, InvalidAction, parse
+
+        parsed = parse(action)
+        if isinstance(parsed, InvalidAction) or not parsed.ref:
+            return self.act(action)
+        for _ in range(_SCROLLS):
+            element = self.view.elements.get(parsed.ref)
+            if element is None or element.center is None or self.sight.visible(element):
+                break
+            if not self.act("scroll[up]" if element.center[1] < 0 else "scroll[down]"):
+                return False
+        if element is None or element.center is None or parsed.kind not in ("click", "type"):
+            return False
+        steps = [self.sight.write(BrowserAction("click", points=(element.center,)))]
+        if parsed.kind == "type":
+            steps.append("press[Control+a]")
+            steps.append(str(BrowserAction("write", "", parsed.text)) if parsed.text else "press[Delete]")
+        return all(map(self.act, steps))
 
     def script(self, code: str, argument: object = None) -> Any:
         """Return the result of a script in the page.
@@ -184,9 +191,17 @@ class BrowserWindow:
             body: text that replaces the page.
         """
         notes = f"Note: {self.note}" if self.note else ""
-        page = self.view.text(self.budget, address=False) if body is None else body
+        page = self._page() if body is None else body
         text = "\n".join(part for part in (head, notes, page) if part)
-        return {"text": text, "image": self.image()} if self.screenshot else text
+        if not self.sight.images:
+            return text
+        return {"text": text, "image": self.sight.marked(self.image(), self.view)}
+
+    def _page(self) -> str:
+        """Return what the text says of the page."""
+        if self.sight.elements:
+            return self.view.text(self.budget, address=False)
+        return "\n".join(f"Note: {note}" for note in self.view.notes)
 
     def image(self) -> NDArray[np.uint8]:
         """Return the visible part of the page, uint8 [height, width, 3].
@@ -194,18 +209,17 @@ class BrowserWindow:
         Raises:
             EnvironmentDied: the browser or the page crashed.
         """
-        width, height = self.size
+        width, height = self.sight.size
         with self._living() as tab:
             return tab.screenshot()[:height, :width]
 
     def admissible(self) -> list[str]:
         """Return the actions that can be listed."""
-        return self.view.actions()
+        return self.sight.admissible(self.view)
 
     def free(self) -> list[str]:
         """Return the forms of the actions that cannot be listed."""
-        fields = [f"type[{e.ref}, ...]" for e in self.view.elements.values() if e.writable and not e.disabled]
-        return [*fields, *FREE]
+        return self.sight.free(self.view)
 
     def close(self) -> None:
         """Close the page, if it is open."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 
@@ -34,6 +34,7 @@ class Environments:
         deterministic: take the answers of other processes in the order of the calls.
         hosts: processes in which they live, shared by all pools that are in use at a time; None: this process.
         weights: how often the parts of a mixture are played, by their names; empty for one environment.
+        image_size: width and height of its images; None: it has none.
     """
 
     make: MakeEnv
@@ -42,6 +43,7 @@ class Environments:
     deterministic: bool = False
     hosts: SharedHosts | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
+    image_size: tuple[int, int] | None = None
 
     def stream(self, seed: int) -> TaskSampler:
         """Return the order of their tasks for a seed."""
@@ -83,21 +85,42 @@ def _start_hosts(
     return EnvActors(section.workers.count, settings, threads=threads, memory_gib=memory_gib)
 
 
-def list_tasks(make: MakeEnv, count: int | None, seed: int) -> tuple[str, ...]:
+def list_tasks(make: MakeEnv, count: int | None, seed: int, *, sees: bool = False) -> tuple[str, ...]:
     """Return the ids of an environment's tasks in its own order: a sample of `count`, or all that it lists.
 
+    Args:
+        make: makes the environment.
+        count: number of tasks; None: all.
+        seed: of the sample.
+        sees: whether the policy may be able to read images.
+
     Raises:
-        TrainingError: the environment does not list its tasks, or it returns images, which no policy here can read.
+        TrainingError: the environment does not list its tasks, or it returns images, which the policy cannot read.
     """
     env = make()
     try:
-        if has_images(env.observation_space):
+        if has_images(env.observation_space) and not sees:
             name = env.spec.id if env.spec else env
-            raise TrainingError(f"{name} returns images, and the policy reads text only: set screenshot=false")
+            raise TrainingError(
+                f"{name} returns images, and the new policy reads text only: give it an image encoder with "
+                "policy.new.vision, or set screenshot=false"
+            )
         listing = getattr(env.unwrapped, "task_ids", None)
         if listing is None:
             raise TrainingError(f"training needs task_ids(), which {env.spec.id if env.spec else env} does not have")
         return tuple(listing()) if count is None else draw_tasks(env, count, seed)
+    finally:
+        env.close()
+
+
+def image_size(make: MakeEnv) -> tuple[int, int] | None:
+    """Return width and height of an environment's images; None: it has none."""
+    env = make()
+    try:
+        if not has_images(env.observation_space):
+            return None
+        height, width, _ = cast("gymnasium.spaces.Dict", env.observation_space)["image"].shape or (0, 0, 0)
+        return width, height
     finally:
         env.close()
 

@@ -3,6 +3,9 @@
     bare     the text, one line              with-thoughts   the text with its reasoning, any number of lines
     whole    what follows the reasoning      think-action    the text between the tags that follow the reasoning
 
+    ui-tars-phone, ui-tars-browser, qwen-phone, qwen-browser, androidworld    formats of models that act on screens (see
+                                                                              `turnwise.agents.prompts.screen_formats`)
+
 A parser never guesses: text without the expected form has no action, and the model is told why. Text may be empty,
 huge or binary. `PARSERS` finds a parser by name, by entry point (group ``turnwise.parsers``), or as "module:attribute":
 either a `Parser`, or a function from text to `Parsed` whose docstring begins with a description of the expected form.
@@ -19,7 +22,17 @@ from dataclasses import dataclass
 
 from turnwise.registry import Registry
 
-__all__ = ["PARSERS", "Parsed", "Parser", "bare", "think_action", "whole", "with_thoughts", "without_stop"]
+__all__ = [
+    "PARSERS",
+    "Parsed",
+    "Parser",
+    "bare",
+    "several_lines",
+    "think_action",
+    "whole",
+    "with_thoughts",
+    "without_stop",
+]
 
 MAX_ACTION_CHARS = 400
 """Longest action of one line; no environment needs a longer one, and a huge one would flood the history."""
@@ -55,6 +68,9 @@ class Parser:
     """Format string of an answer with an action."""
     reasoning: bool | None = None
     """Whether it reads answers that begin with ``<think>...</think>``; None: as it turns out for an answer."""
+    written: Callable[[str], str] | None = None
+    """Returns an answer with an action, where a format string cannot; it raises `AgentError` for an action that the
+    form does not have."""
 
     def reads_reasoning(self, text: str, whole: str) -> bool:
         """Return whether an answer should be read with its reasoning.
@@ -70,7 +86,7 @@ class Parser:
 
     def write(self, action: str) -> str:
         """Return an answer that this parser reads as the action."""
-        return self.form.format(action=action)
+        return self.form.format(action=action) if self.written is None else self.written(action)
 
 
 def bare(text: str) -> Parsed:
@@ -125,7 +141,7 @@ def whole(text: str) -> Parsed:
     action = action.strip()
     if action.startswith("<think>"):
         return Parsed(None, "no </think> followed the last <think>" if closed else "there was no </think>")
-    return _lines(action, f"nothing followed {_last_end(text)}" if closed else "the answer was empty")
+    return several_lines(action, f"nothing followed {_last_end(text)}" if closed else "the answer was empty")
 
 
 def with_thoughts(text: str) -> Parsed:
@@ -136,7 +152,7 @@ def with_thoughts(text: str) -> Parsed:
     >>> with_thoughts("<think>Who is she?</think>\\n<find>Ada</find>\\n").action
     '<think>Who is she?</think>\\n<find>Ada</find>'
     """
-    return _lines(text.strip(), "the answer was empty")
+    return several_lines(text.strip(), "the answer was empty")
 
 
 def without_stop(text: str, stops: Sequence[str]) -> str:
@@ -172,7 +188,13 @@ def _last_end(text: str) -> str:
     return "</think>" if text.count("</think>") == 1 else "the last </think>"
 
 
-def _lines(action: str, nothing: str) -> Parsed:
+def several_lines(action: str, nothing: str) -> Parsed:
+    """Return an action of any number of lines, or why it is none.
+
+    Args:
+        action: the text.
+        nothing: why there is none if the text is empty.
+    """
     if not action:
         return Parsed(None, nothing)
     if len(action) > MAX_MULTILINE_CHARS:
@@ -204,7 +226,19 @@ def _adapt(name: str, loaded: object) -> Parser:
     return Parser(loaded, described)
 
 
-PARSERS: Registry[Parser] = Registry("parser", group="turnwise.parsers", adapt=_adapt)
+_SCREENS = "turnwise.agents.prompts.screen_formats"
+PARSERS: Registry[Parser] = Registry(
+    "parser",
+    group="turnwise.parsers",
+    adapt=_adapt,
+    lazy={
+        "androidworld": f"{_SCREENS}.android_world:PARSER",
+        "qwen-browser": f"{_SCREENS}.qwen:BROWSER",
+        "qwen-phone": f"{_SCREENS}.qwen:PHONE",
+        "ui-tars-browser": f"{_SCREENS}.ui_tars:BROWSER",
+        "ui-tars-phone": f"{_SCREENS}.ui_tars:PHONE",
+    },
+)
 PARSERS.register("bare", Parser(bare, "one action on one line and nothing else", reasoning=False))
 PARSERS.register("whole", Parser(whole, "an action, of as many lines as it needs", reasoning=True))
 PARSERS.register(

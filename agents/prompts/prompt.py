@@ -28,6 +28,8 @@ __all__ = ["PROMPTS", "Conversation", "Exchange", "PromptBuilder", "View", "Wind
 
 MAX_SHOWN_CHARS = 120
 """Longest excerpt of an answer without an action that a window shows."""
+MAX_ANSWER_CHARS = 2000
+"""Longest beginning of an answer that a window of answers shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +117,16 @@ class Window:
     template: Template = PLAIN
     history: int = 3
     """K: how many earlier turns are shown, from 0."""
+    answers: bool = False
+    """Whether an earlier turn is shown as the model's whole answer, and not as the action in it."""
     appends: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Check the number of turns."""
         if self.history < 0:
             raise PromptError(f"history must be >= 0, got {self.history}")
+        if not isinstance(self.answers, bool):
+            raise PromptError(f"answers must be true or false, got {self.answers!r}")
 
     def message(self, memory: Sequence[Exchange], view: View) -> PromptText:
         """Return the message of this turn."""
@@ -133,7 +139,8 @@ class Window:
             past = memory[number]
             if number:  # the opening already shows the first observation
                 parts.append(PromptText.filled(style.saw, observation=past.observation))
-            parts.append(PromptText.filled(style.did, action=_shown(past)))
+            did = past.text.strip()[:MAX_ANSWER_CHARS] if self.answers else _shown(past)
+            parts.append(PromptText.filled(style.did, action=did))
         if memory:
             parts.append(PromptText.filled(style.saw, observation=view.observation))
         return PromptText.joined([*parts, style.question(view.admissible, view.turn, view.free)])

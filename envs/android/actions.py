@@ -3,28 +3,29 @@
     tap 5                 tap 540 1200          double tap 5         long press 5
     type 3 hello          replaces the text of element 3; `type hello` adds to the field with the focus
     scroll down           scroll 4 down         swipe left           swipe 4 left
-    swipe 540 1800 540 600                      (a finger from one point to another; JSON has no such action)
+    scroll 540 1200 down  scrolls what is at this point, as far as it is high
+    swipe 540 1800 540 600                      (a finger from one point to another)
     open Clock            back                  home                 enter           wait
-    answer 17:30          done                  infeasible
+    answer 17:30          done                  infeasible           done 17:30 (answers, and ends)
 
-`parse` knows the text alone; `perform` also knows the screen. Both raise `BadAction` with one sentence that says what
-was expected.
+AndroidWorld's JSON has three more fields here: x2 and y2, where a swipe from x and y ends, and press_enter, which says
+whether Enter follows the text of input_text (there it always does).
+
+`parse` knows the text alone, and raises `BadAction` with one sentence that says what was expected; `write` is its
+inverse. `performing` does an action on a device.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, Final
 
-from turnwise.envs.android.elements import ScreenElement
 from turnwise.envs.android.values import JsonObject
-from turnwise.tools.android.device import Device, DeviceError, DeviceLost
 
-__all__ = ["ACTION_TYPES", "Action", "BadAction", "parse", "perform"]
+__all__ = ["ACTION_TYPES", "DIRECTIONS", "Action", "BadAction", "parse", "to_json", "write"]
 
 ACTION_TYPES: Final = (
     "answer",
@@ -72,7 +73,7 @@ class Action:
     keycode: str | None = None
     clear_text: bool = False
     press_enter: bool = False  # after typing, as AndroidWorld does
-    x2: int | None = None  # where a swipe from x and y ends; only in the short grammar
+    x2: int | None = None  # where a swipe from x and y ends
     y2: int | None = None
 
     @property
@@ -101,29 +102,27 @@ def parse(text: str) -> Action:
 
 def _from_json(text: str) -> Action:
     try:
-        fields = json.loads(text)
+        given = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BadAction(f"the action starts like JSON and cannot be read as JSON: {error}") from None
-    if not isinstance(fields, dict):
-        raise BadAction(f"a JSON action is an object, got {type(fields).__name__}")
-    names = Action.__dataclass_fields__.keys() - {"press_enter", "x2", "y2"}
-    unknown = sorted(fields.keys() - names)
+    if not isinstance(given, dict):
+        raise BadAction(f"a JSON action is an object, got {type(given).__name__}")
+    names = Action.__dataclass_fields__.keys()
+    unknown = sorted(given.keys() - names)
     if unknown:
         raise BadAction(f"a JSON action has no field {unknown[0]!r}; fields: {', '.join(sorted(names))}")
-    values = {name: value for name, value in fields.items() if value is not None}
+    values = {name: value for name, value in given.items() if value is not None}
     kind = values.get("action_type")
     if kind not in ACTION_TYPES:
         raise BadAction(f"action_type must be one of {', '.join(ACTION_TYPES)}; got {kind!r}")
     _check_types(values)
-    if values.get("clear_text") is None:
-        values.pop("clear_text", None)
-    action = Action(**values, press_enter=kind == "input_text")
+    action = Action(**{"press_enter": kind == "input_text", **values})
     _check_fields(action)
     return action
 
 
 def _check_types(values: JsonObject) -> None:
-    for name in ("index", "x", "y"):
+    for name in ("index", "x", "y", "x2", "y2"):
         if name in values:
             values[name] = _whole(name, values[name])
     for name in ("text", "app_name", "keycode"):
@@ -132,8 +131,9 @@ def _check_types(values: JsonObject) -> None:
             if isinstance(value, bool | list | dict):
                 raise BadAction(f"{name} must be a text, got {value!r}")
             values[name] = str(value)
-    if not isinstance(values.get("clear_text", False), bool):
-        raise BadAction(f"clear_text must be true or false, got {values['clear_text']!r}")
+    for name in ("clear_text", "press_enter"):
+        if not isinstance(values.get(name, False), bool):
+            raise BadAction(f"{name} must be true or false, got {values[name]!r}")
     for name, choices in (("direction", DIRECTIONS), ("goal_status", STATUSES)):
         if name in values and values[name] not in choices:
             raise BadAction(f"{name} must be one of {', '.join(choices)}; got {values[name]!r}")
@@ -158,12 +158,15 @@ def _check_fields(action: Action) -> None:
         raise BadAction("an action has either an index or x and y, not both")
     if any(point) and not all(point):
         raise BadAction("x and y come together")
+    end = (action.x2 is not None, action.y2 is not None)
+    if any(end) and not (all(end) and all(point) and kind == "swipe" and action.direction is None):
+        raise BadAction("x2 and y2 come together: they are where a swipe from x and y ends, which has no direction")
     if kind in ("click", "double_tap", "long_press") and action.index is None and not all(point):
         raise BadAction(f"{kind} needs an index, or x and y")
     for needs, name in (("input_text", "text"), ("answer", "text"), ("open_app", "app_name")):
         if kind == needs and getattr(action, name) is None:
             raise BadAction(f"{kind} needs the field {name!r}")
-    if kind in ("scroll", "swipe") and action.direction is None:
+    if kind in ("scroll", "swipe") and action.direction is None and not any(end):
         raise BadAction(f"{kind} needs a direction: {', '.join(DIRECTIONS)}")
     if kind == "status" and action.goal_status is None:
         raise BadAction(f"status needs a goal_status: {', '.join(STATUSES)}")
@@ -182,8 +185,8 @@ _PLAIN: Final = {
     "infeasible": Action("status", goal_status="infeasible"),
 }
 _TOUCH: Final = re.compile(r"(tap|click|double tap|long press)\s+(-?\d{1,9})(?:[\s,]+(-?\d{1,9}))?")
-_MOVE: Final = re.compile(r"(scroll|swipe)\s+(?:(\d{1,9})\s+)?(up|down|left|right)")
-_DRAW: Final = re.compile(r"swipe\s+(\d{1,9})[\s,]+(\d{1,9})[\s,]+(\d{1,9})[\s,]+(\d{1,9})")
+_MOVE: Final = re.compile(r"(scroll|swipe)\s+(?:(-?\d{1,9})(?:[\s,]+(-?\d{1,9}))?\s+)?(up|down|left|right)")
+_DRAW: Final = re.compile(r"swipe\s+" + r"[\s,]+".join([r"(-?\d{1,9})"] * 4))
 _TYPE: Final = re.compile(r"type (?:(\d{1,9}) )?(.*)", re.DOTALL)
 _TOUCHES: Final = {"tap": "click", "click": "click", "double tap": "double_tap", "long press": "long_press"}
 
@@ -199,8 +202,10 @@ def _from_words(text: str) -> Action:
             return Action(_TOUCHES[kind], index=int(first))
         return Action(_TOUCHES[kind], x=int(first), y=int(second))
     if move := _MOVE.fullmatch(lower):
-        kind, index, direction = move.groups()
-        return Action(kind, index=int(index) if index else None, direction=direction)
+        kind, first, second, direction = move.groups()
+        if second is not None:
+            return Action(kind, x=int(first), y=int(second), direction=direction)
+        return Action(kind, index=int(first) if first else None, direction=direction)
     if drawn := _DRAW.fullmatch(lower):
         x, y, x2, y2 = map(int, drawn.groups())
         return Action("swipe", x=x, y=y, x2=x2, y2=y2)
@@ -212,127 +217,58 @@ def _from_words(text: str) -> Action:
         return Action("open_app", app_name=argument.strip())
     if word == "answer" and argument.strip():
         return Action("answer", text=argument.strip())
+    if word == "done" and argument.strip():
+        return Action("status", goal_status="complete", text=argument.strip())
     raise BadAction(f"{text[:80]!r} is not an action; actions look like: {_FORMS}, or are JSON objects")
 
 
-# Doing it
+# Writing
 
 
-def perform(action: Action, device: Device, elements: Sequence[ScreenElement], apps: Mapping[str, str]) -> None:
-    """Do on a device what an action says; `answer` and `status` do nothing there.
+def write(action: Action) -> str:
+    """Return one printable line that `parse` reads as the action: words where they say all of it, else JSON.
 
-    Args:
-        action: from `parse`.
-        device: where.
-        elements: the screen as the agent saw it.
-        apps: what can be opened: name -> package or activity.
-
-    Raises:
-        BadAction: the screen has no such element or point, or the phone no such app. Nothing was done.
-        DeviceLost: the device is gone.
+    >>> write(Action("click", x=540, y=1200))
+    'tap 540 1200'
+    >>> write(Action("input_text", text="3 apples"))
+    '{"action_type": "input_text", "text": "3 apples", "press_enter": false}'
     """
-    element = _element(action, elements)
-    for x, y in ((action.x, action.y), (action.x2, action.y2)):
-        if x is None or y is None:
-            continue
-        width, height = device.size()
-        if not (0 <= x < width and 0 <= y < height):
-            raise BadAction(f"({x}, {y}) is not on the screen of {width} x {height} pixels")
-    _DO[action.action_type](action, device, element, apps)
-
-
-def _element(action: Action, elements: Sequence[ScreenElement]) -> ScreenElement | None:
-    if action.index is None:
-        return None
-    if not 0 <= action.index < len(elements):
-        choices = f"the elements are 0 to {len(elements) - 1}" if elements else "the screen shows no elements"
-        raise BadAction(f"there is no element {action.index}: {choices}")
-    return elements[action.index]
-
-
-def _point(action: Action, element: ScreenElement | None) -> tuple[int, int]:
-    if element is not None:
-        return element.center
-    if action.x is None or action.y is None:
-        raise BadAction(f"{action.action_type} needs an index, or x and y")
-    return action.x, action.y
-
-
-def _touch(action: Action, device: Device, element: ScreenElement | None, apps: Mapping[str, str]) -> None:
-    touch = {"click": device.tap, "double_tap": device.double_tap, "long_press": device.long_press}
-    touch[action.action_type](*_point(action, element))
-
-
-def _input(action: Action, device: Device, element: ScreenElement | None, apps: Mapping[str, str]) -> None:
-    if element is not None and not element.node.editable:
-        raise BadAction(f"element {element.index} is not a text field")
-    if element is not None or action.x is not None:
-        device.tap(*_point(action, element))
-    if action.clear_text and (element is None or element.value):
-        device.key(_CTRL, _A)
-        device.key(_DELETE)
-    if action.text:
-        device.type_text(action.text)
-    if action.press_enter:
-        device.key(_ENTER)
-
-
-_CTRL, _A, _DELETE, _ENTER, _HOME, _BACK = 113, 29, 67, 66, 3, 4
-
-
-def _move(action: Action, device: Device, element: ScreenElement | None, apps: Mapping[str, str]) -> None:
-    """Scroll: the finger goes the other way, from the middle to the edge. Swipe: the finger goes the way it says."""
-    if action.x2 is not None and action.y2 is not None:
-        device.swipe(_point(action, None), (action.x2, action.y2))
-        return
-    width, height = device.size()
-    # AndroidWorld takes index 0 for none; here an index is an index.
-    left, top, right, bottom = element.node.bounds if element else (0, 0, width, height)
-    left, top, right, bottom = max(0, left), max(0, top), min(width, right), min(height, bottom)
-    middle = ((left + right) // 2, (top + bottom) // 2)
-    edges = {
-        "up": (middle[0], top),
-        "down": (middle[0], bottom - 1),
-        "left": (left, middle[1]),
-        "right": (right - 1, middle[1]),
-    }
-    other = {"up": "down", "down": "up", "left": "right", "right": "left"}
-    direction = str(action.direction)
-    if action.action_type == "scroll":
-        device.swipe(middle, edges[other[direction]])
-    else:
-        device.swipe(edges[other[direction]] if element else middle, edges[direction])
-
-
-def _open(action: Action, device: Device, element: ScreenElement | None, apps: Mapping[str, str]) -> None:
-    name = str(action.app_name)
-    component = next((apps[app] for app in apps if app.casefold() == name.casefold()), None)
-    if component is None and "." not in name:
-        raise BadAction(f"there is no app {name[:80]!r}; apps: {', '.join(sorted(apps))}")
+    words = _in_words(action)
     try:
-        device.launch(component or name)
-    except DeviceLost:
-        raise
-    except DeviceError as error:
-        raise BadAction(f"{name[:80]!r} cannot be opened: {error}") from None
+        if words.isprintable() and parse(words) == action:
+            return words
+    except BadAction:
+        pass
+    return to_json(action)
 
 
-def _nothing(action: Action, device: Device, element: ScreenElement | None, apps: Mapping[str, str]) -> None:
-    pass
+def to_json(action: Action) -> str:
+    """Return an action as one printable line of JSON that `parse` reads."""
+    given = {entry.name: getattr(action, entry.name) for entry in fields(action)}
+    default = {"press_enter": action.action_type == "input_text", "clear_text": False}
+    said = {name: value for name, value in given.items() if value is not None and value != default.get(name)}
+    line = json.dumps(said, ensure_ascii=False)
+    return line if line.isprintable() else json.dumps(said)
 
 
-_DO: Final[dict[str, Callable[[Action, Device, ScreenElement | None, Mapping[str, str]], None]]] = {
-    "answer": _nothing,
-    "click": _touch,
-    "double_tap": _touch,
-    "input_text": _input,
-    "keyboard_enter": lambda action, device, element, apps: device.key(_ENTER),
-    "long_press": _touch,
-    "navigate_back": lambda action, device, element, apps: device.key(_BACK),
-    "navigate_home": lambda action, device, element, apps: device.key(_HOME),
-    "open_app": _open,
-    "scroll": _move,
-    "status": _nothing,
-    "swipe": _move,
-    "wait": lambda action, device, element, apps: device.wait(1),
+def _in_words(action: Action) -> str:
+    """Return words that may say an action, "" if none can."""
+    kind = action.action_type
+    plain = next((word for word, meant in _PLAIN.items() if meant == action), "")
+    target = [str(number) for number in (action.index, action.x, action.y, action.x2, action.y2) if number is not None]
+    text = action.text or ""
+    words = {
+        "input_text": ["type", *target, text],
+        "open_app": ["open", action.app_name or ""],
+        "answer": ["answer", text],
+        "status": ["done", text],
+    }.get(kind, [])
+    if kind in _WORDS:
+        words = [_WORDS[kind], *target, *([action.direction] if action.direction else [])]
+    return plain or " ".join(words)
+
+
+_WORDS: Final = {kind: word for word, kind in _TOUCHES.items() if word != "click"} | {
+    "scroll": "scroll",
+    "swipe": "swipe",
 }

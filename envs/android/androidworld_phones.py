@@ -15,8 +15,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from turnwise.envs.android.actions import BadAction, parse, perform
+from turnwise.envs.android.actions import BadAction, parse
 from turnwise.envs.android.elements import leaves
+from turnwise.envs.android.performing import perform
 from turnwise.envs.android.phones import task_phone
 from turnwise.envs.android.task_source import SimulatedTask
 from turnwise.envs.android.tasks.template import SPLITS, all_templates, make_task, split_of

@@ -11,10 +11,14 @@ from typing import Final
 
 import gymnasium
 import numpy as np
+from numpy.typing import NDArray
 
-from turnwise.envs.android.actions import Action, BadAction, parse, perform
+from turnwise.envs.action_formats import ACTION_FORMATS
+from turnwise.envs.android.actions import Action, BadAction, parse, write
 from turnwise.envs.android.failures import DeviceFailures
-from turnwise.envs.android.phone_agent import PHONE_AGENT
+from turnwise.envs.android.performing import perform
+from turnwise.envs.android.phone_agent import phone_agent, phone_instructions
+from turnwise.envs.android.pointing import Pointing, by_points, on_scale
 from turnwise.envs.android.screen_text import FORMATS, ScreenView, view_of
 from turnwise.envs.android.stock.source import StockTasks
 from turnwise.envs.android.task_source import DeviceTask, SimulatedTasks, TaskSource
@@ -22,6 +26,8 @@ from turnwise.envs.android.tasks.judge import Verdict
 from turnwise.envs.android.values import Info, Observation, Options
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, UnknownOption, UnknownTask
 from turnwise.envs.info import NO_FORKS
+from turnwise.envs.marks import draw_marks
+from turnwise.envs.points import Points, point_scale
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.spaces import Text
 from turnwise.envs.text import SavableEnv
@@ -32,12 +38,6 @@ __all__ = ["AndroidEnv"]
 
 _OBSERVATIONS: Final = ("text", "screen")
 _FREE: Final = ("tap ...", "type ...", "answer ...", "open ...", "scroll ...", "swipe ...", "long press ...", "{...}")
-_INSTRUCTIONS: Final = (
-    "You operate a phone. Each turn shows its screen as numbered elements; reply with one action:\n"
-    "tap N | long press N | type N TEXT (replaces the text of field N) | scroll up/down | swipe left/right | enter | "
-    "open APP | back | home | wait | answer TEXT (for questions, before done) | done | infeasible (the task cannot be "
-    "done)\n"
-)
 
 
 class AndroidEnv(SavableEnv):
@@ -48,7 +48,8 @@ class AndroidEnv(SavableEnv):
 
     Args:
         observation: "text": the screen's elements; "screen": {"text": str, "image": uint8 [H, W, 3]}.
-        format: of the text: "compact" (short lines), "m3a" or "t3a" (as AndroidWorld's agents see it).
+        format: of the text: "compact" (short lines), "m3a" or "t3a" (as AndroidWorld's agents see it), or "none", which
+            leaves the elements to the picture.
         split: "train", or what training has not seen: "instances", "templates" or "apps".
         apps: only tasks that need no other apps than these; None: all.
         task_types: a template, or a list of them; None: all.
@@ -58,14 +59,21 @@ class AndroidEnv(SavableEnv):
             it plays one episode at a time. One that is lost raises `EnvironmentDied`; the next reset tries again.
         connection: with `device`, seconds: timeout of a request; recovery, settle_limit, settle_pause of `AdbDevice`.
         size: width and height of the image in pixels.
-        instructions: whether the first observation explains the actions.
+        points: how points are written, such as "0..1000" (see `turnwise.envs.points`); None: in pixels of the screen,
+            where the expert and the admissible actions touch elements by their numbers.
+        snap: whether a touch of a point is one of the middle of the smallest element there, so that all points of an
+            element lead to one state.
+        marks: whether the image shows the numbers of the elements.
+        actions: how the agent's model writes actions: "words", "ui-tars", "qwen" or "androidworld". It chooses the
+            prompt and the parser of the agent; `step` takes the same actions always.
+        instructions: whether the first observation explains the actions, where `actions` is "words".
         render_mode: None, "ansi" or "rgb_array".
 
     Raises:
         EnvError: an argument is invalid, or no task fits.
     """
 
-    metadata: Info = {"render_modes": ["ansi", "rgb_array"], "agent": PHONE_AGENT}  # noqa: RUF012 (Gymnasium's attribute)
+    metadata: Info = {"render_modes": ["ansi", "rgb_array"], "agent": phone_agent}  # noqa: RUF012 (Gymnasium's attribute)
     SNAPSHOT_FORMAT = ("Android", 1)
     EXAMPLE_ACTION = "tap 3"
 
@@ -80,6 +88,10 @@ class AndroidEnv(SavableEnv):
         device: str | None = None,
         connection: Options | None = None,
         size: tuple[int, int] = (540, 1200),
+        points: Points | None = None,
+        snap: bool = False,
+        marks: bool = False,
+        actions: str = "words",
         instructions: bool = True,
         render_mode: str | None = None,
     ) -> None:
@@ -87,7 +99,13 @@ class AndroidEnv(SavableEnv):
         self._images = choice("observation", observation, _OBSERVATIONS) == "screen"
         self._format = FORMATS[choice("format", format, FORMATS)]
         self._size = _pixels(size)
-        self._intro = _INSTRUCTIONS if flag("instructions", instructions) else ""
+        self._scale = point_scale(points, self._size)
+        self._marks = flag("marks", marks)
+        self._check_sight()
+        numbered = self._marks or self._format.name != "none"
+        self._pointing = Pointing(self._scale, numbered, flag("snap", snap))
+        explained = flag("instructions", instructions) and choice("actions", actions, ACTION_FORMATS) == "words"
+        self._intro = phone_instructions(numbered, points, self._size) if explained else ""
         chosen = _names("apps", apps), _names("task_types", task_types)
         self._source = _source(device, connection, (split, *chosen), injections)
         if not self._source.replayable:
@@ -99,11 +117,19 @@ class AndroidEnv(SavableEnv):
         self._harm: bool | None = None
         self._now: ScreenView | None = None  # the screen after the last action, and the key of its state
         self._key = ""
+        self._touched: list[tuple[float, float]] = []  # by the last action, as shares of width and height
         if self._images:
             image = gymnasium.spaces.Box(0, 255, (self._size[1], self._size[0], 3), np.uint8)
             self.observation_space: gymnasium.Space[Observation] = gymnasium.spaces.Dict(
                 {"text": Text(), "image": image}
             )
+
+    def _check_sight(self) -> None:
+        """Raise UnknownOption where the agent would see nothing, or marks without a picture."""
+        if not self._images and self._format.name == "none":
+            raise UnknownOption("format='none' shows no elements, so it goes with observation='screen'")
+        if not self._images and self._marks:
+            raise UnknownOption("marks are drawn on the picture, so they go with observation='screen'")
 
     def __getstate__(self) -> Info:
         """Return the state without the phone, to which the actions lead again.
@@ -149,7 +175,7 @@ class AndroidEnv(SavableEnv):
             if self._verdict.won:
                 return []
             raise EnvError("no plan: the episode has ended without success")
-        return episode.plan(self._answer, self._format.expert)
+        return episode.plan(self._answer, self._format.expert if self._scale is None else by_points(self._scale))
 
     def render(self) -> Observation:
         """Return the screen as uint8 [H, W, 3], or the last exchange as text, as `render_mode` says."""
@@ -178,6 +204,7 @@ class AndroidEnv(SavableEnv):
 
     def _begin(self, episode: DeviceTask) -> None:
         self._episode, self._played, self._answer, self._verdict, self._now = episode, [], "", None, None
+        self._touched = []
         self._harm = episode.harm("")
 
     def take_action(self, action: str) -> tuple[Observation, float, bool]:
@@ -190,10 +217,13 @@ class AndroidEnv(SavableEnv):
     def _act(self, text: str) -> str:
         """Take an action; return "" or a line that says why it is invalid."""
         episode = self.episode
+        self._touched = []
         try:
-            action = parse(text)
+            size = episode.device.size()
+            action = self._pointing.read(text, size, lambda: self._view().elements)
             elements = self._view().elements if action.index is not None else ()
-            perform(action, episode.device, elements, episode.apps)
+            touched = perform(action, episode.device, elements, episode.apps)
+            self._touched = [(x / size[0], y / size[1]) for x, y in touched]
         except BadAction as error:
             return f"Invalid action: {error}.\n"
         except DeviceLost:
@@ -210,6 +240,7 @@ class AndroidEnv(SavableEnv):
         if action.action_type == "answer":
             self._answer = str(action.text)
         elif action.ends:
+            self._answer = action.text or self._answer
             self._verdict = self.episode.verdict(self._answer, action.goal_status == "infeasible")
         if self._harm is False:  # harm that was done stays done
             self._harm = self.episode.harm(self._answer)
@@ -220,7 +251,7 @@ class AndroidEnv(SavableEnv):
             episode = self.episode
             self._key = episode.state()
             device = episode.device
-            self._now = view_of(device.dump(), device.size(), self._format.name, tuple(episode.apps))
+            self._now = view_of(device.dump(), device.size(), self._format.name, tuple(episode.apps), self._scale)
         return self._now
 
     def _observe(self, head: str) -> Observation:
@@ -228,7 +259,16 @@ class AndroidEnv(SavableEnv):
         return self._with_image(text) if self._images else text
 
     def _with_image(self, text: str) -> Info:
-        return {"text": text, "image": self.episode.device.screenshot(self._size)}
+        image = self.episode.device.screenshot(self._size)
+        return {"text": text, "image": self._marked(image) if self._marks else image}
+
+    def _marked(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Return the picture with the numbers of what can be touched, or of all elements that the text lists."""
+        width, height = self.episode.device.size()
+        listed = self._format.name != "none"
+        shown = [element for element in self._view().elements if listed or element.kind != "text"]
+        bounds = [(element.index, element.node.bounds) for element in shown]
+        return draw_marks(image, [(n, (a / width, b / height, c / width, d / height)) for n, (a, b, c, d) in bounds])
 
     def is_over(self) -> bool:
         return self._verdict is not None
@@ -238,7 +278,7 @@ class AndroidEnv(SavableEnv):
         info: Info = {
             "task": self.task_id or "",
             "state": self._state(),
-            "admissible_actions": [] if verdict else [*view.admissible, *episode.keys()],
+            "admissible_actions": [] if verdict else [*view.admissible, *self._keys()],
             "free_actions": [] if verdict else list(_FREE),
             "valid": valid,
             "score": verdict.score if verdict else 0.0,
@@ -246,12 +286,19 @@ class AndroidEnv(SavableEnv):
             "task_type": episode.task_type,
             "step_limit": episode.step_limit,
         }
+        if self._touched:
+            info["touch"] = self._touched
         if self._harm is not None:
             info["harm"] = self._harm
             info["extras"] = {"harm": int(self._harm)}
         if verdict:
             info["reasons"] = verdict.reasons
         return info
+
+    def _keys(self) -> list[str]:
+        """Return the touches of keys that are no elements."""
+        touches, size = self.episode.keys(), self.episode.device.size()
+        return touches if self._scale is None else [write(on_scale(parse(t), self._scale, size)) for t in touches]
 
     def _state(self) -> str:
         """Return the state key: the phone, and what the agent has answered."""
@@ -288,7 +335,8 @@ class AndroidEnv(SavableEnv):
         return shown, info
 
     def snapshot_arguments(self) -> Info:
-        return {**self._source.arguments(), "format": self._format.name}
+        ways = {} if self._pointing == Pointing() else {"pointing": repr(self._pointing)}
+        return {**self._source.arguments(), "format": self._format.name, **ways}
 
     def save_episode(self) -> Info:
         return {"played": self._played}

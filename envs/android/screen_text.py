@@ -1,8 +1,9 @@
-"""The screen as text: numbered lines of elements, in one of three formats.
+"""The screen as text: numbered lines of elements, in one of three formats, or none.
 
     compact   0 field "Search contacts": ""          short lines, each row of a list as one element
     m3a       UI element 0: {"index": 0, "text": ...}          the format of AndroidWorld's agent M3A
     t3a       UI element 0: UIElement(text=..., ...)           the format of AndroidWorld's agent T3A
+    none                                             for agents that see the picture; marks number elements as compact
 
 A format also decides which elements are listed and how an agent may act on them.
 """
@@ -17,6 +18,7 @@ from typing import Final, NamedTuple
 
 from turnwise.envs.android.elements import ScreenElement, folded, leaves
 from turnwise.envs.android.tasks.expert import Writer, as_read, by_leaves
+from turnwise.envs.points import PointScale
 from turnwise.phone.screen.frames import KEPT
 from turnwise.tools.android.node import Node
 
@@ -129,6 +131,7 @@ FORMATS: Final = {
     "compact": Format("compact", folded, compact, as_read),
     "m3a": Format("m3a", leaves, m3a, by_leaves),
     "t3a": Format("t3a", leaves, t3a, by_leaves),
+    "none": Format("none", folded, lambda elements, scrolls: "", as_read),
 }
 
 
@@ -137,17 +140,23 @@ def scrolls(root: Node) -> bool:
     return any(node.scrollable for node in root.walk())
 
 
-def admissible(elements: Sequence[ScreenElement], scrollable: bool, apps: Sequence[str]) -> list[str]:
+def admissible(
+    elements: Sequence[ScreenElement],
+    scrollable: bool,
+    apps: Sequence[str],
+    target: Callable[[ScreenElement], str] = lambda element: str(element.index),
+) -> list[str]:
     """Return the actions of the short grammar that a screen allows, without those that take a text of the agent's own.
 
     Args:
         elements: the screen.
         scrollable: whether a part of it can be scrolled.
         apps: names of the apps that can be opened.
+        target: how an element is named.
     """
     # A leaf has no row around it here, so it may be what a touch of its row reaches.
-    actions = [f"tap {e.index}" for e in elements if e.kind != "text" and e.node.enabled]
-    actions += [f"long press {e.index}" for e in elements if e.node.long_clickable]
+    actions = [f"tap {target(e)}" for e in elements if e.kind != "text" and e.node.enabled]
+    actions += [f"long press {target(e)}" for e in elements if e.node.long_clickable]
     if scrollable:
         actions += ["scroll down", "scroll up"]
     return [*actions, "back", "home", *(f"open {app}" for app in apps), "wait", "done", "infeasible"]
@@ -162,8 +171,25 @@ class ScreenView(NamedTuple):
 
 
 @lru_cache(maxsize=KEPT)
-def view_of(root: Node, size: tuple[int, int], format: str, apps: tuple[str, ...]) -> ScreenView:
-    """Return a screen of this width and height; one that a phone shows again is read once."""
+def view_of(
+    root: Node, size: tuple[int, int], format: str, apps: tuple[str, ...], scale: PointScale | None = None
+) -> ScreenView:
+    """Return a screen of this width and height; one that a phone shows again is read once.
+
+    Args:
+        root: the screen.
+        size: its width and height.
+        format: name of a format.
+        apps: names of the apps that can be opened.
+        scale: of the points that stand for elements in the admissible actions; None: their numbers stand there.
+    """
     reader = FORMATS[format]
     elements, more = reader.elements(root, size), scrolls(root)
-    return ScreenView(elements, reader.text(elements, more), admissible(elements, more, apps))
+    if scale is None:
+        return ScreenView(elements, reader.text(elements, more), admissible(elements, more, apps))
+
+    def point(element: ScreenElement) -> str:
+        return "{} {}".format(*scale.write(*element.center, size))
+
+    actions = dict.fromkeys(admissible(elements, more, apps, point))
+    return ScreenView(elements, reader.text(elements, more), list(actions))

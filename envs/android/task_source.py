@@ -14,8 +14,9 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from turnwise.envs.android.actions import BadAction, parse, perform
+from turnwise.envs.android.actions import BadAction, parse
 from turnwise.envs.android.elements import folded
+from turnwise.envs.android.performing import perform
 from turnwise.envs.android.tasks.effects import Answer, Effect, Infeasible
 from turnwise.envs.android.tasks.expert import NoWay, Writer, as_read, play
 from turnwise.envs.android.tasks.judge import Content, Verdict, content, judge
@@ -297,15 +298,18 @@ class SimulatedTask:
 
     def _attempt(self, actions: Sequence[str], answer: str, write: Writer = as_read) -> list[str] | None:
         """Return the actions as `write` writes them if they win, after noting the way; else None."""
-        here, written, keys = self.phone.snapshot(), [], []
+        here = self.phone.snapshot()
+        written: list[str] = []
+        keys: list[str] = []
         gave_up = False
         try:
             for text in actions:
                 action = parse(text)
                 elements = folded(self.device.dump(), self.device.size())
                 keys.append(self.phone.state_key() + answer)
-                written.append(write(text, action, elements, self.device))
-                perform(action, self.device, elements, self.apps)
+                for step, done in write(text, action, elements, self.device):
+                    written.append(step)
+                    perform(done, self.device, elements, self.apps)
                 answer = str(action.text) if action.action_type == "answer" else answer
                 gave_up = action.goal_status == "infeasible"
             won = self.verdict(answer, gave_up).won

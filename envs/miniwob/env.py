@@ -16,11 +16,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from turnwise.envs.action_formats import BROWSER_FORMATS
+from turnwise.envs.browser_agent import browser_agent
+from turnwise.envs.browser_sight import sight_of
 from turnwise.envs.errors import EnvError, UnknownOption, UnknownTask
 from turnwise.envs.info import Info
 from turnwise.envs.miniwob.catalogue import html_folder, task_name, task_names
+from turnwise.envs.points import Points
 from turnwise.envs.validation import choice
-from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, browser_agent, check_deadline
+from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, check_deadline
 
 if TYPE_CHECKING:
     from turnwise.tools.browser import Tab
@@ -35,7 +39,9 @@ _TICK: Final = 0.5
 _READY: Final = 20
 _DEFAULT_COUNT: Final = 1000
 _DRAWN_FROM: Final = 10**6
-_AGENT: Final = browser_agent("You follow an instruction on a small web page, whose elements have names such as e3.")
+_AGENT: Final = browser_agent(
+    "You follow an instruction on a small web page.", "Elements have names such as e3.", _SIZE
+)
 _ID: Final = re.compile(r"(?P<split>\w+)/(?P<name>[\w-]+)/(?P<number>\d{6})")
 
 _START: Final = """
@@ -71,6 +77,11 @@ class MiniWoBEnv(BrowserEnv):
         split: "train" or "held_out"; the splits have different instances, though pages with few variants may look
             alike. Pages with separate test data use it in "held_out".
         screenshot: whether observations are {"text": str, "image": uint8 [210, 160, 3]}.
+        elements: whether the text lists the elements of the page; False leaves them to the picture.
+        points: how points are written, such as "0..1000" (see `turnwise.envs.points`); None: in pixels of the image.
+        marks: whether the image shows the numbers of the elements.
+        actions: how the agent's model writes actions: "words", "ui-tars" or "qwen". It chooses the prompt and the
+            parser of the agent; `step` takes the same actions always.
         budget: approximate maximum length of the page in an observation, in characters.
         deadline: time limit of each browser call in seconds.
         render_mode: None, "ansi" or "rgb_array".
@@ -87,6 +98,10 @@ class MiniWoBEnv(BrowserEnv):
         split: str = "train",
         *,
         screenshot: bool = False,
+        elements: bool = True,
+        points: Points | None = None,
+        marks: bool = False,
+        actions: str = "words",
         budget: int = BUDGET,
         deadline: float = 20.0,
         render_mode: str | None = None,
@@ -95,7 +110,8 @@ class MiniWoBEnv(BrowserEnv):
         self._names = _names(task)
         self._split = choice("split", split, SPLITS)
         self._deadline = check_deadline(deadline)
-        self._window = BrowserWindow(screenshot=screenshot, budget=budget, size=_SIZE)
+        choice("actions", actions, BROWSER_FORMATS)
+        self._window = BrowserWindow(sight_of(_SIZE, screenshot, points, elements, marks), budget)
         self.observation_space = self._window.space()
         self._task = ""
         self._goal = ""
@@ -181,6 +197,7 @@ class MiniWoBEnv(BrowserEnv):
             "valid": valid,
             "score": min(1.0, max(0.0, self._reward)),
             "won": self._over and self._reward >= 1.0,
+            **({"touch": window.touched} if window.touched else {}),
         }
 
 

@@ -20,14 +20,19 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
+from turnwise.envs.action_formats import BROWSER_FORMATS
+from turnwise.envs.browser_agent import browser_agent
+from turnwise.envs.browser_sight import BrowserSight, sight_of
 from turnwise.envs.errors import EnvError, UnknownOption
 from turnwise.envs.info import Info
+from turnwise.envs.points import Points
 from turnwise.envs.shop.env import WebShopEnv
 from turnwise.envs.shop.goal_sources import GoalSource
 from turnwise.envs.shop.session import Page, Shop, parse
 from turnwise.envs.shop.sources import SOURCES, GeneratedProducts, ProductFiles
 from turnwise.envs.shop.tagger import Tagger
-from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, browser_agent, check_deadline
+from turnwise.envs.validation import choice
+from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, check_deadline
 
 if TYPE_CHECKING:
     from turnwise.envs.shop.site.session_store import SessionStore
@@ -38,8 +43,9 @@ __all__ = ["WebShopBrowserEnv", "from_keys", "in_browser"]
 _VIEWPORT: Final = (1000, 700)
 _SEARCH: Final = "Back to Search"
 _AGENT: Final = browser_agent(
-    "You buy in a web shop what an instruction asks for, with the options that it names; buying ends the episode. The "
-    "elements of a page have names such as e3."
+    "You buy in a web shop what an instruction asks for, with the options that it names; buying ends the episode.",
+    "The elements of a page have names such as e3.",
+    _VIEWPORT,
 )
 _TEXT_ONLY: Final = {
     "observation": "its observation is the page",
@@ -60,6 +66,7 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
         paths: see `WebShopEnv`.
         links, reward, payoff, tagger, show_attributes: see `WebShopEnv`.
         screenshot: return observations {"text": str, "image": uint8 [700, 1000, 3]}.
+        elements, points, marks, actions: see `MiniWoBEnv`.
         budget: approximate largest number of characters of the page in an observation.
         deadline: time limit of each call of the browser in seconds.
         render_mode: None, "ansi" or "rgb_array".
@@ -81,6 +88,10 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
         tagger: str | Tagger = "auto",
         show_attributes: bool = False,
         screenshot: bool = False,
+        elements: bool = True,
+        points: Points | None = None,
+        marks: bool = False,
+        actions: str = "words",
         budget: int = BUDGET,
         deadline: float = 20.0,
         render_mode: str | None = None,
@@ -101,7 +112,8 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
             show_attributes=show_attributes,
             render_mode=render_mode,
         )
-        self._window = BrowserWindow(screenshot=screenshot, budget=budget, size=_VIEWPORT)
+        choice("actions", actions, BROWSER_FORMATS)
+        self._window = BrowserWindow(sight_of(_VIEWPORT, screenshot, points, elements, marks), budget)
         self._number = ""
         self.observation_space = self._window.space()
 
@@ -120,11 +132,13 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
         self._window.wake(self._enter)
         sessions, name, page = self._site().sessions, _fresh(), self.session.page
         sessions.start(name, self.session.goal, self.session.prices)
-        window = BrowserWindow(screenshot=False, budget=BUDGET, size=_VIEWPORT)
+        sight = self._window.sight
+        window = BrowserWindow(BrowserSight(_VIEWPORT, scale=sight.scale))
+        named = sight.scale is None and (sight.elements or sight.marks)
         try:
             window.open(lambda: self._opened(name, page))
             for action in actions:
-                in_browser(action, lambda: window.view, window.act)
+                in_browser(action, lambda: window.view, window.act if named else window.act_by_points)
             return list(window.taken)
         finally:
             window.close()
@@ -148,12 +162,16 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
     def start_task(self, task: str, options: Mapping[str, object]) -> Any:
         super().start_task(task, options)
         self._window.open(self._enter)
-        return self._window.observation("")
+        return self._window.observation(self._head())
 
     def take_action(self, action: str) -> tuple[Any, float, bool]:
         self._window.wake(self._enter)
         valid = self._window.act(action)
-        return self._window.observation(""), self._payoff(), valid
+        return self._window.observation(self._head()), self._payoff(), valid
+
+    def _head(self) -> str:
+        """Return the instruction where the text does not have the page, which shows it at its top alone."""
+        return "" if self._window.sight.elements else f"Instruction: {self.session.goal.instruction}"
 
     def _site(self) -> _RunningSite:
         return _site(self.shop, self._source)
@@ -187,6 +205,8 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
         over = self.session.done
         info["admissible_actions"] = [] if over else self._admissible(info["admissible_actions"])
         info["free_actions"] = [] if over else self._window.free()
+        if self._window.touched:
+            info["touch"] = self._window.touched
         return info
 
     def _admissible(self, texts: list[str]) -> list[str]:
@@ -197,7 +217,7 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
         """
         actions = self._window.admissible()
         field = next((e for e in self._window.view.elements.values() if e.writable), None)
-        if field is None:
+        if field is None or self._window.sight.admissible(self._window.view) != self._window.view.actions():
             return actions
         searches = [parsed[1] for text in texts if (parsed := parse(text)) and parsed[0] == "search"]
         submit = ["press[Enter]"] if field.focused and field.value else []
@@ -212,7 +232,7 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
         view = self._window.view
         held = [(e.ref, e.value, e.focused) for e in view.elements.values() if e.value or e.focused]
         key = self.session.state_key()
-        if self._window.screenshot and self.session.visited and not self.session.done:
+        if self._window.sight.images and self.session.visited and not self.session.done:
             key += f" visited={sorted(self.session.visited)}"
         if self.session.done or not (held or view.position[0]):
             return key

@@ -1,11 +1,16 @@
 """Actions of an agent in a browser, as a small grammar `kind[arguments]` with a parser that explains errors.
 
     click[e3]   type[e5, some words]   select[e7, Peru]   press[Enter]   scroll[down]   scroll[e4, up]   back[]   wait[]
+    click[120, 85]   double_click[120, 85]   move[120, 85]   drag[120, 85, 300, 85]   scroll[120, 85, down]
+    write[some words]
+
+Elements are named by their references, or touched by a point of the visible part of the page, in CSS pixels. `write`
+types into whatever has the focus, which a click gives to a field.
 
 `parse` accepts any text and never raises: it returns a `BrowserAction`, or an `InvalidAction` with a message for the
 agent. It does not check that the page has the element.
 
-Not included: coordinates, dragging, hovering, and opening addresses (an agent follows the links of the page).
+Not included: opening addresses (an agent follows the links of the page).
 """
 
 from __future__ import annotations
@@ -32,6 +37,7 @@ _MODIFIERS: Final = ("Control", "Shift", "Alt", "Meta")
 _DIRECTIONS: Final = ("down", "up")
 _SHAPE: Final = re.compile(r"\s*([^\s\[\]]+)\s*\[(.*)\]\s*", re.DOTALL)
 _REF: Final = re.compile(r"e\d{1,6}")
+_NUMBER: Final = re.compile(r"-?\d{1,6}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +46,21 @@ class BrowserAction:
 
     Args:
         kind: a key of `ACTION_KINDS`.
-        ref: reference of the element; "" for the page.
+        ref: reference of the element; "" for the page or a point.
         text: words, option, key or direction.
+        points: x and y of the points that are touched.
     """
 
     kind: str
     ref: str = ""
     text: str = ""
+    points: tuple[tuple[int, int], ...] = ()
 
     def __str__(self) -> str:
         """Return the action as text that `parse` reads."""
-        return f"{self.kind}[{', '.join(part for part in (self.ref, self.text) if part or self.kind == 'type')}]"
+        numbers = [str(number) for point in self.points for number in point]
+        rest = [part for part in (self.ref, self.text) if part or self.kind == "type"]
+        return f"{self.kind}[{', '.join(numbers + rest)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +116,35 @@ def _element(text: str, form: str) -> str | InvalidAction:
     return InvalidAction(f"{form} needs the reference of an element, such as e3, got {_short(text.strip())}")
 
 
+def _points(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the points that numbers with commas between them stand for, () if the text is something else."""
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) % 2 or not all(map(_NUMBER.fullmatch, parts)):
+        return ()
+    numbers = [int(part) for part in parts]
+    return tuple(zip(numbers[::2], numbers[1::2], strict=True))
+
+
 def _click(text: str) -> BrowserAction | InvalidAction:
+    if len(points := _points(text)) == 1:
+        return BrowserAction("click", points=points)
     ref = _element(text, "click[...]")
     return BrowserAction("click", ref) if isinstance(ref, str) else ref
+
+
+def _at_points(kind: str, count: int, example: str) -> Callable[[str], BrowserAction | InvalidAction]:
+    """Return a parser of points."""
+
+    def parse_points(text: str) -> BrowserAction | InvalidAction:
+        if len(points := _points(text)) == count:
+            return BrowserAction(kind, points=points)
+        return InvalidAction(f"{kind}[...] needs whole numbers, as in {example}, got {_short(text.strip())}")
+
+    return parse_points
+
+
+def _write(text: str) -> BrowserAction | InvalidAction:
+    return BrowserAction("write", "", text) if text else InvalidAction("write[...] needs words, got nothing")
 
 
 def _with_words(kind: str, argument: str) -> Callable[[str], BrowserAction | InvalidAction]:
@@ -155,10 +191,12 @@ def _press(text: str) -> BrowserAction | InvalidAction:
 
 
 def _scroll(text: str) -> BrowserAction | InvalidAction:
-    head, comma, following = text.partition(",")
-    direction = (following if comma else head).strip().lower()
+    head, comma, following = text.rpartition(",")
+    direction = following.strip().lower()
     if direction not in _DIRECTIONS:
         return InvalidAction(f"scroll needs down or up, as in scroll[down] or scroll[e3, up], got {_short(text)}")
+    if len(points := _points(head)) == 1:
+        return BrowserAction("scroll", "", direction, points)
     ref = _element(head, "scroll[..., down]") if comma else ""
     return BrowserAction("scroll", ref, direction) if isinstance(ref, str) else ref
 
@@ -175,12 +213,21 @@ def _without_arguments(kind: str) -> Callable[[str], BrowserAction | InvalidActi
 ACTION_KINDS: Final[dict[str, ActionKind]] = {
     kind.name: kind
     for kind in (
-        ActionKind("click", "click[e3]", "click on an element", _click),
+        ActionKind("click", "click[e3]", "click on an element, or a point: click[120, 85]", _click),
         ActionKind("type", "type[e3, words]", "replace the content of a field", _with_words("type", "words")),
         ActionKind("select", "select[e3, option]", "choose an option of a list by its name", _select),
         ActionKind("press", "press[Enter]", "press a key, also with modifiers: press[Control+a]", _press),
         ActionKind(
             "scroll", "scroll[down]", "scroll the page by 80 % of its height, or an element: scroll[e3, up]", _scroll
+        ),
+        ActionKind("write", "write[words]", "type words into the focus", _write),
+        *(
+            ActionKind(kind, example, effect, _at_points(kind, count, example))
+            for kind, count, example, effect in (
+                ("double_click", 1, "double_click[120, 85]", "click twice on a point"),
+                ("move", 1, "move[120, 85]", "move the mouse to a point"),
+                ("drag", 2, "drag[120, 85, 300, 85]", "drag from a point to another"),
+            )
         ),
         ActionKind("back", "back[]", "go back to the previous page", _without_arguments("back")),
         ActionKind("wait", "wait[]", "do nothing", _without_arguments("wait")),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Final
 
-__all__ = ["FACTS", "GUARD", "MARK", "MARKED", "SCROLL", "SETTLED"]
+__all__ = ["FACTS", "GUARD", "MARK", "MARKED", "SCROLL", "SCROLL_AT", "SETTLED"]
 
 
 def _read(name: str) -> str:
@@ -32,6 +32,17 @@ SETTLED: Final = _read("settled")
 
 SCROLL: Final = _read("scroll")
 """Arguments: an element (null: the page) and "down" or "up". Scrolls by 80 % of the visible height."""
+
+SCROLL_AT: Final = f"""
+([x, y, way]) => {{
+  const rolls = element => element.scrollHeight > element.clientHeight + 1
+    && ['auto', 'scroll'].includes(getComputedStyle(element).overflowY);
+  let element = document.elementFromPoint(x, y);
+  while (element && !rolls(element)) element = element.parentElement;
+  ({SCROLL})([element, way]);
+}}
+"""
+"""Arguments: a point, and "down" or "up". Scrolls the innermost element there that scrolls, or else the page."""
 
 FACTS: Final = _read("page_facts")
 """Argument: boxes of elements. Returns facts about the page and, for each box, why a click cannot reach its element

@@ -40,7 +40,7 @@ from turnwise.tools.browser.errors import (
 )
 from turnwise.tools.browser.page_events import PageEvents
 from turnwise.tools.browser.process import Browser, BrowserProcess, CallTimedOut, shared_browser
-from turnwise.tools.browser.scripts import FACTS, GUARD, MARK, MARKED, SCROLL, SETTLED
+from turnwise.tools.browser.scripts import FACTS, GUARD, MARK, MARKED, SCROLL, SCROLL_AT, SETTLED
 from turnwise.tools.browser.snapshot import read_snapshot
 from turnwise.tools.browser.view import Element, PageView, boxes_of, build_view
 
@@ -56,6 +56,8 @@ _CLOCK: Final = "2024-01-01T12:00:00Z"  # initial time of a page with frozen tim
 _FETCHING: Final = 1.0  # seconds to wait for requests of scripts; some never stop
 _ATTEMPT: Final = 3.0  # seconds for an element to accept an action
 _CONTEXT: Final = 5.0  # minimum for a new context, since a timeout there kills the whole browser
+_DRAG: Final = 8  # positions of the mouse on the way of a drag
+_TYPED: Final = 200  # characters that are typed key by key
 _HOPS: Final = 20  # most redirections after one action
 
 
@@ -332,7 +334,11 @@ class Tab:
 
     async def _perform(self, action: BrowserAction, element: Element | None) -> None:
         page, limit = self._page, 1000 * self._attempt
-        if action.kind == "press":
+        if action.points:
+            await self._point(action)
+        elif action.kind == "write":
+            await self._type(action.text)
+        elif action.kind == "press":
             await page.keyboard.press(action.text)
         elif action.kind == "back":
             await page.evaluate("() => history.back()")
@@ -349,6 +355,26 @@ class Tab:
                 await target.select_option(label=_option(action, element), timeout=limit, no_wait_after=True)
             elif action.kind == "scroll":
                 await target.evaluate(f"(element, way) => ({SCROLL})([element, way])", action.text, timeout=limit)
+
+    async def _point(self, action: BrowserAction) -> None:
+        """Do with the mouse what an action says."""
+        mouse, (x, y) = self._page.mouse, action.points[0]
+        if action.kind == "scroll":
+            await self._page.evaluate(SCROLL_AT, [x, y, action.text])
+        elif action.kind == "move":
+            await mouse.move(x, y)
+        elif action.kind == "drag":
+            await mouse.move(x, y)
+            await mouse.down()
+            await mouse.move(*action.points[1], steps=_DRAG)
+            await mouse.up()
+        else:
+            await mouse.click(x, y, click_count=2 if action.kind == "double_click" else 1)
+
+    async def _type(self, words: str) -> None:
+        """Type words into the focus, key by key unless they are long."""
+        keyboard = self._page.keyboard
+        await (keyboard.type(words) if len(words) <= _TYPED else keyboard.insert_text(words))
 
     async def _settle(self, navigations: int) -> None:
         """Wait until the page has settled; stop loading if it does not.
@@ -415,6 +441,8 @@ def _refusal(action: BrowserAction, element: Element | None, view: PageView) -> 
         count = len(view.elements)
         choices = f"choose one of: e1 to e{count}" if count else "the page has none"
         return f"unknown element {action.ref}; {choices}"
+    if action.points:
+        return ""  # the mouse may go anywhere
     if action.kind == "back":
         return "" if view.can_go_back else "there is no page to go back to"
     if action.kind == "scroll":

@@ -12,7 +12,7 @@ References number the elements in page order, from e1. They depend only on the c
 same references however it was reached, which makes turns comparable. When an element appears or disappears, the
 references after it shift.
 
-Positions and appearance are not included; `Tab.screenshot` shows them.
+The text says nothing of positions and appearance, which `Tab.screenshot` shows; an `Element` knows its box.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class Element:
         covered: why a click cannot reach it; "" if it can.
         options: names of the options of a drop-down list.
         scrolls: directions in which it can be scrolled.
+        box: x, y, width and height, relative to the visible part of the page; None in a frame, or without a box.
     """
 
     ref: str
@@ -78,6 +79,15 @@ class Element:
     covered: str = ""
     options: tuple[str, ...] = ()
     scrolls: tuple[str, ...] = ()
+    box: Rectangle | None = None
+
+    @property
+    def center(self) -> tuple[int, int] | None:
+        """The pixel in the middle; None without a box."""
+        if self.box is None:
+            return None
+        x, y, width, height = self.box
+        return x + width // 2, y + height // 2
 
     @property
     def clickable(self) -> bool:
@@ -283,6 +293,7 @@ def _element(ref: str, node: SnapshotNode, fact: Facts, options: tuple[str, ...]
         covered=str(fact.get("over") or ""),
         options=options,
         scrolls=(*(("down",) if top < most else ()), *(("up",) if top > 0 else ())),
+        box=None if node.framed else node.box,
     )
 
 

@@ -75,6 +75,26 @@ class WorkersSection(AbbreviatedSection):
     )
 
 
+class VisionSection(Section):
+    """Sizes of the image encoder of a new model that sees."""
+
+    size: tuple[int, int] = Field(
+        default=(0, 0),
+        description="Width and height of the images that it reads, in pixels; others are scaled to it. [0, 0]: the "
+        "model reads text only.",
+    )
+    patch: int = Field(
+        default=12, ge=4, multiple_of=4, description="Width and height of a patch in pixels; a patch takes a token."
+    )
+    hidden: int = Field(default=96, ge=8, multiple_of=2, description="Hidden size of the image encoder.")
+    layers: int = Field(default=2, ge=0, description="Blocks of the image encoder that look at the patches around.")
+
+    @property
+    def sees(self) -> bool:
+        """Whether there is an image encoder."""
+        return self.size != (0, 0)
+
+
 class NewModelSection(Section):
     """Sizes of a new model."""
 
@@ -82,6 +102,9 @@ class NewModelSection(Section):
     hidden: int = Field(default=128, ge=8, description="Hidden size of the new model.")
     layers: int = Field(default=4, ge=1, description="Number of layers of the new model.")
     heads: int = Field(default=4, ge=1, description="Number of attention heads of the new model.")
+    vision: VisionSection = Field(
+        default_factory=VisionSection, description="An image encoder, for a new model that sees."
+    )
 
 
 class EnginesSection(AbbreviatedSection):

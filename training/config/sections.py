@@ -181,6 +181,13 @@ class AgentSection(Section):
     top_p: float = Field(
         default=1.0, gt=0, le=1, description="Nucleus sampling; 1: off, as training needs it (train.iterations > 0)."
     )
+    keep_images: int = Field(
+        default=0,
+        ge=0,
+        description="Number of images in a prompt, at least those of its own turn; older ones are left out. 0: all "
+        "stay.",
+    )
+    image_note: str = Field(default="", description="Text in the place of an image that was left out; empty: nothing.")
     stop: list[str] = Field(
         default=[], description='Stop strings; the answer includes the one that ended it. ["\\n"] for base models.'
     )
@@ -215,6 +222,10 @@ class PolicySection(Section):
     )
     lora: Table = Field(
         default={}, description="Train a LoRA adapter only, such as {rank = 16, alpha = 32}; empty: all weights."
+    )
+    freeze_vision: bool | Literal["auto"] = Field(
+        default="auto",
+        description='Leave the image encoder of a model that sees as it is; "auto": with policy.lora.',
     )
     new: NewModelSection = Field(default_factory=NewModelSection, description="Sizes of a new model.")
     context: int = Field(default=1024, ge=16, description="Maximum number of tokens in a prompt and its answer.")

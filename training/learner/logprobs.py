@@ -12,9 +12,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from turnwise.agents.models.rotary import rotary_limit
+from turnwise.agents.vision.image_reader import ImageReader
 from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.cutting import Cutting
-from turnwise.training.batch.model_inputs import ModelInputs, packed, padded, require_packable, shared
+from turnwise.training.batch.image_inputs import example_rows, whole_images, with_images
+from turnwise.training.batch.model_inputs import (
+    ModelInputs,
+    packed,
+    padded,
+    positions_of_text,
+    require_packable,
+    shared,
+)
 from turnwise.training.batch.scores import Scores
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.flops import ModelShape, PassCost
@@ -65,6 +74,7 @@ class TokenScorer:
         limit: of micro-batches, shared with all that computes on the same device; None: one of its own.
         ranks: with which the weights and the rows are divided: each of them calls the same methods with the same
             arguments, and computes its share; None for one process.
+        reader: how the model reads images; None: it reads text only.
 
     Attributes:
         cost: counts the FLOPs of a pass.
@@ -81,8 +91,9 @@ class TokenScorer:
         share_prefixes: bool | str = False,
         limit: MicroBatchLimit | None = None,
         ranks: "Ranks | None" = None,
+        reader: ImageReader | None = None,
     ) -> None:
-        self.model, self.ranks = model.eval(), ranks
+        self.model, self.ranks, self._reader = model.eval(), ranks, reader
         self._inside: Any = _call
         if ranks is not None:
             from turnwise.training.learner.sharding import shard  # takes longer to import than all else here
@@ -102,6 +113,8 @@ class TokenScorer:
             self._projects = self._inside(_head_is_a_projection, self._inner)
             if packing:
                 self._inside(require_packable, self._inner)
+                if reader is not None:
+                    self._inside(self._require_packable_images, reader)
             self.unshared = self._inside(self._share_if_possible) if share_prefixes else ""
         self.cost = PassCost(ModelShape.of(self._inner), recompute_activations, not self._projects)
         if ranks is not None:
@@ -258,8 +271,17 @@ class TokenScorer:
         return (chosen, spread) if inputs.pairs is None else (chosen[inputs.pairs], spread[inputs.pairs])
 
     def _inputs(self, batch: Batch) -> ModelInputs:
-        layout = shared if self.cutting.shared else packed if self.cutting.packed else padded
-        return layout(batch, self.device)
+        layout = shared if self.cutting.shares(batch) else packed if self.cutting.packed else padded
+        if batch.images is None or self._reader is None:
+            inputs = layout(batch, self.device)
+            if self.cutting.packed and "position_ids" in inputs.arguments:
+                own = positions_of_text(inputs.arguments["position_ids"], self._inner)
+                inputs.arguments["position_ids"] = own
+            return inputs
+        batch, images = whole_images(batch, self._reader)
+        rows = [row for row, length in zip(images, batch.lengths, strict=True) if length]
+        with self._precision():
+            return with_images(layout(batch, self.device), rows, self._reader, self._inner.base_model)
 
     def _of_edges(self, inputs: ModelInputs, temperature: float, entropy: bool) -> tuple[Tensor, Tensor]:
         heat: Heat = temperature if inputs.heat is None else temperature * inputs.heat[:, None]
@@ -304,6 +326,23 @@ class TokenScorer:
             stack.enter_context(inside())
             yield
         self._attended = 0 if running is None else running.calls
+
+    def _require_packable_images(self, reader: ImageReader) -> None:
+        """Check on a few rows with images that packed ones are computed as padded ones.
+
+        Raises:
+            ConfigError: they are not.
+        """
+        rows = example_rows(reader, int(self._inner.get_input_embeddings().weight.shape[0]))
+        packed_rows, self.cutting = self.cutting, Cutting()
+        padded_rows = self._compute(rows, 1.0, False)[0]
+        self.cutting = packed_rows
+        bound = 0.1 if self._bfloat16 or padded_rows.dtype in HALF else 1e-4
+        if not torch.allclose(padded_rows, self._compute(rows, 1.0, False)[0], atol=bound, rtol=bound):
+            raise ConfigError(
+                f"train.micro_batch.packing is not available: {type(self._inner).__name__} computes packed rows with "
+                "images in another way than padded ones"
+            )
 
     def _share_if_possible(self) -> str:
         """Share prefixes if a few rows then have the log-probabilities of single ones; return why not, or nothing."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from turnwise.envs.android.actions import BadAction, parse, perform
+from turnwise.envs.android.actions import BadAction, parse
 from turnwise.envs.android.elements import ScreenElement, folded
+from turnwise.envs.android.performing import perform
 from turnwise.envs.android.site.inputs import Input
 from turnwise.phone.adb.direct_device import DirectDevice
 from turnwise.phone.screen.keyboard import KEYBOARD_MODE

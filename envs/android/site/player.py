@@ -11,8 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from turnwise.envs.android.actions import BadAction, parse, perform
+from turnwise.envs.android.actions import BadAction, parse
 from turnwise.envs.android.elements import ScreenElement, folded
+from turnwise.envs.android.performing import perform
 from turnwise.envs.android.phones import task_phone
 from turnwise.envs.android.site.action_writer import Written, in_words, only_the_cursor, write
 from turnwise.envs.android.site.inputs import Input, do, placed

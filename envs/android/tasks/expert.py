@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from turnwise.envs.android.actions import Action, BadAction, parse, perform
+from turnwise.envs.android.actions import Action, BadAction, parse
 from turnwise.envs.android.elements import ScreenElement, folded, leaves
+from turnwise.envs.android.performing import perform
 from turnwise.envs.android.tasks.hand import Hand, Lost
 from turnwise.envs.android.tasks.template import Params, TaskTemplate
 from turnwise.envs.errors import EnvError
@@ -13,8 +14,11 @@ from turnwise.tools.android.device import Device
 
 __all__ = ["NoWay", "Writer", "as_read", "by_leaves", "play"]
 
-Writer = Callable[[str, Action, Sequence[ScreenElement], Device], str]
-"""How an action is written for the agent, given it as the script wrote it, for elements as `folded` numbers them."""
+Written = Iterator[tuple[str, Action]]
+"""Actions as the agent writes them, each with what is done, for elements as `folded` numbers them."""
+Writer = Callable[[str, Action, Sequence[ScreenElement], Device], Written]
+"""How an action is written for the agent, given it as the script wrote it, for elements as `folded` numbers them. Each
+action is done before the next one is asked for."""
 _STARTS = 4
 _MOST = 400
 
@@ -23,13 +27,17 @@ class NoWay(EnvError):
     """The script does not reach the end from here."""
 
 
-def as_read(text: str, action: Action, elements: Sequence[ScreenElement], device: Device) -> str:
-    """Return the action as the script wrote it."""
-    return text
+def as_read(text: str, action: Action, elements: Sequence[ScreenElement], device: Device) -> Written:
+    """Yield the action as the script wrote it."""
+    yield text, action
 
 
-def by_leaves(text: str, action: Action, elements: Sequence[ScreenElement], device: Device) -> str:
-    """Return the action for an agent that sees elements as `leaves` numbers them."""
+def by_leaves(text: str, action: Action, elements: Sequence[ScreenElement], device: Device) -> Written:
+    """Yield the action for an agent that sees elements as `leaves` numbers them."""
+    yield _by_leaf(text, action, elements, device), action
+
+
+def _by_leaf(text: str, action: Action, elements: Sequence[ScreenElement], device: Device) -> str:
     if action.index is None:
         return text
     node = elements[action.index].node

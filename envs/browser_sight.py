@@ -1,0 +1,120 @@
+"""What an agent in a browser sees, and how it says where it acts: names of elements, points, marks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from turnwise.envs.errors import UnknownOption
+from turnwise.envs.marks import draw_marks
+from turnwise.envs.points import OffScreen, Points, PointScale, point_scale
+from turnwise.envs.validation import flag
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from turnwise.tools.browser import BrowserAction, Element, PageView
+
+__all__ = ["BrowserSight", "sight_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserSight:
+    """How an agent sees a page.
+
+    Args:
+        size: width and height of the image.
+        images: whether observations have one.
+        scale: of the agent's points; None: pixels of the image, where admissible actions name elements.
+        elements: whether the text lists the elements with their names.
+        marks: whether the image shows the numbers of the elements.
+    """
+
+    size: tuple[int, int]
+    images: bool = False
+    scale: PointScale | None = None
+    elements: bool = True
+    marks: bool = False
+
+    def read(self, action: BrowserAction) -> BrowserAction | str:
+        """Return an agent's action with its points in pixels, or why the agent cannot mean it."""
+        if action.ref and not (self.elements or self.marks):
+            return (
+                "the elements have no names here: click on a point, as in click[X, Y], and write[words] into the focus"
+            )
+        scale = self.scale or PointScale()
+        try:
+            return replace(action, points=tuple(scale.pixel(x, y, self.size) for x, y in action.points))
+        except OffScreen as error:
+            return str(error)
+
+    def write(self, action: BrowserAction) -> str:
+        """Return an action whose points are pixels as the agent writes it."""
+        scale = self.scale or PointScale()
+        return str(replace(action, points=tuple(scale.write(x, y, self.size) for x, y in action.points)))
+
+    def touched(self, action: BrowserAction, view: PageView) -> list[tuple[float, float]]:
+        """Return where an action in pixels touches the image, as shares of its width and height."""
+        element = view.elements.get(action.ref) if action.kind in ("click", "type", "select") else None
+        points = action.points or ((element.center,) if element is not None and element.center else ())
+        width, height = self.size
+        return [(x / width, y / height) for x, y in points if 0 <= x < width and 0 <= y < height]
+
+    def visible(self, element: Element) -> bool:
+        """Return whether the middle of an element is on the image."""
+        x, y = element.center or (-1, -1)
+        return 0 <= x < self.size[0] and 0 <= y < self.size[1]
+
+    def admissible(self, view: PageView) -> list[str]:
+        """Return the actions that can be listed."""
+        if self.scale is None and (self.elements or self.marks):
+            return view.actions()
+        return list(dict.fromkeys([*self._clicks(view), *(f"scroll[{way}]" for way in view.scrolls), "wait[]"]))
+
+    def _clicks(self, view: PageView) -> Iterator[str]:
+        from turnwise.tools.browser import BrowserAction
+
+        for element in view.elements.values():
+            if element.clickable and element.center is not None and self.visible(element):
+                yield self.write(BrowserAction("click", points=(element.center,)))
+
+    def free(self, view: PageView) -> list[str]:
+        """Return the forms of the actions that cannot be listed."""
+        named = self.elements or self.marks
+        fields = [e.ref for e in view.elements.values() if named and e.writable and not e.disabled]
+        pointed = ["click[..., ...]", "double_click[...]", "drag[...]", "move[...]"] if self.images else []
+        return [*(f"type[{ref}, ...]" for ref in fields), *pointed, "write[...]", "press[...]"]
+
+    def marked(self, image: NDArray[np.uint8], view: PageView) -> NDArray[np.uint8]:
+        """Return the image, with the numbers of the elements if the agent sees marks."""
+        if not self.marks:
+            return image
+        width, height = self.size
+        boxes = [(int(e.ref.removeprefix("e")), e.box) for e in view.elements.values() if e.box and self.visible(e)]
+        return draw_marks(
+            image, [(n, (x / width, y / height, (x + w) / width, (y + h) / height)) for n, (x, y, w, h) in boxes]
+        )
+
+
+def sight_of(
+    size: tuple[int, int], screenshot: bool, points: Points | None, elements: bool, marks: bool
+) -> BrowserSight:
+    """Return how an agent sees pages, from the arguments of an environment.
+
+    Raises:
+        UnknownOption: an argument is invalid, or the agent would see nothing.
+    """
+    sight = BrowserSight(
+        size,
+        flag("screenshot", screenshot),
+        point_scale(points, size),
+        flag("elements", elements),
+        flag("marks", marks),
+    )
+    if not sight.images and not sight.elements:
+        raise UnknownOption("elements=False leaves the page to the picture, so it goes with screenshot=True")
+    if not sight.images and sight.marks:
+        raise UnknownOption("marks are drawn on the picture, so they go with screenshot=True")
+    return sight
