@@ -19,7 +19,6 @@ from turnwise.envs.android.site.action_writer import Written, in_words, only_the
 from turnwise.envs.android.site.inputs import Input, do, placed
 from turnwise.envs.android.site.reasons import for_people
 from turnwise.envs.android.task_source import SimulatedTask, SimulatedTasks
-from turnwise.envs.android.tasks.expert import as_read
 from turnwise.envs.android.tasks.judge import Verdict
 from turnwise.envs.android.tasks.template import SPLITS, all_templates, split_of
 from turnwise.envs.android.values import JsonObject
@@ -224,7 +223,7 @@ class PhonePlayer:
         """
         with self._phone():
             task = self._running()
-            action = task.plan(self._episode.answer, as_read)[0]
+            action = task.plan(self._episode.answer)[0]
             self._take(action, "expert")
             return action
 
@@ -244,7 +243,7 @@ class PhonePlayer:
             self._touched(action.action_type, who, *elements[action.index].center)
         else:
             self._touched(action.action_type, who, action.x or 0, action.y or 0)
-        if action.action_type == "answer":
+        if action.action_type == "answer" or (action.ends and action.text):
             self._episode.answer = str(action.text)
         words = in_words(text, elements)
         self._add(Written(text, words, before, self._device.phone.state_key()), who)

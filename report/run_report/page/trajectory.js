@@ -12,7 +12,7 @@ async function trajectoryPage(store, number, index, m, at, word) {
   const members = turns?.groups[index]?.members ?? [], member = members[m];
   if (!group || !turns || !member) return missing("This report does not hold the turns of this episode.");
   const path = `${number}/${index}`, rule = ruleOf(turns, store), most = extent(members, rule);
-  const screens = await store.screens(number), shots = screens?.groups[index]?.[m], picture = (/** @type {number} */ t) => screenOf(screens, shots, t);
+  const screens = await store.screens(number), shots = screens?.groups[index]?.[m], picture = (/** @type {number} */ t) => screenOf(screens, shots, t, member.credit[rule]?.value[t]);
   const view = { store, turns, members, member, m, rule, most, path, number, index, word, picture };
   const cards = h("ol", { class: "cards" });
   const episode = `${store.prefix}${path}/${m}`, again = span.episode === episode && span.begin <= at && at < span.end;
@@ -102,10 +102,21 @@ function otherRules({ turns, member }, t) {
     rule, signed(member.credit[rule]?.value[t]), partsText(member, rule, t)]))]);
 }
 
-/** The screen before a turn, which was drawn again. @param {Screens | null} screens @param {{places: number[]} | undefined} shots @param {number} t */
-function screenOf(screens, shots, t) {
-  const place = shots?.places[t];
-  return !screens || place === undefined ? null : h("img", { class: "screen", alt: `the screen before turn ${t + 1}`, src: screens.images[place] });
+/**
+ * The screen before a turn, which was drawn again, with the touch of the turn and its advantage.
+ * @param {Screens | null} screens @param {{places: number[], touches: number[][][]} | undefined} shots @param {number} t @param {number | null | undefined} value
+ */
+function screenOf(screens, shots, t, value) {
+  const place = shots?.places[t], touch = shots?.touches[t] ?? [];
+  if (!screens || place === undefined) return null;
+  const percent = (/** @type {number} */ share) => `${100 * share}%`, [from, to] = touch;
+  const words = !from ? "" : to ? "swipe" : "touch", said = [words, typeof value === "number" && signed(value)].filter(Boolean).join(" · ");
+  return h("figure", { class: "screen" }, h("div", {},
+    h("img", { alt: `the screen before turn ${t + 1}${from ? `, with its ${words}` : ""}`, src: screens.images[place] }),
+    from && to && svg("svg", { "aria-hidden": "true" }, ["under", "over"].map((name) => svg("line",
+      { class: name, x1: percent(from[0]), y1: percent(from[1]), x2: percent(to[0]), y2: percent(to[1]) }))),
+    touch.map(([x, y], end) => h("i", { class: end ? "touch end" : "touch", style: { left: percent(x), top: percent(y) } }))),
+  said && h("figcaption", {}, said));
 }
 
 /** @param {View} view @param {number} t */
