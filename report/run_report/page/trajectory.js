@@ -63,6 +63,7 @@ async function trajectoryPage(store, number, index, m, at, word) {
 function card(view, t) {
   const { turns, member, rule, most, path, m, word } = view;
   const text = (/** @type {number} */ place) => turns.strings[place], answer = text(member.answer[t]);
+  const screen = view.picture(t), seen = text(member.observation[t]);
   const thought = /<think>([\s\S]*?)<\/think>/.exec(answer)?.[1];
   const action = member.action[t] < 0 ? null : text(member.action[t]), mark = member.mark[t];
   const value = member.credit[rule]?.value[t], look = shade(value, most);
@@ -75,7 +76,7 @@ function card(view, t) {
     h("header", {}, h("a", { href: `#/turn/${path}/${m}/${t}`, title: "link to this turn" }, `turn ${t + 1}`),
       badges.map((said) => h("span", { class: "badge" }, line(String(said)))),
       rule && h("span", { class: "credit" }, h("b", {}, signed(value)), h("small", {}, partsText(member, rule, t)))),
-    h("h4", {}, "observed"), view.picture(t), block(text(member.observation[t]), "seen", word),
+    h("h4", {}, "observed"), screen, (!screen || seen.trim()) && block(seen, "seen", word),
     thought !== undefined && [h("h4", {}, "thought"), block(thought.trim(), "thought", word)],
     action !== null && [h("h4", {}, "done"), block(action, "done", word)],
     (action === null || answer.trim() !== action.trim()) && [h("h4", {}, "answered"), block(answer, "answer", word)],
