@@ -59,6 +59,10 @@ class Agent:
     """A tokenizer whose chat template writes the prompts, if it has one."""
     chat_options: JsonObject = field(default_factory=dict)
     """Options of `ChatTemplate`: arguments of the chat template, and ``keep_history``."""
+    keep_images: int | None = None
+    """Number of images in a prompt, at least those of its own turn: older ones are left out; None: all stay."""
+    image_note: str = ""
+    """Text in the place of an image that was left out; empty: nothing."""
     parts: Mapping[str, JsonObject] = field(default_factory=dict)
     """Fields that are others for the tasks of a part of a mixture, by the name of the part."""
     part: str = ""
@@ -85,6 +89,11 @@ class Agent:
             raise AgentError(f"top_k must be an integer >= 0, got {self.top_k!r}")
         if not 0 <= self.min_p <= 1:
             raise AgentError(f"min_p must be in [0, 1], got {self.min_p}")
+        keep = self.keep_images
+        if keep is not None and (not isinstance(keep, Integral) or isinstance(keep, bool) or keep < 1):
+            raise AgentError(f"keep_images must be an integer >= 1, got {keep!r}")
+        if not isinstance(self.image_note, str):
+            raise AgentError(f"image_note must be a text, got {self.image_note!r}")
         if isinstance(self.stop, str) or not all(isinstance(stop, str) for stop in self.stop):
             raise AgentError(f"stop must be a tuple of strings, got {self.stop!r}")
         if self.chat is not None and getattr(self.chat, "chat_template", None):

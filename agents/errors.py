@@ -8,7 +8,8 @@ AgentError                 the root: catch this one
 │   ├── RequestFailed      one request that could not be answered; the others go on
 │   └── EngineFailed       the engine or server as a whole cannot be used, or not any more
 ├── StoreError             a file or folder that cannot be read or written
-│   └── FolderInUse        an output folder that another process writes into
+│   ├── FolderInUse        an output folder that another process writes into
+│   └── ImageError         a stored image that is missing or damaged
 ├── EvaluationError        results that cannot be compared, panels that cannot be played
 └── StepsError             turns that make no table for credit
 
@@ -72,6 +73,10 @@ class StoreError(AgentError):
 
 class FolderInUse(StoreError):
     """Another process writes into the output folder."""
+
+
+class ImageError(StoreError):
+    """A stored image is missing or damaged."""
 
 
 class StepsError(AgentError):

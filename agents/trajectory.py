@@ -2,7 +2,7 @@
 
 All three are frozen. Token ids are stored as given and sampled, and never recomputed from text. Advantages are not
 stored, since they belong to a training step; neither is the text of prompts, which follows from the observations and
-the prompt builder, nor are images.
+the prompt builder.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, get_args
 
-from turnwise.agents.content import Content, TextPart
+from turnwise.agents.content import Content, ImagePart, TextPart
 
 _PATH = re.compile(r"[0-9]{1,18}(/[0-9]{1,18}\+?\.[0-9]{1,18})*", re.ASCII)
 """Member of a group in the id of a trajectory: its number; for a fork, then the turn and its number among the forks."""
@@ -106,6 +106,10 @@ class Turn:
     calls; () if there were none."""
     free: tuple[str, ...] = ()
     """Forms of further actions, such as "search[...]", if the prompt listed the possible actions."""
+    images: tuple[ImagePart, ...] = ()
+    """The images that the agent saw with the observation."""
+    shown: tuple[ImagePart, ...] = ()
+    """All images in the prompt, in order: those of earlier turns that it repeats, then this turn's."""
 
     @property
     def versions(self) -> tuple[int, ...]:
@@ -114,8 +118,8 @@ class Turn:
 
     @property
     def content(self) -> Content:
-        """What the agent saw, as parts; images are not kept."""
-        return (TextPart(self.observation),)
+        """What the agent saw, as parts."""
+        return (TextPart(self.observation), *self.images)
 
     def counted(self, column: str, otherwise: int) -> int:
         """Return a number of tokens that the sampler counted by itself, or another count."""

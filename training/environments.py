@@ -83,17 +83,26 @@ def _start_hosts(
     return EnvActors(section.workers.count, settings, threads=threads, memory_gib=memory_gib)
 
 
-def list_tasks(make: MakeEnv, count: int | None, seed: int) -> tuple[str, ...]:
+def list_tasks(make: MakeEnv, count: int | None, seed: int, *, sees: bool = False) -> tuple[str, ...]:
     """Return the ids of an environment's tasks in its own order: a sample of `count`, or all that it lists.
 
+    Args:
+        make: makes the environment.
+        count: number of tasks; None: all.
+        seed: of the sample.
+        sees: whether the policy may be able to read images.
+
     Raises:
-        TrainingError: the environment does not list its tasks, or it returns images, which no policy here can read.
+        TrainingError: the environment does not list its tasks, or it returns images, which the policy cannot read.
     """
     env = make()
     try:
-        if has_images(env.observation_space):
+        if has_images(env.observation_space) and not sees:
             name = env.spec.id if env.spec else env
-            raise TrainingError(f"{name} returns images, and the policy reads text only: set screenshot=false")
+            raise TrainingError(
+                f"{name} returns images, and the new policy reads text only: give it an image encoder with "
+                "policy.new.vision, or set screenshot=false"
+            )
         listing = getattr(env.unwrapped, "task_ids", None)
         if listing is None:
             raise TrainingError(f"training needs task_ids(), which {env.spec.id if env.spec else env} does not have")

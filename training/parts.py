@@ -327,9 +327,10 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
         hide_gpus()
     check_sampler(run.sampler, run.cluster, device)
     seeds, count, episodes = Seeds(run.seed), run.train.distinct_tasks or None, run.evaluation.episodes
+    sees = bool(run.policy.model) or run.policy.new.vision is not None
     environments = Environments(
         make=make,
-        tasks=list_tasks(make, count, seeds.of("pool")),
+        tasks=list_tasks(make, count, seeds.of("pool"), sees=sees),
         deadline=run.env.deadline or None,
         deterministic=run.env.workers.deterministic,
         hosts=shared_hosts(run.env, run.cluster, run.sampler.options, device),
@@ -337,7 +338,7 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
     )
     demonstrated = replace(environments, make=shown)
     if plays(run.imitation, run.env.id) and run.demonstration_kwargs() != run.env.arguments():
-        tasks = list_tasks(shown, count, seeds.of("pool"))
+        tasks = list_tasks(shown, count, seeds.of("pool"), sees=sees)
         demonstrated = replace(demonstrated, tasks=tasks, weights=weights_of(run.env.id, run.demonstration_kwargs()))
     return RunParts(
         run=run,

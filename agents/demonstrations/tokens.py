@@ -48,10 +48,15 @@ def tokenize_trajectory(
     dialogue = Dialogue(agent, tokenizer, context)
     turns: list[Turn] = []
     for turn in trajectory.turns:
-        view = dialogue.view(turn.observation, turn.admissible, free=turn.free, results=turn.results)
-        prompt = dialogue.prompt(view).ids
+        view = dialogue.view(
+            turn.observation, turn.admissible, free=turn.free, images=turn.images, results=turn.results
+        )
+        prompt = dialogue.prompt(view)
         differs = rewrite and turn.action is not None and agent.parse(turn.text).action != turn.action
         text = agent.format(str(turn.action)) if differs else turn.text
         response = dialogue.add(view, text, turn.action)
-        turns.append(replace(turn, prompt=prompt, response=response, logprobs=(0.0,) * len(response), text=text))
+        logprobs = (0.0,) * len(response)
+        turns.append(
+            replace(turn, prompt=prompt.ids, shown=prompt.shown, response=response, logprobs=logprobs, text=text)
+        )
     return replace(trajectory, turns=tuple(turns))

@@ -4,6 +4,8 @@ The suffix of the file decides how it is written: ``.jsonl``, ``.jsonl.gz``, ``.
 that extends the prompt and response of the turn before is stored as the ids that it adds, so the size of a conversation
 is linear in its length.
 
+Images are stored beside the file (see `turnwise.agents.files.image_store`), and turns refer to them.
+
 A process that is killed leaves at most one incomplete line, the last. Reading skips it with a `TornLine` warning, and
 appending removes it. Any other line that cannot be read is an error.
 """
@@ -22,7 +24,9 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
 
+from turnwise.agents.content import ImagePart
 from turnwise.agents.errors import StoreError
+from turnwise.agents.files.image_store import ImageStore, images_of
 from turnwise.agents.trajectory import FINISHES, STOPS, Trajectory, Turn, check_extras
 from turnwise.tools.bounded_input import MAX_LINE, DecodedFile, InputError, parse_json, split_lines
 from turnwise.tools.visible_text import json_text
@@ -30,7 +34,7 @@ from turnwise.tools.visible_text import json_text
 VERSION = 1
 """Version of the format; readers refuse others."""
 
-_BESIDE = ("prompt", "admissible", "extras", "finish", "switches", "results", "free")
+_BESIDE = ("prompt", "admissible", "extras", "finish", "switches", "results", "free", "images", "shown")
 """Fields of a turn that are stored in a form of their own, or only where there is something to store."""
 
 _STRING = ((str,), "a string")
@@ -76,6 +80,8 @@ _GZIP_LEVEL = 6
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
+_NO_STORE = ImageStore(Path("images"))
+
 
 @contextmanager
 def name_file_in_errors(path: Path) -> Iterator[None]:
@@ -101,6 +107,7 @@ def to_json(trajectory: Trajectory) -> str:
     record |= {name: value for name in _GROWTH_FIELDS if (value := getattr(trajectory, name))}
     turns = []
     previous: tuple[int, ...] = ()
+    shown: tuple[ImagePart, ...] = ()
     for turn in trajectory.turns:
         entry = {name: getattr(turn, name) for name in Turn.__slots__ if name not in _BESIDE}
         extends = bool(previous) and turn.prompt[: len(previous)] == previous
@@ -117,13 +124,22 @@ def to_json(trajectory: Trajectory) -> str:
             entry["results"] = turn.results
         if turn.free:
             entry["free"] = turn.free
+        if turn.images:
+            entry["images"] = [image.key for image in turn.images]
+        if turn.shown != shown + turn.images:
+            entry["shown"] = [image.key for image in turn.shown]
+        shown = turn.shown
         turns.append(entry)
         previous = turn.prompt + turn.response
     return json_text(record | {"turns": turns}, compact=True)
 
 
-def from_json(line: str | bytes) -> Trajectory:
+def from_json(line: str | bytes, images: ImageStore = _NO_STORE) -> Trajectory:
     """Return the trajectory of one line; half surrogate pairs, which nothing could print or write, become escapes.
+
+    Args:
+        line: as `to_json` wrote it.
+        images: where its images are stored.
 
     Raises:
         StoreError: the line is JSON, but too deep, or not a trajectory of a known version.
@@ -147,7 +163,7 @@ def from_json(line: str | bytes) -> Trajectory:
         values = _fields(record, _TRAJECTORY_FIELDS | (_FORK_FIELDS if forked else {}) | grown)
         if values["stop"] not in STOPS:
             raise StoreError(f"stop must be one of {', '.join(STOPS)}; got {values['stop']!r}")
-        turns = _turns(record["turns"])
+        turns = _turns(record["turns"], images)
         if forked and not 0 <= values["fork_turn"] <= len(turns):
             raise StoreError(f"fork_turn must be one of the {len(turns)} turns, got {values['fork_turn']}")
         return Trajectory(**values, turns=turns)
@@ -155,24 +171,24 @@ def from_json(line: str | bytes) -> Trajectory:
         raise StoreError(f"not a trajectory: the key {error} is missing") from error
 
 
-def _turns(entries: object) -> tuple[Turn, ...]:
+def _turns(entries: object, images: ImageStore) -> tuple[Turn, ...]:
     if not isinstance(entries, list):
         raise StoreError(f"turns must be a list of objects, got {_shown(entries)}")
     turns: list[Turn] = []
-    previous: tuple[int, ...] = ()
+    before: Turn | None = None
     for number, entry in enumerate(entries):
         try:
-            turns.append(_turn(entry, previous))
+            before = _turn(entry, before, images)
+            turns.append(before)
         except KeyError as error:
             raise StoreError(f"turns[{number}]: the key {error} is missing") from error
         except (StoreError, TypeError) as error:
             raise StoreError(f"turns[{number}]: {error}") from error
-        previous = turns[-1].prompt + turns[-1].response
     return tuple(turns)
 
 
-def _turn(entry: object, previous: tuple[int, ...]) -> Turn:
-    """Return a turn; its prompt may be stored as what it adds to the prompt and response before it."""
+def _turn(entry: object, before: Turn | None, images: ImageStore) -> Turn:
+    """Return a turn; its prompt may be stored as what it adds to the prompt and response of the turn before it."""
     if not isinstance(entry, dict):
         raise StoreError(f"a turn must be an object, got {_shown(entry)}")
     values = _fields(entry, _TURN_FIELDS) | {name: _list(entry, name, *kind) for name, kind in _TURN_LISTS.items()}
@@ -185,8 +201,15 @@ def _turn(entry: object, previous: tuple[int, ...]) -> Turn:
     switches = entry.get("switches", [])
     if not (isinstance(switches, list) and all(_is_list(pair, (int,)) and len(pair) == 2 for pair in switches)):
         raise StoreError(f"switches must be a list of pairs of integers, got {_shown(switches)}")
+    own, shown = (
+        tuple(map(images.image, _list(entry, name, (str,), "strings"))) if name in entry else None
+        for name in ("images", "shown")
+    )
+    previous, earlier = ((), ()) if before is None else (before.prompt + before.response, before.shown)
     return Turn(
         prompt=previous + prompt if added == "adds" else prompt,
+        images=own or (),
+        shown=earlier + (own or ()) if shown is None else shown,
         admissible=listed,
         extras=check_extras(entry.get("extras")),
         finish=finish,
@@ -243,9 +266,11 @@ class TrajectoryWriter:
         if append and self.path.exists():
             _repair(self.path)
         self._file = _open_to_write(self.path, append)
+        self._images = ImageStore.of(self.path)
 
     def write(self, trajectory: Trajectory) -> None:
         """Write one trajectory and flush it, so that readers see it and a killed process cannot lose it."""
+        self._images.add(images_of(trajectory))
         with name_file_in_errors(self.path):
             self._file.write(to_json(trajectory).encode("ascii") + b"\n")
             self._file.flush()
@@ -280,9 +305,10 @@ def read_trajectories(path: str | os.PathLike[str]) -> Iterator[Trajectory]:
         TornLine: the last line is incomplete; it is skipped.
     """
     path = Path(path)
+    images = ImageStore.of(path)
     for line in _lines(path):
         try:
-            trajectory = from_json(line.text)
+            trajectory = from_json(line.text, images)
         except StoreError as error:
             raise StoreError(f"{path}, line {line.number}: {error}") from error
         except ValueError as error:

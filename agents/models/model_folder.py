@@ -20,6 +20,8 @@ from turnwise.agents.errors import ModelError
 from turnwise.agents.models.hub import cached, download
 from turnwise.agents.models.lora_folders import attach, base_of, merge
 from turnwise.agents.models.weights import is_adapter
+from turnwise.agents.vision.image_reader import attach_reader
+from turnwise.agents.vision.vision_folder import load_reader, model_class
 from turnwise.registry import suggest
 from turnwise.tools.bounded_input import InputError, read_json
 
@@ -103,7 +105,7 @@ def load_model(
     options = {"attn_implementation": attention} if attention else {}
     try:
         with quiet(transformers):
-            model, report = transformers.AutoModelForCausalLM.from_pretrained(
+            model, report = model_class(transformers, _whole_config(path)).from_pretrained(
                 path,
                 local_files_only=True,
                 trust_remote_code=False,
@@ -112,6 +114,8 @@ def load_model(
                 **options,
             )
     except Exception as error:  # safetensors, json, torch and transformers each raise their own exceptions
+        if isinstance(error, ModelError):
+            raise
         raise ModelError(f"{path} could not be read as a causal language model: {_first_line(error)}") from error
     missing = sorted(report.get("missing_keys") or ())
     if missing:
@@ -132,8 +136,9 @@ def empty_model(folder: str | Path) -> Any:
 
     try:
         with quiet(transformers), torch.device("meta"):
+            kind = model_class(transformers, _whole_config(Path(folder)))
             config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-            model = transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+            model = kind.from_config(config, trust_remote_code=False)
             model.tie_weights()
             return model
     except Exception as error:  # of transformers and of the model's own code
@@ -149,8 +154,9 @@ def causal_class(folder: str | Path) -> type:
     transformers = transformers_library()
     try:
         with quiet(transformers):
+            auto = model_class(transformers, _whole_config(Path(folder)))
             config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        kind: type = transformers.MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+        kind: type = auto._model_mapping[type(config)]
     except Exception as error:  # of transformers
         raise ModelError(f"{folder} is not a causal language model that transformers knows: {error}") from error
     return kind
@@ -182,6 +188,9 @@ def load_tokenizer(folder: str | Path) -> Any:
     rows = model_config(path).get("vocab_size")
     if rows is not None and len(tokenizer) > rows:
         raise ModelError(f"{path}: the tokenizer has {len(tokenizer)} entries, but the model only {rows}")
+    reader = load_reader(transformers, path, _whole_config(path), tokenizer)
+    if reader is not None:
+        attach_reader(tokenizer, reader)
     return tokenizer
 
 
@@ -191,14 +200,19 @@ def model_config(folder: str | Path) -> dict[str, Any]:
     Raises:
         ModelError: it is not a model folder, or the file is not JSON.
     """
-    path = _model_folder(folder)
+    table = _whole_config(_model_folder(folder))
+    return {**table, **table.get("text_config", {})}
+
+
+def _whole_config(path: Path) -> dict[str, Any]:
+    """Return config.json of a model folder or of an adapter's base."""
     if is_adapter(path):
-        return model_config(find_model(base_of(path).reference).path)
+        return _whole_config(find_model(base_of(path).reference).path)
     try:
-        table = read_json(path / "config.json")
+        table: dict[str, Any] = read_json(path / "config.json")
     except InputError as error:
         raise ModelError(f"{error}; it must be the config.json of a model") from error
-    return {**table, **table.get("text_config", {})}
+    return table
 
 
 def end_tokens_of(folder: str | Path, tokenizer: Any) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ sampled. They are refused for conversations, unless `keep_history` says that the
 A template is a program that came with a model. It is rendered in a copy of this process, under limits of time and
 memory, and what it reads as today's date is an argument, so that prompts can be built again on another day.
 
-Not included: images, and conversations with several system messages.
+Not included: conversations with several system messages.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from turnwise.agents.errors import PromptError
 from turnwise.agents.json_types import JsonObject
 from turnwise.agents.models.tokenization import AnswerEnd, Tokenizer, codec_of
 from turnwise.agents.models.trusted_text import PromptText
+from turnwise.agents.vision.image_reader import reader_of
 from turnwise.processes.bounded_fork import LimitExceeded, call_bounded
 
 KEEP_HISTORY, TOOLS, DATE = "keep_history", "tools", "date"
@@ -48,6 +49,7 @@ Schema = JsonObject
 
 _USERS = ("user-alpha", "user-beta", "user-gamma")
 _ANSWERS = ("answer-alpha", "answer-beta")
+_NONE = (PromptText(""), PromptText(""))
 _SYSTEM, _THOUGHT = "system-alpha", "thought-alpha"
 _REWRITES = (
     "the chat template of this tokenizer rewrites earlier turns, so a later prompt does not extend what was sampled; "
@@ -100,16 +102,22 @@ class ChatTemplate:
         self._before = self._after = ""
         self._as_json = False
         self._joint = "\n"
-        self._fold, self._before, self._after, self._joint, self._as_json, followed, closed = _bounded(
-            lambda: self._read(appends)
-        )
+        reader = reader_of(tokenizer)
+        self._marker = "" if reader is None else reader.marker
+        read = _bounded(lambda: self._read(appends))
+        self._fold, self._before, self._after, self._joint, self._as_json, followed, closed, self.image = read
         self.end: AnswerEnd | None = codec_of(tokenizer).answer_end(followed, closed)
         """What the template writes at the end of an answer; None if there is nothing that could be recognized."""
         if self.end is not None:
             self._before = self._before.lstrip()
 
-    def first(self, system: str, user: PromptText) -> PromptText:
+    def first(self, system: str, user: PromptText, images: tuple[PromptText, PromptText] = _NONE) -> PromptText:
         """Return the text from the start of the conversation to the first answer.
+
+        Args:
+            system: the system message.
+            user: the message of the user.
+            images: what stands before and after that message for its images.
 
         Raises:
             PromptError: the template does not contain the user's message as given.
@@ -119,21 +127,24 @@ class ChatTemplate:
         parts = [PromptText(part) for part in self._firsts[system]]
         if len(parts) == 1:
             raise PromptError("the chat template of this tokenizer does not contain the user's message as given")
-        user = user.strip()
+        user = images[0] + user.strip() + images[1]
         return PromptText.joined([parts[0], *(piece for part in parts[1:] for piece in (user, part))])
 
-    def between(self, user: PromptText, results: Sequence[str] = ()) -> PromptText:
+    def between(
+        self, user: PromptText, results: Sequence[str] = (), images: tuple[PromptText, PromptText] = _NONE
+    ) -> PromptText:
         """Return the text from the end of one answer to the start of the next.
 
         Args:
             user: the message of the user.
             results: results of the calls in the answer; a template that describes tools writes each of them in a
                 message of its own, in place of the user's.
+            images: what stands before and after the message for its images.
         """
         parts = [PromptText.of(result) for result in results] if self._tools and results else [user.strip()]
         if self._as_json:
             parts = [PromptText.of(json.dumps(part.text, ensure_ascii=False)[1:-1]) for part in parts]
-        message = PromptText.joined(parts, self._joint)
+        message = images[0] + PromptText.joined(parts, self._joint) + images[1]
         return PromptText.joined((PromptText(self._before), message, PromptText(self._after)))
 
     def _first(self, system: str) -> list[str]:
@@ -144,7 +155,7 @@ class ChatTemplate:
         head = _message("system", system.strip()) if system else []
         return self._render(head + _message("user", user)).split(user)
 
-    def _read(self, appends: bool) -> tuple[bool, str, str, str, bool, str, str]:
+    def _read(self, appends: bool) -> tuple[bool, str, str, str, bool, str, str, tuple[str, str]]:
         """Return all that is known of a template: its attributes, and what follows an answer and the last answer."""
         self._check_arguments()
         self._fold = self._system and not self._accepts_system()
@@ -152,7 +163,26 @@ class ChatTemplate:
             self._read_turns()
         followed = self._before if appends else self._after_an_answer(_USERS[1])
         attributes = (self._fold, self._before, self._after, self._joint, self._as_json)
-        return *attributes, followed, self._after_an_answer()
+        return *attributes, followed, self._after_an_answer(), self._read_image() if self._marker else ("", "")
+
+    def _read_image(self) -> tuple[str, str]:
+        """Return what the template writes before and after the user's text for an image that follows it.
+
+        Raises:
+            PromptError: it writes something else as well, or two images in another way than one.
+        """
+        begin, _, end = self._render(_message("user", _USERS[0])).partition(_USERS[0])
+        text, image = {"type": "text", "text": _USERS[0]}, {"type": "image"}
+        messages = [[{"role": "user", "content": [text, *[image] * count]}] for count in (1, 2)]
+        one, two = (self._render(message, plain=False) for message in messages)
+        before, _, after = one.removeprefix(begin).removesuffix(end).partition(_USERS[0])
+        forms = [f"{begin}{before * count}{_USERS[0]}{after * count}{end}" for count in (1, 2)]
+        if [one, two] != forms or (before + after).count(self._marker) != 1:
+            raise PromptError(
+                "the chat template of this tokenizer does more with images than to put them before or after the text, "
+                "so prompts with images cannot be built exactly; set agent.chat to false"
+            )
+        return before, after
 
     def _read_turns(self) -> None:
         """Read what stands between the turns of a conversation."""
@@ -211,7 +241,9 @@ class ChatTemplate:
         except PromptError:
             return False
 
-    def _render(self, messages: Sequence[dict[str, str]], *, prompt: bool = True) -> str:
+    def _render(self, messages: Sequence[Mapping[str, object]], *, prompt: bool = True, plain: bool = True) -> str:
+        if self._marker and plain:  # templates of such models may read lists of parts only
+            messages = [_in_parts(message) for message in messages]
         options: dict[str, Any] = {"tools": self._tools} if self._tools else {}
         try:
             if reads_clock(self._tokenizer):
@@ -347,6 +379,10 @@ def _loses_thinking(prompt: str, history: str) -> bool:
     if not prompt.startswith(history) or (thinking and not thinking.startswith("<think>")):
         raise PromptError(_REWRITES)
     return bool(thinking)
+
+
+def _in_parts(message: Mapping[str, object]) -> dict[str, object]:
+    return {**message, "content": [{"type": "text", "text": message["content"]}]}
 
 
 def _message(role: str, content: str) -> list[dict[str, str]]:

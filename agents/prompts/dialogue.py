@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from turnwise.agents.content import ImagePart
+from turnwise.agents.errors import PromptError
 from turnwise.agents.json_types import JsonObject
 from turnwise.agents.models.tokenization import AnswerEnd, Tokenizer, codec_of
 from turnwise.agents.models.trusted_text import PromptText
 from turnwise.agents.prompts.prompt import Exchange, View
+from turnwise.agents.vision.image_reader import reader_of
 
 if TYPE_CHECKING:
     from turnwise.agents.agent import Agent
@@ -37,13 +39,37 @@ class Prompt:
     """Whether `ids` are complete; of a text that is far too long they are a beginning that exceeds the context."""
     past: tuple[Exchange, ...] = ()
     """The turns whose answers are among the messages; empty with a tokenizer."""
+    shown: tuple[ImagePart, ...] = ()
+    """All images in it, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A turn of a conversation: the user's message with its images, and the answer."""
+
+    text: PromptText
+    results: tuple[str, ...]
+    images: tuple[ImagePart, ...]
+    answer: str
+    response: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    """The earlier turns as the next prompt begins with them: messages, ids, images, and how many were left out."""
+
+    messages: tuple[Message, ...] = ()
+    ids: tuple[int, ...] = ()
+    shown: tuple[ImagePart, ...] = ()
+    dropped: int = 0
 
 
 class Dialogue:
     """The turns of one episode so far; builds the next prompt.
 
     What was sampled is never tokenized again: a prompt that extends the conversation consists of the ids of the
-    previous prompt, the ids of its response, and the ids of the new text.
+    previous prompt, the ids of its response, and the ids of the new text. Where the agent keeps the newest images only,
+    the prompt that leaves out another one is built again from the messages and the ids of the responses.
 
     >>> from turnwise.agents.agent import Agent
     >>> dialogue = Dialogue(Agent())
@@ -68,16 +94,18 @@ class Dialogue:
         self.agent = agent
         self.memory: list[Exchange] = []
         self._codec = None if tokenizer is None else codec_of(tokenizer)
+        self._reader = reader_of(tokenizer)
         self._context = context
         system = agent.prompt.template.system.strip()
-        self._messages: list[Message] = [{"role": "system", "content": system}] if system else []
-        self._ids: tuple[int, ...] = ()
-        self._current: tuple[View, Prompt] | None = None
+        self._begin = _History(({"role": "system", "content": system},) if system else ())
+        self._history = self._begin
+        self._said: list[_Said] = []
+        self._current: tuple[View, PromptText, Prompt] | None = None
 
     def copy(self) -> Dialogue:
         """Return a dialogue with the same turns, which goes on independently."""
         other = copy.copy(self)
-        other.memory = list(self.memory)
+        other.memory, other._said = list(self.memory), list(self._said)
         return other
 
     @property
@@ -103,13 +131,18 @@ class Dialogue:
         return View(start, observation, listed, len(self.memory), free, valid, images, tools, results)
 
     def prompt(self, view: View) -> Prompt:
-        """Return the prompt of the turn with this view."""
+        """Return the prompt of the turn with this view.
+
+        Raises:
+            PromptError: the model of the tokenizer cannot read its images.
+        """
         text = self.agent.prompt.message(self.memory, view)
+        history = self._history = self._without_old_images(len(view.images))
         user: Message = {"role": "user", "content": _content(text.text.strip(), view.images)}
         past = tuple(self.memory) if self._codec is None and self.agent.prompt.appends else ()
-        ids, whole = self._encode(text, view.results)
-        prompt = Prompt(ids, (*self._messages, user), whole, past)
-        self._current = (view, prompt)
+        ids, whole = self._encode(text, view.results, view.images, history)
+        prompt = Prompt(ids, (*history.messages, user), whole, past, history.shown + view.images)
+        self._current = (view, text, prompt)
         return prompt
 
     def add(
@@ -133,12 +166,39 @@ class Dialogue:
         if response is None:
             response = self._response(text)
         if self.agent.prompt.appends:
-            current = self._current
-            prompt = current[1] if current is not None and current[0] is view else self.prompt(view)
-            self._messages = [*prompt.messages, {"role": "assistant", "content": text}]
-            self._ids = prompt.ids + response
+            if self._current is None or self._current[0] is not view:
+                self.prompt(view)
+            assert self._current is not None
+            _, written, prompt = self._current
+            images = tuple(image.compressed() for image in view.images)
+            self._said.append(_Said(written, view.results, images, text, response))
+            messages = (*prompt.messages, {"role": "assistant", "content": text})
+            shown = tuple(image.compressed() for image in prompt.shown)
+            self._history = _History(messages, prompt.ids + response, shown, self._history.dropped)
         self.memory.append(Exchange(view.observation, text, action, message, view.results))
         return response
+
+    def _without_old_images(self, new: int) -> _History:
+        """Return the history for a prompt with some new images, without the oldest images if there are too many."""
+        keep, history = self.agent.keep_images, self._history
+        total = sum(len(said.images) for said in self._said) + new
+        dropped = 0 if keep is None else max(0, total - max(keep, new))
+        if dropped == history.dropped:
+            return history
+        history, left = self._begin, dropped
+        for said in self._said:
+            gone, images = said.images[:left], said.images[left:]
+            left -= len(gone)
+            text = said.text if not gone or not self.agent.image_note else self._noted(said.text, len(gone))
+            ids, _ = self._encode(text, said.results, images, history)
+            user = {"role": "user", "content": _content(text.text.strip(), images)}
+            messages = (*history.messages, user, {"role": "assistant", "content": said.answer})
+            history = _History(messages, ids + said.response, history.shown + images, dropped)
+        return history
+
+    def _noted(self, text: PromptText, count: int) -> PromptText:
+        """Return a message with the note that stands for images which were left out."""
+        return text + PromptText("".join(f"\n{self.agent.image_note}" for _ in range(count)))
 
     def _response(self, text: str) -> tuple[int, ...]:
         """Return the ids of an answer that was not sampled."""
@@ -150,42 +210,61 @@ class Dialogue:
             return codec.encode(whole, ((0, len(whole)),))
         return codec.response(text, self.end)
 
-    def _after_stop(self, text: PromptText) -> PromptText:
+    def _after_stop(self, text: PromptText, before: tuple[int, ...]) -> PromptText:
         """Return the text without the stop string, or template's end, at its start if the last answer ended with it."""
         assert self._codec is not None
         stops = [stop for stop in (*(self.end.stop if self.end else ()), *self.agent.stop) if stop]
-        if not stops or not self._ids:
+        if not stops or not before:
             return text
-        tail = self._codec.decode(self._ids[-max(STOP_TOKENS, *(4 * len(stop) for stop in stops)) :])
-        last = self._codec.decode(self._ids[-1:])
+        tail = self._codec.decode(before[-max(STOP_TOKENS, *(4 * len(stop) for stop in stops)) :])
+        last = self._codec.decode(before[-1:])
         for stop in stops:
             _, ended, more = tail.rpartition(stop)  # the last token may hold more than the end of the stop string
             if ended and len(more) < max(1, len(last)) and text.text.startswith(stop + more):
                 return text.removeprefix(stop + more)
         return text
 
-    def _encode(self, text: PromptText, results: Sequence[str]) -> tuple[tuple[int, ...], bool]:
+    def _encode(
+        self, text: PromptText, results: Sequence[str], images: Sequence[ImagePart], history: _History
+    ) -> tuple[tuple[int, ...], bool]:
         """Return the ids of the prompt that ends with this message or these results, and whether they are complete."""
         codec, chat = self._codec, self.agent.chat_template
         if codec is None:
             return (), True
-        extends = self.agent.prompt.appends and bool(self.memory)
+        before, first = history.ids, len(history.messages) == len(self._begin.messages)
+        around = self._image_texts(images)
+        extends = not first and self.agent.prompt.appends
         if chat is not None:
             system = self.agent.prompt.template.system
-            text = chat.between(text, results) if extends else chat.first(system, text)
-        elif not extends:
-            text = PromptText(self.agent.prompt.template.system) + text
+            text = chat.between(text, results, around) if extends else chat.first(system, text, around)
+        else:
+            text = around[0] + text + around[1]
+            if not extends:
+                text = PromptText(self.agent.prompt.template.system) + text
         if extends:
-            text = self._after_stop(text)
+            text = self._after_stop(text, before)
         if self._context is None:
             ids, whole = codec.encode(text.text, text.untrusted), True
         else:
-            ids, whole = codec.encode_beginning(text.text, text.untrusted, self._context - len(self._ids))
+            ids, whole = codec.encode_beginning(text.text, text.untrusted, self._context - len(before))
         if not extends:
             return (ids if chat is not None else codec.start + ids), whole  # a chat template writes its own beginning
-        if self._ids and ids and self._ids[-1] == ids[0] and codec.is_special(ids[0]):
+        if before and ids and before[-1] == ids[0] and codec.is_special(ids[0]):
             ids = ids[1:]  # the end token that was sampled, which chat templates write as well
-        return (*self._ids, *ids), whole
+        return (*before, *ids), whole
+
+    def _image_texts(self, images: Sequence[ImagePart]) -> tuple[PromptText, PromptText]:
+        """Return what stands before and after a message with these images."""
+        if not images:
+            return PromptText(""), PromptText("")
+        if self._reader is None:
+            raise PromptError("the environment returns images, and the model of this tokenizer reads text only")
+        chat = self.agent.chat_template
+        around = (self._reader.marker, "") if chat is None else chat.image
+        before, after = (
+            "".join(form.replace(self._reader.marker, self._reader.text(image)) for image in images) for form in around
+        )
+        return PromptText(before), PromptText(after)
 
 
 def _content(text: str, images: Sequence[ImagePart]) -> str | list[Message]:

@@ -362,6 +362,8 @@ class Episode:
                     switches=completion.switches,
                     results=view.results,
                     free=view.free if self._lists else (),
+                    images=tuple(image.compressed() for image in view.images),
+                    shown=tuple(image.compressed() for image in prompt.shown),
                 )
             )
             self.dialogue.add(view, text, parsed.action, completion.tokens, completion.message)
@@ -470,6 +472,7 @@ def request_for(view: View, prompt: Prompt, dialogue: Dialogue, *, episode: str,
         max_tokens=agent.max_tokens,
         stop=agent.stop,
         past=prompt.past,
+        images=prompt.shown,
         end=dialogue.end,
         parser=agent.parser if agent.part else "",
     )

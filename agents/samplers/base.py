@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 from turnwise.agents.annealing import Annealing
+from turnwise.agents.content import ImagePart
 from turnwise.agents.errors import SamplerError
 from turnwise.agents.json_types import JsonObject
 from turnwise.agents.models.tokenization import AnswerEnd, Tokenizer
@@ -70,6 +71,8 @@ class Request:
     """What the chat template of the prompt writes at the end of an answer; it ends the response as well."""
     past: tuple[Exchange, ...] = ()
     """The earlier turns of a conversation, one for each answer in ``messages``, for samplers without a tokenizer."""
+    images: tuple[ImagePart, ...] = ()
+    """All images in the prompt, in order."""
     parser: str = ""
     """The parser of the task's part in a mixture, for samplers that write actions; empty: the sampler's own."""
 

@@ -9,6 +9,7 @@ import toys.corridor
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.rollouts.env_pool import EnvPool
+from turnwise.agents.prompts.dialogue import Prompt
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler
 from turnwise.training.engine.engine_probe import REQUESTS, TOKENS, EngineProbe, ProbeGap, shares_module
 from turnwise.training.engine.first_prompts import first_prompts
@@ -28,7 +29,7 @@ def learner():
 
 
 def probe_of(tokenizer, **options):
-    return EngineProbe([tuple(tokenizer.encode(text)) for text in PROMPTS], **options)
+    return EngineProbe([Prompt(tuple(tokenizer.encode(text)), ()) for text in PROMPTS], **options)
 
 
 def update(model, size=0.02, seed=0):
@@ -180,13 +181,13 @@ def test_prompts_are_those_of_the_first_turns(learner):
     with EnvPool(lambda: toys.corridor.Corridor(lengths=(3,))) as pool:
         found = first_prompts(agent, tokenizer, pool, toys.corridor.Corridor(lengths=(3,)).task_ids(), seed=0, count=2)
     assert len(found) == 2
-    for ids, task in zip(found, ("open-3-1", "fetch-3-1"), strict=True):
+    for prompt, task in zip(found, ("open-3-1", "fetch-3-1"), strict=True):
         observation, _ = toys.corridor.Corridor(lengths=(3,)).reset(seed=0, options={"task": task})
-        assert tokenizer.decode(list(ids)).rstrip() == f"{observation}\n>"
+        assert tokenizer.decode(list(prompt.ids)).rstrip() == f"{observation}\n>"
 
 
 def test_a_probe_needs_prompts():
     with pytest.raises(ValueError, match="at least one prompt"):
         EngineProbe([])
     with pytest.raises(ValueError, match="no empty ones"):
-        EngineProbe([()])
+        EngineProbe([Prompt((), ())])

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.agents.annealing import Annealing
+from turnwise.agents.content import ImagePart
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.numerics import trajectory_scores
@@ -66,6 +67,7 @@ class Batch:
         columns: outcome, group and source of the trajectories; None where nobody has said.
         heat: float64 [B, L], factor of the sampling temperature at each token; None where it is 1 everywhere.
         temperature: float64 [B], at which the row was sampled; NaN: that of the run. None: that of the run for all.
+        images: of each row, in the order of their places among the tokens; None where no row has any.
     """
 
     tokens: NDArray[np.int64]
@@ -82,6 +84,7 @@ class Batch:
     columns: PackedEpisodes | None = None
     heat: NDArray[np.float64] | None = None
     temperature: NDArray[np.float64] | None = None
+    images: tuple[tuple[ImagePart, ...], ...] | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
         """Return what a pickle has of it, such as the one for other ranks: its arrays, folded."""
@@ -90,7 +93,7 @@ class Batch:
             name: None if array is None else FoldedArray.of(array, -1 if name in ("turn", "version") else 0)
             for name, array in arrays.items()
         }
-        return _unfolded, (folded, self.turns, self.columns)
+        return _unfolded, (folded, self.turns, self.columns, self.images)
 
     def __len__(self) -> int:
         """Number of sequences."""
@@ -132,6 +135,7 @@ class Batch:
             columns=self.columns,
             heat=None if self.heat is None else self.heat[index, :width],
             temperature=None if self.temperature is None else self.temperature[index],
+            images=None if self.images is None else tuple(self.images[row] for row in index),
         )
 
     def weights(self, mode: str, norm: float = 1.0) -> NDArray[np.float64]:
@@ -162,16 +166,19 @@ class Batch:
         return replace(self, lengths=np.minimum(self.lengths, last))
 
 
-_ARRAYS = tuple(field.name for field in fields(Batch) if field.name not in ("turns", "columns"))
+_ARRAYS = tuple(field.name for field in fields(Batch) if field.name not in ("turns", "columns", "images"))
 
 
 def _unfolded(
-    folded: Mapping[str, FoldedArray | None], turns: tuple[tuple[str, int], ...], columns: PackedEpisodes | None
+    folded: Mapping[str, FoldedArray | None],
+    turns: tuple[tuple[str, int], ...],
+    columns: PackedEpisodes | None,
+    images: tuple[tuple[ImagePart, ...], ...] | None,
 ) -> Batch:
     """Return the batch of some folded arrays."""
     arrays = {name: None if array is None else array.unfold() for name, array in folded.items()}
     make = cast("Callable[..., Batch]", Batch)
-    return make(**arrays, turns=turns, columns=columns)
+    return make(**arrays, turns=turns, columns=columns, images=images)
 
 
 @dataclass(slots=True)
@@ -181,11 +188,13 @@ class _Sequence:
     trajectory: int
     tokens: list[int]
     turns: list[tuple[int, int, int, Turn]]  # start of the response, its end, number of the turn, the turn
+    images: tuple[ImagePart, ...] = ()
 
     def continues(self, turn: Turn) -> bool:
         """Whether the turn's prompt begins with this whole sequence."""
         length = len(self.tokens)
-        return len(turn.prompt) >= length and list(turn.prompt[:length]) == self.tokens
+        same = len(turn.prompt) >= length and list(turn.prompt[:length]) == self.tokens
+        return same and turn.shown[: len(self.images)] == self.images
 
     def append(self, number: int, turn: Turn) -> None:
         """Append the tokens that the turn adds."""
@@ -193,6 +202,7 @@ class _Sequence:
         start = len(self.tokens)
         self.tokens.extend(turn.response)
         self.turns.append((start, len(self.tokens), number, turn))
+        self.images = turn.shown
 
 
 def sequences(trajectory: Trajectory, index: int, first: int, *, merge: bool) -> Iterator[_Sequence]:
@@ -285,6 +295,7 @@ def _lay_out(
         turn=np.full(shape, -1, dtype=np.int64),
         version=np.full(shape, -1, dtype=np.int64),
         turns=turns,
+        images=tuple(row.images for row in rows) if any(row.images for row in rows) else None,
     )
     for index, row in enumerate(rows):
         batch.tokens[index, : len(row.tokens)] = row.tokens

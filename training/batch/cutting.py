@@ -29,15 +29,19 @@ class Cutting:
     packed: bool = False
     shared: bool = False
 
+    def shares(self, batch: Batch) -> bool:
+        """Whether common prefixes are computed once: not where the same tokens may stand for different images."""
+        return self.shared and batch.images is None
+
     def tokens(self, batch: Batch, rows: Rows) -> int:
         """Return the tokens that some rows are computed with: the distinct ones, or all with their padding."""
-        if self.shared:
+        if self.shares(batch):
             return distinct_tokens(batch.tokens[rows], batch.needed[rows])
         return len(rows) * int(batch.lengths[rows].max(initial=0))
 
     def spans(self, batch: Batch) -> tuple[Rows, Rows]:
         """Return where the computed tokens of each row begin and end, int64 [B] each; rows come in any order."""
-        if self.shared:
+        if self.shares(batch):
             order = prefix_order(batch.tokens, batch.needed)
             ends = batch.needed[order]
             return common_prefixes(batch.tokens[order], ends), ends
@@ -46,7 +50,7 @@ class Cutting:
 
     def deal(self, batch: Batch, processes: int) -> list[Rows]:
         """Return the rows of each process, with about as many tokens as for every other."""
-        if self.shared:
+        if self.shares(batch):
             return deal_prefixes(batch.tokens, batch.needed, processes)
         return deal(batch.lengths, processes)
 
@@ -60,7 +64,7 @@ class Cutting:
             processes: that divide the rows.
         """
         dealt = self.deal(batch, processes)
-        if self.shared:
+        if self.shares(batch):
             needed = batch.needed
             return [
                 [rows[cut] for cut in prefix_micro_batches(batch.tokens[rows], needed[rows], budget)] for rows in dealt

@@ -72,6 +72,20 @@ class WorkersSection(AbbreviatedSection):
     )
 
 
+class VisionSection(Section):
+    """Sizes of the image encoder of a new model that sees."""
+
+    size: tuple[int, int] = Field(
+        default=(108, 240),
+        description="Width and height of the images that it reads, in pixels; others are scaled to it.",
+    )
+    patch: int = Field(
+        default=12, ge=4, multiple_of=4, description="Width and height of a patch in pixels; a patch takes a token."
+    )
+    hidden: int = Field(default=96, ge=8, multiple_of=2, description="Hidden size of the image encoder.")
+    layers: int = Field(default=2, ge=0, description="Blocks of the image encoder that look at the patches around.")
+
+
 class NewModelSection(Section):
     """Sizes of a new model."""
 
@@ -79,6 +93,9 @@ class NewModelSection(Section):
     hidden: int = Field(default=128, ge=8, description="Hidden size of the new model.")
     layers: int = Field(default=4, ge=1, description="Number of layers of the new model.")
     heads: int = Field(default=4, ge=1, description="Number of attention heads of the new model.")
+    vision: VisionSection | None = Field(
+        default=None, description="Sizes of an image encoder, for a new model that sees; without it, it reads text."
+    )
 
 
 class EnginesSection(AbbreviatedSection):

@@ -181,6 +181,13 @@ class AgentSection(Section):
     top_p: float = Field(
         default=1.0, gt=0, le=1, description="Nucleus sampling; 1: off, as training needs it (train.iterations > 0)."
     )
+    keep_images: int | None = Field(
+        default=None,
+        ge=1,
+        description="Number of images in a prompt, at least those of its own turn; older ones are left out. By default "
+        "all stay.",
+    )
+    image_note: str = Field(default="", description="Text in the place of an image that was left out; empty: nothing.")
     stop: list[str] = Field(
         default=[], description='Stop strings; the answer includes the one that ended it. ["\\n"] for base models.'
     )

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from turnwise.agents.prompts.dialogue import Prompt
 from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import Completion, Request, Sampler
 from turnwise.agents.trajectory import Group, Trajectory, Turn
@@ -82,7 +83,7 @@ class EngineProbe:
     """Compares engine and learner on fixed prompts.
 
     Args:
-        prompts: token ids of real prompts; the requests take them by turns.
+        prompts: real prompts; the requests take them by turns.
         limit: largest mean gap, nats; 0: none.
         seed: of the sampling.
 
@@ -90,8 +91,8 @@ class EngineProbe:
         ValueError: there is no prompt.
     """
 
-    def __init__(self, prompts: Sequence[tuple[int, ...]], *, limit: float = 0.1, seed: int = 0) -> None:
-        if not prompts or not all(prompts):
+    def __init__(self, prompts: Sequence[Prompt], *, limit: float = 0.1, seed: int = 0) -> None:
+        if not prompts or not all(prompt.ids for prompt in prompts):
             raise ValueError("a probe needs at least one prompt, and no empty ones")
         self._prompts, self._limit, self._seed = list(prompts), limit, seed
         self._answers: list[Completion] = []
@@ -189,11 +190,13 @@ class EngineProbe:
         return f"{difference}; {cause}; see docs/engines.md"
 
     def _request(self, number: int) -> Request:
+        prompt = self._prompts[number % len(self._prompts)]
         return Request(
             episode=f"probe#{number}@{self._seed}",
             turn=0,
-            prompt=self._prompts[number % len(self._prompts)],
+            prompt=prompt.ids,
             messages=(),
+            images=prompt.shown,
             seed=self._seed + number,
             view=View("", "", None, 0),
             max_tokens=TOKENS,
@@ -225,6 +228,7 @@ def _trajectory(request: Request, answer: Completion) -> Trajectory:
         state="",
         reward=0.0,
         valid=False,
+        shown=request.images,
     )
     return Trajectory(
         id=request.episode,

@@ -8,8 +8,9 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.errors import EnvFailure
 from turnwise.agents.models.rotary import rotary_limit
 from turnwise.agents.models.tokenization import Tokenizer
-from turnwise.agents.prompts.dialogue import Dialogue
+from turnwise.agents.prompts.dialogue import Dialogue, Prompt
 from turnwise.agents.rollouts.env_pool import EnvPool
+from turnwise.agents.vision.image_reader import reader_of
 from turnwise.training.environments import Environments
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.untyped import ModelConfig
@@ -32,12 +33,12 @@ class FirstPrompts:
     seed: int
     context: int
 
-    def of(self, agent: Agent, tokenizer: Tokenizer) -> list[tuple[int, ...]]:
-        """Return their token ids; tasks whose environment fails are left out."""
+    def of(self, agent: Agent, tokenizer: Tokenizer) -> list[Prompt]:
+        """Return them; tasks whose environment fails are left out."""
         return list(self.by_task(agent, tokenizer).values())
 
-    def by_task(self, agent: Agent, tokenizer: Tokenizer) -> dict[str, tuple[int, ...]]:
-        """Return their token ids by task: of the first tasks, and of the first one of each part of a mixture."""
+    def by_task(self, agent: Agent, tokenizer: Tokenizer) -> dict[str, Prompt]:
+        """Return them by task: of the first tasks, and of the first one of each part of a mixture."""
         tasks = self.environments.tasks
         first = {agent.for_task(task).part: task for task in reversed(tasks)}
         few = dict.fromkeys([*tasks[:COUNT], *first.values()])
@@ -67,17 +68,28 @@ def check_context(prompts: FirstPrompts, agent: Agent, tokenizer: Tokenizer, con
             f"policy.context is {context}, but {limit.sentence()}; set policy.context to at most {limit.tokens}"
         )
     shortest: dict[str, int] = {}
-    for task, ids in prompts.by_task(agent, tokenizer).items():
+    for task, prompt in prompts.by_task(agent, tokenizer).items():
         part = agent.for_task(task).part
-        shortest[part] = min(len(ids), shortest.get(part, len(ids)))
+        length = len(prompt.ids) + _tokens_of_further_images(agent.for_task(task), tokenizer, prompt)
+        shortest[part] = min(length, shortest.get(part, length))
     for part, length in shortest.items():
         answer = agent.for_task(f"{part}/").max_tokens
         if length + answer > context:
             size = f"more than {2 * context}" if length > 2 * context else f"{length}"
+            images = agent.for_task(f"{part}/").keep_images or 1
+            more = f" with {images} images" if reader_of(tokenizer) is not None and images > 1 else ""
             raise ConfigError(
-                f"policy.context is {context}, but the first prompt of a task{f' of {part}' * bool(part)} has {size} "
+                f"policy.context is {context}, but the first prompt of a task{f' of {part}' * bool(part)}{more} has {size} "
                 f"tokens and an answer up to {answer} (agent.max_tokens); raise policy.context"
             )
+
+
+def _tokens_of_further_images(agent: Agent, tokenizer: Tokenizer, prompt: Prompt) -> int:
+    """Return the tokens of the images that a later prompt has beside those of the first one."""
+    reader = reader_of(tokenizer)
+    if reader is None or not prompt.shown or not agent.prompt.appends:
+        return 0
+    return max(0, (agent.keep_images or 1) - len(prompt.shown)) * reader.count(prompt.shown[-1])
 
 
 def first_prompts(
@@ -89,8 +101,8 @@ def first_prompts(
     *,
     count: int = COUNT,
     context: int | None = None,
-) -> list[tuple[int, ...]]:
-    """Return the token ids of the first prompts of some tasks; tasks whose environment fails are left out.
+) -> list[Prompt]:
+    """Return the first prompts of some tasks; tasks whose environment fails are left out.
 
     Args:
         agent: builds the prompts.
@@ -106,7 +118,7 @@ def first_prompts(
 
 def _by_task(
     agent: Agent, tokenizer: Tokenizer, pool: EnvPool, tasks: Sequence[str], seed: int, context: int | None
-) -> dict[str, tuple[int, ...]]:
+) -> dict[str, Prompt]:
     def begin(task: str) -> Dialogue:
         return Dialogue(agent.for_task(task), tokenizer, context)
 
@@ -115,8 +127,9 @@ def _by_task(
 
 async def _first_prompts(
     begin: Callable[[str], Dialogue], pool: EnvPool, tasks: Sequence[str], seed: int
-) -> dict[str, tuple[int, ...]]:
-    prompts, worker = {}, pool.take()
+) -> dict[str, Prompt]:
+    prompts: dict[str, Prompt] = {}
+    worker = pool.take()
     try:
         for task in tasks:
             try:
@@ -125,8 +138,8 @@ async def _first_prompts(
                 worker.discard()
                 continue
             dialogue = begin(task)
-            view = dialogue.view(result.observation, result.admissible, free=result.free)
-            prompts[task] = dialogue.prompt(view).ids
+            view = dialogue.view(result.observation, result.admissible, free=result.free, images=result.images)
+            prompts[task] = dialogue.prompt(view)
     finally:
         pool.give_back(worker)
     return prompts

@@ -27,7 +27,12 @@ OnStep = Callable[[dict[str, float]], None]
 
 
 def demonstration_batch(
-    groups: Sequence[Group], advantages: Advantages | None, *, context: int, observations: float = 0.0
+    groups: Sequence[Group],
+    advantages: Advantages | None,
+    *,
+    context: int,
+    observations: float = 0.0,
+    placeholder: int | None = None,
 ) -> Batch:
     """Return packed demonstrations, in which the advantage of a token is its weight in the loss.
 
@@ -36,6 +41,7 @@ def demonstration_batch(
         advantages: `keep` selects the turns to imitate; None: all.
         context: maximum number of tokens in a sequence; longer ones are truncated.
         observations: weight of observation tokens; tokens of imitated answers have 1, those of others 0.
+        placeholder: id in whose place vectors of images are put, which has no loss.
 
     Returns:
         The batch, one row per merged sequence.
@@ -51,6 +57,8 @@ def demonstration_batch(
         raise NoDemonstrations(f"no demonstration has a token to learn from within a context of {context} tokens")
     if observations:
         seen = (batch.turn < 0) & (np.arange(batch.tokens.shape[1]) < batch.lengths[:, None])
+        if placeholder is not None:
+            seen &= batch.tokens != placeholder
         seen[:, :1] = False  # nothing precedes it that could predict it
         batch = replace(batch, mask=batch.mask | seen, advantages=np.where(seen, observations, batch.advantages))
     return batch

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from turnwise.agents.models.model_folder import find_model, load_tokenizer
+from turnwise.agents.vision.image_reader import reader_of
 from turnwise.training.config.agents import MakeAgent
 from turnwise.training.config.sections import ImitationSection, PolicySection, SamplerSection, TrainSection
 from turnwise.training.config.seeds import Seeds
@@ -94,8 +95,11 @@ class WarmStart:
 
     def _build(self, demonstrations: Demonstrations) -> Learner:
         self.report.begin("training a tokenizer on the demonstrations, and building the model")
-        sizes, seed = self.policy.new.model_dump(), self.seeds.of("weights")
-        model, tokenizer = build_policy(demonstrations.texts, **sizes, context=self.policy.context, seed=seed)
+        new, seed = self.policy.new, self.seeds.of("weights")
+        sizes = {"vocab": new.vocab, "hidden": new.hidden, "layers": new.layers, "heads": new.heads}
+        model, tokenizer = build_policy(
+            demonstrations.texts, **sizes, context=self.policy.context, seed=seed, vision=new.vision
+        )
         check_context(self.prompts, self.agents(tokenizer), tokenizer, model.config)
         return self.make_learner(model, tokenizer)
 
@@ -104,7 +108,14 @@ class WarmStart:
         self.report.begin(f"tokenizing {len(trajectories)} demonstrations")
         groups, advantages = demonstrations.tokenized(self.agents(learner.tokenizer), learner.tokenizer, context)
         observations = self.imitation.observation_weight
-        batch = demonstration_batch(groups, advantages, context=context, observations=observations)
+        reader = reader_of(learner.tokenizer)
+        batch = demonstration_batch(
+            groups,
+            advantages,
+            context=context,
+            observations=observations,
+            placeholder=None if reader is None else reader.token,
+        )
         self.report.event(
             "imitation",
             0,

@@ -149,7 +149,7 @@ class MiniBatch:
 
     def accumulate(self) -> None:
         """Run backward over all micro-batches."""
-        if self.scorer.cutting.shared:
+        if self.scorer.cutting.shares(self.part):
             self.meter.distinct += sum(self.scorer.cutting.tokens(self.part, cut) for cut in self.cuts)
         several = len(self.cuts) > 1 or self.scorer.ranks is not None
         # A single micro-batch holds every sequence whole, so the loss needs no second pass. The losses of several add

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from turnwise.agents.models.rotary import rotary_limit
+from turnwise.agents.vision.image_reader import ImageReader
 from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.cutting import Cutting
+from turnwise.training.batch.image_inputs import whole_images, with_images
 from turnwise.training.batch.model_inputs import ModelInputs, packed, padded, require_packable, shared
 from turnwise.training.batch.scores import Scores
 from turnwise.training.errors import ConfigError
@@ -66,6 +68,7 @@ class TokenScorer:
         limit: of micro-batches, shared with all that computes on the same device; None: one of its own.
         ranks: with which the weights and the rows are divided: each of them calls the same methods with the same
             arguments, and computes its share; None for one process.
+        reader: how the model reads images; None: it reads text only.
 
     Attributes:
         cost: counts the FLOPs of a pass.
@@ -82,8 +85,9 @@ class TokenScorer:
         share_prefixes: bool | str = False,
         limit: MicroBatchLimit | None = None,
         ranks: "Ranks | None" = None,
+        reader: ImageReader | None = None,
     ) -> None:
-        self.model, self.ranks = model.eval(), ranks
+        self.model, self.ranks, self._reader = model.eval(), ranks, reader
         self._inside: Any = _call
         if ranks is not None:
             from turnwise.training.learner.sharding import shard  # takes longer to import than all else here
@@ -281,8 +285,12 @@ class TokenScorer:
         return (chosen, spread) if inputs.pairs is None else (chosen[inputs.pairs], spread[inputs.pairs])
 
     def _inputs(self, batch: Batch) -> ModelInputs:
-        layout = shared if self.cutting.shared else packed if self.cutting.packed else padded
-        return layout(batch, self.device)
+        layout = shared if self.cutting.shares(batch) else packed if self.cutting.packed else padded
+        if batch.images is None or self._reader is None:
+            return layout(batch, self.device)
+        batch, images = whole_images(batch, self._reader)
+        rows = [row for row, length in zip(images, batch.lengths, strict=True) if length]
+        return with_images(layout(batch, self.device), rows, self._reader, self._inner.base_model)
 
     def _of_edges(self, inputs: ModelInputs, temperature: float, entropy: bool) -> tuple[Tensor, Tensor]:
         heat: Heat = temperature if inputs.heat is None else temperature * inputs.heat[:, None]

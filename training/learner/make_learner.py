@@ -20,6 +20,7 @@ from turnwise.training.learner.peak_flops import peak_of_device
 from turnwise.training.learner.policy import check_sizes
 from turnwise.training.learner.threads import SMALL_MODEL, use_threads
 from turnwise.training.learner.untyped import CausalLM
+from turnwise.training.learner.vision_policy import check_vision
 
 if TYPE_CHECKING:
     from turnwise.training.learner.rank_commands import Leader
@@ -124,6 +125,8 @@ def check_policy(section: PolicySection, *, one_process: bool = True) -> None:
     if not section.model:
         new = section.new
         check_sizes(hidden=new.hidden, layers=new.layers, heads=new.heads, context=section.context)
+        if new.vision is not None:
+            check_vision(new.vision)
 
 
 def memory_needs(

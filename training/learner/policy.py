@@ -19,10 +19,13 @@ from turnwise.agents.errors import ModelError
 from turnwise.agents.models.lora_folders import save_adapter
 from turnwise.agents.models.model_folder import ModelFolder, find_model, quiet
 from turnwise.agents.models.weights import has_adapter, named_tensors
+from turnwise.agents.vision.image_reader import attach_reader, reader_of
 from turnwise.registry import suggest
+from turnwise.training.config.section_tables import VisionSection
 from turnwise.training.config.sections import PolicySection
 from turnwise.training.errors import ConfigError, TrainingError, VocabularyMismatch
 from turnwise.training.learner.untyped import CausalLM, ModelConfig, PolicyTokenizer
+from turnwise.training.learner.vision_policy import IMAGE, build_reader, with_tower
 
 EOS = "<|end|>"
 PAD = "<|pad|>"
@@ -47,6 +50,7 @@ def build_policy(
     heads: int = 4,
     context: int = 1024,
     seed: int = 0,
+    vision: VisionSection | None = None,
 ) -> tuple[CausalLM, PolicyTokenizer]:
     """Return a freshly initialised `LlamaForCausalLM` (float32, on the CPU) and its `PreTrainedTokenizerFast`.
 
@@ -62,6 +66,7 @@ def build_policy(
         heads: number of attention heads; a head size of 32 or more learns best.
         context: maximum number of tokens of prompt and response together.
         seed: of the weights.
+        vision: sizes of an image encoder, for a model that sees; None: it reads text only.
 
     Returns:
         Model (in evaluation mode) and tokenizer.
@@ -72,7 +77,7 @@ def build_policy(
     """
     check_sizes(hidden=hidden, layers=layers, heads=heads, context=context)
     torch, transformers = _libraries()
-    tokenizer = build_tokenizer(texts, vocab=vocab, context=context)
+    tokenizer = build_tokenizer(texts, vocab=vocab, context=context, special=() if vision is None else (IMAGE,))
     config = policy_config(
         vocab=len(tokenizer),
         hidden=hidden,
@@ -84,8 +89,13 @@ def build_policy(
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = transformers.LlamaForCausalLM(config)
-        _initialise(model, layers)
+        if vision is None:
+            model = transformers.LlamaForCausalLM(config)
+            _initialise(model, layers)
+        else:
+            model = with_tower(config, vision, tokenizer.convert_tokens_to_ids(IMAGE))
+            _initialise(model.model.language_model, layers)
+            attach_reader(tokenizer, build_reader(tokenizer, vision))
     return model.eval(), tokenizer
 
 
@@ -113,7 +123,9 @@ def policy_config(*, vocab: int, hidden: int, layers: int, heads: int, context: 
     )
 
 
-def build_tokenizer(texts: Iterable[str], *, vocab: int = 1024, context: int = 1024) -> PolicyTokenizer:
+def build_tokenizer(
+    texts: Iterable[str], *, vocab: int = 1024, context: int = 1024, special: tuple[str, ...] = ()
+) -> PolicyTokenizer:
     """Return a byte-level BPE `PreTrainedTokenizerFast` trained on `texts`; any text round-trips through it.
 
     Words keep the space before them, digits are single tokens, and each of the 256 bytes has an entry, so there is no
@@ -123,6 +135,7 @@ def build_tokenizer(texts: Iterable[str], *, vocab: int = 1024, context: int = 1
         texts: training texts; at least one must not be empty.
         vocab: maximum vocabulary size, at least 258; it is smaller if the texts contain few different words.
         context: `model_max_length` of the tokenizer, in tokens.
+        special: names of further special tokens.
 
     Raises:
         PolicyError: there is no text, or the vocabulary is too small for all bytes.
@@ -149,7 +162,7 @@ def build_tokenizer(texts: Iterable[str], *, vocab: int = 1024, context: int = 1
     )
     raw.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab, special_tokens=[PAD, EOS], initial_alphabet=alphabet, min_frequency=2, show_progress=False
+        vocab_size=vocab, special_tokens=[PAD, EOS, *special], initial_alphabet=alphabet, min_frequency=2, show_progress=False
     )
     raw.train_from_iterator(corpus, trainer)
     return PreTrainedTokenizerFast(
@@ -238,7 +251,19 @@ def save_policy(model: CausalLM, tokenizer: PolicyTokenizer, folder: str | Path,
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
     save_weights(model, path, merged=merged)
-    tokenizer.save_pretrained(path)
+    save_tokenizer(tokenizer, path)
+
+
+def save_tokenizer(tokenizer: PolicyTokenizer, folder: Path) -> None:
+    """Write a tokenizer into the folder of its model, and how the model reads images, if it does.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    tokenizer.save_pretrained(folder)
+    reader = reader_of(tokenizer)
+    if reader is not None:
+        reader.save(folder)
 
 
 def save_weights(model: CausalLM, folder: Path, *, merged: bool = False) -> None:

@@ -38,6 +38,7 @@ from turnwise.training.errors import CheckpointError
 from turnwise.training.learner.policy import (
     require_vocabulary,
     save_policy,
+    save_tokenizer,
     save_weights,
     vocabulary_fingerprint,
 )
@@ -208,7 +209,7 @@ class Checkpoints:
         with self._removed_on_error(step):
             shutil.rmtree(part, ignore_errors=True)
             part.mkdir(parents=True)
-            tokenizer.save_pretrained(part)
+            save_tokenizer(tokenizer, part)
             with (part / "trainer.pt").open("wb") as file:
                 torch.save({**(learner_state or {}), **random_states()}, file)
             whole = {**state, "version": VERSION, "step": step, "vocabulary": vocabulary_fingerprint(tokenizer)}

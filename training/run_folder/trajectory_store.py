@@ -12,12 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from turnwise.agents.errors import StoreError
 from turnwise.agents.files.background_writer import BackgroundWriter
 from turnwise.agents.files.folder_lock import check_lock
+from turnwise.agents.files.image_store import ImageStore, images_of
 from turnwise.agents.files.json_files import write_text
 from turnwise.agents.files.trajectory_files import TornLine, TrajectoryWriter, from_json, read_trajectories, to_json
 from turnwise.agents.rollouts.rollout_options import RolloutReport
@@ -75,6 +77,7 @@ class GroupFiles:
     def write(self, number: int, trajectory: Trajectory) -> None:
         """Append a finished member to the file of its group."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        ImageStore.of(self._path(number)).add(images_of(trajectory))
         with self._path(number).open("ab") as file:  # nothing is read: it is done while episodes are played
             file.write(to_json(trajectory).encode("ascii") + b"\n")
 
@@ -123,6 +126,10 @@ class RolloutFiles:
         counts = {**asdict(report), "reasons": dict(report.reasons)}  # `asdict` would count the pairs of a counter
         head = {"tasks": [group.task for group in groups], "sizes": sizes, "report": counts}
         members = [to_json(trajectory) for group in groups for trajectory in group.trajectories]
+        images = ImageStore.of(self._path(number))
+        for group in groups:
+            for trajectory in group.trajectories:
+                images.add(images_of(trajectory))
         write_text(self._path(number), "\n".join([json.dumps(head), *members, ""]))
 
     def read(self, number: int, tasks: Sequence[str]) -> tuple[list[Group], RolloutReport] | None:
@@ -140,7 +147,7 @@ class RolloutFiles:
             head = parse_json(first, str(path))
             if head["tasks"][: len(tasks)] != list(tasks) or sum(head["sizes"]) != len(lines):
                 return None
-            members = map(from_json, lines)
+            members = map(partial(from_json, images=ImageStore.of(path)), lines)
             groups = [
                 Group(task, tuple(islice(members, size)))
                 for task, size in zip(head["tasks"], head["sizes"], strict=True)

@@ -19,6 +19,7 @@ from typing import Literal, Self, get_args
 
 import numpy as np
 
+from turnwise.agents.files.image_store import ImageStore, images_of
 from turnwise.agents.files.json_files import write_text
 from turnwise.agents.files.trajectory_files import read_trajectories, to_json
 from turnwise.agents.trajectory import Group, Trajectory
@@ -219,6 +220,9 @@ class Experience:
         lines = [to_json(members[row.id]) for row in self._rows if row.iteration == iteration]
         if lines:
             self._folder.mkdir(parents=True, exist_ok=True)
+            store = ImageStore.of(self._path(iteration))
+            for name in {row.id for row in self._rows if row.iteration == iteration}:
+                store.add(images_of(members[name]))
             write_text(self._path(iteration), "\n".join([*lines, ""]))
 
     def hold(self, ids: Iterable[str]) -> None:

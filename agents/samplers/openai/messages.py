@@ -11,8 +11,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import struct
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.agents.errors import SamplerError
+from turnwise.agents.files.png import encode_png
 from turnwise.agents.json_types import JsonObject
 from turnwise.agents.prompts.dialogue import Message
 from turnwise.agents.prompts.prompt import Exchange, View
@@ -54,15 +53,7 @@ def data_url(image: NDArray[np.uint8]) -> str:
     Args:
         image: uint8 [height, width, 3] in RGB.
     """
-    height, width, _ = image.shape
-    rows = np.zeros((height, 1 + 3 * width), np.uint8)  # each row starts with the number of its filter, 0
-    rows[:, 1:] = image.reshape(height, 3 * width)
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 1)), (b"IEND", b""))
-    png = b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in chunks
-    )
-    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
+    return "data:image/png;base64," + base64.b64encode(encode_png(image)).decode("ascii")
 
 
 def described_tools(request: Request) -> list[dict[str, Any]]:

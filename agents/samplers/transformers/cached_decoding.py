@@ -12,6 +12,7 @@ import torch
 from turnwise.agents.samplers.transformers.cache_pages import PageTable
 from turnwise.agents.samplers.transformers.decoding import Decoder
 from turnwise.agents.samplers.transformers.graph_capture import Capture
+from turnwise.agents.samplers.transformers.image_tokens import ImageTokens
 from turnwise.agents.samplers.transformers.kvcache import DenseAccess, NewTokens, PagedCache, to_device
 from turnwise.agents.samplers.transformers.paged_attention import NAME, PagedAccess, attention_of, make_access
 from turnwise.agents.samplers.transformers.pass_planning import PREFILL_TOKENS, NewRow, pass_groups, share_prompts
@@ -38,6 +39,7 @@ class CachedDecoder(Decoder):
         compile: bool = False,
         share: bool = True,
         capture: Capture | None = None,
+        images: ImageTokens | None = None,
     ) -> None:
         """Keep the model; memory is allocated as it is needed.
 
@@ -53,8 +55,9 @@ class CachedDecoder(Decoder):
             share: hold the full pages of a common prefix once, instead of a copy for each episode.
             capture: how passes of one new token for each row are captured, if pages are read themselves; None: they
                 are not.
+            images: the images in the sequences, of a model that sees.
         """
-        super().__init__(model, NAME if paged else attention, compile)
+        super().__init__(model, NAME if paged else attention, compile, images)
         self.width, self.paged, self.flash = width, paged, attention == "flash_attention_2"
         self.context = context
         self._whole = width >= context
@@ -272,8 +275,9 @@ class CachedDecoder(Decoder):
         self.last_access = access
         self._cache.prepare(access)
         position_ids = to_device(positions, device)
+        tokens = {"input_ids": to_device(ids, device)} if self.images is None else self.images.inputs(ids)
         inputs = {
-            "input_ids": to_device(ids, device),
+            **tokens,
             "position_ids": position_ids,
             self._cache_name: self._cache,
             "use_cache": True,

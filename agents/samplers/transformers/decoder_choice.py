@@ -21,6 +21,7 @@ from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.transformers.cached_decoding import CachedDecoder
 from turnwise.agents.samplers.transformers.decoding import Decoder, UncachedDecoder
 from turnwise.agents.samplers.transformers.graph_capture import Capture, CudaCapture
+from turnwise.agents.samplers.transformers.image_tokens import ImageTokens
 from turnwise.agents.samplers.transformers.kvcache import attention_window, unsupported_reason
 from turnwise.registry import suggest
 
@@ -100,6 +101,7 @@ def make_decoder(
     compile: bool = False,
     page: int | None = None,
     graphs: bool = True,
+    images: ImageTokens | None = None,
 ) -> tuple[Decoder, str | None]:
     """Return the fastest correct decoder for a model, and why it has no cache (None if it has one).
 
@@ -113,11 +115,12 @@ def make_decoder(
         page: tokens in a page; None: the whole context if that is small enough, else `PAGE`.
         graphs: on CUDA, replay passes of one new token for each row as CUDA graphs, if the model allows it; compiled
             passes are not replayed.
+        images: the images in the sequences, of a model that sees.
     """
     attention = attention or str(getattr(model.config.get_text_config(), "_attn_implementation", ""))
     why = unsupported_reason(model.config, context, attention)
     if why is not None:
-        return UncachedDecoder(model, compile=compile), why
+        return UncachedDecoder(model, compile=compile, images=images), why
     # One page for each sequence is a dense view without copies; otherwise pages are read where they lie if possible.
     small = page is None and concurrency * context * cache_bytes(model) <= min(SMALL, memory)
     # Masks of windows differ between models, and flash attention takes none.
@@ -130,6 +133,8 @@ def make_decoder(
     reasons = []
     for paged in choices:
         why, size = _probe(model, paged, attention)
+        if why is None and images is not None:
+            why = _image_difference(model, images, paged, attention)
         if why is None:
             eager = _capture_failure(model, paged, attention, capture)
             whole = small and not paged
@@ -146,11 +151,12 @@ def make_decoder(
                 attention=attention,
                 compile=compile,
                 capture=None if eager else capture,
+                images=images,
             )
             decoder.eager_reason = eager
             return decoder, None
         reasons.append(why)
-    return UncachedDecoder(model, attention, compile), reasons[0]
+    return UncachedDecoder(model, attention, compile, images), reasons[0]
 
 
 def cache_bytes(model: Any) -> int:
@@ -238,6 +244,39 @@ def _probe(model: Any, paged: bool, attention: str, capture: Capture | None = No
     except Exception as error:  # a model may raise anything for arguments that it does not take
         return f"it does not accept an explicit mask and cache ({type(error).__name__}: {error})", 1
     return None, cached.bytes_per_token
+
+
+def _image_difference(model: Any, images: ImageTokens, paged: bool, attention: str) -> str | None:
+    """Return how results with and without the cache differ for a prompt with an image; None: they agree."""
+    width = FLASH_PAGE if attention == "flash_attention_2" else 16
+    try:
+        with torch.inference_mode():
+            ids = images.example()
+            context = len(ids) + 8
+            cached = CachedDecoder(
+                model,
+                pages=-(-context // width),
+                width=width,
+                paged=paged,
+                context=context,
+                attention=attention,
+                images=images,
+            )
+            uncached = UncachedDecoder(model, attention, images=images)
+            cached.begin("example", ids)
+            bound = 1e-3 if model.dtype == torch.float32 else 5e-2
+            for _ in range(2):  # the prompt, and a token after it
+                cached.extend("example", len(ids))
+                logits, right = (each.logits([("example", ids)]).float() for each in (cached, uncached))
+                error = float((logits - right).abs().max()) / (float(right.abs().max()) + 1e-6)
+                if not error < bound:
+                    return f"its logits after an image have a relative error of {error:.1e} with the cache"
+                ids = [*ids, ids[0]]
+    except Exception as error:  # as in `_probe`
+        return f"it does not accept the vectors of an image with a cache ({type(error).__name__}: {error})"
+    finally:
+        images.forget("example")
+    return None
 
 
 def _difference(logits: torch.Tensor, right: torch.Tensor, other: torch.Tensor, *, exact: bool) -> str | None:

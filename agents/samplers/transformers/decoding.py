@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from turnwise.agents.samplers.transformers.image_tokens import ImageTokens
 from turnwise.agents.samplers.transformers.paged_attention import attention_of
 
 
@@ -38,15 +39,18 @@ class Decoder:
     eager_reason: str | None = "it has no cache"
     """Why its passes are not replayed as CUDA graphs; None: they are."""
 
-    def __init__(self, model: Any, attention: str = "", compile: bool = False) -> None:
+    def __init__(
+        self, model: Any, attention: str = "", compile: bool = False, images: ImageTokens | None = None
+    ) -> None:
         """Keep the model.
 
         Args:
             model: a transformers causal language model.
             attention: the attention function that it uses, as transformers knows it; "": its own.
             compile: compile its passes with torch.compile.
+            images: the images in the sequences, of a model that sees.
         """
-        self.model = model
+        self.model, self.images = model, images
         self._attention = attention
         self._call = torch.compile(model, dynamic=True) if compile else model
         self.counts = DecodingCounts()
@@ -105,9 +109,18 @@ class UncachedDecoder(Decoder):
         position = {index: at for at, index in enumerate(index for indices in by_length.values() for index in indices)}
         parts = []
         for indices in by_length.values():
-            block = torch.tensor([batch[index][1] for index in indices], device=self.model.device)
+            inputs = self._inputs([batch[index][1] for index in indices])
             with attention_of(self.model, self._attention):
-                parts.append(self._call(input_ids=block, use_cache=False, **self._last_only).logits[:, -1])
+                parts.append(self._call(**inputs, use_cache=False, **self._last_only).logits[:, -1])
             self.counts.passes += 1
-            self.counts.prefilled += block.numel()
+            self.counts.prefilled += inputs["input_ids"].numel()
         return torch.cat(parts)[[position[index] for index in range(len(batch))]]
+
+    def _inputs(self, rows: list[list[int]]) -> dict[str, torch.Tensor]:
+        """Return the arguments of the model for rows of equal length."""
+        if self.images is None:
+            return {"input_ids": torch.tensor(rows, device=self.model.device)}
+        plain = [self.images.plain(row) for row in rows]
+        block = torch.tensor([tokens for tokens, _ in plain], device=self.model.device)
+        shown = [image for _, images in plain for image in images]
+        return {"input_ids": block, **self.images.reader.arguments(block, shown, self.model)}

@@ -24,7 +24,7 @@ import torch
 from turnwise.agents.errors import RequestFailed, SamplerError
 from turnwise.agents.models.model_folder import dtype_of, find_model, load_model, load_tokenizer
 from turnwise.agents.models.tokenization import answer_text, exact_decoder
-from turnwise.agents.models.weights import Weights, has_adapter
+from turnwise.agents.models.weights import Weights, base_model, has_adapter
 from turnwise.agents.samplers.base import Completion, Request, Sampler, SamplerSettings, Tokenizer
 from turnwise.agents.samplers.token_requests import check_prompt, check_sampling, end_tokens, stop_strings
 from turnwise.agents.samplers.transformers.decoder_choice import (
@@ -35,9 +35,11 @@ from turnwise.agents.samplers.transformers.decoder_choice import (
     make_decoder,
 )
 from turnwise.agents.samplers.transformers.decoding import DecodingCounts
+from turnwise.agents.samplers.transformers.image_tokens import ImageTokens
 from turnwise.agents.samplers.transformers.module_copy import copy_model, fill_model
 from turnwise.agents.samplers.transformers.token_sampling import sample_tokens, stream_key, uniforms
 from turnwise.agents.trajectory import version_switches
+from turnwise.agents.vision.image_reader import reader_of
 
 QUIET_ROUNDS = 3
 """Rounds of the event loop without a new request after which nothing else is expected to run."""
@@ -140,14 +142,19 @@ class TransformersSampler(Sampler):
         self._ends = end_tokens(tokenizer, getattr(getattr(model, "generation_config", None), "eos_token_id", None))
         self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
         self._memory = int(kv_cache_gib * GIB) or default_memory(model.device)
+        inner = base_model(model)
+        reader = reader_of(tokenizer)
+        self.images = reader is not None
+        self._images = None if reader is None else ImageTokens(reader, inner)
         self._decoder, self.uncached_reason = make_decoder(
-            model.get_base_model() if hasattr(model, "get_base_model") else model,  # without peft's wrapper
+            inner,
             concurrency=concurrency,
             context=self.context,
             memory=self._memory,
             attention=attention,
             compile=compile,
             graphs=graphs,
+            images=self._images,
         )
         self._waiting: list[_Generation] = []
         self._active: list[_Generation] = []
@@ -183,7 +190,7 @@ class TransformersSampler(Sampler):
         item = _Generation(
             request,
             asyncio.get_running_loop().create_future(),
-            list(request.prompt),
+            self._ids(request),
             min(request.max_tokens, self.context - len(request.prompt)),
             stream_key(request.seed, request.turn),
         )
@@ -199,6 +206,18 @@ class TransformersSampler(Sampler):
             item.future.cancel()
             self._prune()
         self._decoder.drop(episode)
+        if self._images is not None:
+            self._images.forget(episode)
+
+    def _ids(self, request: Request) -> list[int]:
+        """Return the prompt of a request; what stands for images has ids of its own.
+
+        Raises:
+            RequestFailed: an image cannot be read.
+        """
+        if self._images is None or not request.images:
+            return list(request.prompt)
+        return self._images.ids(request.episode, request.prompt, request.images)
 
     @classmethod
     def from_settings(cls, settings: SamplerSettings) -> TransformersSampler:
@@ -268,6 +287,8 @@ class TransformersSampler(Sampler):
             fill_model(self._model, weights.source if folder is None else load_model(folder))  # with its base
         self.version = version
         self._decoder.reset()
+        if self._images is not None:
+            self._images.reset()
 
     def close(self) -> None:
         """Cancel requests in progress and release the caches; the sampler cannot be used again."""
@@ -415,9 +436,19 @@ class TransformersSampler(Sampler):
             item.tokens.append(token)
             item.logprobs.append(logprob)
             item.versions.append(self.version)
-            if not self._finish(item):
+            if self._images is not None and token == self._images.token:
+                self._refuse(item)
+            elif not self._finish(item):
                 continuing.append(item)
         self._active = continuing
+
+    def _refuse(self, item: _Generation) -> None:
+        """Fail a request whose answer has the token that stands for an image, which no model could read again."""
+        self._decoder.pause(item.request.episode)
+        self._running.pop(item.request.episode, None)
+        item.future.set_exception(
+            RequestFailed(f"turn {item.request.turn}: the model answered with the token that stands for an image")
+        )
 
     def _finish(self, item: _Generation) -> bool:
         """Answer the request if its response is complete, and return whether it is."""

@@ -1,0 +1,97 @@
+"""The images of trajectories on disk: a folder beside the trajectory files, which holds each image once.
+
+The name of a file is the hash of its pixels, so an image that many turns saw is stored once, and nothing that is read
+back can differ from what was seen. Images are written before the trajectory that refers to them. Each is written under
+another name and then renamed: a process that is killed leaves no half an image.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from turnwise.agents.content import ImagePart
+from turnwise.agents.errors import StoreError
+from turnwise.agents.trajectory import Trajectory
+
+__all__ = ["ImageStore", "images_of"]
+
+_OF_A_RUN = ("trajectories", "groups", "experience")
+"""Folders of a run whose files share the images of the run."""
+
+_DIGITS = frozenset("0123456789abcdef")
+
+
+@dataclass(frozen=True, slots=True)
+class ImageStore:
+    """The images in a folder.
+
+    Attributes:
+        folder: it is made for the first image.
+    """
+
+    folder: Path
+
+    @classmethod
+    def of(cls, file: Path) -> ImageStore:
+        """Return the images that the trajectories of a file refer to: the folder "images" beside it, or of its run."""
+        folder = file.parent
+        return cls((folder.parent if folder.name in _OF_A_RUN else folder) / "images")
+
+    def add(self, images: Iterable[ImagePart]) -> None:
+        """Store the images that are not there yet.
+
+        Raises:
+            OSError: one cannot be written.
+        """
+        for image in images:
+            path = self._path(image.key)
+            try:
+                os.utime(path)  # it is in use again, which `remove` heeds
+            except FileNotFoundError:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                part = path.with_name(f".{path.name}.{os.getpid()}.part")
+                part.write_bytes(image.png)
+                os.replace(part, path)
+
+    def image(self, key: object) -> ImagePart:
+        """Return a stored image, which is read when its pixels are asked for.
+
+        Raises:
+            StoreError: the key is none.
+        """
+        if not isinstance(key, str) or len(key) != 32 or not _DIGITS.issuperset(key):
+            raise StoreError(f"the key of an image must be 32 hexadecimal digits, got {key!r:.80}")
+        return ImagePart.stored(key, self._path(key))
+
+    def remove(self, keys: Iterable[str], *, before: float) -> int:
+        """Remove images that were not added since a time, and return how many.
+
+        Args:
+            keys: of the images.
+            before: seconds since the epoch; those that were added, or added again, later are in use and stay.
+        """
+        removed = 0
+        for path in map(self._path, keys):
+            try:
+                if path.stat().st_mtime <= before:
+                    path.unlink()
+                    removed += 1
+            except FileNotFoundError:
+                continue
+        return removed
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / f"{key}.png"
+
+
+def images_of(trajectory: Trajectory) -> Iterator[ImagePart]:
+    """Yield the images that the turns of a trajectory saw, each once."""
+    seen: set[str] = set()
+    for turn in trajectory.turns:
+        for image in (*turn.images, *turn.shown):
+            if image.key not in seen:
+                seen.add(image.key)
+                yield image

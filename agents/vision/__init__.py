@@ -1,0 +1,1 @@
+"""Models that see: what images become in their prompts and in their passes."""

@@ -1,0 +1,57 @@
+"""Models that see, in folders: their class in transformers, and how they read images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from turnwise.agents.errors import ModelError
+from turnwise.agents.vision.image_reader import ImageReader
+
+__all__ = ["load_reader", "model_class", "register_towers"]
+
+
+def register_towers() -> None:
+    """Let transformers know the image encoders of this package."""
+    import turnwise.agents.vision.screen_tower  # noqa: F401
+
+
+def model_class(transformers: Any, table: dict[str, Any]) -> Any:
+    """Return the class of transformers that loads a model: for text, or where there is none, for images and text.
+
+    Args:
+        transformers: the package.
+        table: the config.json of the model.
+    """
+    if "vision_config" not in table:
+        return transformers.AutoModelForCausalLM
+    register_towers()
+    config = transformers.AutoConfig.for_model(table.get("model_type", ""))
+    known = type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING
+    return transformers.AutoModelForCausalLM if known else transformers.AutoModelForImageTextToText
+
+
+def load_reader(transformers: Any, folder: Path, table: dict[str, Any], tokenizer: Any) -> ImageReader | None:
+    """Return how the model of a folder reads images; None if it reads text only, or the folder has no processor.
+
+    Args:
+        transformers: the package.
+        folder: of the model.
+        table: its config.json.
+        tokenizer: of the model, which the processor shares.
+
+    Raises:
+        ModelError: its processor cannot be read, or does not say what stands for an image.
+    """
+    token = table.get("image_token_id", table.get("image_token_index"))
+    files = ("processor_config.json", "preprocessor_config.json")
+    if "vision_config" not in table or token is None or not any((folder / name).is_file() for name in files):
+        return None
+    try:
+        processor = transformers.AutoProcessor.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # of transformers, Pillow and what else a processor needs
+        raise ModelError(f"the processor in {folder} could not be read: {error}") from error
+    processor.tokenizer = tokenizer
+    if not getattr(tokenizer, "chat_template", None) and getattr(processor, "chat_template", None):
+        tokenizer.chat_template = processor.chat_template
+    return ImageReader(processor, int(token))

@@ -1,0 +1,68 @@
+"""The images of a batch as a model receives them, beside the tokens of its rows."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from turnwise.agents.content import ImagePart
+from turnwise.agents.vision.image_reader import ImageReader
+from turnwise.training.batch.batch import Batch
+from turnwise.training.batch.model_inputs import ModelInputs
+from turnwise.training.learner.untyped import CausalLM
+
+Images = list[ImagePart]
+
+
+def whole_images(batch: Batch, reader: ImageReader) -> tuple[Batch, list[Images]]:
+    """Return a batch without the placeholders of images that are cut off, and the images of each row that are left.
+
+    A row may end in the middle of an image, where nothing comes after that could be learned from.
+
+    Args:
+        batch: with images.
+        reader: how the model reads images.
+    """
+    tokens, left = batch.tokens.copy(), []
+    for row, (length, images) in enumerate(zip(batch.lengths.tolist(), batch.images or (), strict=True)):
+        places = np.flatnonzero(tokens[row] == reader.token)
+        ends = np.cumsum([reader.count(image) for image in images], dtype=np.int64)
+        count = int(np.searchsorted(ends, int((places < length).sum()), side="right"))
+        tokens[row, places[int(ends[count - 1]) if count else 0 :]] = 0
+        left.append(list(images[:count]))
+    return replace(batch, tokens=tokens), left
+
+
+def with_images(inputs: ModelInputs, images: Sequence[Images], reader: ImageReader, model: CausalLM) -> ModelInputs:
+    """Return inputs with the arguments that a model receives for their images.
+
+    Args:
+        inputs: of a batch from `whole_images`, as padded rows or packed into one.
+        images: of each row.
+        reader: how the model reads images.
+        model: whose forward receives them.
+    """
+    tokens = inputs.arguments["input_ids"]
+    arguments = reader.arguments(tokens, [image for row in images for image in row], model)
+    if "position_ids" in inputs.arguments and hasattr(model, "get_rope_index"):
+        arguments["position_ids"] = _positions_of_rows(inputs.arguments["position_ids"], tokens, images, reader, model)
+    return replace(inputs, arguments=inputs.arguments | arguments)
+
+
+def _positions_of_rows(
+    positions: Tensor, tokens: Tensor, images: Sequence[Images], reader: ImageReader, model: CausalLM
+) -> Tensor:
+    """Return the positions of packed rows for a model whose images have several: int64 [4, 1, N], of text first."""
+    starts = torch.nonzero(positions[0] == 0)[:, 0].tolist()
+    rows = torch.tensor_split(tokens[0], starts[1:])
+    parts = []
+    for row, shown in zip(rows, (row for row in images), strict=True):
+        arguments = reader.arguments(row[None], shown, model)
+        arguments.pop("pixel_values", None)
+        if shown:
+            parts.append(model.get_rope_index(row[None], **arguments)[0][:, 0])
+        else:
+            parts.append(torch.arange(len(row), device=row.device).expand(3, -1))
+    return torch.cat([positions[None], torch.cat(parts, dim=1)[:, None]])
