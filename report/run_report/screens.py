@@ -1,9 +1,9 @@
 """The screens of episodes, drawn again: the episode is replayed in its environment, and its pictures are kept.
 
-Trajectories hold no images. An environment with pictures starts the same episode from the same task and seed, so its
-stored actions lead through the same screens. This is checked: the text of every replayed observation must equal the
-stored one, and pictures from the first difference on are left out, with the reason. Where the environment says which
-points an action touched, the page draws them on the screen.
+An environment with pictures starts the same episode from the same task and seed, so its stored actions lead through the
+same screens. This is checked: the text of every replayed observation must equal the stored one, and pictures from the
+first difference on are left out, with the reason. Where the environment says which points an action touched, the page
+draws them on the screen. Images that a trajectory holds are shown instead of drawn ones.
 """
 
 from __future__ import annotations
@@ -102,10 +102,11 @@ class ScreenReplay:
                         f"From turn {turn + 1} on, replaying the episode shows another text than the stored one, so "
                         "its screens are left out."
                     )
-                    return replay
+                    break
                 if turn:
                     replay.touches.append(touch)
-                replay.places.append(self._place(picture))
+                images = trajectory.turns[turn].images if turn < len(trajectory.turns) else ()
+                replay.places.append(self._place(images[-1].image if images else picture))
         except Exception as error:  # an environment of a user may fail in any way
             replay.note = f"Replaying the episode failed after {len(replay.places)} screens: {error}"
         return replay

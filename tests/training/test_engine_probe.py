@@ -8,8 +8,8 @@ import torch
 import toys.corridor
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.rollouts.env_pool import EnvPool
 from turnwise.agents.prompts.dialogue import Prompt
+from turnwise.agents.rollouts.env_pool import EnvPool
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler
 from turnwise.training.engine.engine_probe import REQUESTS, TOKENS, EngineProbe, ProbeGap, shares_module
 from turnwise.training.engine.first_prompts import first_prompts

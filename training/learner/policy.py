@@ -162,7 +162,11 @@ def build_tokenizer(
     )
     raw.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab, special_tokens=[PAD, EOS, *special], initial_alphabet=alphabet, min_frequency=2, show_progress=False
+        vocab_size=vocab,
+        special_tokens=[PAD, EOS, *special],
+        initial_alphabet=alphabet,
+        min_frequency=2,
+        show_progress=False,
     )
     raw.train_from_iterator(corpus, trainer)
     return PreTrainedTokenizerFast(
