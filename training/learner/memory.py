@@ -15,6 +15,7 @@ from torch import Tensor
 
 from turnwise.agents.device_memory import DeviceMemory
 from turnwise.agents.models.four_bits import BYTES
+from turnwise.agents.vision.vision_folder import model_class
 from turnwise.training.errors import NotEnoughMemory
 from turnwise.training.learner.lora import LoraOptions, add_adapter
 from turnwise.training.learner.recomputation import known_layers
@@ -256,14 +257,16 @@ def free_memory(device: str) -> int | None:
 
 
 def _model_without_data(config: ModelConfig, needs: MemoryNeeds) -> CausalLM:
-    from transformers import AutoModelForCausalLM
+    import transformers
 
     attention = "eager" if needs.attention == "eager" else "sdpa"
     dtype = torch.bfloat16 if needs.lora and needs.dtype == "bfloat16" else torch.float32
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(
-            config, trust_remote_code=False, attn_implementation=attention, dtype=dtype
-        ).eval()
+        model = (
+            model_class(transformers, config.to_dict())
+            .from_config(config, trust_remote_code=False, attn_implementation=attention, dtype=dtype)
+            .eval()
+        )
         return add_adapter(model, LoraOptions.of(needs.lora)).get_base_model() if needs.lora else model
 
 
