@@ -6,7 +6,7 @@ An action is one line of the short grammar or one JSON object of AndroidWorld (s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import gymnasium
@@ -150,6 +150,19 @@ class AndroidEnv(SavableEnv):
                 return []
             raise EnvError("no plan: the episode has ended without success")
         return episode.plan(self._answer, self._sight.writer)
+
+    def steps_of(self, action: str, touch: tuple[int, int] | None = None) -> Iterator[str]:
+        """Yield how this agent does what an action on numbered elements says; take each before the next is asked for.
+
+        Args:
+            action: as the expert of the default environment writes it.
+            touch: the pixel that it taps or holds; None: the middle of its element.
+
+        Raises:
+            NotReset: reset() was not called.
+            BadAction: the screen does not allow it.
+        """
+        yield from self._sight.steps(action, touch, self.episode.device)
 
     def render(self) -> Observation:
         """Return the screen as uint8 [H, W, 3], or the last exchange as text, as `render_mode` says."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from turnwise.envs.action_formats import ACTION_FORMATS
 from turnwise.envs.android.actions import Action, BadAction, parse, write
+from turnwise.envs.android.elements import folded
 from turnwise.envs.android.performing import Touched, perform
 from turnwise.envs.android.phone_agent import phone_agent, phone_instructions
 from turnwise.envs.android.pointing import by_points, in_pixels, on_scale, snapped
@@ -90,6 +91,21 @@ class PhoneSight:
         if self.snap:
             action = snapped(action, view.elements)
         return action, perform(action, device, view.elements, apps)
+
+    def steps(self, action: str, touch: tuple[int, int] | None, device: Device) -> Iterator[str]:
+        """Yield how this agent does what an action on elements as `folded` numbers them says.
+
+        Args:
+            action: in the short grammar, or JSON.
+            touch: the pixel that it taps or holds; None: the middle of its element.
+            device: on which each one is done before the next is asked for.
+        """
+        elements, parsed = folded(device.dump(), device.size()), parse(action)
+        if touch is not None and self.scale is not None:
+            parsed = replace(parsed, index=None, x=touch[0], y=touch[1])
+        if parsed.index is not None and not parsed.index < len(elements):
+            raise BadAction(f"there is no element {parsed.index}")
+        yield from (text for text, _ in self.writer(action, parsed, elements, device))
 
     def written(self, actions: Sequence[str], size: tuple[int, int]) -> list[str]:
         """Return actions whose points are pixels of a screen of this width and height as the agent writes them."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import RLock
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -27,13 +27,21 @@ from turnwise.phone.adb.direct_device import DirectDevice
 from turnwise.phone.adb.server import AdbServer
 from turnwise.phone.phone import Phone
 
-__all__ = ["LARGEST_SEED", "Choice", "NotNow", "PhonePlayer", "Save", "catalogue"]
+__all__ = ["LARGEST_SEED", "Choice", "NotNow", "PhonePlayer", "PlayedAction", "Save", "catalogue"]
 
 LARGEST_SEED: Final = 10**9
 _WIDTHS: Final = (270, 1080)  # of pictures, in pixels
 _LONGEST_ANSWER: Final = 2000
 
-Save = Callable[[str, str, Sequence[str], bool], Mapping[str, str]]
+
+class PlayedAction(NamedTuple):
+    """An action of the environment, and the pixel that a finger tapped or held (None: the action is no such touch)."""
+
+    action: str
+    touch: tuple[int, int] | None = None
+
+
+Save = Callable[[str, str, Sequence[PlayedAction], bool], Mapping[str, str]]
 """Saves an episode, given split, task, actions and whether it was won; returns {"file": where} or {"name", "text"}."""
 
 
@@ -73,7 +81,7 @@ class _Episode:
 
     task: SimulatedTask | None
     steps: list[tuple[str, str]] = field(default_factory=list)  # in words; who: you, expert or adb
-    actions: list[str] | None = field(default_factory=list)  # None: something was done that no action does
+    actions: list[PlayedAction] | None = field(default_factory=list)  # None: something was done that no action does
     answer: str = ""
     verdict: Verdict | None = None
     ran_out: bool = False
@@ -257,7 +265,7 @@ class PhonePlayer:
         if step.action is None:
             episode.actions = None
         elif episode.actions is not None:
-            episode.actions.append(step.action)
+            episode.actions.append(PlayedAction(step.action, step.touch))
         task = episode.task
         ends = step.action is not None and parse(step.action).ends
         if task is not None and len(episode.steps) >= task.step_limit and not ends:

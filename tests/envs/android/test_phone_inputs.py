@@ -23,7 +23,10 @@ TASK = Choice(template="ClockAddAlarm", seed=1)  # Set an alarm for 23:05.
 
 @pytest.fixture(scope="module")
 def player() -> Iterator[PhonePlayer]:
-    player = PhonePlayer(TASK, save=lambda split, task, actions, won: {"split": split, "text": "\n".join(actions)})
+    player = PhonePlayer(
+        TASK,
+        save=lambda split, task, actions, won: {"split": split, "text": "\n".join(played.action for played in actions)},
+    )
     yield player
     player.close()
 
