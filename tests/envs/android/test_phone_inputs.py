@@ -316,6 +316,6 @@ def test_replayed_actions_lead_to_the_same_phone(
         return
     env = AndroidEnv(split=split)
     env.reset(options={"task": player.status()["task"]["id"]})
-    for action in episode.actions:
+    for action, _ in episode.actions:
         assert env.step(action)[4]["valid"], action
     assert without_cursors(env.episode.device.phone) == without_cursors(player._device.phone), episode.actions
