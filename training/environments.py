@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 
@@ -34,6 +34,7 @@ class Environments:
         deterministic: take the answers of other processes in the order of the calls.
         hosts: processes in which they live, shared by all pools that are in use at a time; None: this process.
         weights: how often the parts of a mixture are played, by their names; empty for one environment.
+        image_size: width and height of its images; None: it has none.
     """
 
     make: MakeEnv
@@ -42,6 +43,7 @@ class Environments:
     deterministic: bool = False
     hosts: SharedHosts | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
+    image_size: tuple[int, int] | None = None
 
     def stream(self, seed: int) -> TaskSampler:
         """Return the order of their tasks for a seed."""
@@ -107,6 +109,18 @@ def list_tasks(make: MakeEnv, count: int | None, seed: int, *, sees: bool = Fals
         if listing is None:
             raise TrainingError(f"training needs task_ids(), which {env.spec.id if env.spec else env} does not have")
         return tuple(listing()) if count is None else draw_tasks(env, count, seed)
+    finally:
+        env.close()
+
+
+def image_size(make: MakeEnv) -> tuple[int, int] | None:
+    """Return width and height of an environment's images; None: it has none."""
+    env = make()
+    try:
+        if not has_images(env.observation_space):
+            return None
+        height, width, _ = cast("gymnasium.spaces.Dict", env.observation_space)["image"].shape or (0, 0, 0)
+        return width, height
     finally:
         env.close()
 

@@ -13,7 +13,7 @@ from itertools import compress
 import numpy as np
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.prompts.dialogue import Dialogue
+from turnwise.agents.prompts.dialogue import Dialogue, Prompt
 from turnwise.agents.prompts.prompt import View
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.columns import Floats
@@ -67,16 +67,19 @@ class Hindsight:
     def _told(self, trajectory: Trajectory) -> Trajectory:
         """Return the episode with prompts that tell how it ended."""
         prompts = self._prompts(trajectory)
-        turns = [replace(turn, prompt=prompt) for turn, prompt in zip(trajectory.turns, prompts, strict=True)]
+        turns = [
+            replace(turn, prompt=prompt.ids, shown=prompt.shown)
+            for turn, prompt in zip(trajectory.turns, prompts, strict=True)
+        ]
         return replace(trajectory, turns=tuple(turns))
 
-    def _prompts(self, trajectory: Trajectory) -> Iterator[tuple[int, ...]]:
-        """Yield the ids of each prompt with the end in it; the turns before it are as they were."""
+    def _prompts(self, trajectory: Trajectory) -> Iterator[Prompt]:
+        """Yield each prompt with the end in it; the turns before it are as they were."""
         dialogue = Dialogue(self.agent, self.scores.learner.tokenizer)
         sentence = TOLD.format(end=trajectory.final_observation)
         for turn in trajectory.turns:
-            view = dialogue.view(turn.observation, turn.admissible, free=turn.free, results=turn.results)
-            yield dialogue.prompt(_with(view, sentence)).ids
+            view = dialogue.view_of(turn)
+            yield dialogue.prompt(_with(view, sentence))
             dialogue.add(view, turn.text, turn.action, turn.response)
 
 

@@ -26,7 +26,7 @@ from turnwise.training.credit_assignment import CreditAssignment
 from turnwise.training.engine.engine import RunEngine, check_sampler, open_sampler
 from turnwise.training.engine.engine_probe import EngineProbe
 from turnwise.training.engine.first_prompts import FirstPrompts
-from turnwise.training.environments import Environments, list_tasks, shared_hosts, weights_of
+from turnwise.training.environments import Environments, image_size, list_tasks, shared_hosts, weights_of
 from turnwise.training.evaluation import Evaluations
 from turnwise.training.imitation.demonstration_source import DemonstrationSource
 from turnwise.training.imitation.warmstart import WarmStart
@@ -148,6 +148,7 @@ class RunParts:
             threads=run.threads,
             leader=self.leader,
             note=report.note,
+            image_size=self.environments.image_size,
         )
 
     def warm_start(self, report: Reporter) -> WarmStart:
@@ -335,6 +336,7 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
         deterministic=run.env.workers.deterministic,
         hosts=shared_hosts(run.env, run.cluster, run.sampler.options, device),
         weights=weights_of(run.env.id, run.env.arguments()),
+        image_size=image_size(make) if sees else None,
     )
     demonstrated = replace(environments, make=shown)
     if plays(run.imitation, run.env.id) and run.demonstration_kwargs() != run.env.arguments():

@@ -72,8 +72,9 @@ class EpisodeRecorder:
         valid = before.admissible is None or action in before.admissible if after.valid is None else after.valid
         extras = {**self._first.extras, **after.extras}
         seen, listed = before.observation, before.admissible
+        images = tuple(image.compressed() for image in before.images)
         turn = Turn((), (), (), 0, seen, action, action, before.state, after.reward, valid, listed, extras,
-                    results=before.results, free=before.free)  # fmt: skip
+                    results=before.results, free=before.free, images=images, shown=images)  # fmt: skip
         self.turns.append(turn)
         self._last = after
 

@@ -48,9 +48,7 @@ def tokenize_trajectory(
     dialogue = Dialogue(agent, tokenizer, context)
     turns: list[Turn] = []
     for turn in trajectory.turns:
-        view = dialogue.view(
-            turn.observation, turn.admissible, free=turn.free, images=turn.images, results=turn.results
-        )
+        view = dialogue.view_of(turn)
         prompt = dialogue.prompt(view)
         differs = rewrite and turn.action is not None and agent.parse(turn.text).action != turn.action
         text = agent.format(str(turn.action)) if differs else turn.text

@@ -17,6 +17,7 @@ from turnwise.agents.vision.image_reader import reader_of
 
 if TYPE_CHECKING:
     from turnwise.agents.agent import Agent
+    from turnwise.agents.trajectory import Turn
 
 __all__ = ["Dialogue", "Message", "Prompt"]
 
@@ -129,6 +130,10 @@ class Dialogue:
         start = self.memory[0].observation if self.memory else observation
         listed = None if admissible is None else tuple(admissible)
         return View(start, observation, listed, len(self.memory), free, valid, images, tools, results)
+
+    def view_of(self, turn: Turn) -> View:
+        """Return the view of a turn that was recorded."""
+        return self.view(turn.observation, turn.admissible, free=turn.free, images=turn.images, results=turn.results)
 
     def prompt(self, view: View) -> Prompt:
         """Return the prompt of the turn with this view.

@@ -16,6 +16,8 @@ from turnwise.agents.errors import (
     EnvFailure,
     EnvLost,
     ForkRefused,
+    ImageError,
+    ModelError,
     RequestFailed,
     SamplerError,
 )
@@ -290,7 +292,11 @@ class Episode:
         return "terminated" if self._latest.terminated else "truncated" if self._latest.truncated else None
 
     def _look(self) -> tuple[View, Prompt]:
-        """Return what the agent sees now, and the prompt about it."""
+        """Return what the agent sees now, and the prompt about it.
+
+        Raises:
+            RequestFailed: the model cannot read an image.
+        """
         view = self.dialogue.view(
             self.observation,
             self._latest.admissible,
@@ -300,7 +306,10 @@ class Episode:
             tools=self._tools,
             results=self.results,
         )
-        return view, self.dialogue.prompt(view)
+        try:
+            return view, self.dialogue.prompt(view)
+        except (ImageError, ModelError) as error:
+            raise RequestFailed(f"turn {view.turn}: {error}") from error
 
     async def _next_turn(self) -> Stop | None:
         """Play a turn; return why the episode is over, if it is."""

@@ -8,26 +8,26 @@ from typing import Any
 from turnwise.agents.errors import ModelError
 from turnwise.agents.vision.image_reader import ImageReader
 
-__all__ = ["load_reader", "model_class", "register_towers"]
-
-
-def register_towers() -> None:
-    """Let transformers know the image encoders of this package."""
-    import turnwise.agents.vision.screen_tower  # noqa: F401
+__all__ = ["class_of", "load_reader", "model_class"]
 
 
 def model_class(transformers: Any, table: dict[str, Any]) -> Any:
-    """Return the class of transformers that loads a model: for text, or where there is none, for images and text.
+    """Return the class of transformers that loads the model with this config.json; see `class_of`."""
+    if "vision_config" not in table:
+        return transformers.AutoModelForCausalLM
+    import turnwise.agents.vision.screen_tower  # noqa: F401 - transformers knows it from here on
+
+    return class_of(transformers, transformers.AutoConfig.for_model(table.get("model_type", "")))
+
+
+def class_of(transformers: Any, config: Any) -> Any:
+    """Return the class of transformers for a model: one for text, or where there is none, for images and text.
 
     Args:
         transformers: the package.
-        table: the config.json of the model.
+        config: of the model.
     """
-    if "vision_config" not in table:
-        return transformers.AutoModelForCausalLM
-    register_towers()
-    config = transformers.AutoConfig.for_model(table.get("model_type", ""))
-    known = type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING
+    known = not hasattr(config, "vision_config") or type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING
     return transformers.AutoModelForCausalLM if known else transformers.AutoModelForImageTextToText
 
 

@@ -154,7 +154,7 @@ def wrong_prompts(audited: AuditedRun, _: int, trajectory: Trajectory) -> Found:
         if audited.agent.prompt.template.lists and turn.admissible is None:
             yield number, "the template lists the admissible actions, which are not stored"
             return
-        view = dialogue.view(turn.observation, turn.admissible, free=turn.free, results=turn.results)
+        view = dialogue.view_of(turn)
         rebuilt = dialogue.prompt(view).ids
         if rebuilt != turn.prompt:
             before = _sequence(trajectory.turns[number - 1]) if number and audited.agent.prompt.appends else ()

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from turnwise.agents.content import ImagePart
+from turnwise.agents.models.tokenization import codec_of
 from turnwise.agents.vision.image_reader import ImageReader
 from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.model_inputs import ModelInputs
@@ -66,3 +67,36 @@ def _positions_of_rows(
         else:
             parts.append(torch.arange(len(row), device=row.device).expand(3, -1))
     return torch.cat([positions[None], torch.cat(parts, dim=1)[:, None]])
+
+
+def example_rows(reader: ImageReader, words: int) -> Batch:
+    """Return three short rows around an image each, to try a layout with; the last tokens are in the mask.
+
+    Args:
+        reader: how the model reads images.
+        words: number of ids that the model has.
+    """
+    codec = codec_of(reader.processor.tokenizer)
+    few = [token for token in range(words) if token != reader.token][3:11]
+    images = [
+        ImagePart((np.arange(3 * 56 * 84).reshape(56, 84, 3) * step % 251).astype(np.uint8)) for step in (3, 5, 7)
+    ]
+    rows = [(*few[at:4], *codec.encode(reader.text(image)), *few[4:]) for at, image in enumerate(images)]
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    tokens = np.zeros((len(rows), int(lengths.max())), dtype=np.int64)
+    for at, row in enumerate(rows):
+        tokens[at, : len(row)] = row
+    columns = np.arange(tokens.shape[1])
+    mask = (columns >= lengths[:, None] - 3) & (columns < lengths[:, None])
+    turn = np.where(mask, np.arange(len(rows))[:, None], -1)
+    return Batch(
+        tokens=tokens,
+        lengths=lengths,
+        mask=mask,
+        old=np.zeros(tokens.shape),
+        advantages=np.zeros(tokens.shape),
+        trajectory=np.arange(len(rows)),
+        turn=turn,
+        version=np.where(mask, 0, -1),
+        images=tuple((image,) for image in images),
+    )

@@ -91,6 +91,20 @@ def _of_forest(
     )
 
 
+def positions_of_text(positions: Tensor, model: Any) -> Tensor:
+    """Return the positions of packed rows as a model takes them.
+
+    Models whose images have several positions take int64 [4, 1, N]: that in the row, then three for the rotary factors.
+    Without images all of them are the same.
+
+    Args:
+        positions: int64 [1, N], in the row.
+        model: with or without its output layer.
+    """
+    several = hasattr(getattr(model, "base_model", model), "get_rope_index")
+    return positions.expand(4, *positions.shape) if several else positions
+
+
 def require_packable(model: Any) -> None:
     """Check on a few tokens that a model computes packed rows as it computes single ones.
 
@@ -102,7 +116,8 @@ def require_packable(model: Any) -> None:
     together = torch.cat([first, second], dim=1)
     positions = torch.tensor([[0, 1, 2, 0, 1, 2, 3]], device=device)
     apart = model(input_ids=second, use_cache=False).logits[0]
-    joined = model(input_ids=together, position_ids=positions, use_cache=False).logits[0, 3:]
+    own = positions_of_text(positions, model)
+    joined = model(input_ids=together, position_ids=own, use_cache=False).logits[0, 3:]
     bound = 0.1 if apart.dtype in (torch.bfloat16, torch.float16) else 1e-3
     if not torch.allclose(apart, joined, atol=bound, rtol=bound):
         raise ConfigError(

@@ -223,6 +223,11 @@ class PolicySection(Section):
     lora: Table = Field(
         default={}, description="Train a LoRA adapter only, such as {rank = 16, alpha = 32}; empty: all weights."
     )
+    freeze_vision: bool | None = Field(
+        default=None,
+        description="Leave the image encoder of a model that sees as it is. By default it is trained with all weights, "
+        "and left as it is with policy.lora.",
+    )
     new: NewModelSection = Field(default_factory=NewModelSection, description="Sizes of a new model.")
     context: int = Field(default=1024, ge=16, description="Maximum number of tokens in a prompt and its answer.")
     device: str = Field(default="cpu", description="Device of the model: cpu, cuda, cuda:N, or auto.")

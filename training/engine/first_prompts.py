@@ -79,8 +79,8 @@ def check_context(prompts: FirstPrompts, agent: Agent, tokenizer: Tokenizer, con
             images = agent.for_task(f"{part}/").keep_images or 1
             more = f" with {images} images" if reader_of(tokenizer) is not None and images > 1 else ""
             raise ConfigError(
-                f"policy.context is {context}, but the first prompt of a task{f' of {part}' * bool(part)}{more} has {size} "
-                f"tokens and an answer up to {answer} (agent.max_tokens); raise policy.context"
+                f"policy.context is {context}, but the first prompt of a task{f' of {part}' * bool(part)}{more} has "
+                f"{size} tokens and an answer up to {answer} (agent.max_tokens); raise policy.context"
             )
 
 

@@ -16,8 +16,15 @@ from turnwise.agents.models.rotary import rotary_limit
 from turnwise.agents.vision.image_reader import ImageReader
 from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.cutting import Cutting
-from turnwise.training.batch.image_inputs import whole_images, with_images
-from turnwise.training.batch.model_inputs import ModelInputs, packed, padded, require_packable, shared
+from turnwise.training.batch.image_inputs import example_rows, whole_images, with_images
+from turnwise.training.batch.model_inputs import (
+    ModelInputs,
+    packed,
+    padded,
+    positions_of_text,
+    require_packable,
+    shared,
+)
 from turnwise.training.batch.scores import Scores
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.flops import ModelShape, PassCost
@@ -107,6 +114,8 @@ class TokenScorer:
             self._projects = self._inside(_head_is_a_projection, self._inner)
             if packing:
                 self._inside(require_packable, self._inner)
+                if reader is not None:
+                    self._inside(self._require_packable_images, reader)
             self.unshared = self._inside(self._share_if_possible) if share_prefixes else ""
         self.cost = PassCost(ModelShape.of(self._inner), recompute_activations, not self._projects)
         if ranks is not None:
@@ -287,7 +296,11 @@ class TokenScorer:
     def _inputs(self, batch: Batch) -> ModelInputs:
         layout = shared if self.cutting.shares(batch) else packed if self.cutting.packed else padded
         if batch.images is None or self._reader is None:
-            return layout(batch, self.device)
+            inputs = layout(batch, self.device)
+            if self.cutting.packed and "position_ids" in inputs.arguments:
+                own = positions_of_text(inputs.arguments["position_ids"], self._inner)
+                inputs.arguments["position_ids"] = own
+            return inputs
         batch, images = whole_images(batch, self._reader)
         rows = [row for row, length in zip(images, batch.lengths, strict=True) if length]
         return with_images(layout(batch, self.device), rows, self._reader, self._inner.base_model)
@@ -335,6 +348,23 @@ class TokenScorer:
             stack.enter_context(inside())
             yield
         self._attended = 0 if running is None else running.calls
+
+    def _require_packable_images(self, reader: ImageReader) -> None:
+        """Check on a few rows with images that packed ones are computed as padded ones.
+
+        Raises:
+            ConfigError: they are not.
+        """
+        rows = example_rows(reader, int(self._inner.get_input_embeddings().weight.shape[0]))
+        packed_rows, self.cutting = self.cutting, Cutting()
+        padded_rows = self._compute(rows, 1.0, False)[0]
+        self.cutting = packed_rows
+        bound = 0.1 if self._bfloat16 or padded_rows.dtype in HALF else 1e-4
+        if not torch.allclose(padded_rows, self._compute(rows, 1.0, False)[0], atol=bound, rtol=bound):
+            raise ConfigError(
+                f"train.micro_batch.packing is not available: {type(self._inner).__name__} computes packed rows with "
+                "images in another way than padded ones"
+            )
 
     def _share_if_possible(self) -> str:
         """Share prefixes if a few rows then have the log-probabilities of single ones; return why not, or nothing."""

@@ -60,7 +60,9 @@ class LoraOptions(BaseModel):
             raise ConfigError(f"policy.lora.{first['loc'][0]}: {first['msg']}, got {first['input']!r}") from error
 
 
-def add_adapter(model: CausalLM, options: LoraOptions, *, base: str = "", revision: str = "") -> CausalLM:
+def add_adapter(
+    model: CausalLM, options: LoraOptions, *, base: str = "", revision: str = "", beside_text: bool = False
+) -> CausalLM:
     """Return a peft model: the given one, frozen, with a new adapter that changes nothing yet (B = 0).
 
     Args:
@@ -68,6 +70,7 @@ def add_adapter(model: CausalLM, options: LoraOptions, *, base: str = "", revisi
         options: rank, alpha, targets.
         base: name of the model, which is stored with the adapter.
         revision: of the model, on the Hub.
+        beside_text: whether matrices that no text passes through, such as an image encoder's, get an adapter too.
 
     Raises:
         ConfigError: no matrix of the model has a name in `targets`, or one that has shares its weights with the
@@ -86,7 +89,7 @@ def add_adapter(model: CausalLM, options: LoraOptions, *, base: str = "", revisi
         r=options.rank,
         lora_alpha=options.alpha,
         target_modules=options.targets,
-        exclude_modules=_beside_the_text(model),
+        exclude_modules=None if beside_text else _beside_the_text(model),
         task_type="CAUSAL_LM",
     )
     with quiet_peft():

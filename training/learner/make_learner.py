@@ -1,7 +1,7 @@
 """The learner of a run: its model as the `[policy]` section wants it held, and how it is trained."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +10,11 @@ from turnwise.agents.models.four_bits import import_bitsandbytes, quantize
 from turnwise.agents.models.lora_folders import attach, fingerprint
 from turnwise.agents.models.model_folder import ModelFolder, find_model, load_model
 from turnwise.agents.models.tokenization import Tokenizer
-from turnwise.agents.models.weights import is_adapter
+from turnwise.agents.models.weights import base_model, is_adapter
+from turnwise.agents.vision.image_reader import reader_of
 from turnwise.training.config.sections import PolicySection, TrainSection
 from turnwise.training.errors import ConfigError
+from turnwise.training.learner.image_memory import bytes_per_image_token
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.lora import LoraOptions, add_adapter
 from turnwise.training.learner.memory import MemoryNeeds, require_memory
@@ -20,7 +22,7 @@ from turnwise.training.learner.peak_flops import peak_of_device
 from turnwise.training.learner.policy import check_sizes
 from turnwise.training.learner.threads import SMALL_MODEL, use_threads
 from turnwise.training.learner.untyped import CausalLM
-from turnwise.training.learner.vision_policy import check_vision
+from turnwise.training.learner.vision_policy import check_vision, freeze_vision
 
 if TYPE_CHECKING:
     from turnwise.training.learner.rank_commands import Leader
@@ -38,6 +40,7 @@ class LearnerFactory:
         threads: CPU threads of torch; 0: chosen by the model's size.
         leader: commands the other ranks; None for one process.
         note: receives a sentence where memory is scarce or has run out.
+        image_size: width and height of the images of the environment; None: it has none.
     """
 
     policy: PolicySection
@@ -47,6 +50,7 @@ class LearnerFactory:
     threads: int
     leader: "Leader | None"
     note: Callable[[str], None]
+    image_size: tuple[int, int] | None = None
 
     def __call__(self, model: CausalLM, tokenizer: Tokenizer) -> Learner:
         """Return the learner.
@@ -62,7 +66,7 @@ class LearnerFactory:
         use_threads(self.threads, model)
         large = sum(weights.numel() for weights in model.parameters()) >= SMALL_MODEL
         if large:
-            scarcity = require_memory(model.config, self.needs, self.device)
+            scarcity = require_memory(model.config, self._needs(model, tokenizer), self.device)
             if scarcity:
                 self.note(scarcity)
         options: dict[str, Any] = {
@@ -87,6 +91,14 @@ class LearnerFactory:
         if self.train.optimizer.offload:
             learner.offload(weights=self.train.optimizer.offload == "all")
         return learner
+
+    def _needs(self, model: CausalLM, tokenizer: Tokenizer) -> MemoryNeeds:
+        """Return what decides the need of memory, with that of the images."""
+        reader = reader_of(tokenizer)
+        if reader is None or self.image_size is None:
+            return self.needs
+        each = bytes_per_image_token(base_model(model), reader, self.image_size)
+        return replace(self.needs, image_token_bytes=each)
 
     def _shares_prefixes(self, *, large: bool) -> bool | str:
         choice = self.train.micro_batch.share_prefixes
@@ -175,10 +187,12 @@ def load_trainable(section: PolicySection, folder: ModelFolder) -> CausalLM:
         ModelError: the model cannot be read.
     """
     if not section.lora:
-        return load_model(folder.path, attention=section.attention)
+        return _with_frozen_vision(load_model(folder.path, attention=section.attention), section)
     name = folder.name.partition("@")[0] if folder.revision else str(folder.path.resolve())
     model = _load_base(section, folder)
-    return add_adapter(model, LoraOptions.of(section.lora), base=name, revision=folder.revision)
+    frozen = section.freeze_vision is not False
+    options = LoraOptions.of(section.lora)
+    return add_adapter(model, options, base=name, revision=folder.revision, beside_text=not frozen)
 
 
 def load_trained(section: PolicySection, checkpoint: Path) -> CausalLM:
@@ -188,8 +202,14 @@ def load_trained(section: PolicySection, checkpoint: Path) -> CausalLM:
         ModelError: the model cannot be read, or the adapter belongs to another base.
     """
     if not section.lora:
-        return load_model(checkpoint, attention=section.attention)
+        return _with_frozen_vision(load_model(checkpoint, attention=section.attention), section)
     return attach(_load_base(section, find_model(section.model)), checkpoint, trainable=True)
+
+
+def _with_frozen_vision(model: CausalLM, section: PolicySection) -> CausalLM:
+    if section.freeze_vision:
+        freeze_vision(model)
+    return model
 
 
 def _load_base(section: PolicySection, folder: ModelFolder) -> CausalLM:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from turnwise.agents.device_memory import DeviceMemory
 from turnwise.agents.models.four_bits import BYTES
-from turnwise.agents.vision.vision_folder import model_class
+from turnwise.agents.vision.vision_folder import class_of
 from turnwise.training.errors import NotEnoughMemory
 from turnwise.training.learner.lora import LoraOptions, add_adapter
 from turnwise.training.learner.recomputation import known_layers
@@ -47,6 +47,7 @@ class MemoryNeeds:
         engine: dtype of the copy of all weights that the engine in this process samples from; empty: it samples from
             the policy itself, or elsewhere.
         cached: tokens in the sampler's cache.
+        image_token_bytes: that an image encoder keeps for the backward pass, for each token of an image.
         ranks: over which weights, gradients and the optimizer's states are divided.
         checkpointing: deprecated name of `recompute_activations`.
     """
@@ -63,6 +64,7 @@ class MemoryNeeds:
     reference: bool = False
     engine: str = ""
     cached: int = 0
+    image_token_bytes: float = 0.0
     ranks: int = 1
     checkpointing: InitVar[bool | None] = None
 
@@ -95,6 +97,7 @@ class MemoryEstimate:
         logits: of the tokens in a micro-batch, or of one chunk.
         gathered: weights and gradients that a rank holds whole while it computes, where they are divided over ranks.
         cache: keys and values of the sampler.
+        images: kept from the passes of an image encoder, if all tokens of a micro-batch were of images.
     """
 
     weights: int
@@ -108,6 +111,7 @@ class MemoryEstimate:
     cache: int
     parameters: int = 0
     """Numbers of the model, its adapter's included; no part of the memory."""
+    images: int = 0
 
     @property
     def total(self) -> int:
@@ -158,6 +162,7 @@ def estimate(config: ModelConfig, needs: MemoryNeeds) -> MemoryEstimate:
         gathered=_gathered(model, needs) if needs.ranks > 1 else 0,
         cache=needs.cached * cache_bytes(config, dtype=needs.dtype),
         parameters=sum(p.numel() for p in model.parameters()),
+        images=round(rows * length * needs.image_token_bytes),
     )
 
 
@@ -263,7 +268,7 @@ def _model_without_data(config: ModelConfig, needs: MemoryNeeds) -> CausalLM:
     dtype = torch.bfloat16 if needs.lora and needs.dtype == "bfloat16" else torch.float32
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         model = (
-            model_class(transformers, config.to_dict())
+            class_of(transformers, config)
             .from_config(config, trust_remote_code=False, attn_implementation=attention, dtype=dtype)
             .eval()
         )

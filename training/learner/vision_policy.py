@@ -13,10 +13,13 @@ from turnwise.training.config.section_tables import VisionSection
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.untyped import CausalLM, ModelConfig, PolicyTokenizer
 
-__all__ = ["IMAGE", "build_reader", "check_vision", "with_tower"]
+__all__ = ["IMAGE", "build_reader", "check_vision", "freeze_vision", "with_tower"]
 
 IMAGE = "<|image|>"
 """The token in whose place a vector of a patch is put."""
+
+ENCODERS = ("vision_tower", "vision_model", "visual")
+"""Names that models of transformers have for their image encoder."""
 
 
 def check_vision(section: VisionSection) -> None:
@@ -31,6 +34,19 @@ def check_vision(section: VisionSection) -> None:
             f"policy.new.vision: width and height of size must be multiples of patch = {section.patch}, got "
             f"{width} x {height}"
         )
+
+
+def freeze_vision(model: CausalLM) -> None:
+    """Leave the image encoder of a model as it is in training; what leads from it to the decoder is trained.
+
+    Raises:
+        ConfigError: the model has none.
+    """
+    encoders = [module for name, module in model.named_modules() if name.rpartition(".")[2] in ENCODERS]
+    if not encoders:
+        raise ConfigError(f"policy.freeze_vision: {type(model).__name__} has no image encoder; leave it out")
+    for encoder in encoders:
+        encoder.requires_grad_(False)
 
 
 def with_tower(text: ModelConfig, section: VisionSection, image_token: int) -> CausalLM:

@@ -119,7 +119,7 @@ def test_points_of_a_field_are_one_state_only_where_they_are_snapped() -> None:
             for action in ("open Contacts", "tap 500 142", "type Ana Berg of Lund"):
                 env.step(action)
             field = next(node for node in env.episode.device.dump().walk() if node.editable)
-            x = field.left + 40 * quarter
+            x = field.left + 160 * quarter
             _, _, _, _, info = env.step(f"tap {round(1000 * x / 1079)} {round(1000 * field.center[1] / 2399)}")
             states.add(info["state"])
         return states

@@ -1,0 +1,212 @@
+"""Models that see are computed alike by the sampler, the learner and plain torch: own policy and four families."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from toys.vision import FAMILIES, screen
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.errors import RequestFailed
+from turnwise.agents.prompts.dialogue import Dialogue
+from turnwise.agents.samplers.base import Request
+from turnwise.agents.samplers.transformers.sampler import TransformersSampler
+from turnwise.agents.trajectory import Group, Trajectory, Turn
+from turnwise.agents.vision.image_reader import reader_of
+from turnwise.training.batch.batch import pack
+from turnwise.training.batch.cutting import Cutting
+from turnwise.training.errors import ConfigError
+from turnwise.training.learner.logprobs import TokenScorer
+
+EPISODES, TURNS = 3, 3
+
+
+@pytest.fixture(scope="module", params=list(FAMILIES))
+def family(request):
+    """A model, its tokenizer, and episodes that it has played."""
+    model, tokenizer = FAMILIES[request.param]()
+    return request.param, model, tokenizer, played(model, tokenizer, Agent(chat=tokenizer))
+
+
+def played(model, tokenizer, agent, *, first=0):
+    """Return episodes in which every turn sees another screen, and the second turn of one none."""
+    sampler = TransformersSampler(model, tokenizer, concurrency=EPISODES)
+
+    async def answered(request):
+        while True:
+            try:
+                return await sampler.sample(request)
+            except RequestFailed:  # a random model may say the placeholder of images
+                request = replace(request, seed=request.seed + 100)
+
+    async def play(number):
+        dialogue, turns = Dialogue(agent, tokenizer, 2048), []
+        for turn in range(TURNS):
+            images = () if (number, turn) == (1, 1) else (screen(first + 10 * number + turn),)
+            view = dialogue.view(f"tap {number} {turn}", images=images)
+            prompt = dialogue.prompt(view)
+            answer = await answered(
+                Request(
+                    f"e#{number}@0",
+                    turn,
+                    prompt.ids,
+                    prompt.messages,
+                    number,
+                    view,
+                    max_tokens=5 + turn,
+                    images=prompt.shown,
+                    end=dialogue.end,
+                )
+            )
+            dialogue.add(view, answer.text, None, answer.tokens)
+            turns.append(
+                Turn(
+                    prompt.ids,
+                    answer.tokens,
+                    answer.logprobs,
+                    0,
+                    view.observation,
+                    answer.text,
+                    None,
+                    "",
+                    0.0,
+                    False,
+                    images=images,
+                    shown=prompt.shown,
+                )
+            )
+        sampler.forget(f"e#{number}@0")
+        return Trajectory(f"e#{number}@0", "e", None, 0, tuple(turns), "turns", False, 0.0, "", "", None, 0.0)
+
+    async def play_all():
+        return await asyncio.gather(*(play(number) for number in range(EPISODES)))
+
+    return [Group("e", tuple(asyncio.run(play_all())))]
+
+
+def plain(model, tokenizer, turn):
+    """Return the log-probabilities of a turn's answer from one forward of the model."""
+    ids = torch.tensor([turn.prompt + turn.response])
+    arguments = reader_of(tokenizer).arguments(ids, turn.shown, model)
+    logits = model(input_ids=ids, use_cache=False, **arguments).logits[0, len(turn.prompt) - 1 : -1]
+    return logits.log_softmax(-1)[torch.arange(len(turn.response)), ids[0, len(turn.prompt) :]]
+
+
+def test_sampler_learner_and_plain_torch_give_the_same_log_probabilities(family):
+    _, model, tokenizer, groups = family
+    turns = [turn for trajectory in groups[0].trajectories for turn in trajectory.turns]
+    with torch.no_grad():
+        right = np.concatenate([plain(model, tokenizer, turn).numpy() for turn in turns])
+    sampled = np.concatenate([turn.logprobs for turn in turns])
+    batch = pack(groups, merge=False)
+    scored = TokenScorer(model, reader=reader_of(tokenizer)).score(batch).logprobs[batch.mask]
+    assert np.abs(sampled - right).max() < 2e-5
+    assert np.abs(scored - right).max() < 2e-5
+
+
+def test_another_image_gives_other_log_probabilities(family):
+    _, model, tokenizer, groups = family
+    turn = groups[0].trajectories[0].turns[0]
+    other = replace(turn, shown=(screen(999),))
+    with torch.no_grad():
+        difference = plain(model, tokenizer, turn) - plain(model, tokenizer, other)
+    assert float(difference.abs().max()) > 1e-3
+
+
+def test_merged_turns_are_computed_as_single_ones(family):
+    _, model, tokenizer, groups = family
+    scorer = TokenScorer(model, reader=reader_of(tokenizer))
+    merged, single = (pack(groups, merge=merge) for merge in (True, False))
+    assert len(merged) < len(single)
+    assert sum(map(len, merged.images)) < sum(map(len, single.images))
+    together, apart = (scorer.score(batch).logprobs[batch.mask] for batch in (merged, single))
+    assert np.abs(together - apart).max() < 2e-5
+
+
+def test_packed_rows_are_computed_as_padded_ones(family):
+    name, model, tokenizer, groups = family
+    if name == "gemma3":  # whose tokens of an image see each other
+        with pytest.raises(ConfigError, match="packing is not available"):
+            TokenScorer(model, reader=reader_of(tokenizer), packing=True)
+        return
+    padded, packed = (TokenScorer(model, reader=reader_of(tokenizer), packing=way) for way in (False, True))
+    batch = pack(groups)
+    one, other = (scorer.score(batch).logprobs[batch.mask] for scorer in (padded, packed))
+    assert np.abs(one - other).max() < 2e-5
+
+
+def test_micro_batches_take_their_images_along(family):
+    _, model, tokenizer, groups = family
+    scorer, batch = TokenScorer(model, reader=reader_of(tokenizer)), pack(groups)
+    whole, cut = (scorer.score(batch, micro_tokens=tokens).logprobs for tokens in (10**6, 1))
+    assert np.abs(whole - cut).max() < 2e-5
+
+
+def test_the_gradient_is_that_of_plain_torch(family):
+    name, model, tokenizer, groups = family
+    model = copy.deepcopy(model).double()
+    batch = pack(groups)
+    chosen, _ = TokenScorer(model, reader=reader_of(tokenizer))(batch)
+    weights = torch.linspace(-1, 1, len(chosen), dtype=torch.float64)
+    (weights * chosen.double()).sum().backward()
+    gradient = {
+        name: parameter.grad.clone() for name, parameter in model.named_parameters() if parameter.grad is not None
+    }
+    model.zero_grad(set_to_none=True)
+    turns = [turn for trajectory in groups[0].trajectories for turn in trajectory.turns]
+    right = torch.cat([plain(model, tokenizer, turn) for turn in turns])
+    (weights * right).sum().backward()
+    assert any("vision" in name or "visual" in name for name in gradient)
+    bound = 1e-4 if name in ("qwen2.5", "qwen3", "gemma3") else 1e-6  # parts of these compute in float32 always
+    for key, parameter in model.named_parameters():
+        if parameter.grad is None:
+            assert key not in gradient or not gradient[key].any()
+            continue
+        scale = float(parameter.grad.abs().max()) + 1e-9
+        assert float((gradient[key] - parameter.grad).abs().max()) / scale < bound, key
+
+
+def test_prompts_are_those_of_the_processor(family):
+    name, _, tokenizer, groups = family
+    if name == "own":
+        pytest.skip("it has no chat template")
+    turn = groups[0].trajectories[0].turns[0]
+    content = [{"type": "text", "text": f"{turn.observation}\n>"}, {"type": "image"}]
+    messages = [{"role": "user", "content": content}]
+    text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    images = [image.image for image in turn.shown]
+    ids = reader_of(tokenizer).processor(text=[text], images=images, add_special_tokens=False)["input_ids"][0]
+    assert list(ids) == list(turn.prompt)
+
+
+def test_a_cache_is_used_where_it_is_exact(family):
+    name, model, tokenizer, _ = family
+    reason = TransformersSampler(model, tokenizer).uncached_reason
+    assert (reason is None) == (name in ("own", "idefics3", "llava")), reason
+    assert reason is None or "image" in reason or "inputs" in reason
+
+
+def test_prefixes_are_not_shared_among_images():
+    model, tokenizer = FAMILIES["own"]()
+    groups = played(model, tokenizer, Agent()) + played(model, tokenizer, Agent(), first=500)
+    batch = pack(groups)
+    assert not Cutting(shared=True).shares(batch)
+    scorer = TokenScorer(model, reader=reader_of(tokenizer), share_prefixes=True)
+    assert scorer.unshared == ""
+    right = TokenScorer(model, reader=reader_of(tokenizer)).score(batch).logprobs
+    assert np.abs(scorer.score(batch).logprobs - right).max() < 2e-5
+
+
+def test_a_row_that_is_cut_within_an_image_is_computed_without_it():
+    model, tokenizer = FAMILIES["own"]()
+    batch = pack(played(model, tokenizer, Agent()))
+    whole = TokenScorer(model, reader=reader_of(tokenizer)).score(batch).logprobs
+    second = np.flatnonzero(batch.tokens[0] == reader_of(tokenizer).token)[reader_of(tokenizer).count(screen(0))]
+    cut = replace(batch, lengths=np.minimum(batch.lengths, second + 2)).rows(np.arange(len(batch)))
+    short = TokenScorer(model, reader=reader_of(tokenizer)).score(cut).logprobs
+    assert np.abs(short - whole[:, : short.shape[1]])[cut.mask].max() < 2e-5
