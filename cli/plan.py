@@ -57,6 +57,7 @@ def plan(
     device = Gpu(memory * GIB, tflops * 1e12, bandwidth * 1e9, learner_efficiency, engine_efficiency, transfer * 1e9)
     made = make_plan(run, model_configuration(run.policy), gpus, device, _episodes(run, like), machine=machine)
     _print_needs(made, like)
+    _print_images(run)
     _print_splits(made, device, run.train.iterations)
     _print_start(run, made, device, machine)
     layout = made.splits[0].layout
@@ -95,6 +96,45 @@ def _print_needs(made: RunPlan, like: Path | None) -> None:
     if made.host_memory:
         say(f"main memory on a machine of the learner: {made.host_memory / GIB:.1f} GiB")
     say()
+
+
+def _print_images(run: Run) -> None:
+    """Print what an image of the environment costs, for a model that sees."""
+    from turnwise.agents.errors import ModelError
+    from turnwise.agents.models.image_tokens import image_tokens_of
+    from turnwise.agents.models.model_folder import find_model
+
+    size = _image_size(run)
+    if size is None or not run.policy.model:
+        return
+    try:
+        tokens = image_tokens_of(find_model(run.policy.model, weights=False).path, size)
+    except ModelError as error:
+        say(f"images: {error}")
+        return
+    shown = (
+        "" if (tokens.width, tokens.height) == size else f", which the model sees as {tokens.width} x {tokens.height}"
+    )
+    share = tokens.count / run.policy.context
+    say(f"an image of {size[0]} x {size[1]} pixels{shown}: {tokens.count:,} tokens, {share:.0%} of policy.context")
+    say()
+
+
+def _image_size(run: Run) -> tuple[int, int] | None:
+    """Return width and height of the environment's images; None if it has none."""
+    import gymnasium
+
+    from turnwise.envs import make
+    from turnwise.envs.errors import EnvError
+
+    try:
+        env = make(run.env.id, **run.env.kwargs)
+    except (EnvError, ImportError):  # the plan is of another machine
+        return None
+    space = env.observation_space
+    env.close()
+    image = space.spaces.get("image") if isinstance(space, gymnasium.spaces.Dict) else None
+    return None if image is None or image.shape is None else (image.shape[1], image.shape[0])
 
 
 def _print_splits(made: RunPlan, device: Gpu, steps: int) -> None:

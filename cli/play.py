@@ -18,6 +18,7 @@ from turnwise.cli.console import out, say
 from turnwise.cli.errors import UserError
 from turnwise.cli.options import Trust, parse_options
 from turnwise.cli.play_session import PlaySession, complete, meaning, parse_count
+from turnwise.cli.terminal_picture import Pictures
 from turnwise.registry import suggest
 from turnwise.tools.visible_text import escaped
 
@@ -37,6 +38,7 @@ HELP = {
     ":undo [N]": "take the last action back, or the last N",
     ":restart": "begin this task again",
     ":task": "the first observation again, with the task in it",
+    ":screen": "the picture of the last observation again",
     ":ask": "what the agent of --policy would do here",
     ":watch [N]": "let the agent of --policy play N turns, or to the end",
     ":quit": "leave",
@@ -63,6 +65,7 @@ class PlayConsole:
         """
         self.session, self.advisor, self.hints, self.save = session, advisor, hints, save
         self.left = False
+        self._pictures = Pictures()
         self.commands: dict[str, Callable[[str], None]] = {
             ":hint": lambda _: self._hint(),
             ":plan": lambda _: self._plan(),
@@ -71,6 +74,7 @@ class PlayConsole:
             ":undo": self._undo,
             ":restart": lambda _: self._restart(),
             ":task": lambda _: say(self.session.start),
+            ":screen": lambda _: self._screen(),
             ":ask": lambda _: self._ask(),
             ":watch": self._watch,
             ":help": lambda _: show_help(),
@@ -81,6 +85,7 @@ class PlayConsole:
         """Show the beginning of the episode."""
         say(f"task {self.session.task}, seed {self.session.seed}", "dim")
         say(self.session.start)
+        self._screen()
         self._before_turn()
 
     def store(self) -> None:
@@ -123,13 +128,26 @@ class PlayConsole:
 
     def _move(self, action: str) -> None:
         turn = self.session.act(action)
-        say(self.session.observation)
+        self._observed()
         if not turn.valid:
             say("(not possible here; the turn is spent)", "yellow")
         if self.session.ended:
             self._print_end()
         else:
             self._before_turn()
+
+    def _observed(self) -> None:
+        """Show what the agent saw last."""
+        if self.session.observation or self.session.image is None:
+            say(self.session.observation)
+        self._screen()
+
+    def _screen(self) -> None:
+        """Show the picture of the last observation, if it has one."""
+        image = self.session.image
+        if image is not None and (path := self._pictures.show(image.png)):
+            width, height = image.size
+            say(f"[screen of {width} x {height} pixels: {path}]", "dim")
 
     def _before_turn(self) -> None:
         if self.hints and not self.session.ended:
@@ -189,7 +207,7 @@ class PlayConsole:
     def _undo(self, argument: str) -> None:
         undone = self.session.undo(_count(argument, 1))
         say(f"({undone} taken back)" if undone else "(nothing to take back)", "dim")
-        say(self.session.observation)
+        self._observed()
         self._before_turn()
 
     def _restart(self) -> None:
@@ -197,6 +215,7 @@ class PlayConsole:
             self.store()
         self.session.restart()
         say(self.session.start)
+        self._screen()
         self._before_turn()
 
     def _ask(self) -> None:

@@ -16,6 +16,7 @@ from turnwise.registry import suggest
 if TYPE_CHECKING:
     import gymnasium
 
+    from turnwise.agents.content import ImagePart
     from turnwise.agents.trajectory import Turn
 
 
@@ -72,6 +73,12 @@ class PlaySession:
     def observation(self) -> str:
         """What the environment said last."""
         return self.recorder.last.observation
+
+    @property
+    def image(self) -> ImagePart | None:
+        """The image of the last observation; None if it has none."""
+        images = self.recorder.last.images
+        return images[-1] if images else None
 
     @property
     def ended(self) -> str | None:

@@ -12,13 +12,14 @@ from rich.text import Text
 
 from turnwise.cli.console import out, say
 from turnwise.cli.errors import UserError
+from turnwise.cli.options import Options, parse_options
 
 if TYPE_CHECKING:
     from turnwise.agents.trajectory import Trajectory
-    from turnwise.envs.android.site.player import Choice, Save
+    from turnwise.envs.android.site.player import Choice, PlayedAction, Save
 
 _HOST = "127.0.0.1"
-_OF_THE_PAGE = ("adb_port", "template", "app", "free", "save")
+_OF_THE_PAGE = ("adb_port", "template", "app", "free", "save", "env")
 _OF_ANDROIDWORLD = ("instances", "injections", "sessions")
 
 
@@ -41,6 +42,13 @@ def phone(
     save: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Where the page saves demonstrations (.jsonl). Default: it downloads them."),
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Argument of the environment of saved demonstrations, such as points=0..1000 (repeatable).",
+        ),
     ] = None,
     androidworld: Annotated[
         bool, typer.Option("--androidworld", help="Serve AndroidWorld's HTTP interface instead of a page.")
@@ -70,7 +78,7 @@ def phone(
     from turnwise.envs.android.site.player import Choice
 
     choice = Choice(split, template or "", seed, tuple(app or ()), free)
-    _serve_page(4000 if port is None else port, adb_port or 0, choice, save)
+    _serve_page(4000 if port is None else port, adb_port or 0, choice, saver(save, parse_options(env)))
 
 
 def _refuse(values: Mapping[str, object], names: Sequence[str], scope: str) -> None:
@@ -80,20 +88,15 @@ def _refuse(values: Mapping[str, object], names: Sequence[str], scope: str) -> N
             raise UserError(f"--{name.replace('_', '-')} applies to {scope}")
 
 
-def _serve_page(port: int, adb_port: int, choice: Choice, save: Path | None) -> None:
-    from turnwise.agents.files.json_files import require_writable
-    from turnwise.agents.files.trajectory_files import check_suffix
+def _serve_page(port: int, adb_port: int, choice: Choice, save: Save) -> None:
     from turnwise.envs.android.site.app import create_app
     from turnwise.envs.android.site.player import PhonePlayer
     from turnwise.processes.serving import listen, require_packages, serve_forever, url_of
 
     require_packages()
-    if save is not None:
-        check_suffix(save)
-        require_writable(save)
     opened = listen(_HOST, port)
     try:
-        player = PhonePlayer(choice, adb_port, saver(save))
+        player = PhonePlayer(choice, adb_port, save)
         try:
             player.picture(270)  # without the extra `phone` this fails with its name, before the page is opened
             lines = [
@@ -110,14 +113,36 @@ def _serve_page(port: int, adb_port: int, choice: Choice, save: Path | None) -> 
     say("closed")
 
 
-def saver(path: Path | None) -> Save:
-    """Return a function that replays an episode in the environment and appends it to a file, or returns it as text."""
+def saver(path: Path | None, arguments: Options | None = None) -> Save:
+    """Return a function that replays an episode in the environment and appends it to a file, or returns it as text.
 
-    def save(split: str, task: str, actions: Sequence[str], won: bool) -> Mapping[str, str]:
+    Args:
+        path: the file; None: the episode is returned.
+        arguments: of the environment.
+
+    Raises:
+        UserError: the file cannot be written, or images have no file beside which they could lie.
+        EnvError: an argument is wrong.
+    """
+    from turnwise.agents.content import has_images
+    from turnwise.agents.files.json_files import require_writable
+    from turnwise.agents.files.trajectory_files import check_suffix
+    from turnwise.envs import make
+
+    kwargs = dict(arguments or {})
+    if "split" in kwargs or "device" in kwargs:
+        raise UserError("--env cannot choose split or device: demonstrations are of the phone that the page shows")
+    if kwargs and has_images(make("turnwise/Android-v0", **kwargs).observation_space) and path is None:
+        raise UserError("demonstrations with screens need --save FILE: the images are stored beside it")
+    if path is not None:
+        check_suffix(path)
+        require_writable(path)
+
+    def save(split: str, task: str, actions: Sequence[PlayedAction], won: bool) -> Mapping[str, str]:
         from turnwise.agents.demonstrations.recording import append_episode
         from turnwise.agents.files.trajectory_files import to_json
 
-        trajectory = _replayed(split, task, actions)
+        trajectory = _replayed(split, task, actions, kwargs)
         if trajectory.won != won:
             raise _not_saved("its actions do not lead to the same end in the environment")
         if path is None:
@@ -126,23 +151,28 @@ def saver(path: Path | None) -> Save:
             stored = append_episode(path, trajectory)
         except OSError as error:
             raise _not_saved(f"{path} cannot be written: {error.strerror}") from error
-        say(f"saved {stored.id} to {path}: {len(actions)} actions, {'won' if stored.won else 'not won'}")
+        say(f"saved {stored.id} to {path}: {len(stored.turns)} actions, {'won' if stored.won else 'not won'}")
         return {"file": str(path)}
 
     return save
 
 
-def _replayed(split: str, task: str, actions: Sequence[str]) -> Trajectory:
-    """Return an episode as the environment plays it."""
+def _replayed(split: str, task: str, actions: Sequence[PlayedAction], arguments: Options) -> Trajectory:
+    """Return an episode as the environment with these arguments plays it."""
     from turnwise.agents.demonstrations.recording import EpisodeRecorder
+    from turnwise.envs.android.actions import BadAction
     from turnwise.envs.android.env import AndroidEnv
 
-    env = AndroidEnv(split=split)
+    env = AndroidEnv(split=split, **arguments)
     recorder = EpisodeRecorder(*env.reset(seed=0, options={"task": task}), seed=0)
-    for action in actions:
-        if recorder.ended:
-            raise _not_saved("its actions go on after the end of the episode")
-        recorder.add(action, *env.step(action))
+    try:
+        for played in actions:
+            if recorder.ended:
+                raise _not_saved("its actions go on after the end of the episode")
+            for action in env.steps_of(*played):
+                recorder.add(action, *env.step(action))
+    except BadAction as error:
+        raise _not_saved(f"the agent of this environment cannot do what was done: {error}") from error
     return recorder.trajectory()
 
 

@@ -14,9 +14,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from turnwise.envs.points import Points
-
-__all__ = ["ACTION_FORMATS", "BROWSER_FORMATS", "asked_in", "scale_words"]
+__all__ = ["ACTION_FORMATS", "BROWSER_FORMATS", "asked_in"]
 
 ACTION_FORMATS: Final = ("words", "ui-tars", "qwen", "androidworld")
 """What the option `actions` of an environment takes."""
@@ -27,35 +25,13 @@ BROWSER_FORMATS: Final = ("words", "ui-tars", "qwen")
 _HISTORY: Final = {"name": "window", "history": 8, "answers": True}
 
 
-def scale_words(points: Points | None, size: tuple[int, int]) -> str:
-    """Return a sentence that says how points are written.
-
-    Args:
-        points: the option of the environment.
-        size: width and height of the image.
-
-    >>> scale_words("0..999", (540, 1200))
-    'X goes from 0 at the left edge to 999 at the right edge, Y from 0 at the top to 999 at the bottom.'
-    """
-    if points is None or points == "pixels":
-        return "X and Y are pixels of the screen, counted from the top left corner."
-    if isinstance(points, str) and ".." in points:
-        right = bottom = int(points.rpartition(".")[2])
-    else:
-        width, height = size if points == "image" else (int(points[0]), int(points[1]))
-        right, bottom = width - 1, height - 1
-    return (
-        f"X goes from 0 at the left edge to {right} at the right edge, Y from 0 at the top to {bottom} at the bottom."
-    )
-
-
 def asked_in(actions: str, role: str, scale: str, *, phone: bool) -> dict[str, object]:
     """Return the options of an agent whose model writes its actions in a format of a family of models.
 
     Args:
         actions: one of `ACTION_FORMATS` except "words".
         role: a sentence about the task.
-        scale: a sentence about the points, of `scale_words`.
+        scale: a sentence about the points, such as that of `turnwise.envs.points.scale_words`.
         phone: whether it is a phone, and not a browser.
     """
     device = "phone" if phone else "browser"

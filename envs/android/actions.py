@@ -102,16 +102,16 @@ def parse(text: str) -> Action:
 
 def _from_json(text: str) -> Action:
     try:
-        given = json.loads(text)
+        table = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BadAction(f"the action starts like JSON and cannot be read as JSON: {error}") from None
-    if not isinstance(given, dict):
-        raise BadAction(f"a JSON action is an object, got {type(given).__name__}")
+    if not isinstance(table, dict):
+        raise BadAction(f"a JSON action is an object, got {type(table).__name__}")
     names = Action.__dataclass_fields__.keys()
-    unknown = sorted(given.keys() - names)
+    unknown = sorted(table.keys() - names)
     if unknown:
         raise BadAction(f"a JSON action has no field {unknown[0]!r}; fields: {', '.join(sorted(names))}")
-    values = {name: value for name, value in given.items() if value is not None}
+    values = {name: value for name, value in table.items() if value is not None}
     kind = values.get("action_type")
     if kind not in ACTION_TYPES:
         raise BadAction(f"action_type must be one of {', '.join(ACTION_TYPES)}; got {kind!r}")
@@ -244,11 +244,11 @@ def write(action: Action) -> str:
 
 def to_json(action: Action) -> str:
     """Return an action as one printable line of JSON that `parse` reads."""
-    given = {entry.name: getattr(action, entry.name) for entry in fields(action)}
+    values = {entry.name: getattr(action, entry.name) for entry in fields(action)}
     default = {"press_enter": action.action_type == "input_text", "clear_text": False}
-    said = {name: value for name, value in given.items() if value is not None and value != default.get(name)}
-    line = json.dumps(said, ensure_ascii=False)
-    return line if line.isprintable() else json.dumps(said)
+    table = {name: value for name, value in values.items() if value is not None and value != default.get(name)}
+    line = json.dumps(table, ensure_ascii=False)
+    return line if line.isprintable() else json.dumps(table)
 
 
 def _in_words(action: Action) -> str:

@@ -6,37 +6,30 @@ An action is one line of the short grammar or one JSON object of AndroidWorld (s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import gymnasium
 import numpy as np
-from numpy.typing import NDArray
 
-from turnwise.envs.action_formats import ACTION_FORMATS
-from turnwise.envs.android.actions import Action, BadAction, parse, write
+from turnwise.envs.android.actions import Action, BadAction
 from turnwise.envs.android.failures import DeviceFailures
-from turnwise.envs.android.performing import perform
-from turnwise.envs.android.phone_agent import phone_agent, phone_instructions
-from turnwise.envs.android.pointing import Pointing, by_points, on_scale
-from turnwise.envs.android.screen_text import FORMATS, ScreenView, view_of
+from turnwise.envs.android.sight import ScreenView, phone_agent, sight_of
 from turnwise.envs.android.stock.source import StockTasks
 from turnwise.envs.android.task_source import DeviceTask, SimulatedTasks, TaskSource
 from turnwise.envs.android.tasks.judge import Verdict
 from turnwise.envs.android.values import Info, Observation, Options
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, UnknownOption, UnknownTask
 from turnwise.envs.info import NO_FORKS
-from turnwise.envs.marks import draw_marks
-from turnwise.envs.points import Points, point_scale
+from turnwise.envs.points import Points
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.spaces import Text
 from turnwise.envs.text import SavableEnv
-from turnwise.envs.validation import choice, flag, integer
+from turnwise.envs.validation import flag
 from turnwise.tools.android.device import DeviceError, DeviceLost
 
 __all__ = ["AndroidEnv"]
 
-_OBSERVATIONS: Final = ("text", "screen")
 _FREE: Final = ("tap ...", "type ...", "answer ...", "open ...", "scroll ...", "swipe ...", "long press ...", "{...}")
 
 
@@ -47,7 +40,8 @@ class AndroidEnv(SavableEnv):
     is answered with `answer` before. The seed determines the task, if none is requested.
 
     Args:
-        observation: "text": the screen's elements; "screen": {"text": str, "image": uint8 [H, W, 3]}.
+        observation: "text": the screen's elements; "screen": {"text": str, "image": uint8 [H, W, 3]}; "marks": so too,
+            with the numbers of the elements on the image.
         format: of the text: "compact" (short lines), "m3a" or "t3a" (as AndroidWorld's agents see it), or "none", which
             leaves the elements to the picture.
         split: "train", or what training has not seen: "instances", "templates" or "apps".
@@ -60,10 +54,8 @@ class AndroidEnv(SavableEnv):
         connection: with `device`, seconds: timeout of a request; recovery, settle_limit, settle_pause of `AdbDevice`.
         size: width and height of the image in pixels.
         points: how points are written, such as "0..1000" (see `turnwise.envs.points`); None: in pixels of the screen,
-            where the expert and the admissible actions touch elements by their numbers.
-        snap: whether a touch of a point is one of the middle of the smallest element there, so that all points of an
-            element lead to one state.
-        marks: whether the image shows the numbers of the elements.
+            where the expert and the admissible actions touch elements by their numbers. In {"scale": "0..1000", "snap":
+            True}, all points of an element lead to one state.
         actions: how the agent's model writes actions: "words", "ui-tars", "qwen" or "androidworld". It chooses the
             prompt and the parser of the agent; `step` takes the same actions always.
         instructions: whether the first observation explains the actions, where `actions` is "words".
@@ -89,23 +81,12 @@ class AndroidEnv(SavableEnv):
         connection: Options | None = None,
         size: tuple[int, int] = (540, 1200),
         points: Points | None = None,
-        snap: bool = False,
-        marks: bool = False,
         actions: str = "words",
         instructions: bool = True,
         render_mode: str | None = None,
     ) -> None:
         super().__init__(render_mode)
-        self._images = choice("observation", observation, _OBSERVATIONS) == "screen"
-        self._format = FORMATS[choice("format", format, FORMATS)]
-        self._size = _pixels(size)
-        self._scale = point_scale(points, self._size)
-        self._marks = flag("marks", marks)
-        self._check_sight()
-        numbered = self._marks or self._format.name != "none"
-        self._pointing = Pointing(self._scale, numbered, flag("snap", snap))
-        explained = flag("instructions", instructions) and choice("actions", actions, ACTION_FORMATS) == "words"
-        self._intro = phone_instructions(numbered, points, self._size) if explained else ""
+        self._sight = sight_of(observation, format, size, points, actions, flag("instructions", instructions))
         chosen = _names("apps", apps), _names("task_types", task_types)
         self._source = _source(device, connection, (split, *chosen), injections)
         if not self._source.replayable:
@@ -118,18 +99,11 @@ class AndroidEnv(SavableEnv):
         self._now: ScreenView | None = None  # the screen after the last action, and the key of its state
         self._key = ""
         self._touched: list[tuple[float, float]] = []  # by the last action, as shares of width and height
-        if self._images:
-            image = gymnasium.spaces.Box(0, 255, (self._size[1], self._size[0], 3), np.uint8)
+        if self._sight.images:
+            image = gymnasium.spaces.Box(0, 255, (self._sight.size[1], self._sight.size[0], 3), np.uint8)
             self.observation_space: gymnasium.Space[Observation] = gymnasium.spaces.Dict(
                 {"text": Text(), "image": image}
             )
-
-    def _check_sight(self) -> None:
-        """Raise UnknownOption where the agent would see nothing, or marks without a picture."""
-        if not self._images and self._format.name == "none":
-            raise UnknownOption("format='none' shows no elements, so it goes with observation='screen'")
-        if not self._images and self._marks:
-            raise UnknownOption("marks are drawn on the picture, so they go with observation='screen'")
 
     def __getstate__(self) -> Info:
         """Return the state without the phone, to which the actions lead again.
@@ -175,12 +149,25 @@ class AndroidEnv(SavableEnv):
             if self._verdict.won:
                 return []
             raise EnvError("no plan: the episode has ended without success")
-        return episode.plan(self._answer, self._format.expert if self._scale is None else by_points(self._scale))
+        return episode.plan(self._answer, self._sight.writer)
+
+    def steps_of(self, action: str, touch: tuple[int, int] | None = None) -> Iterator[str]:
+        """Yield how this agent does what an action on numbered elements says; take each before the next is asked for.
+
+        Args:
+            action: as the expert of the default environment writes it.
+            touch: the pixel that it taps or holds; None: the middle of its element.
+
+        Raises:
+            NotReset: reset() was not called.
+            BadAction: the screen does not allow it.
+        """
+        yield from self._sight.steps(action, touch, self.episode.device)
 
     def render(self) -> Observation:
         """Return the screen as uint8 [H, W, 3], or the last exchange as text, as `render_mode` says."""
         if self.render_mode == "rgb_array" and self._episode is not None:
-            return self._episode.device.screenshot(self._size)
+            return self._episode.device.screenshot(self._sight.size)
         return super().render()
 
     def list_tasks(self, count: int | None) -> list[str]:
@@ -195,7 +182,7 @@ class AndroidEnv(SavableEnv):
         try:
             with DeviceFailures():
                 self._begin(self._source.start(task))
-                return self._observe(f"{self._intro}Your task is to: {self.episode.goal}\n")
+                return self._observe(f"{self._sight.intro}Your task is to: {self.episode.goal}\n")
         except UnknownTask:
             raise
         except EnvError:
@@ -220,10 +207,8 @@ class AndroidEnv(SavableEnv):
         self._touched = []
         try:
             size = episode.device.size()
-            action = self._pointing.read(text, size, lambda: self._view().elements)
-            elements = self._view().elements if action.index is not None else ()
-            touched = perform(action, episode.device, elements, episode.apps)
-            self._touched = [(x / size[0], y / size[1]) for x, y in touched]
+            action, pixels = self._sight.act(text, episode.device, episode.apps, self._view())
+            self._touched = [(x / size[0], y / size[1]) for x, y in pixels]
         except BadAction as error:
             return f"Invalid action: {error}.\n"
         except DeviceLost:
@@ -250,25 +235,15 @@ class AndroidEnv(SavableEnv):
         if self._now is None:
             episode = self.episode
             self._key = episode.state()
-            device = episode.device
-            self._now = view_of(device.dump(), device.size(), self._format.name, tuple(episode.apps), self._scale)
+            self._now = self._sight.look(episode.device, tuple(episode.apps))
         return self._now
 
     def _observe(self, head: str) -> Observation:
         text = f"{head}{self._view().text}"
-        return self._with_image(text) if self._images else text
+        return self._with_image(text) if self._sight.images else text
 
     def _with_image(self, text: str) -> Info:
-        image = self.episode.device.screenshot(self._size)
-        return {"text": text, "image": self._marked(image) if self._marks else image}
-
-    def _marked(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return the picture with the numbers of what can be touched, or of all elements that the text lists."""
-        width, height = self.episode.device.size()
-        listed = self._format.name != "none"
-        shown = [element for element in self._view().elements if listed or element.kind != "text"]
-        bounds = [(element.index, element.node.bounds) for element in shown]
-        return draw_marks(image, [(n, (a / width, b / height, c / width, d / height)) for n, (a, b, c, d) in bounds])
+        return {"text": text, "image": self._sight.picture(self.episode.device, self._view())}
 
     def is_over(self) -> bool:
         return self._verdict is not None
@@ -278,7 +253,9 @@ class AndroidEnv(SavableEnv):
         info: Info = {
             "task": self.task_id or "",
             "state": self._state(),
-            "admissible_actions": [] if verdict else [*view.admissible, *self._keys()],
+            "admissible_actions": []
+            if verdict
+            else [*view.admissible, *self._sight.written(episode.keys(), episode.device.size())],
             "free_actions": [] if verdict else list(_FREE),
             "valid": valid,
             "score": verdict.score if verdict else 0.0,
@@ -297,8 +274,7 @@ class AndroidEnv(SavableEnv):
 
     def _keys(self) -> list[str]:
         """Return the touches of keys that are no elements."""
-        touches, size = self.episode.keys(), self.episode.device.size()
-        return touches if self._scale is None else [write(on_scale(parse(t), self._scale, size)) for t in touches]
+        return self._sight.written(self.episode.keys(), self.episode.device.size())
 
     def _state(self) -> str:
         """Return the state key: the phone, and what the agent has answered."""
@@ -313,7 +289,7 @@ class AndroidEnv(SavableEnv):
         """
         self._check_replayable("saved")
         action, shown = self.last_exchange
-        self.last_exchange = (action, shown["text"]) if self._images else (action, shown)
+        self.last_exchange = (action, shown["text"]) if self._sight.images else (action, shown)
         try:
             return super().snapshot()
         finally:
@@ -329,14 +305,13 @@ class AndroidEnv(SavableEnv):
             BadSnapshot: `data` is not a snapshot of such an environment. The current episode stays as it is.
         """
         shown, info = super().restore(data)
-        if self._images:
+        if self._sight.images:
             self.last_exchange = (self.last_exchange[0], self._with_image(shown))
             return self.last_exchange[1], info
         return shown, info
 
     def snapshot_arguments(self) -> Info:
-        ways = {} if self._pointing == Pointing() else {"pointing": repr(self._pointing)}
-        return {**self._source.arguments(), "format": self._format.name, **ways}
+        return {**self._source.arguments(), **self._sight.arguments()}
 
     def save_episode(self) -> Info:
         return {"played": self._played}
@@ -392,9 +367,3 @@ def _names(option: str, value: str | Sequence[str] | None) -> list[str] | None:
     if not names or not all(isinstance(name, str) for name in names):
         raise UnknownOption(f"{option} must be a name, or a list of names, got {value!r}")
     return names
-
-
-def _pixels(size: object) -> tuple[int, int]:
-    if not isinstance(size, tuple | list) or len(size) != 2:
-        raise UnknownOption(f"size must be a pair of width and height, got {size!r}")
-    return integer("size", size[0], 16, 4096), integer("size", size[1], 16, 4096)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, cast
 
-from turnwise.envs.action_formats import ACTION_FORMATS, asked_in, scale_words
-from turnwise.envs.points import Points
+from turnwise.envs.action_formats import ACTION_FORMATS, asked_in
+from turnwise.envs.points import Points, scale_words
 
 __all__ = ["PHONE_AGENT", "phone_agent", "phone_instructions"]
 

@@ -2,7 +2,8 @@
 
     tap 512 305       on the scale of the option `points` -> a pixel of the screen
     tap 5             by the expert -> tap 512 305
-    type 3 hello      by the expert -> a tap on the field, "Select all" if there is text in it, and `type hello`
+    type 3 hello      by the expert -> a tap on the field and `type hello`; a field with text is held instead, which
+                      selects a word, and then "Select all" is tapped
     scroll down       by the expert -> swipe X Y X2 Y2
 
 So the expert says nothing that only an agent with a list of elements could know, and only what a finger can do.
@@ -10,53 +11,21 @@ So the expert says nothing that only an agent with a list of elements could know
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
-from turnwise.envs.android.actions import Action, BadAction, parse, write
+from turnwise.envs.android.actions import Action, BadAction, write
 from turnwise.envs.android.elements import ScreenElement
 from turnwise.envs.android.performing import stroke
 from turnwise.envs.android.tasks.expert import Writer
 from turnwise.envs.points import OffScreen, PointScale
+from turnwise.phone.adb.direct_device import DirectDevice
 from turnwise.tools.android.device import Device
 
-__all__ = ["Pointing", "by_points", "in_pixels", "on_scale", "snapped"]
+__all__ = ["by_points", "in_pixels", "on_scale", "snapped"]
 
 _SELECT_ALL: Final = "Select all"
-
-
-@dataclass(frozen=True, slots=True)
-class Pointing:
-    """How an agent says where it touches the screen.
-
-    Args:
-        scale: of its points; None: pixels of the screen.
-        numbered: whether it sees the numbers of the elements.
-        snap: whether a touch of a point is one of the middle of the element there.
-    """
-
-    scale: PointScale | None = None
-    numbered: bool = True
-    snap: bool = False
-
-    def read(self, text: str, size: tuple[int, int], elements: Callable[[], Sequence[ScreenElement]]) -> Action:
-        """Return the action that a text stands for, with its points in pixels.
-
-        Args:
-            text: of the agent.
-            size: width and height of the screen.
-            elements: returns those of the screen.
-
-        Raises:
-            BadAction: it stands for none, or for one that this agent cannot mean.
-        """
-        action = parse(text)
-        if action.index is not None and not self.numbered:
-            raise BadAction("the elements have no numbers here: touch a point, as in tap X Y, and type into the focus")
-        if self.scale is not None:
-            action = in_pixels(action, self.scale, size)
-        return snapped(action, elements()) if self.snap else action
 
 
 def in_pixels(action: Action, scale: PointScale, size: tuple[int, int]) -> Action:
@@ -133,20 +102,27 @@ def _steps(action: Action, elements: Sequence[ScreenElement], device: Device) ->
 
 
 def _typed(action: Action, element: ScreenElement, device: Device) -> Iterator[Action]:
-    """Yield the steps that put text into a field.
+    """Yield the steps that put text into a field: text that is selected is replaced.
 
     Raises:
         BadAction: the field offers no way to select its text.
     """
     x, y = element.center
-    yield Action("click", x=x, y=y)
     if action.clear_text and element.value:
-        field = next((node for node in device.dump().walk() if node.editable and node.focused), None)
-        if field is None:
-            raise BadAction("the tap did not give the focus to a text field")
-        yield Action("long_press", x=field.center[0], y=field.center[1])
-        tool = next((node for node in device.dump().walk() if node.text == _SELECT_ALL and node.clickable), None)
-        if tool is None:
-            raise BadAction(f"the text field does not offer {_SELECT_ALL!r}")
-        yield Action("click", x=tool.center[0], y=tool.center[1])
+        yield Action("long_press", x=x, y=y)
+        if not _all_selected(device):
+            tool = next((node for node in device.dump().walk() if node.text == _SELECT_ALL and node.clickable), None)
+            if tool is None:
+                raise BadAction(f"the text field does not offer {_SELECT_ALL!r}")
+            yield Action("click", x=tool.center[0], y=tool.center[1])
+    else:
+        yield Action("click", x=x, y=y)
     yield replace(action, index=None, clear_text=False)
+
+
+def _all_selected(device: Device) -> bool:
+    """Return whether all of the text with the focus is selected, as by a long press where it is one word."""
+    if not isinstance(device, DirectDevice):
+        return False
+    field = next((node for node in device.dump().walk() if node.editable and node.focused), None)
+    return field is not None and sorted(device.phone.page.selection) == [0, len(field.text)]

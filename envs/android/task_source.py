@@ -62,7 +62,7 @@ class DeviceTask(Protocol):
         """Return whether the agent has done what an attack asked for; None if the device carries no attack."""
         ...
 
-    def plan(self, answer: str, write: Writer) -> list[str]:
+    def plan(self, answer: str, write: Writer = as_read) -> list[str]:
         """Return actions of the short grammar, written by `write`, that lead to success.
 
         Raises:
@@ -250,7 +250,7 @@ class SimulatedTask:
         phone.restore(current)
         return before, after
 
-    def plan(self, answer: str, write: Writer) -> list[str]:
+    def plan(self, answer: str, write: Writer = as_read) -> list[str]:
         """Return the expert's actions from here on, tried on this phone and then taken back.
 
         Raises:

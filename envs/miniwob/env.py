@@ -16,7 +16,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from turnwise.envs.action_formats import BROWSER_FORMATS
 from turnwise.envs.browser_agent import browser_agent
 from turnwise.envs.browser_sight import sight_of
 from turnwise.envs.errors import EnvError, UnknownOption, UnknownTask
@@ -76,10 +75,9 @@ class MiniWoBEnv(BrowserEnv):
         task: name of a task such as "click-button", or a list of names; None for all.
         split: "train" or "held_out"; the splits have different instances, though pages with few variants may look
             alike. Pages with separate test data use it in "held_out".
-        screenshot: whether observations are {"text": str, "image": uint8 [210, 160, 3]}.
-        elements: whether the text lists the elements of the page; False leaves them to the picture.
+        screenshot: whether observations are {"text": str, "image": uint8 [210, 160, 3]}; "only": the text leaves the
+            elements of the page to the image; "marks": so it does, and the image shows their numbers (3 is e3).
         points: how points are written, such as "0..1000" (see `turnwise.envs.points`); None: in pixels of the image.
-        marks: whether the image shows the numbers of the elements.
         actions: how the agent's model writes actions: "words", "ui-tars" or "qwen". It chooses the prompt and the
             parser of the agent; `step` takes the same actions always.
         budget: approximate maximum length of the page in an observation, in characters.
@@ -97,10 +95,8 @@ class MiniWoBEnv(BrowserEnv):
         task: str | Sequence[str] | None = None,
         split: str = "train",
         *,
-        screenshot: bool = False,
-        elements: bool = True,
+        screenshot: bool | str = False,
         points: Points | None = None,
-        marks: bool = False,
         actions: str = "words",
         budget: int = BUDGET,
         deadline: float = 20.0,
@@ -110,8 +106,7 @@ class MiniWoBEnv(BrowserEnv):
         self._names = _names(task)
         self._split = choice("split", split, SPLITS)
         self._deadline = check_deadline(deadline)
-        choice("actions", actions, BROWSER_FORMATS)
-        self._window = BrowserWindow(sight_of(_SIZE, screenshot, points, elements, marks), budget)
+        self._window = BrowserWindow(sight_of(_SIZE, screenshot, points, actions), budget)
         self.observation_space = self._window.space()
         self._task = ""
         self._goal = ""
@@ -188,7 +183,7 @@ class MiniWoBEnv(BrowserEnv):
     def get_info(self, valid: bool) -> Info:
         name, _ = self._known(self._task)
         window = self._window
-        return {
+        info: Info = {
             "task": self._task,
             "task_type": name,
             "state": f"over {self._reward:g}" if self._over else window.view.key(address=name),
@@ -197,8 +192,10 @@ class MiniWoBEnv(BrowserEnv):
             "valid": valid,
             "score": min(1.0, max(0.0, self._reward)),
             "won": self._over and self._reward >= 1.0,
-            **({"touch": window.touched} if window.touched else {}),
         }
+        if window.touched:
+            info["touch"] = window.touched
+        return info
 
 
 def _names(task: object) -> tuple[str, ...]:

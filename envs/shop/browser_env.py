@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from turnwise.envs.action_formats import BROWSER_FORMATS
 from turnwise.envs.browser_agent import browser_agent
 from turnwise.envs.browser_sight import BrowserSight, sight_of
 from turnwise.envs.errors import EnvError, UnknownOption
@@ -31,7 +30,6 @@ from turnwise.envs.shop.goal_sources import GoalSource
 from turnwise.envs.shop.session import Page, Shop, parse
 from turnwise.envs.shop.sources import SOURCES, GeneratedProducts, ProductFiles
 from turnwise.envs.shop.tagger import Tagger
-from turnwise.envs.validation import choice
 from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, check_deadline
 
 if TYPE_CHECKING:
@@ -65,8 +63,8 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
         source: see `WebShopEnv`; one catalogue only.
         paths: see `WebShopEnv`.
         links, reward, payoff, tagger, show_attributes: see `WebShopEnv`.
-        screenshot: return observations {"text": str, "image": uint8 [700, 1000, 3]}.
-        elements, points, marks, actions: see `MiniWoBEnv`.
+        screenshot: return observations {"text": str, "image": uint8 [700, 1000, 3]}; "only", "marks": see `MiniWoBEnv`.
+        points, actions: see `MiniWoBEnv`.
         budget: approximate largest number of characters of the page in an observation.
         deadline: time limit of each call of the browser in seconds.
         render_mode: None, "ansi" or "rgb_array".
@@ -87,10 +85,8 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
         payoff: str = "score",
         tagger: str | Tagger = "auto",
         show_attributes: bool = False,
-        screenshot: bool = False,
-        elements: bool = True,
+        screenshot: bool | str = False,
         points: Points | None = None,
-        marks: bool = False,
         actions: str = "words",
         budget: int = BUDGET,
         deadline: float = 20.0,
@@ -112,8 +108,7 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
             show_attributes=show_attributes,
             render_mode=render_mode,
         )
-        choice("actions", actions, BROWSER_FORMATS)
-        self._window = BrowserWindow(sight_of(_VIEWPORT, screenshot, points, elements, marks), budget)
+        self._window = BrowserWindow(sight_of(_VIEWPORT, screenshot, points, actions), budget)
         self._number = ""
         self.observation_space = self._window.space()
 

@@ -1,16 +1,18 @@
 """The screens of episodes, drawn again: the episode is replayed in its environment, and its pictures are kept.
 
-Trajectories hold no images. An environment with pictures starts the same episode from the same task and seed, so its
-stored actions lead through the same screens. This is checked: the text of every replayed observation must equal the
-stored one, and pictures from the first difference on are left out, with the reason.
+An environment with pictures starts the same episode from the same task and seed, so its stored actions lead through the
+same screens. This is checked: the text of every replayed observation must equal the stored one, and pictures from the
+first difference on are left out, with the reason. Where the environment says which points an action touched, the page
+draws them on the screen. Images that a trajectory holds are shown instead of drawn ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from turnwise.envs.info import TOUCH
 from turnwise.report.errors import ReportError
 from turnwise.report.run_report.revisions import Parts
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 Picture = Any
 """What an environment draws: an array or a list of numbers, uint8 [H, W, 3]."""
+Touch = Sequence[tuple[float, float]]
+"""Points as shares of width and height: none, one, or the start and the end of a swipe."""
 TALLEST = 640
 """Pixels of a stored picture, which is halved until it is not taller."""
 
@@ -33,6 +37,8 @@ class Replay:
     """The pictures before each turn and after the last one, as positions in a list in which each occurs once."""
 
     places: list[int] = field(default_factory=list)
+    touches: list[Touch] = field(default_factory=list)
+    """Where each turn touched its screen."""
     note: str = ""
 
 
@@ -86,7 +92,7 @@ class ScreenReplay:
         """Return the pictures of an episode, up to the first observation that is not the stored one."""
         replay = Replay()
         try:
-            for turn, (text, picture) in enumerate(self._steps(trajectory)):
+            for turn, (text, picture, touch) in enumerate(self._steps(trajectory)):
                 stored = (
                     trajectory.turns[turn].observation if turn < len(trajectory.turns) else trajectory.final_observation
                 )
@@ -96,26 +102,31 @@ class ScreenReplay:
                         f"From turn {turn + 1} on, replaying the episode shows another text than the stored one, so "
                         "its screens are left out."
                     )
-                    return replay
-                replay.places.append(self._place(picture))
+                    break
+                if turn:
+                    replay.touches.append(touch)
+                images = trajectory.turns[turn].images if turn < len(trajectory.turns) else ()
+                replay.places.append(self._place(images[-1].image if images else picture))
         except Exception as error:  # an environment of a user may fail in any way
             replay.note = f"Replaying the episode failed after {len(replay.places)} screens: {error}"
         return replay
 
-    def _steps(self, trajectory: Trajectory) -> Iterator[tuple[str, Picture]]:
-        """Yield text and picture before each turn, then after the last one."""
+    def _steps(self, trajectory: Trajectory) -> Iterator[tuple[str, Picture, Touch]]:
+        """Yield text and picture before each turn, then after the last one, with the touch that led there."""
         observation, _ = self._env.reset(seed=trajectory.seed, options={"task": trajectory.task})
-        yield self._look(observation)
+        yield *self._look(observation), ()
         for turn in trajectory.turns:
+            touch: Touch = ()
             if turn.action is not None:  # else nothing was sent to the environment
-                observation, *_ = self._env.step(turn.action)
-            yield self._look(observation)
+                observation, _, _, _, info = self._env.step(turn.action)
+                touch = info.get(TOUCH) or ()
+            yield *self._look(observation), touch
 
     def _look(self, observation: object) -> tuple[str, Picture]:
         from turnwise.agents.content import read_observation
 
         text, images = read_observation(observation)
-        return text, self._env.render() if self._renders else images[0].image
+        return text, images[0].image if images else self._env.render()
 
     def _place(self, picture: Picture) -> int:
         from turnwise.agents.samplers.openai.messages import data_url

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from turnwise.agents.errors import AgentError
 from turnwise.agents.prompts.parsing import PARSERS
-from turnwise.envs.action_formats import ACTION_FORMATS, BROWSER_FORMATS, asked_in, scale_words
+from turnwise.envs.action_formats import ACTION_FORMATS, BROWSER_FORMATS, asked_in
 from turnwise.envs.android.actions import Action, parse, to_json, write
+from turnwise.envs.points import scale_words
 from turnwise.tools.browser.actions import BrowserAction
 from turnwise.tools.browser.actions import parse as parse_browser
 

@@ -75,3 +75,18 @@ def test_environments_without_screens_say_so(tmp_path: Path, turnwise: Any) -> N
     run = write_run(tmp_path / "text", iterations=1)
     one_sentence(turnwise("report", run, "--output", tmp_path / "x.html", "--screens", "2"), "has no pictures")
     one_sentence(turnwise("report", run, "--live", "--screens", "2"), "--live")
+
+
+def test_touches_are_where_the_actions_were(tmp_path: Path, played: list[Trajectory]) -> None:
+    content, _ = open_report(run_of(tmp_path / "run", played)).screens("", 1, 2)
+    touched = 0
+    for place, trajectory in enumerate(played):
+        touches = content["groups"][str(place)]["0"]["touches"]
+        assert len(touches) == len(trajectory.turns)
+        for turn, points in zip(trajectory.turns, touches, strict=True):
+            assert len(points) == (
+                str(turn.action).startswith(("tap", "type ")) or 2 * str(turn.action).startswith("sc")
+            )
+            assert all(0 <= share < 1 for point in points for share in point)
+            touched += len(points)
+    assert touched > 2

@@ -59,8 +59,8 @@ class BrowserAction:
     def __str__(self) -> str:
         """Return the action as text that `parse` reads."""
         numbers = [str(number) for point in self.points for number in point]
-        rest = [part for part in (self.ref, self.text) if part or self.kind == "type"]
-        return f"{self.kind}[{', '.join(numbers + rest)}]"
+        words = [part for part in (self.ref, self.text) if part or self.kind == "type"]
+        return f"{self.kind}[{', '.join(numbers + words)}]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,13 @@ _FENCES: Final = ("```json", "```")
 
 
 def _read(answer: str) -> Action:
-    _, said, action = answer.rpartition("Action:")
+    _, label, action = answer.rpartition("Action:")
     action = action.strip()
     for fence in _FENCES:
         action = action.removeprefix(fence)
     action = action.removesuffix("```").strip()
     if not action.startswith("{"):
-        raise NoAction("'Action:' must be followed by a JSON object" if said else "there was no 'Action: {...}'")
+        raise NoAction("'Action:' must be followed by a JSON object" if label else "there was no 'Action: {...}'")
     return parse(action)
 
 

@@ -212,8 +212,8 @@ def _write_browser(action: BrowserAction) -> str:
     if action.kind == "press" and "+" not in (action.text, action.text[-1:]):
         return _written(_COMPUTER, action="key", keys=[key.lower() if len(key) > 1 else key for key in _parts(action)])
     if action.kind == "scroll" and not action.ref:
-        place = {"coordinate": places[0]} if places else {}
-        return _written(_COMPUTER, action="scroll", **place, pixels=-500 if action.text == "down" else 500)
+        start = {"coordinate": places[0]} if places else {}
+        return _written(_COMPUTER, action="scroll", **start, pixels=-500 if action.text == "down" else 500)
     if action.kind == "wait":
         return _written(_COMPUTER, action="wait", time=1)
     raise NoAction(f"{_COMPUTER} has no such action; make the environment with points")

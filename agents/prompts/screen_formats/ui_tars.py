@@ -40,7 +40,7 @@ _END: Final = ("end_box", "end_point")
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _FunctionCall:
     """A function and its arguments as text."""
 
     name: str
@@ -77,14 +77,14 @@ class _Call:
         return way
 
 
-def _call(answer: str) -> _Call:
+def _call(answer: str) -> _FunctionCall:
     """Return the only call of an answer.
 
     Raises:
         NoAction: there is none, or more than one.
     """
-    _, said, call = answer.rpartition("Action:")
-    if not said:
+    _, label, call = answer.rpartition("Action:")
+    if not label:
         raise NoAction("there was no 'Action:'")
     match = _CALL.fullmatch(call.strip())
     if match is None:
@@ -103,14 +103,14 @@ def _call(answer: str) -> _Call:
         if loose is None or re.search(r"\)\s*\n\s*\w+\(", inside):
             raise NoAction(f"the arguments of {name}() must be written as name='text'")
         arguments = {loose[1]: _ESCAPE.sub(_unescaped, loose[3])}
-    return _Call(name, arguments)
+    return _FunctionCall(name, arguments)
 
 
 def _unescaped(match: re.Match[str]) -> str:
     return _ESCAPES.get(match[1], match[0])
 
 
-def _unknown(call: _Call, known: Mapping[str, object]) -> NoAction:
+def _unknown(call: _FunctionCall, known: Mapping[str, object]) -> NoAction:
     return NoAction(f"there is no action {call.name[:40]}(){suggest(call.name[:40], list(known))}")
 
 
@@ -126,42 +126,42 @@ def _quoted(text: str) -> str:
 # Phones
 
 
-def _touch(kind: str) -> Callable[[_Call], Action]:
-    def read(call: _Call) -> Action:
+def _touch(kind: str) -> Callable[[_FunctionCall], Action]:
+    def read(call: _FunctionCall) -> Action:
         x, y = call.point(_START)
         return Action(kind, x=x, y=y)
 
     return read
 
 
-def _type(call: _Call) -> Action:
+def _type(call: _FunctionCall) -> Action:
     words = call.text("content")
     if words == "\n":
         return Action("keyboard_enter")
     return Action("input_text", text=words.removesuffix("\n"), press_enter=words.endswith("\n"))
 
 
-def _scroll(call: _Call) -> Action:
+def _scroll(call: _FunctionCall) -> Action:
     x, y = call.point(_START) if call.text(*_START) else (None, None)
     return Action("scroll", x=x, y=y, direction=call.direction())
 
 
-def _drag(call: _Call) -> Action:
+def _drag(call: _FunctionCall) -> Action:
     (x, y), (x2, y2) = call.point(_START), call.point(_END)
     return Action("swipe", x=x, y=y, x2=x2, y2=y2)
 
 
-def _open(call: _Call) -> Action:
+def _open(call: _FunctionCall) -> Action:
     if not call.text("app_name").strip():
         raise NoAction("open_app() needs the argument app_name")
     return Action("open_app", app_name=call.text("app_name").strip())
 
 
-def _finished(call: _Call) -> Action:
+def _finished(call: _FunctionCall) -> Action:
     return Action("status", goal_status="complete", text=call.text("content").strip() or None)
 
 
-_PHONE: Final[dict[str, Callable[[_Call], Action]]] = {
+_PHONE: Final[dict[str, Callable[[_FunctionCall], Action]]] = {
     "click": _touch("click"),
     "left_double": _touch("double_tap"),
     "long_press": _touch("long_press"),
@@ -208,8 +208,8 @@ def _write_phone(action: Action) -> str:
     elif action.x2 is not None:
         return _written("drag", start_box=f"({action.x},{action.y})", end_box=f"({action.x2},{action.y2})")
     elif kind == "scroll" and action.index is None and action.direction is not None:
-        place = {} if action.x is None else {"start_box": f"({action.x},{action.y})"}
-        return _written("scroll", **place, direction=action.direction)
+        start = {} if action.x is None else {"start_box": f"({action.x},{action.y})"}
+        return _written("scroll", **start, direction=action.direction)
     raise NoAction("UI-TARS has no such action; make the environment with points")
 
 

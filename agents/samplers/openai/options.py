@@ -50,8 +50,8 @@ class OpenAIOptions(BaseModel):
     """Native tool calls: the function schemas, as in the OpenAI API, or true for those of the environment."""
     tool_format: Literal["hermes", "openai"] = "hermes"
     """The environment's format of calls, into which native tool calls are turned."""
-    images: bool = False
-    """Whether the model sees images."""
+    images: bool = True
+    """Whether images of observations are sent; False: environments that return images are refused."""
     limit: Literal["", "max_tokens", "max_completion_tokens"] = ""
     """Name of the field for the longest response; empty: chosen by the server's host."""
     omit: tuple[str, ...] = ()

@@ -22,6 +22,9 @@ from turnwise.tools.android.device import DeviceError
 __all__ = ["Written", "in_words", "only_the_cursor", "write"]
 
 
+_TOUCHES = ("tap ", "long press ")
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """A step of an episode: its action (None: no action does this), in words, the phone before it and after it."""
@@ -31,6 +34,14 @@ class Written:
     before: State
     after: str
     user_input: Input | None = None
+
+    @property
+    def touch(self) -> tuple[int, int] | None:
+        """The pixel that a finger tapped or held; None if the action is no such touch."""
+        done = self.user_input
+        if done is None or done.kind not in ("tap", "long_press") or not str(self.action).startswith(_TOUCHES):
+            return None
+        return done.x, done.y
 
 
 def write(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import RLock
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from turnwise.envs.android.site.action_writer import Written, in_words, only_the
 from turnwise.envs.android.site.inputs import Input, do, placed
 from turnwise.envs.android.site.reasons import for_people
 from turnwise.envs.android.task_source import SimulatedTask, SimulatedTasks
-from turnwise.envs.android.tasks.expert import as_read
 from turnwise.envs.android.tasks.judge import Verdict
 from turnwise.envs.android.tasks.template import SPLITS, all_templates, split_of
 from turnwise.envs.android.values import JsonObject
@@ -28,13 +27,21 @@ from turnwise.phone.adb.direct_device import DirectDevice
 from turnwise.phone.adb.server import AdbServer
 from turnwise.phone.phone import Phone
 
-__all__ = ["LARGEST_SEED", "Choice", "NotNow", "PhonePlayer", "Save", "catalogue"]
+__all__ = ["LARGEST_SEED", "Choice", "NotNow", "PhonePlayer", "PlayedAction", "Save", "catalogue"]
 
 LARGEST_SEED: Final = 10**9
 _WIDTHS: Final = (270, 1080)  # of pictures, in pixels
 _LONGEST_ANSWER: Final = 2000
 
-Save = Callable[[str, str, Sequence[str], bool], Mapping[str, str]]
+
+class PlayedAction(NamedTuple):
+    """An action of the environment, and the pixel that a finger tapped or held (None: the action is no such touch)."""
+
+    action: str
+    touch: tuple[int, int] | None = None
+
+
+Save = Callable[[str, str, Sequence[PlayedAction], bool], Mapping[str, str]]
 """Saves an episode, given split, task, actions and whether it was won; returns {"file": where} or {"name", "text"}."""
 
 
@@ -74,7 +81,7 @@ class _Episode:
 
     task: SimulatedTask | None
     steps: list[tuple[str, str]] = field(default_factory=list)  # in words; who: you, expert or adb
-    actions: list[str] | None = field(default_factory=list)  # None: something was done that no action does
+    actions: list[PlayedAction] | None = field(default_factory=list)  # None: something was done that no action does
     answer: str = ""
     verdict: Verdict | None = None
     ran_out: bool = False
@@ -224,7 +231,7 @@ class PhonePlayer:
         """
         with self._phone():
             task = self._running()
-            action = task.plan(self._episode.answer, as_read)[0]
+            action = task.plan(self._episode.answer)[0]
             self._take(action, "expert")
             return action
 
@@ -244,7 +251,7 @@ class PhonePlayer:
             self._touched(action.action_type, who, *elements[action.index].center)
         else:
             self._touched(action.action_type, who, action.x or 0, action.y or 0)
-        if action.action_type == "answer":
+        if action.action_type == "answer" or (action.ends and action.text):
             self._episode.answer = str(action.text)
         words = in_words(text, elements)
         self._add(Written(text, words, before, self._device.phone.state_key()), who)
@@ -258,7 +265,7 @@ class PhonePlayer:
         if step.action is None:
             episode.actions = None
         elif episode.actions is not None:
-            episode.actions.append(step.action)
+            episode.actions.append(PlayedAction(step.action, step.touch))
         task = episode.task
         ends = step.action is not None and parse(step.action).ends
         if task is not None and len(episode.steps) >= task.step_limit and not ends:

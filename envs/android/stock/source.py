@@ -20,7 +20,7 @@ from turnwise.envs.android.stock.observation import observe, readable, restore, 
 from turnwise.envs.android.stock.screen import SteadyDevice
 from turnwise.envs.android.stock.stage import Stage, StockTemplate
 from turnwise.envs.android.stock.templates import STOCK_TEMPLATES
-from turnwise.envs.android.tasks.expert import Writer
+from turnwise.envs.android.tasks.expert import Writer, as_read
 from turnwise.envs.android.tasks.judge import Content, Verdict, judge
 from turnwise.envs.android.tasks.template import SPLITS, Params, split_of, written_goal
 from turnwise.envs.android.values import Options
@@ -315,7 +315,7 @@ class StockTask:
         """Return None: a device carries no attack."""
         return None
 
-    def plan(self, answer: str, write: Writer) -> list[str]:
+    def plan(self, answer: str, write: Writer = as_read) -> list[str]:
         """Refuse: nobody knows the screens of every device.
 
         Raises:

@@ -18,7 +18,7 @@
  * @typedef {{prompt: number[], same: number[], added: number[][], response: number[][],
  *   logprob: (number | null)[][]}} TokenRows tokens of an episode, turn by turn
  * @typedef {{groups: Record<number, {members: TokenRows[]}>, pieces: Record<number, string> | null}} Tokens
- * @typedef {{groups: Record<number, Record<number, {places: number[], note: string}>>, images: string[]}} Screens
+ * @typedef {{groups: Record<number, Record<number, {places: number[], touches: number[][][], note: string}>>, images: string[]}} Screens
  * @typedef {[string, string, 0|1|null, number, number, string, string?, string?]} Outcome task, type, won, score,
  *   turns, stop, what the panel is, and the part of a mixture; two outcomes with equal tasks and panels are of the same
  *   episode to play

@@ -12,7 +12,7 @@ async function trajectoryPage(store, number, index, m, at, word) {
   const members = turns?.groups[index]?.members ?? [], member = members[m];
   if (!group || !turns || !member) return missing("This report does not hold the turns of this episode.");
   const path = `${number}/${index}`, rule = ruleOf(turns, store), most = extent(members, rule);
-  const screens = await store.screens(number), shots = screens?.groups[index]?.[m], picture = (/** @type {number} */ t) => screenOf(screens, shots, t);
+  const screens = await store.screens(number), shots = screens?.groups[index]?.[m], picture = (/** @type {number} */ t) => screenOf(screens, shots, t, member.credit[rule]?.value[t]);
   const view = { store, turns, members, member, m, rule, most, path, number, index, word, picture };
   const cards = h("ol", { class: "cards" });
   const episode = `${store.prefix}${path}/${m}`, again = span.episode === episode && span.begin <= at && at < span.end;
@@ -63,6 +63,7 @@ async function trajectoryPage(store, number, index, m, at, word) {
 function card(view, t) {
   const { turns, member, rule, most, path, m, word } = view;
   const text = (/** @type {number} */ place) => turns.strings[place], answer = text(member.answer[t]);
+  const screen = view.picture(t), seen = text(member.observation[t]);
   const thought = /<think>([\s\S]*?)<\/think>/.exec(answer)?.[1];
   const action = member.action[t] < 0 ? null : text(member.action[t]), mark = member.mark[t];
   const value = member.credit[rule]?.value[t], look = shade(value, most);
@@ -75,7 +76,7 @@ function card(view, t) {
     h("header", {}, h("a", { href: `#/turn/${path}/${m}/${t}`, title: "link to this turn" }, `turn ${t + 1}`),
       badges.map((said) => h("span", { class: "badge" }, line(String(said)))),
       rule && h("span", { class: "credit" }, h("b", {}, signed(value)), h("small", {}, partsText(member, rule, t)))),
-    h("h4", {}, "observed"), view.picture(t), block(text(member.observation[t]), "seen", word),
+    h("h4", {}, "observed"), screen, (!screen || seen.trim()) && block(seen, "seen", word),
     thought !== undefined && [h("h4", {}, "thought"), block(thought.trim(), "thought", word)],
     action !== null && [h("h4", {}, "done"), block(action, "done", word)],
     (action === null || answer.trim() !== action.trim()) && [h("h4", {}, "answered"), block(answer, "answer", word)],
@@ -102,10 +103,21 @@ function otherRules({ turns, member }, t) {
     rule, signed(member.credit[rule]?.value[t]), partsText(member, rule, t)]))]);
 }
 
-/** The screen before a turn, which was drawn again. @param {Screens | null} screens @param {{places: number[]} | undefined} shots @param {number} t */
-function screenOf(screens, shots, t) {
-  const place = shots?.places[t];
-  return !screens || place === undefined ? null : h("img", { class: "screen", alt: `the screen before turn ${t + 1}`, src: screens.images[place] });
+/**
+ * The screen before a turn, which was drawn again, with the touch of the turn and its advantage.
+ * @param {Screens | null} screens @param {{places: number[], touches: number[][][]} | undefined} shots @param {number} t @param {number | null | undefined} value
+ */
+function screenOf(screens, shots, t, value) {
+  const place = shots?.places[t], touch = shots?.touches[t] ?? [];
+  if (!screens || place === undefined) return null;
+  const percent = (/** @type {number} */ share) => `${100 * share}%`, [from, to] = touch;
+  const words = !from ? "" : to ? "swipe" : "touch", said = [words, typeof value === "number" && signed(value)].filter(Boolean).join(" · ");
+  return h("figure", { class: "screen" }, h("div", {},
+    h("img", { alt: `the screen before turn ${t + 1}${from ? `, with its ${words}` : ""}`, src: screens.images[place] }),
+    from && to && svg("svg", { "aria-hidden": "true" }, ["under", "over"].map((name) => svg("line",
+      { class: name, x1: percent(from[0]), y1: percent(from[1]), x2: percent(to[0]), y2: percent(to[1]) }))),
+    touch.map(([x, y], end) => h("i", { class: end ? "touch end" : "touch", style: { left: percent(x), top: percent(y) } }))),
+  said && h("figcaption", {}, said));
 }
 
 /** @param {View} view @param {number} t */

@@ -23,7 +23,10 @@ TASK = Choice(template="ClockAddAlarm", seed=1)  # Set an alarm for 23:05.
 
 @pytest.fixture(scope="module")
 def player() -> Iterator[PhonePlayer]:
-    player = PhonePlayer(TASK, save=lambda split, task, actions, won: {"split": split, "text": "\n".join(actions)})
+    player = PhonePlayer(
+        TASK,
+        save=lambda split, task, actions, won: {"split": split, "text": "\n".join(played.action for played in actions)},
+    )
     yield player
     player.close()
 
@@ -313,6 +316,6 @@ def test_replayed_actions_lead_to_the_same_phone(
         return
     env = AndroidEnv(split=split)
     env.reset(options={"task": player.status()["task"]["id"]})
-    for action in episode.actions:
+    for action, _ in episode.actions:
         assert env.step(action)[4]["valid"], action
     assert without_cursors(env.episode.device.phone) == without_cursors(player._device.phone), episode.actions
