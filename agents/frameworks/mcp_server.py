@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from secrets import token_hex
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from turnwise.agents.errors import EnvFailure
 from turnwise.agents.frameworks.session import ClientSession
@@ -178,10 +178,10 @@ def create_app(tools: EnvironmentTools, *, name: str = "turnwise", idle: float |
     from mcp.server.transport_security import TransportSecuritySettings
 
     unguarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # RequestGuard does it, by more names
-    app: FastAPI = _server(tools, name, "").streamable_http_app(
+    app = _server(tools, name, "").streamable_http_app(
         session_idle_timeout=idle, transport_security=unguarded, json_response=True
     )
-    return app
+    return cast("FastAPI", app)
 
 
 def serve_stdio(tools: EnvironmentTools, *, name: str = "turnwise") -> None:
