@@ -158,7 +158,7 @@ REASONING: Final = (
     *("chain_sum", "letter_counting", "knights_knaves", "propositional_logic", "word_sorting", "countdown"),
     *("syllogism", "coin_flip", "mini_sudoku", "rectangle_count", "sentence_reordering", "string_insertion"),
 )
-ARENA: Final = ("GuessTheNumber-v0", "Minesweeper-v0", "TowerOfHanoi-v0", "Sudoku-v0", "LightsOut-v0", "FrozenLake-v0")
+ARENA: Final = ("GuessTheNumber-v0", "FrozenLake-v0")
 GRIDS: Final = ("MiniGrid-Empty-5x5-v0", "MiniGrid-DoorKey-5x5-v0", "MiniGrid-GoToDoor-5x5-v0", "BabyAI-GoToRedBall-v0")
 CASES: Final = (
     Case("FrozenLake-v1", "gymnasium", partial(gym_env, "FrozenLake-v1")),

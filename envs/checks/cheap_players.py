@@ -98,8 +98,8 @@ def idle(explorer: Explorer) -> Iterator[CheapPlayer]:
     """Yield players that take one action without meaning until the end."""
     space = explorer.env.action_space
     if isinstance(space, gymnasium.spaces.Discrete):
-        for action in range(int(space.start), int(space.start) + min(CONSTANTS, int(space.n))):
-            yield CheapPlayer(f"always {action}", _always(action))
+        for number in range(int(space.start), int(space.start) + min(CONSTANTS, int(space.n))):
+            yield CheapPlayer(f"always {number}", _always(number))
         return
     if explorer.foreign is None:
         return

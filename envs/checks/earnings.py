@@ -25,12 +25,17 @@ Choose = Callable[[ProbeStep, int], object]
 
 
 def panel(explorer: Explorer) -> list[Start]:
-    """Return different starts, as many as the effort allows: tasks evenly spread, then further seeds of them."""
+    """Return different starts, as many as the effort allows: tasks evenly spread, then further seeds of them.
+
+    Without a list of tasks, every seed is a start: chance may lie in the steps alone.
+    """
     if explorer.panel is None:
         starts: list[Start] = []
         for task, seed in _draws(explorer):
             first = explorer.play(task, [], seed=seed).last
-            if not any(start.task == task and same(start.first.observation, first.observation) for start in starts):
+            if task is None or not any(
+                start.task == task and same(start.first.observation, first.observation) for start in starts
+            ):
                 starts.append(Start(task, seed, first))
             if len(starts) == explorer.effort.floor:
                 break

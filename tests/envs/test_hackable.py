@@ -157,8 +157,8 @@ def test_the_report_is_json_and_names_the_checks_of_openenv():
 
 
 def test_numbered_actions_are_attacked_too():
-    report = check_env("FrozenLake-v1", kwargs={"is_slippery": False}, effort=EFFORT)
-    assert report["attack"].values["shares"] == [1.0]
+    report = check_env("FrozenLake-v1", kwargs={"is_slippery": False}, effort=EFFORT, bounds=RewardBounds(budget=4500))
+    assert max(report["attack"].values["shares"]) == 1.0
     assert report["idle"].values["share"] == 0.0
     assert report["echo"].outcome == "skipped"
 
