@@ -72,6 +72,12 @@ def say(text: str = "", style: str = "") -> None:
     out().print(text, style=style or None, soft_wrap=True)
 
 
+def control(sequence: str) -> None:
+    """Write a sequence of this program's own that a terminal obeys, such as a picture, and end the line."""
+    sys.stdout.write(f"{sequence}\n")
+    sys.stdout.flush()
+
+
 def warn(text: str) -> None:
     """Print a line on standard error."""
     err().print(text, style="yellow", soft_wrap=True)

@@ -223,14 +223,15 @@ def import_trajectories(
     from turnwise.agents.interchange.formats import FORMATS
     from turnwise.agents.interchange.imported_folder import ImportedFolder
 
-    chosen = FORMATS[choose("format", source, [name for name, entry in FORMATS.items() if entry.read])]
+    readers = {name: entry.read for name, entry in FORMATS.items() if entry.read is not None}
+    chosen = FORMATS[choose("format", source, list(readers))]
     if not path.exists():
         raise UserError(f"{path} does not exist; expected {chosen.title}")
     parse = Agent(parser=parser).parse
     target = output or Path(f"{path.resolve().name.partition('.')[0]}-imported")
     counts = ImportCounts()
     with whole_output(target) as part, err().status(f"reading {path}") as status, ImportedFolder(part) as folder:
-        for demonstration in chosen.read(path):
+        for demonstration in readers[chosen.name](path):
             counts.add(demonstration)
             folder.write(with_actions(demonstration, parse))
             status.update(f"reading {path}, {counts.episodes:,} episodes")

@@ -108,15 +108,13 @@ def _print_images(run: Run) -> None:
     if size is None or not run.policy.model:
         return
     try:
-        tokens = image_tokens_of(find_model(run.policy.model, weights=False).path, size)
+        cost = image_tokens_of(find_model(run.policy.model, weights=False).path, size)
     except ModelError as error:
         say(f"images: {error}")
         return
-    shown = (
-        "" if (tokens.width, tokens.height) == size else f", which the model sees as {tokens.width} x {tokens.height}"
-    )
-    share = tokens.count / run.policy.context
-    say(f"an image of {size[0]} x {size[1]} pixels{shown}: {tokens.count:,} tokens, {share:.0%} of policy.context")
+    shown = "" if (cost.width, cost.height) == size else f", which the model sees as {cost.width} x {cost.height}"
+    share = cost.tokens / run.policy.context
+    say(f"an image of {size[0]} x {size[1]} pixels{shown}: {cost.tokens:,} tokens, {share:.0%} of policy.context")
     say()
 
 

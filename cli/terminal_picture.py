@@ -13,6 +13,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from turnwise.cli.console import control
+
 __all__ = ["Pictures", "inline"]
 
 _ROWS = 24
@@ -32,8 +34,7 @@ class Pictures:
     def show(self, png: bytes) -> str:
         """Show a picture inline and return "", or write it to a file and return its path."""
         if sys.stdout.isatty() and (sequence := inline(png, os.environ)):
-            sys.stdout.write(f"{sequence}\n")
-            sys.stdout.flush()
+            control(sequence)
             return ""
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="turnwise-screens-"))

@@ -578,6 +578,7 @@ def test_a_module_imports_few_of_ours_at_its_top() -> None:
 
 MANY_PARAMETERS = {
     "cli/evaluate.py:evaluate": 18,  # options of a command
+    "cli/serve_phone.py:phone": 13,
     "credit/turn/gigpo.py:gigpo": 14,
     "credit/turn/graphgpo.py:graphgpo": 15,
     "credit/turn/hgpo.py:hgpo": 16,

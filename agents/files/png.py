@@ -31,7 +31,7 @@ def pixel_key(image: NDArray[np.uint8]) -> str:
         image: uint8 [height, width, 3].
     """
     digest = hashlib.blake2b(repr(image.shape).encode(), digest_size=16)
-    digest.update(np.ascontiguousarray(image))
+    digest.update(np.ascontiguousarray(image).tobytes())
     return digest.hexdigest()
 
 

@@ -156,11 +156,15 @@ def from_json(line: str | bytes, images: ImageStore = _NO_STORE) -> Trajectory:
         if error.__cause__ is None:  # a limit
             raise StoreError(str(error)) from error
         raise
-    return from_record(record)
+    return from_record(record, images)
 
 
-def from_record(record: object) -> Trajectory:
+def from_record(record: object, images: ImageStore = _NO_STORE) -> Trajectory:
     """Return the trajectory of the object that a line holds.
+
+    Args:
+        record: as `to_record` returned it.
+        images: where its images are stored.
 
     Raises:
         StoreError: it is not a trajectory of a known version.

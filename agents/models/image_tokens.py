@@ -11,7 +11,6 @@ nor are the two or three tokens around an image.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,26 +18,27 @@ from typing import Final, NamedTuple
 
 from turnwise.agents.errors import ModelError
 from turnwise.agents.json_types import JsonObject
+from turnwise.tools.bounded_input import InputError, parse_json, read_bytes
 
-__all__ = ["FAMILIES", "ImageTokens", "image_tokens", "image_tokens_of"]
+__all__ = ["FAMILIES", "ImageCost", "image_tokens", "image_tokens_of"]
 
 _LONGEST: Final = 4096
 """Largest side to which Idefics3 and SmolVLM enlarge an image."""
 
 
-class ImageTokens(NamedTuple):
+class ImageCost(NamedTuple):
     """What an image becomes: its tokens, and width and height of the picture that the model sees."""
 
-    count: int
+    tokens: int
     width: int
     height: int
 
 
-Rule = Callable[[Mapping[str, object], Mapping[str, object], int, int], ImageTokens]
+Rule = Callable[[Mapping[str, object], Mapping[str, object], int, int], ImageCost]
 """From the model's configuration, that of its processor, and width and height of an image."""
 
 
-def image_tokens(config: Mapping[str, object], processor: Mapping[str, object], size: tuple[int, int]) -> ImageTokens:
+def image_tokens(config: Mapping[str, object], processor: Mapping[str, object], size: tuple[int, int]) -> ImageCost:
     """Return what an image of this width and height becomes.
 
     Args:
@@ -50,7 +50,7 @@ def image_tokens(config: Mapping[str, object], processor: Mapping[str, object], 
         ModelError: the model reads no images, or its family is not known here.
 
     >>> image_tokens({"model_type": "qwen2_5_vl"}, {}, (540, 1200))
-    ImageTokens(count=817, width=532, height=1204)
+    ImageCost(tokens=817, width=532, height=1204)
     """
     family = str(config.get("model_type", ""))
     if family not in FAMILIES:
@@ -58,7 +58,7 @@ def image_tokens(config: Mapping[str, object], processor: Mapping[str, object], 
     return FAMILIES[family](config, processor, *size)
 
 
-def image_tokens_of(folder: Path, size: tuple[int, int]) -> ImageTokens:
+def image_tokens_of(folder: Path, size: tuple[int, int]) -> ImageCost:
     """Return what an image of this width and height becomes for the model in a folder.
 
     Raises:
@@ -71,10 +71,10 @@ def image_tokens_of(folder: Path, size: tuple[int, int]) -> ImageTokens:
 
 def _read(path: Path) -> JsonObject:
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
+        table = parse_json(read_bytes(path), str(path))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, InputError) as error:
         raise ModelError(f"{path} cannot be read: {error}") from error
     return table if isinstance(table, dict) else {}
 
@@ -90,7 +90,7 @@ def _number(table: Mapping[str, object], name: str, default: int) -> int:
 
 
 def _qwen(patch: int) -> Rule:
-    def rule(config: Mapping[str, object], processor: Mapping[str, object], width: int, height: int) -> ImageTokens:
+    def rule(config: Mapping[str, object], processor: Mapping[str, object], width: int, height: int) -> ImageCost:
         side = _number(processor, "patch_size", patch) * _number(processor, "merge_size", 2)
         size = _part(processor, "size")
         least = _number(processor, "min_pixels", _number(size, "shortest_edge", 56 * 56))
@@ -102,12 +102,12 @@ def _qwen(patch: int) -> Rule:
         elif wide * high < least:
             factor = math.sqrt(least / (width * height))
             wide, high = (math.ceil(length * factor / side) * side for length in (width, height))
-        return ImageTokens(wide * high // side**2, wide, high)
+        return ImageCost(wide * high // side**2, wide, high)
 
     return rule
 
 
-def _idefics(config: Mapping[str, object], processor: Mapping[str, object], width: int, height: int) -> ImageTokens:
+def _idefics(config: Mapping[str, object], processor: Mapping[str, object], width: int, height: int) -> ImageCost:
     vision = _part(config, "vision_config")
     tile = _number(_part(processor, "max_image_size"), "longest_edge", 364)
     patches = (_number(vision, "image_size", tile) // _number(vision, "patch_size", 14)) ** 2
@@ -117,20 +117,20 @@ def _idefics(config: Mapping[str, object], processor: Mapping[str, object], widt
     sides = (longest, shorter + shorter % 2) if width >= height else (shorter + shorter % 2, longest)
     columns, rows = (math.ceil(side / tile) for side in sides)
     if processor.get("do_image_splitting") is False or columns * rows == 1:
-        return ImageTokens(each, tile, tile)
-    return ImageTokens((columns * rows + 1) * each, columns * tile, rows * tile)
+        return ImageCost(each, tile, tile)
+    return ImageCost((columns * rows + 1) * each, columns * tile, rows * tile)
 
 
-def _gemma(config: Mapping[str, object], processor: Mapping[str, object], width: int, height: int) -> ImageTokens:
+def _gemma(config: Mapping[str, object], processor: Mapping[str, object], width: int, height: int) -> ImageCost:
     side = _number(_part(config, "vision_config"), "image_size", 896)
-    return ImageTokens(_number(config, "mm_tokens_per_image", 256), side, side)
+    return ImageCost(_number(config, "mm_tokens_per_image", 256), side, side)
 
 
-def _llava(config: Mapping[str, object], processor: Mapping[str, object], width: int, height: int) -> ImageTokens:
+def _llava(config: Mapping[str, object], processor: Mapping[str, object], width: int, height: int) -> ImageCost:
     vision = _part(config, "vision_config")
     side = _number(vision, "image_size", 336)
     whole = config.get("vision_feature_select_strategy") == "full"
-    return ImageTokens((side // _number(vision, "patch_size", 14)) ** 2 + whole, side, side)
+    return ImageCost((side // _number(vision, "patch_size", 14)) ** 2 + whole, side, side)
 
 
 FAMILIES: Final[dict[str, Rule]] = {

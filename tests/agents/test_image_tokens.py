@@ -47,12 +47,12 @@ def test_tiles(family: str, size: tuple[int, int], edge: int, splits: bool) -> N
     made = processor_of(family, **options)(images=[[pixels(size)]], return_tensors="np")
     tiles = made["pixel_values"].shape[1]
     config = {"model_type": family, "vision_config": {"image_size": 364, "patch_size": 14}, "scale_factor": 2}
-    assert image_tokens(config, options, size).count == tiles * (26 // 2) ** 2
+    assert image_tokens(config, options, size).tokens == tiles * (26 // 2) ** 2
 
 
 def test_one_square() -> None:
     gemma = transformers.Gemma3Config().to_dict()
-    assert image_tokens(gemma, {}, (540, 1200)).count == gemma["mm_tokens_per_image"] == 256
+    assert image_tokens(gemma, {}, (540, 1200)).tokens == gemma["mm_tokens_per_image"] == 256
     llava = transformers.LlavaConfig().to_dict()
     assert image_tokens(llava, {}, (540, 1200)) == (llava["image_seq_length"], 336, 336) == (576, 336, 336)
 
@@ -60,7 +60,7 @@ def test_one_square() -> None:
 def test_files_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen2_5_vl"}))
     (tmp_path / "preprocessor_config.json").write_text(json.dumps({"max_pixels": 28 * 28 * 100}))
-    assert image_tokens_of(tmp_path, (540, 1200)).count <= 100
+    assert image_tokens_of(tmp_path, (540, 1200)).tokens <= 100
     (tmp_path / "preprocessor_config.json").write_text("{")
     with pytest.raises(ModelError, match="cannot be read"):
         image_tokens_of(tmp_path, (540, 1200))

@@ -18,7 +18,8 @@ from turnwise.agents.samplers.wrappers import make_sampler
 from turnwise.agents.trajectory import Trajectory
 from turnwise.training.config.agents import MakeAgent
 from turnwise.training.config.demonstrators import player_of, plays
-from turnwise.training.config.sections import DemonstratorSection, ImitationSection
+from turnwise.training.config.section_tables import DemonstratorSection
+from turnwise.training.config.sections import ImitationSection
 from turnwise.training.environments import Environments
 from turnwise.training.errors import NoDemonstrations
 from turnwise.training.imitation.demonstrations import Demonstrations

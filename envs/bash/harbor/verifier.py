@@ -61,7 +61,7 @@ class HarborGrade:
         return self.rewards.get("reward", sum(self.rewards.values()) / len(self.rewards))
 
     @property
-    def gain(self) -> float:
+    def intercode(self) -> float:
         """The same, since the tests alone know what doing nothing earns."""
         return self.partial
 
