@@ -235,4 +235,6 @@ def test_an_image_that_recurs_is_encoded_once_with_the_same_gradient(name):
             assert encoded == [len({image for row in batch.images for image in row})]
     handle.remove()
     for key, gradient in gradients[0].items():
-        assert torch.allclose(gradient, gradients[1][key], rtol=1e-6, atol=1e-6 * float(gradient.abs().max()) + 1e-12), key
+        assert torch.allclose(
+            gradient, gradients[1][key], rtol=1e-6, atol=1e-6 * float(gradient.abs().max()) + 1e-12
+        ), key
