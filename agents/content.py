@@ -124,7 +124,7 @@ Content = tuple[TextPart | ImagePart, ...]
 """The parts of one message, in order."""
 
 
-def has_images(space: gymnasium.Space[Any]) -> bool:
+def has_images(space: gymnasium.Space[object]) -> bool:
     """Return whether the observations of a space contain an image."""
     return isinstance(space, gymnasium.spaces.Dict) and "image" in space.spaces
 

@@ -26,16 +26,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from turnwise.agents.root_errors import AgentError as AgentError
+from turnwise.agents.root_errors import ImageError as ImageError
+from turnwise.agents.root_errors import StoreError as StoreError
 from turnwise.registry import CannotLoad, Registry, UnknownName
 
 if TYPE_CHECKING:
     from turnwise.agents.trajectory import Group
 
 Item = TypeVar("Item")
-
-
-class AgentError(Exception):
-    """Root of the errors that a user of the agents can cause."""
 
 
 class PromptError(AgentError):
@@ -67,16 +66,8 @@ class EngineFailed(SamplerError):
     groups: list[Group] | None = None
 
 
-class StoreError(AgentError):
-    """A file of trajectories, or an output folder, cannot be read or written."""
-
-
 class FolderInUse(StoreError):
     """Another process writes into the output folder."""
-
-
-class ImageError(StoreError):
-    """A stored image is missing or damaged."""
 
 
 class StepsError(AgentError):

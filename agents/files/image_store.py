@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turnwise.agents.content import ImagePart
-from turnwise.agents.errors import StoreError
+from turnwise.agents.root_errors import StoreError
 from turnwise.agents.trajectory import Trajectory
 
 __all__ = ["ImageStore", "images_of"]

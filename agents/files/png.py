@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.agents.errors import ImageError
+from turnwise.agents.root_errors import ImageError
+from turnwise.tools.bounded_input import InputError, read_bytes
 
 __all__ = ["decode_png", "encode_png", "pixel_key", "png_size", "read_png"]
 
@@ -30,9 +31,8 @@ def pixel_key(image: NDArray[np.uint8]) -> str:
     Args:
         image: uint8 [height, width, 3].
     """
-    digest = hashlib.blake2b(repr(image.shape).encode(), digest_size=16)
-    digest.update(np.ascontiguousarray(image).tobytes())
-    return digest.hexdigest()
+    shape = struct.pack(">3I", *image.shape)
+    return hashlib.blake2b(shape + image.tobytes(), digest_size=16).hexdigest()
 
 
 def encode_png(image: NDArray[np.uint8]) -> bytes:
@@ -79,9 +79,11 @@ def read_png(file: Path) -> bytes:
         ImageError: it cannot be read.
     """
     try:
-        return file.read_bytes()
+        return read_bytes(file, max_bytes=4 * _MOST_PIXELS)
     except OSError as error:
         raise ImageError(f"the image {file} could not be read: {error.strerror}") from error
+    except InputError as error:
+        raise ImageError(f"the image {file} is damaged: {error}") from error
 
 
 def png_size(source: bytes | Path) -> tuple[int, int]:

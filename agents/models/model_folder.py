@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnwise.agents.errors import ModelError
+from turnwise.agents.json_types import JsonObject
 from turnwise.agents.models.hub import cached, download
 from turnwise.agents.models.lora_folders import attach, base_of, merge
 from turnwise.agents.models.weights import is_adapter
@@ -204,12 +205,12 @@ def model_config(folder: str | Path) -> dict[str, Any]:
     return {**table, **table.get("text_config", {})}
 
 
-def _whole_config(path: Path) -> dict[str, Any]:
+def _whole_config(path: Path) -> JsonObject:
     """Return config.json of a model folder or of an adapter's base."""
     if is_adapter(path):
         return _whole_config(find_model(base_of(path).reference).path)
     try:
-        table: dict[str, Any] = read_json(path / "config.json")
+        table: JsonObject = read_json(path / "config.json")
     except InputError as error:
         raise ModelError(f"{error}; it must be the config.json of a model") from error
     return table

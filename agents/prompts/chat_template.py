@@ -174,10 +174,10 @@ class ChatTemplate:
         begin, _, end = self._render(_message("user", _USERS[0])).partition(_USERS[0])
         text, image = {"type": "text", "text": _USERS[0]}, {"type": "image"}
         messages = [[{"role": "user", "content": [text, *[image] * count]}] for count in (1, 2)]
-        one, two = (self._render(message, plain=False) for message in messages)
-        before, _, after = one.removeprefix(begin).removesuffix(end).partition(_USERS[0])
+        single, double = (self._render(message, plain=False) for message in messages)
+        before, _, after = single.removeprefix(begin).removesuffix(end).partition(_USERS[0])
         forms = [f"{begin}{before * count}{_USERS[0]}{after * count}{end}" for count in (1, 2)]
-        if [one, two] != forms or (before + after).count(self._marker) != 1:
+        if [single, double] != forms or (before + after).count(self._marker) != 1:
             raise PromptError(
                 "the chat template of this tokenizer does more with images than to put them before or after the text, "
                 "so prompts with images cannot be built exactly; set agent.chat to false"

@@ -186,19 +186,19 @@ class Dialogue:
     def _without_old_images(self, new: int) -> _History:
         """Return the history for a prompt with some new images, without the oldest images if there are too many."""
         keep, history = self.agent.keep_images, self._history
-        total = sum(len(said.images) for said in self._said) + new
+        total = sum(len(turn.images) for turn in self._said) + new
         dropped = max(0, total - max(keep, new)) if keep else 0
         if dropped == history.dropped:
             return history
         history, left = self._begin, dropped
-        for said in self._said:
-            gone, images = said.images[:left], said.images[left:]
+        for turn in self._said:
+            gone, images = turn.images[:left], turn.images[left:]
             left -= len(gone)
-            text = said.text if not gone or not self.agent.image_note else self._noted(said.text, len(gone))
-            ids, _ = self._encode(text, said.results, images, history)
+            text = turn.text if not gone or not self.agent.image_note else self._noted(turn.text, len(gone))
+            ids, _ = self._encode(text, turn.results, images, history)
             user = {"role": "user", "content": _content(text.text.strip(), images)}
-            messages = (*history.messages, user, {"role": "assistant", "content": said.answer})
-            history = _History(messages, ids + said.response, history.shown + images, dropped)
+            messages = (*history.messages, user, {"role": "assistant", "content": turn.answer})
+            history = _History(messages, ids + turn.response, history.shown + images, dropped)
         return history
 
     def _noted(self, text: PromptText, count: int) -> PromptText:

@@ -15,13 +15,14 @@ import inspect
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.agents.content import ImagePart
 from turnwise.agents.errors import ModelError
+from turnwise.agents.vision.untyped import Model, Processor
 
 if TYPE_CHECKING:
     import torch
@@ -46,7 +47,7 @@ class ImageReader:
         token: id of the placeholder for a vector of the image encoder.
     """
 
-    def __init__(self, processor: Any, token: int) -> None:
+    def __init__(self, processor: Processor, token: int) -> None:
         """Keep the processor.
 
         Args:
@@ -86,7 +87,7 @@ class ImageReader:
         """Return the number of placeholders of an image."""
         return self.text(image).count(self._word)
 
-    def arguments(self, tokens: Tensor, images: Sequence[ImagePart], model: Any) -> dict[str, Any]:
+    def arguments(self, tokens: Tensor, images: Sequence[ImagePart], model: Model) -> dict[str, Model]:
         """Return the arguments of a model's forward for the images in rows of tokens.
 
         Where a model takes the vectors of images instead, those of an image that recurs are computed once.
@@ -109,7 +110,7 @@ class ImageReader:
         """Return the tensors of some images together, as the model receives them."""
         return _together([self._of(image) for image in images])
 
-    def features(self, image: ImagePart, model: Any) -> Tensor:
+    def features(self, image: ImagePart, model: Model) -> Tensor:
         """Return what an image's placeholders are replaced by, float [placeholders, hidden size].
 
         Args:
@@ -125,7 +126,7 @@ class ImageReader:
         joined = torch.cat(list(vectors)) if isinstance(vectors, list | tuple) else vectors
         return joined.reshape(-1, joined.shape[-1])
 
-    def _repeated(self, distinct: Sequence[ImagePart], images: Sequence[ImagePart], model: Any) -> Any:
+    def _repeated(self, distinct: Sequence[ImagePart], images: Sequence[ImagePart], model: Model) -> Model:
         """Return what the image encoder makes of some images, of which only the distinct ones are computed."""
         tensors = {name: tensor.to(model.device) for name, tensor in self.tensors(distinct).items()}
         output = model.get_image_features(**tensors)
@@ -150,9 +151,9 @@ class ImageReader:
             self._held -= _bytes(self._tensors.popitem(last=False)[1])
         return tensors
 
-    def _process(self, pixels: NDArray[np.uint8]) -> Mapping[str, Any]:
+    def _process(self, pixels: NDArray[np.uint8]) -> Mapping[str, Tensor]:
         try:
-            output: Mapping[str, Any] = self.processor.image_processor(
+            output: Mapping[str, Tensor] = self.processor.image_processor(
                 images=[pixels], return_tensors="pt", input_data_format="channels_last", **self._options
             )
         except (ValueError, TypeError) as error:
@@ -161,7 +162,7 @@ class ImageReader:
         return output
 
 
-def attach_reader(tokenizer: Any, reader: ImageReader) -> None:
+def attach_reader(tokenizer: Processor, reader: ImageReader) -> None:
     """Let a tokenizer know how its model reads images."""
     setattr(tokenizer, _ATTRIBUTE, reader)
 
@@ -172,7 +173,7 @@ def reader_of(tokenizer: object) -> ImageReader | None:
     return reader if isinstance(reader, ImageReader) else None
 
 
-def _takes_vectors(model: Any, taken: set[str]) -> bool:
+def _takes_vectors(model: Model, taken: set[str]) -> bool:
     """Whether a model's forward takes the output of its image encoder, one list of vectors for each image.
 
     LLaVA does. Others need more than these vectors, such as positions or those of several layers.

@@ -9,8 +9,6 @@ Not included: images of several sizes; the processor scales all to one.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import transformers
 from torch import Tensor, nn
@@ -38,7 +36,7 @@ class ScreenTowerConfig(transformers.PretrainedConfig):  # type: ignore[misc]
         patch_size: int = 12,
         hidden_size: int = 128,
         layers: int = 2,
-        **options: Any,
+        **options: object,
     ) -> None:
         """Keep the sizes."""
         super().__init__(**options)
@@ -46,7 +44,7 @@ class ScreenTowerConfig(transformers.PretrainedConfig):  # type: ignore[misc]
         self.patch_size, self.hidden_size, self.layers = patch_size, hidden_size, layers
 
 
-class _Block(nn.Module):
+class _AroundPatch(nn.Module):
     """x + f(x): a convolution over the patches around, then over the channels."""
 
     def __init__(self, size: int) -> None:
@@ -78,7 +76,7 @@ class ScreenTower(transformers.PreTrainedModel):  # type: ignore[misc]
         self.coarse = nn.Conv2d(size // 2, size, patch // 4, stride=patch // 4)
         self.row = nn.Parameter(torch.randn(size, rows, 1) * 0.5)
         self.column = nn.Parameter(torch.randn(size, 1, columns) * 0.5)
-        self.blocks = nn.ModuleList(_Block(size) for _ in range(config.layers))
+        self.blocks = nn.ModuleList(_AroundPatch(size) for _ in range(config.layers))
         self.norm = nn.LayerNorm(size)
         self.post_init()
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from turnwise.agents.errors import ModelError
+from turnwise.agents.json_types import JsonObject
 from turnwise.agents.vision.image_reader import ImageReader
+from turnwise.agents.vision.untyped import Library, Model, Processor
 
 __all__ = ["class_of", "load_reader", "model_class"]
 
 
-def model_class(transformers: Any, table: dict[str, Any]) -> Any:
+def model_class(transformers: Library, table: JsonObject) -> Library:
     """Return the class of transformers that loads the model with this config.json; see `class_of`."""
     if "vision_config" not in table:
         return transformers.AutoModelForCausalLM
@@ -20,18 +21,18 @@ def model_class(transformers: Any, table: dict[str, Any]) -> Any:
     return class_of(transformers, transformers.AutoConfig.for_model(table.get("model_type", "")))
 
 
-def class_of(transformers: Any, config: Any) -> Any:
+def class_of(transformers: Library, config: Model) -> Library:
     """Return the class of transformers for a model: one for text, or where there is none, for images and text.
 
     Args:
         transformers: the package.
         config: of the model.
     """
-    known = not hasattr(config, "vision_config") or type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING
-    return transformers.AutoModelForCausalLM if known else transformers.AutoModelForImageTextToText
+    of_text = not hasattr(config, "vision_config") or type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING
+    return transformers.AutoModelForCausalLM if of_text else transformers.AutoModelForImageTextToText
 
 
-def load_reader(transformers: Any, folder: Path, table: dict[str, Any], tokenizer: Any) -> ImageReader | None:
+def load_reader(transformers: Library, folder: Path, table: JsonObject, tokenizer: Processor) -> ImageReader | None:
     """Return how the model of a folder reads images; None if it reads text only, or the folder has no processor.
 
     Args:

@@ -21,7 +21,7 @@ from toys.ports import reserved_port
 from turnwise.agents.errors import ContextOverflow, EngineFailed, SamplerError
 from turnwise.agents.samplers.base import SAMPLERS, SamplerSettings
 from turnwise.agents.samplers.weight_pieces import WeightStream
-from turnwise.cli.serve_model import flags
+from turnwise.cli.serving.model import flags
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")

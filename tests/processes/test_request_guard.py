@@ -254,7 +254,7 @@ def test_pages_of_other_sites_open_no_websocket(tmp_path: Path) -> None:
 
 def test_a_page_of_another_site_buys_nothing(tmp_path: Path) -> None:
     """An image whose address is a purchase would else add a demonstration to a training file."""
-    from turnwise.cli.serve import _environment, _saver
+    from turnwise.cli.serving.commands import _environment, _saver
     from turnwise.envs.shop.session import Page
     from turnwise.envs.shop.site.addresses import href
     from turnwise.envs.shop.site.app import create_app

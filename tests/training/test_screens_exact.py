@@ -104,7 +104,7 @@ def test_sampler_learner_and_plain_torch_give_the_same_log_probabilities(family)
         right = np.concatenate([plain(model, tokenizer, turn).numpy() for turn in turns])
     sampled = np.concatenate([turn.logprobs for turn in turns])
     batch = pack(groups, merge=False)
-    scored = TokenScorer(model, reader=reader_of(tokenizer)).score(batch).logprobs[batch.mask]
+    scored = TokenScorer(model, tokenizer=tokenizer).score(batch).logprobs[batch.mask]
     assert np.abs(sampled - right).max() < 2e-5
     assert np.abs(scored - right).max() < 2e-5
 
@@ -120,7 +120,7 @@ def test_another_image_gives_other_log_probabilities(family):
 
 def test_merged_turns_are_computed_as_single_ones(family):
     _, model, tokenizer, groups = family
-    scorer = TokenScorer(model, reader=reader_of(tokenizer))
+    scorer = TokenScorer(model, tokenizer=tokenizer)
     merged, single = (pack(groups, merge=merge) for merge in (True, False))
     assert len(merged) < len(single)
     assert sum(map(len, merged.images)) < sum(map(len, single.images))
@@ -132,9 +132,9 @@ def test_packed_rows_are_computed_as_padded_ones(family):
     name, model, tokenizer, groups = family
     if name == "gemma3":  # whose tokens of an image see each other
         with pytest.raises(ConfigError, match="packing is not available"):
-            TokenScorer(model, reader=reader_of(tokenizer), packing=True)
+            TokenScorer(model, tokenizer=tokenizer, packing=True)
         return
-    padded, packed = (TokenScorer(model, reader=reader_of(tokenizer), packing=way) for way in (False, True))
+    padded, packed = (TokenScorer(model, tokenizer=tokenizer, packing=way) for way in (False, True))
     batch = pack(groups)
     one, other = (scorer.score(batch).logprobs[batch.mask] for scorer in (padded, packed))
     assert np.abs(one - other).max() < 2e-5
@@ -142,7 +142,7 @@ def test_packed_rows_are_computed_as_padded_ones(family):
 
 def test_micro_batches_take_their_images_along(family):
     _, model, tokenizer, groups = family
-    scorer, batch = TokenScorer(model, reader=reader_of(tokenizer)), pack(groups)
+    scorer, batch = TokenScorer(model, tokenizer=tokenizer), pack(groups)
     whole, cut = (scorer.score(batch, micro_tokens=tokens).logprobs for tokens in (10**6, 1))
     assert np.abs(whole - cut).max() < 2e-5
 
@@ -151,7 +151,7 @@ def test_the_gradient_is_that_of_plain_torch(family):
     name, model, tokenizer, groups = family
     model = copy.deepcopy(model).double()
     batch = pack(groups)
-    chosen, _ = TokenScorer(model, reader=reader_of(tokenizer))(batch)
+    chosen, _ = TokenScorer(model, tokenizer=tokenizer)(batch)
     weights = torch.linspace(-1, 1, len(chosen), dtype=torch.float64)
     (weights * chosen.double()).sum().backward()
     gradient = {
@@ -196,19 +196,19 @@ def test_prefixes_are_not_shared_among_images():
     groups = played(model, tokenizer, Agent()) + played(model, tokenizer, Agent(), first=500)
     batch = pack(groups)
     assert not Cutting(shared=True).shares(batch)
-    scorer = TokenScorer(model, reader=reader_of(tokenizer), share_prefixes=True)
+    scorer = TokenScorer(model, tokenizer=tokenizer, share_prefixes=True)
     assert scorer.unshared == ""
-    right = TokenScorer(model, reader=reader_of(tokenizer)).score(batch).logprobs
+    right = TokenScorer(model, tokenizer=tokenizer).score(batch).logprobs
     assert np.abs(scorer.score(batch).logprobs - right).max() < 2e-5
 
 
 def test_a_row_that_is_cut_within_an_image_is_computed_without_it():
     model, tokenizer = FAMILIES["own"]()
     batch = pack(played(model, tokenizer, Agent()))
-    whole = TokenScorer(model, reader=reader_of(tokenizer)).score(batch).logprobs
+    whole = TokenScorer(model, tokenizer=tokenizer).score(batch).logprobs
     second = np.flatnonzero(batch.tokens[0] == reader_of(tokenizer).token)[reader_of(tokenizer).count(screen(0))]
     cut = replace(batch, lengths=np.minimum(batch.lengths, second + 2)).rows(np.arange(len(batch)))
-    short = TokenScorer(model, reader=reader_of(tokenizer)).score(cut).logprobs
+    short = TokenScorer(model, tokenizer=tokenizer).score(cut).logprobs
     assert np.abs(short - whole[:, : short.shape[1]])[cut.mask].max() < 2e-5
 
 
@@ -221,7 +221,7 @@ def test_an_image_that_recurs_is_encoded_once_with_the_same_gradient(name):
     handle = model.model.vision_tower.register_forward_hook(
         lambda module, inputs, output: encoded.append(len(inputs[0]))
     )
-    scorer = TokenScorer(model, reader=reader_of(tokenizer))
+    scorer = TokenScorer(model, tokenizer=tokenizer)
     gradients = []
     for micro in (np.arange(len(batch)),), tuple(np.array([row]) for row in range(len(batch))):
         model.zero_grad(set_to_none=True)

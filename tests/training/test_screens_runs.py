@@ -21,11 +21,10 @@ from turnwise.training import Run, train
 from turnwise.training.audit import audit
 from turnwise.training.config.section_tables import VisionSection
 from turnwise.training.errors import ConfigError, TrainingError
-from turnwise.training.learner.image_memory import bytes_per_image_token
-from turnwise.training.learner.lora import LoraOptions, add_adapter
-from turnwise.training.learner.memory import MemoryNeeds, estimate
+from turnwise.training.learner.lora import LoraOptions, add_adapter, freeze_vision
+from turnwise.training.learner.memory import MemoryNeeds, bytes_per_image_token, estimate
 from turnwise.training.learner.policy import save_policy
-from turnwise.training.learner.vision_policy import check_vision, freeze_vision
+from turnwise.training.learner.vision_policy import check_vision
 
 torch.set_num_threads(1)
 TABLE = {
@@ -174,7 +173,7 @@ def test_families_come_back_from_their_folder(tmp_path):
 @pytest.mark.parametrize("name", ["own", "qwen3", "llava"])
 def test_the_memory_of_images_is_counted(name):
     model, tokenizer = FAMILIES[name]()
-    each = bytes_per_image_token(model, reader_of(tokenizer), (84, 60))
+    each = bytes_per_image_token(model, tokenizer, (84, 60))
     assert each > 4 * model.config.get_text_config().hidden_size
     with_images, without = (
         estimate(model.config, MemoryNeeds(tokens=512, length=256, image_token_bytes=size)) for size in (each, 0.0)
@@ -182,4 +181,4 @@ def test_the_memory_of_images_is_counted(name):
     assert with_images.images == pytest.approx(512 * each, abs=1)
     assert with_images.total - without.total == with_images.images
     model.requires_grad_(False)
-    assert bytes_per_image_token(model, reader_of(tokenizer), (84, 60)) == 0
+    assert bytes_per_image_token(model, tokenizer, (84, 60)) == 0

@@ -9,7 +9,6 @@ from pathlib import Path
 from turnwise.agents.annealing import annealed
 from turnwise.agents.models.model_folder import load_model, load_tokenizer
 from turnwise.agents.trajectory import Trajectory
-from turnwise.agents.vision.image_reader import reader_of
 from turnwise.training.audit.findings import Place
 from turnwise.training.audit.gaps import GapMeter
 from turnwise.training.batch.batch import Batch
@@ -68,7 +67,7 @@ class VersionScorer:
             return
         model = load_model(folder, dtype=self.dtype, device=self.device)
         use_threads(self.run.threads, model)
-        self._scorer = TokenScorer(model, reader=reader_of(load_tokenizer(folder)))
+        self._scorer = TokenScorer(model, tokenizer=load_tokenizer(folder))
 
     def _free(self) -> None:
         """Let go of the model, since two may not fit into memory."""

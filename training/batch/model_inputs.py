@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from turnwise.agents.vision.untyped import Model
 from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.prefix_forest import PrefixForest
 from turnwise.training.errors import ConfigError
@@ -91,7 +92,7 @@ def _of_forest(
     )
 
 
-def positions_of_text(positions: Tensor, model: Any) -> Tensor:
+def positions_of_text(positions: Tensor, model: Model) -> Tensor:
     """Return the positions of packed rows as a model takes them.
 
     Models whose images have several positions take int64 [4, 1, N]: that in the row, then three for the rotary factors.

@@ -24,7 +24,6 @@ from torch.nn import Parameter
 from turnwise.agents.device_memory import DeviceMemory
 from turnwise.agents.models.four_bits import numbers_in
 from turnwise.agents.models.weights import has_adapter
-from turnwise.agents.vision.image_reader import reader_of
 from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.scores import Scores
 from turnwise.training.learner.gradient import UpdateMeter, UpdatePlan, accumulate
@@ -96,7 +95,7 @@ class Learner:
             share_prefixes=share_prefixes,
             limit=self.limit,
             ranks=ranks,
-            reader=reader_of(tokenizer),
+            tokenizer=tokenizer,
         )
         self._scorer = self._make_scorer(
             model if ranks else model.to(device), recompute_activations=recompute_activations

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from turnwise.agents.models.rotary import rotary_limit
-from turnwise.agents.vision.image_reader import ImageReader
+from turnwise.agents.vision.image_reader import ImageReader, reader_of
 from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.cutting import Cutting
-from turnwise.training.batch.image_inputs import example_rows, whole_images, with_images
 from turnwise.training.batch.model_inputs import (
     ModelInputs,
     packed,
@@ -27,10 +26,11 @@ from turnwise.training.batch.model_inputs import (
 from turnwise.training.batch.scores import Scores
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.flops import ModelShape, PassCost
+from turnwise.training.learner.image_inputs import example_rows, whole_images, with_images
 from turnwise.training.learner.kernels import LayerKernels, require_kernels
 from turnwise.training.learner.out_of_memory import MicroBatchLimit, OutOfMemoryOnRank, out_of_memory
 from turnwise.training.learner.recomputation import layers_of, recomputing
-from turnwise.training.learner.untyped import CausalLM
+from turnwise.training.learner.untyped import CausalLM, PolicyTokenizer
 from turnwise.training.learner.vocabulary import Heat, logprobs_of, token_logprobs
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class TokenScorer:
         limit: of micro-batches, shared with all that computes on the same device; None: one of its own.
         ranks: with which the weights and the rows are divided: each of them calls the same methods with the same
             arguments, and computes its share; None for one process.
-        reader: how the model reads images; None: it reads text only.
+        tokenizer: of the model, if it sees: it knows how the model reads images.
 
     Attributes:
         cost: counts the FLOPs of a pass.
@@ -91,9 +91,9 @@ class TokenScorer:
         share_prefixes: bool | str = False,
         limit: MicroBatchLimit | None = None,
         ranks: "Ranks | None" = None,
-        reader: ImageReader | None = None,
+        tokenizer: PolicyTokenizer = None,
     ) -> None:
-        self.model, self.ranks, self._reader = model.eval(), ranks, reader
+        self.model, self.ranks, self._reader = model.eval(), ranks, reader_of(tokenizer)
         self._inside: Any = _call
         if ranks is not None:
             from turnwise.training.learner.sharding import shard  # takes longer to import than all else here
@@ -113,8 +113,8 @@ class TokenScorer:
             self._projects = self._inside(_head_is_a_projection, self._inner)
             if packing:
                 self._inside(require_packable, self._inner)
-                if reader is not None:
-                    self._inside(self._require_packable_images, reader)
+                if self._reader is not None:
+                    self._inside(self._require_packable_images, self._reader)
             self.unshared = self._inside(self._share_if_possible) if share_prefixes else ""
         self.cost = PassCost(ModelShape.of(self._inner), recompute_activations, not self._projects)
         if ranks is not None:

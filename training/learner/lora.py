@@ -24,6 +24,9 @@ from turnwise.training.errors import ConfigError
 from turnwise.training.learner.logprobs import TokenScorer
 from turnwise.training.learner.untyped import CausalLM
 
+ENCODERS = ("vision_tower", "vision_model", "visual")
+"""Names that models of transformers have for their image encoder."""
+
 
 class LoraOptions(BaseModel):
     """The table `policy.lora`.
@@ -114,6 +117,19 @@ def _beside_the_text(model: CausalLM) -> str | None:
         and not other.startswith(f"{name}.")
     ]
     return rf"(?!{re.escape(name)}\.).*" if name and beside else None
+
+
+def freeze_vision(model: CausalLM) -> None:
+    """Leave the image encoder of a model as it is in training; what leads from it to the decoder is trained.
+
+    Raises:
+        ConfigError: the model has none.
+    """
+    encoders = [module for name, module in model.named_modules() if name.rpartition(".")[2] in ENCODERS]
+    if not encoders:
+        raise ConfigError(f"policy.freeze_vision: {type(model).__name__} has no image encoder; leave it out")
+    for encoder in encoders:
+        encoder.requires_grad_(False)
 
 
 class FrozenAdapter:

@@ -10,19 +10,16 @@ from turnwise.agents.models.four_bits import import_bitsandbytes, quantize
 from turnwise.agents.models.lora_folders import attach, fingerprint
 from turnwise.agents.models.model_folder import ModelFolder, find_model, load_model
 from turnwise.agents.models.tokenization import Tokenizer
-from turnwise.agents.models.weights import base_model, is_adapter
-from turnwise.agents.vision.image_reader import reader_of
+from turnwise.agents.models.weights import is_adapter
 from turnwise.training.config.sections import PolicySection, TrainSection
 from turnwise.training.errors import ConfigError
-from turnwise.training.learner.image_memory import bytes_per_image_token
 from turnwise.training.learner.learner import Learner
-from turnwise.training.learner.lora import LoraOptions, add_adapter
-from turnwise.training.learner.memory import MemoryNeeds, require_memory
+from turnwise.training.learner.lora import LoraOptions, add_adapter, freeze_vision
+from turnwise.training.learner.memory import MemoryNeeds, bytes_per_image_token, require_memory
 from turnwise.training.learner.peak_flops import peak_of_device
 from turnwise.training.learner.policy import check_sizes
 from turnwise.training.learner.threads import SMALL_MODEL, use_threads
 from turnwise.training.learner.untyped import CausalLM
-from turnwise.training.learner.vision_policy import check_vision, freeze_vision
 
 if TYPE_CHECKING:
     from turnwise.training.learner.rank_commands import Leader
@@ -94,10 +91,9 @@ class LearnerFactory:
 
     def _needs(self, model: CausalLM, tokenizer: Tokenizer) -> MemoryNeeds:
         """Return what decides the need of memory, with that of the images."""
-        reader = reader_of(tokenizer)
-        if reader is None or self.image_size is None:
+        if self.image_size is None:
             return self.needs
-        each = bytes_per_image_token(base_model(model), reader, self.image_size)
+        each = bytes_per_image_token(model, tokenizer, self.image_size)
         return replace(self.needs, image_token_bytes=each)
 
     def _shares_prefixes(self, *, large: bool) -> bool | str:
@@ -136,9 +132,7 @@ def check_policy(section: PolicySection, *, one_process: bool = True) -> None:
             raise ConfigError(str(error)) from error
     if not section.model:
         new = section.new
-        check_sizes(hidden=new.hidden, layers=new.layers, heads=new.heads, context=section.context)
-        if new.vision.sees:
-            check_vision(new.vision)
+        check_sizes(hidden=new.hidden, layers=new.layers, heads=new.heads, context=section.context, vision=new.vision)
         if section.freeze_vision is True:
             raise ConfigError("policy.freeze_vision: a new image encoder learns nothing if it is left as it is")
 

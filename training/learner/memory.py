@@ -10,16 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, asdict, dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from turnwise.agents.content import ImagePart
 from turnwise.agents.device_memory import DeviceMemory
 from turnwise.agents.models.four_bits import BYTES
+from turnwise.agents.models.weights import base_model
+from turnwise.agents.vision.image_reader import reader_of
 from turnwise.agents.vision.vision_folder import class_of
 from turnwise.training.errors import NotEnoughMemory
 from turnwise.training.learner.lora import LoraOptions, add_adapter
 from turnwise.training.learner.recomputation import known_layers
-from turnwise.training.learner.untyped import CausalLM, ModelConfig
+from turnwise.training.learner.untyped import CausalLM, ModelConfig, PolicyTokenizer
 from turnwise.training.learner.vocabulary import CHUNK
 
 GIB = 2**30
@@ -216,6 +220,34 @@ def cache_bytes(config: ModelConfig, *, dtype: str = "float32") -> int:
 
 def _bytes(dtype: str) -> int:
     return 4 if dtype == "float32" else 2
+
+
+def bytes_per_image_token(model: CausalLM, tokenizer: PolicyTokenizer, size: tuple[int, int]) -> float:
+    """Return the bytes that the image encoder keeps for each token of an image, measured on one.
+
+    Args:
+        model: of transformers, with its adapter where it has one, on any device.
+        tokenizer: of the model; 0 is returned if it knows of no images.
+        size: width and height of the images.
+    """
+    reader = reader_of(tokenizer)
+    if reader is None:
+        return 0.0
+    sizes: dict[int, int] = {}
+    weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            sizes[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    width, height = size
+    image = ImagePart(np.zeros((height, width, 3), np.uint8))
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), torch.enable_grad():
+        vectors = reader.features(image, base_model(model))
+        total = sum(sizes.values())
+    return total / max(1, len(vectors))
 
 
 def require_memory(config: ModelConfig, needs: MemoryNeeds, device: str) -> str | None:

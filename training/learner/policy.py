@@ -25,7 +25,7 @@ from turnwise.training.config.section_tables import VisionSection
 from turnwise.training.config.sections import PolicySection
 from turnwise.training.errors import ConfigError, TrainingError, VocabularyMismatch
 from turnwise.training.learner.untyped import CausalLM, ModelConfig, PolicyTokenizer
-from turnwise.training.learner.vision_policy import IMAGE, build_reader, with_tower
+from turnwise.training.learner.vision_policy import IMAGE, build_reader, check_vision, with_tower
 
 EOS = "<|end|>"
 PAD = "<|pad|>"
@@ -193,11 +193,12 @@ def find_policy(section: PolicySection) -> ModelFolder | None:
         raise ConfigError(f"policy.model: {error}") from error
 
 
-def check_sizes(*, hidden: int, layers: int, heads: int, context: int) -> None:
+def check_sizes(*, hidden: int, layers: int, heads: int, context: int, vision: VisionSection | None = None) -> None:
     """Refuse sizes that do not give a model.
 
     Raises:
         PolicyError: it says which sizes were expected.
+        ConfigError: of an image encoder.
     """
     if hidden < 1 or heads < 1 or layers < 1 or hidden % heads or (hidden // heads) % 2:
         raise PolicyError(
@@ -206,6 +207,8 @@ def check_sizes(*, hidden: int, layers: int, heads: int, context: int) -> None:
         )
     if context < 2:
         raise PolicyError(f"the context must be at least 2 tokens, got {context}")
+    if vision is not None and vision.sees:
+        check_vision(vision)
 
 
 def device_of(name: str, *, elsewhere: bool = False) -> str:

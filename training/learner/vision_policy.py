@@ -6,20 +6,15 @@ sampled, stored and trained as the large models for images and text are.
 
 from __future__ import annotations
 
-from typing import Any
-
 from turnwise.agents.vision.image_reader import ImageReader
 from turnwise.training.config.section_tables import VisionSection
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.untyped import CausalLM, ModelConfig, PolicyTokenizer
 
-__all__ = ["IMAGE", "build_reader", "check_vision", "freeze_vision", "with_tower"]
+__all__ = ["IMAGE", "build_reader", "check_vision", "with_tower"]
 
 IMAGE = "<|image|>"
 """The token in whose place a vector of a patch is put."""
-
-ENCODERS = ("vision_tower", "vision_model", "visual")
-"""Names that models of transformers have for their image encoder."""
 
 
 def check_vision(section: VisionSection) -> None:
@@ -34,19 +29,6 @@ def check_vision(section: VisionSection) -> None:
             f"policy.new.vision: width and height of size must be multiples of patch = {section.patch}, got "
             f"{width} x {height}"
         )
-
-
-def freeze_vision(model: CausalLM) -> None:
-    """Leave the image encoder of a model as it is in training; what leads from it to the decoder is trained.
-
-    Raises:
-        ConfigError: the model has none.
-    """
-    encoders = [module for name, module in model.named_modules() if name.rpartition(".")[2] in ENCODERS]
-    if not encoders:
-        raise ConfigError(f"policy.freeze_vision: {type(model).__name__} has no image encoder; leave it out")
-    for encoder in encoders:
-        encoder.requires_grad_(False)
 
 
 def with_tower(text: ModelConfig, section: VisionSection, image_token: int) -> CausalLM:
@@ -99,7 +81,7 @@ def build_reader(tokenizer: PolicyTokenizer, section: VisionSection) -> ImageRea
 
     width, height = section.size
     half = [0.5, 0.5, 0.5]
-    images: Any = transformers.LlavaImageProcessorPil(
+    images = transformers.LlavaImageProcessorPil(
         size={"height": height, "width": width}, do_center_crop=False, image_mean=half, image_std=half
     )
     processor = transformers.LlavaProcessor(

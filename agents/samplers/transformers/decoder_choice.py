@@ -23,6 +23,7 @@ from turnwise.agents.samplers.transformers.decoding import Decoder, UncachedDeco
 from turnwise.agents.samplers.transformers.graph_capture import Capture, CudaCapture
 from turnwise.agents.samplers.transformers.image_tokens import ImageTokens
 from turnwise.agents.samplers.transformers.kvcache import attention_window, unsupported_reason
+from turnwise.agents.vision.untyped import Model
 from turnwise.registry import suggest
 
 SMALL = 256 * 2**20
@@ -246,7 +247,7 @@ def _probe(model: Any, paged: bool, attention: str, capture: Capture | None = No
     return None, cached.bytes_per_token
 
 
-def _image_difference(model: Any, images: ImageTokens, paged: bool, attention: str) -> str | None:
+def _image_difference(model: Model, images: ImageTokens, paged: bool, attention: str) -> str | None:
     """Return how results with and without the cache differ for a prompt with an image; None: they agree."""
     width = FLASH_PAGE if attention == "flash_attention_2" else 16
     try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from turnwise.agents.content import ImagePart
 from turnwise.agents.errors import RequestFailed, StoreError
 from turnwise.agents.models.tokenization import codec_of
 from turnwise.agents.samplers.transformers.kvcache import to_device
+from turnwise.agents.vision.untyped import Model
 
 if TYPE_CHECKING:
     from turnwise.agents.vision.image_reader import ImageReader
@@ -36,7 +37,7 @@ class ImageTokens:
         token: the placeholder in prompts.
     """
 
-    def __init__(self, reader: ImageReader, model: Any) -> None:
+    def __init__(self, reader: ImageReader, model: Model) -> None:
         """Begin without images.
 
         Args:
@@ -100,11 +101,11 @@ class ImageTokens:
         rows, columns = np.nonzero(virtual)
         tokens = ids[rows, columns]
         places = np.searchsorted(np.array(self._starts), tokens, side="right") - 1
-        for place in np.unique(places):
-            of_image = places == place
-            offsets = to_device(tokens[of_image] - self._starts[place], device)
+        for number in np.unique(places):
+            of_image = places == number
+            offsets = to_device(tokens[of_image] - self._starts[number], device)
             target = to_device(rows[of_image], device), to_device(columns[of_image], device)
-            vectors[target] = self._of(self._images[place])[offsets].to(vectors.dtype)
+            vectors[target] = self._of(self._images[number])[offsets].to(vectors.dtype)
         return {"inputs_embeds": vectors}
 
     def example(self, shape: tuple[int, int] = (56, 84)) -> list[int]:
@@ -120,8 +121,8 @@ class ImageTokens:
         for key in self._episodes.pop(episode, set()):
             self._uses[key] -= 1
             if not self._uses[key]:
-                place = self._place(self._by_key.pop(key))
-                del self._uses[key], self._starts[place], self._images[place]
+                number = self._place(self._by_key.pop(key))
+                del self._uses[key], self._starts[number], self._images[number]
                 self._vectors.pop(key, None)
 
     def reset(self) -> None:

@@ -13,7 +13,7 @@ from toys.chromium import need_chromium
 from toys.waiting import eventually
 
 from turnwise.agents.files.trajectory_files import read_trajectories
-from turnwise.cli.serve_phone import saver
+from turnwise.cli.serving.phone import saver
 from turnwise.envs.android.env import AndroidEnv
 from turnwise.envs.android.site.app import create_app
 from turnwise.envs.android.site.player import Choice, PhonePlayer

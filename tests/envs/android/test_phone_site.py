@@ -11,7 +11,7 @@ import pytest
 
 from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.cli.main import app as turnwise
-from turnwise.cli.serve_phone import saver
+from turnwise.cli.serving.phone import saver
 from turnwise.envs.android.site.app import create_app
 from turnwise.envs.android.site.player import Choice, PhonePlayer
 from turnwise.phone.shell import run_text

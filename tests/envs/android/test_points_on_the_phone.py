@@ -15,7 +15,7 @@ from turnwise.agents.instructions import agent_for
 from turnwise.agents.rollouts.rollout import rollout
 from turnwise.agents.samplers import Expert
 from turnwise.cli.errors import UserError
-from turnwise.cli.serve_phone import saver
+from turnwise.cli.serving.phone import saver
 from turnwise.envs import make
 from turnwise.envs.android.env import AndroidEnv
 from turnwise.envs.android.site.inputs import Input

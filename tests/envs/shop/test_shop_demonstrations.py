@@ -13,7 +13,7 @@ from turnwise.agents import Agent, Conversation, Scripted, rollout
 from turnwise.agents.demonstrations.tokens import tokenize_trajectory
 from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.cli.main import app as turnwise
-from turnwise.cli.serve import _environment, _saver
+from turnwise.cli.serving.commands import _environment, _saver
 from turnwise.envs.shop.env import WebShopEnv
 from turnwise.envs.shop.session import Page
 from turnwise.envs.shop.site.addresses import href

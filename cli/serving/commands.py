@@ -1,5 +1,4 @@
-"""`turnwise serve`: the web shop (`shop`), a phone (`phone`), a corpus to search (`search`), environments (`env`,
-`mcp`), models (`model`)."""
+"""The commands `turnwise serve shop` and `search`, and all others of `turnwise serve`."""
 
 from __future__ import annotations
 
@@ -13,10 +12,10 @@ from rich.text import Text
 from turnwise.cli.console import out, say, warn
 from turnwise.cli.errors import UserError
 from turnwise.cli.options import Names
-from turnwise.cli.serve_env import env
-from turnwise.cli.serve_mcp import mcp
-from turnwise.cli.serve_model import serve_model
-from turnwise.cli.serve_phone import phone
+from turnwise.cli.serving.env import env
+from turnwise.cli.serving.mcp import mcp
+from turnwise.cli.serving.model import serve_model
+from turnwise.cli.serving.phone import phone
 
 if TYPE_CHECKING:
     from turnwise.envs.shop.env import WebShopEnv
