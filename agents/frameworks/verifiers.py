@@ -147,7 +147,7 @@ def taskset(env_id: str, *, deadline: float = 60.0, **arguments: object) -> tupl
                 facts = {"name": task, "id": task, "task": task, "seed": config.seed, "limit": config.max_turns}
                 yield EpisodeTask(data_type(prompt=None, system_prompt=system, **facts), config.task)
 
-    class EpisodePlayer(vf.Env[seats_type]):  # type: ignore[misc]
+    class TasksetEpisodes(vf.Env[seats_type]):  # type: ignore[misc]
         """Plays the episodes."""
 
         async def run(self, task: _PlayedTask, agents: _Agents) -> None:
@@ -160,9 +160,9 @@ def taskset(env_id: str, *, deadline: float = 60.0, **arguments: object) -> tupl
                 worker.close()
             _record(interaction.trace, played)
 
-    for member in (Tasks, EpisodePlayer):
+    for member in (Tasks, TasksetEpisodes):
         member.__module__ = "turnwise.agents.frameworks.verifiers"
-    return Tasks, EpisodePlayer
+    return Tasks, TasksetEpisodes
 
 
 def _ids(env_id: str, arguments: dict[str, object], tasks: int | list[str]) -> list[str]:

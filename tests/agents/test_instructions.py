@@ -111,6 +111,8 @@ CASES: dict[str, list[dict[str, Any]]] = {
 }
 ELSEWHERE = ("turnwise/AndroidWorld-v0", "turnwise/MiniWoB-v0", "turnwise/WebShopBrowser-v0")
 """Environments that need a server or a browser; tests of their own below."""
+OF_OTHERS = tuple(f"turnwise/{name}-v0" for name in ("OpenEnv", "PettingZoo", "ReasoningGym", "TextArena", "Verifiers"))
+"""Environments that need a server or a package; tests/frameworks plays them."""
 ROWS = [(id, kwargs) for id, table in CASES.items() for kwargs in table]
 NAMES = [f"{id.split('/')[1]}{''.join(f' {key}={value}' for key, value in kwargs.items())}" for id, kwargs in ROWS]
 BOXED = ("turnwise/Code-v0", "turnwise/Bash-v0")
@@ -118,7 +120,18 @@ BOXED = ("turnwise/Code-v0", "turnwise/Bash-v0")
 
 def test_the_law_covers_the_registry() -> None:
     ours = {id for id in env_ids(variants=False) if id.startswith("turnwise/")}
-    assert ours == {id for id in CASES if id.startswith("turnwise/")} | {*ELSEWHERE, MIXTURE}  # test_mixture_agents.py
+    assert ours == {id for id in CASES if id.startswith("turnwise/")} | {
+        *ELSEWHERE,
+        *OF_OTHERS,
+        MIXTURE,
+    }  # test_mixture_agents.py
+
+
+@pytest.mark.parametrize("id", OF_OTHERS)
+def test_environments_of_other_packages_are_asked_in_a_conversation(id: str) -> None:
+    options = instructions(id)
+    assert options["prompt"] == "conversation"
+    assert options["parser"] in ("whole", "with-thoughts")
 
 
 def first_prompt(agent: Agent, env: gymnasium.Env[Any, Any]) -> tuple[str, Mapping[str, Any]]:
