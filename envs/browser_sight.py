@@ -10,7 +10,7 @@ from turnwise.envs.action_formats import BROWSER_FORMATS
 from turnwise.envs.errors import UnknownOption
 from turnwise.envs.marks import draw_marks
 from turnwise.envs.points import OffScreen, Points, PointScale, point_scale, snaps
-from turnwise.envs.validation import choice, flag
+from turnwise.envs.validation import choice
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,10 +106,9 @@ def sight_of(size: tuple[int, int], screenshot: bool | str, points: Points | Non
         UnknownOption: an argument is invalid.
     """
     choice("actions", actions, BROWSER_FORMATS)
-    if isinstance(screenshot, str):
-        images, elements, marks = True, False, choice("screenshot", screenshot, ("only", "marks")) == "marks"
-    else:
-        images, elements, marks = flag("screenshot", screenshot), True, False
+    if screenshot not in (True, False, "only", "marks"):
+        raise UnknownOption(f"screenshot must be True or False, 'only' or 'marks', got {screenshot!r}")
+    elements, marks = not isinstance(screenshot, str), screenshot == "marks"
     if snaps(points):
         raise UnknownOption("points are not snapped to the elements of a page, which its text does not tell exactly")
-    return BrowserSight(size, images, point_scale(points, size), elements, marks)
+    return BrowserSight(size, bool(screenshot), point_scale(points, size), elements, marks)

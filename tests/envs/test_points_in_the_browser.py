@@ -109,7 +109,7 @@ def test_names_are_refused_where_none_are_shown() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"screenshot": "mark"}, "did you mean 'marks'"),
+        ({"screenshot": "mark"}, "must be True or False, 'only' or 'marks'"),
         ({"points": {"snap": True}}, "points are not snapped"),
         ({"actions": "androidworld"}, "unknown actions 'androidworld'"),
     ],

@@ -277,7 +277,7 @@ def test_images_are_sent_as_png_data_urls(server: ToyServer, opened: ExitStack) 
         assert opened_image.format == "PNG"
         assert (np.asarray(opened_image) == image).all()
     message = {"role": "user", "content": [{"type": "text", "text": "Look."}, {"type": "image", "image": image}]}
-    sampler = connect(server, opened, images=True)
+    sampler = connect(server, opened)
     assert sampler.images
     server.script.append(answer({"content": "look"}))
     ask(sampler, messages=(message,))
@@ -286,7 +286,7 @@ def test_images_are_sent_as_png_data_urls(server: ToyServer, opened: ExitStack) 
         {"type": "text", "text": "Look."},
         {"type": "image_url", "image_url": {"url": url}},
     ]
-    assert not connect(server, opened).images
+    assert not connect(server, opened, images=False).images
 
 
 def test_a_call_without_text_and_an_image_travel_together() -> None:
