@@ -126,7 +126,7 @@ class BashEnv(SavableEnv):
         choice("sandbox", sandbox, ("auto", *BACKENDS))
         if tasks is not None and image is not None:
             raise UnknownOption("image is for generated tasks: Harbor tasks name theirs")
-        self.source = task_source(tasks, sandbox, level, split)
+        self.source = task_source(tasks, sandbox, level, split, network=limits is not None and limits.network)
         self._reward = choice("reward", reward or ("whole" if tasks is None else "partial"), REWARDS)
         self._budget = integer("budget", budget, 100, of="characters")
         seconds = None if seconds is None else number("seconds", seconds, 0.1, 600)

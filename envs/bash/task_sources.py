@@ -68,7 +68,7 @@ class GeneratedBashTasks:
 
 
 def task_source(
-    tasks: str | os.PathLike[str] | None, sandbox: str, level: str | BashLevel, split: str | None
+    tasks: str | os.PathLike[str] | None, sandbox: str, level: str | BashLevel, split: str | None, *, network: bool
 ) -> BashTaskSource:
     """Return the tasks in a folder, or the generated ones.
 
@@ -76,6 +76,7 @@ def task_source(
         tasks: Harbor task folder, or a folder of them; None for generated tasks.
         sandbox: where Harbor tasks run.
         level, split: of generated tasks.
+        network: whether their sandbox has a network.
 
     Raises:
         EnvError: they cannot be read, or an argument is invalid.
@@ -84,4 +85,4 @@ def task_source(
         return GeneratedBashTasks(level, split or "train")
     if split is not None:
         raise UnknownOption(f"split is for generated tasks: Harbor folders have no splits, got {split!r}")
-    return HarborTasks(tasks, sandbox)
+    return HarborTasks(tasks, sandbox, network=network)

@@ -21,6 +21,10 @@ _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?", re.IGNORECASE)
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _CANARY: Final = re.compile(r"(<!--.*canary.*-->|#.*canary.*)", re.IGNORECASE)
+_DOWNLOAD: Final = re.compile(
+    r"\s*(?:sudo\s+)?(?:(?:apt|apt-get|apk|yum|dnf|pip3?|npm|uv|conda)\s+(?:-\S+\s+)*(?:update|install|add|pip|ci|i)\b"
+    r"|python3? -m pip install\b|uvx\b|curl\b|wget\b|git clone\b)"
+)
 _SERVICES: Final = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "singularity-compose.yaml")
 
 
@@ -66,8 +70,12 @@ def settings_error(folder: Path, why: str) -> GameFileError:
     return GameFileError(str(folder), None, why)
 
 
-def read_settings(folder: Path) -> HarborSettings:
+def read_settings(folder: Path, *, network: bool = False) -> HarborSettings:
     """Return the settings of a task folder.
+
+    Args:
+        folder: the task folder.
+        network: whether its sandbox has a network; without one, tests that download what they need are refused.
 
     Raises:
         GameFileError: a file is missing or damaged, or the task needs what no sandbox here offers.
@@ -81,6 +89,8 @@ def read_settings(folder: Path) -> HarborSettings:
     task, agent, verifier = table.part("task"), table.part("agent"), table.part("verifier")
     environment = table.part("environment")
     _refuse_unplayable(table, environment, verifier)
+    if not network:
+        _refuse_downloads(folder)
     if not instruction.strip():
         raise settings_error(folder, "instruction.md is empty")
     return HarborSettings(
@@ -126,6 +136,18 @@ def _refuse_unplayable(table: _Table, environment: _Table, verifier: _Table) -> 
     }
     if why := next((reason for reason, applies in reasons.items() if applies), None):
         raise settings_error(folder, f"the task cannot be played: {why}")
+
+
+def _refuse_downloads(folder: Path) -> None:
+    """Raise where test.sh downloads something: it would fail, and its script then pays every agent nothing."""
+    try:
+        lines = read_text(folder / "tests" / "test.sh").splitlines()
+    except (InputError, OSError) as error:
+        raise settings_error(folder, str(error)) from None
+    for number, line in enumerate(lines, start=1):
+        if _DOWNLOAD.match(line):
+            why = f"line {number} of tests/test.sh downloads ({line.strip()[:60]!r}), and a sandbox has no network"
+            raise settings_error(folder, f"the task cannot be judged: {why}; Limits(network=True) gives it one")
 
 
 def _without_canary(text: str) -> str:

@@ -25,13 +25,14 @@ class HarborTasks:
         path: a task folder, or a folder of them.
         sandbox: "docker" plays a task in its image, which is built if need be; "bwrap" plays a task whose Dockerfile
             only copies files on this machine's own programs, whatever image it begins with.
+        network: whether the sandbox has a network.
 
     Raises:
         NoGames: there are no tasks, or none that can be played.
         UnknownOption: the sandbox is neither.
     """
 
-    def __init__(self, path: str | os.PathLike[str], sandbox: str) -> None:
+    def __init__(self, path: str | os.PathLike[str], sandbox: str, *, network: bool = False) -> None:
         if not isinstance(path, str | os.PathLike):
             raise UnknownOption(f"tasks must be a path or None, got {path!r}")
         if sandbox not in ("docker", "bwrap"):
@@ -39,7 +40,7 @@ class HarborTasks:
                 f"Harbor tasks name images, so sandbox={sandbox!r} does not say where to run: {_CHOICES}"
             )
         self.where, self.sandbox = f"{path}", sandbox
-        self.settings = _read(Path(path))
+        self.settings = _read(Path(path), network)
         self._prepared: dict[str, HarborTask] = {}
 
     def ids(self, count: int | None) -> list[str]:
@@ -64,9 +65,9 @@ class HarborTasks:
         return {"tasks": self.ids(None), "sandbox": self.sandbox}
 
 
-def _read(path: Path) -> dict[str, HarborSettings]:
+def _read(path: Path, network: bool) -> dict[str, HarborSettings]:
     if (path / "task.toml").is_file():
-        settings = read_settings(path)
+        settings = read_settings(path, network=network)
         return {settings.name: settings}
     folders = sorted(file.parent for file in path.glob("*/task.toml"))
     if not folders:
@@ -77,7 +78,7 @@ def _read(path: Path) -> dict[str, HarborSettings]:
     problems: list[GameFileError] = []
     for folder in folders:
         try:
-            settings = read_settings(folder)
+            settings = read_settings(folder, network=network)
         except GameFileError as error:
             problems.append(error)
             continue

@@ -70,6 +70,31 @@ def test_missing_parts_are_named(tmp_path: Path, path: str, sentence: str) -> No
         read_settings(folder)
 
 
+@pytest.mark.parametrize(
+    ("line", "downloads"),
+    [
+        ("apt-get update", True),
+        ("  sudo apt-get -y install curl", True),
+        ("curl -LsSf https://127.0.0.1/install.sh | sh", True),
+        ("uvx -p 3.13 -w pytest==8.4.1 pytest /tests/test_outputs.py", True),
+        ("pip install pytest", True),
+        ("python3 -m pip install pytest", True),
+        ("# curl is not needed", False),
+        ("pytest /tests/test_outputs.py", False),
+        ("pip list", False),
+        ("echo uvx", False),
+    ],
+)
+def test_tests_that_download_are_refused_without_a_network(tmp_path: Path, line: str, downloads: bool) -> None:
+    folder = harbor_task(tmp_path / "one", test=f"#!/bin/sh\n{line}\necho 0 > /logs/verifier/reward.txt\n")
+    read_settings(folder, network=True)
+    if not downloads:
+        read_settings(folder)
+        return
+    with pytest.raises(GameFileError, match=r"line 2 of tests/test.sh downloads .* a sandbox has no network"):
+        read_settings(folder)
+
+
 def test_links_out_of_the_folder_are_refused(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("key")
     folder = harbor_task(tmp_path / "one")

@@ -352,3 +352,11 @@ def test_a_result_of_json_is_compared_as_json() -> None:
     ]
     grade = judge()({"solution.py": "def f():\n    return [(1, 2)]"}, "solution.py", tests)
     assert [outcome.passed for outcome in grade.outcomes] == [True, True, True, False, True, False]
+
+
+def test_lists_in_the_cells_of_a_table_are_read(tmp_path: Path) -> None:
+    row = "7,Write f.,def f(x): return x,\"['assert f(1) == 1', 'assert f(2) == 2']\"\n"
+    (tmp_path / "mbpp.csv").write_text(f"task_id,text,code,test_list\n{row}")
+    (task,), skipped = read_tasks(tmp_path / "mbpp.csv")
+    assert skipped == 0
+    assert {name for test in (*task.visible, *task.hidden) for name in names_of(test)} >= {"f(1)", "f(2)"}

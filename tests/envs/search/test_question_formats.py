@@ -58,6 +58,7 @@ R1 = {
         ({"question": "who?", "answers": ["a", "b", "a"]}, Question("line_1", "who?", ("a", "b"))),
         ({"question": "year?", "answer": 1982}, Question("line_1", "year?", ("1982",))),
         ({"question": "list?", "answer": "[sic]"}, Question("line_1", "list?", ("[sic]",))),
+        ({"problem": "who?", "answer": "Ada", "metadata": "{}"}, Question("line_1", "who?", ("Ada",))),
     ],
     ids=[
         "hotpot",
@@ -71,6 +72,7 @@ R1 = {
         "answers",
         "number",
         "brackets",
+        "simpleqa",
     ],
 )
 def test_a_published_question_is_read(record: dict, question: Question, tmp_path: Path) -> None:
