@@ -51,7 +51,8 @@ def _library() -> ModuleType:
         import inspect_ai.tool
     except ImportError as missing:
         raise StoreError(_MISSING) from missing
-    return inspect_ai
+    library: ModuleType = inspect_ai
+    return library
 
 
 def write_logs(episodes: Iterable[Exported], path: Path, origin: Origin) -> None:
