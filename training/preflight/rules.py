@@ -111,8 +111,8 @@ def _is_unknown_demonstrator(run: Run) -> bool:
 def _unknown_demonstrator(run: Run) -> str:
     name = run.imitation.demonstrator.name
     return (
-        f"imitation.demonstrator {name!r} is neither a file or folder of trajectories, nor a sampler such as openai:MODEL@URL, "
-        f"nor a known demonstrator{suggest(name, {'expert', *demonstrators(run.env.id)})}"
+        f"imitation.demonstrator {name!r} is neither a file or folder of trajectories, nor a sampler such as "
+        f"openai:MODEL@URL, nor a known demonstrator{suggest(name, {'expert', *demonstrators(run.env.id)})}"
     )
 
 
