@@ -227,6 +227,7 @@ def import_trajectories(
     chosen = FORMATS[choose("format", source, list(readers))]
     if not path.exists():
         raise UserError(f"{path} does not exist; expected {chosen.title}")
+    assert chosen.read is not None
     parse = Agent(parser=parser).parse
     target = output or Path(f"{path.resolve().name.partition('.')[0]}-imported")
     counts = ImportCounts()

@@ -104,14 +104,15 @@ def _missing_cores(run: Run) -> str:
 def _is_unknown_demonstrator(run: Run) -> bool:
     section = run.imitation
     read = bool(section.episodes) and not plays(section, run.env.id)
-    return read and not Path(section.demonstrator.name).expanduser().is_file()
+    path = Path(section.demonstrator.name).expanduser()
+    return read and not path.is_file() and not (path / "trajectories").is_dir()
 
 
 def _unknown_demonstrator(run: Run) -> str:
     name = run.imitation.demonstrator.name
     return (
-        f"imitation.demonstrator {name!r} is neither a file, nor a sampler such as openai:MODEL@URL, nor a known "
-        f"demonstrator{suggest(name, {'expert', *demonstrators(run.env.id)})}"
+        f"imitation.demonstrator {name!r} is neither a file or folder of trajectories, nor a sampler such as "
+        f"openai:MODEL@URL, nor a known demonstrator{suggest(name, {'expert', *demonstrators(run.env.id)})}"
     )
 
 
