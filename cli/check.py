@@ -65,7 +65,7 @@ def check(
     ] = None,
     attacker: Annotated[
         str | None,
-        typer.Option(metavar="PLAYER", help="A player that is asked for it, such as openai:MODEL@URL."),
+        typer.Option(metavar="PLAYER", help="A player that is asked for unearned reward, such as openai:MODEL@URL."),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="A warning is a failure, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, and nothing else.")] = False,

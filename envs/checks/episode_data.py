@@ -10,7 +10,7 @@ import copy
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -50,8 +50,8 @@ class Effort:
     walks: random episodes per task. turns: maximum turns of each. pairs: maximum pairs of states compared per task, in
     each direction. states: maximum states per task in which every admissible action is tried. depth: turns of a
     continuation. continuations: random continuations per pair of states. search: maximum actions of the search for a
-    difference between two states. long: turns of a long episode. floor: episodes of each cheap player. attack: steps of
-    the search for unearned reward.
+    difference between two states. long: turns of a long episode. floor: episodes of each cheap player. variants: most
+    variants of each. attack: steps of the search for unearned reward.
     """
 
     walks: int = 4
@@ -63,14 +63,14 @@ class Effort:
     search: int = 3000
     long: int = 120
     floor: int = 8
+    variants: int = 200
     attack: int = 3000
 
     @classmethod
     def light(cls) -> Effort:
         """Return the effort for environments with slow steps, such as those in a browser."""
-        return cls(
-            walks=2, turns=6, pairs=4, states=3, depth=4, continuations=2, search=40, long=24, floor=4, attack=60
-        )
+        small = cls(walks=2, turns=6, pairs=4, states=3, depth=4, continuations=2, search=40, long=24)
+        return replace(small, floor=4, variants=6, attack=60)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,8 +72,10 @@ def _floor(explorer: Explorer, variants: Variants) -> Measured:
 
 
 def _played(explorer: Explorer, variants: Variants) -> list[Earned]:
-    """Return what each variant of a player earned."""
-    played = [earn(explorer, player.label, player.play, turns=player.turns) for player in variants(explorer)]
+    """Return what the variants of a player earned, evenly spread where the effort allows fewer."""
+    players = list(variants(explorer))
+    players = players[:: max(1, -(-len(players) // explorer.effort.variants))]
+    played = [earn(explorer, player.label, player.play, turns=player.turns) for player in players]
     if not played:
         raise RuleSkipped(f"no such player for actions in {explorer.env.action_space}")
     return played
