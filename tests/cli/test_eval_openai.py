@@ -55,6 +55,7 @@ def answer(content: str | None, finish: str = "stop", **more: Any) -> dict[str, 
     return {"message": {"role": "assistant", "content": content, **more}, "finish_reason": finish}
 
 
+@pytest.mark.waits
 def test_a_black_box_solves_a_harbor_task(turnwise: Call, served: tuple[ToyServer, str], tmp_path: Path) -> None:
     needed("bwrap")
     server, url = served

@@ -18,7 +18,6 @@ from turnwise.agents.samplers.wrappers import make_sampler
 from turnwise.agents.trajectory import Trajectory
 from turnwise.training.config.agents import MakeAgent
 from turnwise.training.config.demonstrators import player_of, plays
-from turnwise.training.config.section_tables import DemonstratorSection
 from turnwise.training.config.sections import ImitationSection
 from turnwise.training.environments import Environments
 from turnwise.training.errors import NoDemonstrations
@@ -92,17 +91,17 @@ class DemonstrationSource:
     def _play(self, tasks: Sequence[str], on_finish: OnFinish | None) -> tuple[list[Trajectory], set[tuple[str, int]]]:
         """Return demonstrations that are played, and the demonstrator's mistakes."""
         plain, hinted = with_plans(tasks, self.section.hinted, self.seed)
-        trajectories, mistakes = self._rollout(self.section.demonstrator, plain, on_finish)
+        trajectories, mistakes = self._rollout(self.section, plain, on_finish)
         if hinted:
-            followed, unplanned = self._rollout(DemonstratorSection(), hinted, on_finish)
+            followed, unplanned = self._rollout(ImitationSection(), hinted, on_finish)
             trajectories, mistakes = trajectories + followed, mistakes | unplanned | beyond_hints(followed)
         return trajectories, mistakes
 
     def _rollout(
-        self, demonstrator: DemonstratorSection, groups: Sequence[GroupSpec], on_finish: OnFinish | None
+        self, section: ImitationSection, groups: Sequence[GroupSpec], on_finish: OnFinish | None
     ) -> tuple[list[Trajectory], set[tuple[str, int]]]:
-        """Return the episodes of groups by a demonstrator, and its mistakes."""
-        sampler, agent = self._player(demonstrator)
+        """Return the episodes of groups by the demonstrator of a section, and its mistakes."""
+        sampler, agent = self._player(section)
         processes = self.processes if isinstance(sampler, NoisyDemonstrator) else 1
         try:
             with self.environments.pool() as pool:
@@ -121,9 +120,9 @@ class DemonstrationSource:
         trajectories = [trajectory for group in played for trajectory in group.trajectories]
         return trajectories, sampler.mistakes if isinstance(sampler, NoisyDemonstrator) else set()
 
-    def _player(self, chosen: DemonstratorSection) -> tuple[Sampler, Agent]:
+    def _player(self, section: ImitationSection) -> tuple[Sampler, Agent]:
         """Return who demonstrates, and the agent that it plays as."""
-        agent = self.agents(None)
+        chosen, agent = section.demonstrator, self.agents(None)
         player = player_of(chosen.name, self.env_id, agent.parser)
         if player is not None:
             noisy = NoisyDemonstrator(player, noise=chosen.noise, typos=chosen.typos, parser_name=agent.parser)
