@@ -7,4 +7,6 @@ Library     the package transformers itself
 
 from typing import Any
 
-Model = Processor = Library = Any
+Model = Any
+Processor = Model
+Library = Model

@@ -92,7 +92,7 @@ def test_training_refuses_images_before_anything_is_played() -> None:
             image = gymnasium.spaces.Box(0, 255, PICTURE.shape, np.uint8)
             self.observation_space = gymnasium.spaces.Dict({"text": self.observation_space, "image": image})
 
-    with pytest.raises(TrainingError, match="returns images, and the policy reads text only"):
+    with pytest.raises(TrainingError, match="returns images, and the new policy reads text only"):
         list_tasks(Screen, None, 0)
     assert list_tasks(Corridor, None, 0)
 
