@@ -40,13 +40,13 @@ from turnwise.cli import (
     plan,
     play,
     report,
-    serve,
     show,
     train,
     verify,
 )
 from turnwise.cli.console import complain, discard_output, print_exception, say, visible_logs
 from turnwise.cli.errors import INTERRUPTED, USER_ERROR, debugging, sentence_of
+from turnwise.cli.serving import commands as serve
 from turnwise.processes.garbage_collection import collect_garbage_less_often
 from turnwise.registry import names_from_files
 
