@@ -23,7 +23,6 @@ READ_ELSEWHERE = {
     "agents/files/png.py": "unpacks as many bytes as the image has, which are limited",
     "ablation/process_pool.py": "lines of a child of its own",
     "ablation/process_worker.py": "a line of its parent",
-    "agents/files/png.py": "pixels, no more than the size of the image says",
     "agents/models/tokenization.py": "the state of a tokenizer in memory",
     "agents/samplers/openai": "answers of servers",
     "agents/samplers/transformers/decoder_choice.py": "limits of the system",
