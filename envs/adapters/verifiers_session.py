@@ -1,4 +1,4 @@
-"""Episodes of a verifiers environment, whose model is whoever answers the requests.
+"""Episodes of a verifiers environment, whose model is the agent that answers the requests.
 
 verifiers runs an episode from its first message to its score and asks a model server in between. Here the server is one
 of our own on the loopback interface: a request waits until `answer` is called. The environment, its harness and its

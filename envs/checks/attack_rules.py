@@ -1,8 +1,8 @@
 """The rules about attackers: what is earned without the expert, and whether it was earned.
 
-That a search solves a task is no fault: whoever does the task may be paid for it. Faults are a return above that of a
+That a search solves a task is no fault: doing the task is paid. Faults are a return above that of a
 solved episode, and the best return in an episode that was not won. That the same actions, played blindly, also earn
-much on other tasks is a reservation: whoever learns them has learned nothing about the task.
+much on other tasks is a reservation: learning them teaches nothing about the task.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ a tool asks the user to use it, and one that repeats a wrong value asks whether 
     adversarial  also demands what the policy forbids, and insists
     mixed        one of these, drawn for each episode
 
-Whoever registers a user (`USERS`, entry points `turnwise.desk_users`) gives a function that makes one from the options
+Registering a user (`USERS`, entry points `turnwise.desk_users`) takes a function that makes one from the options
 of the environment; the user that a language model plays is `turnwise.agents.desk_user:ModelUser`.
 """
 

@@ -141,14 +141,14 @@ class PaysOnceForDrops(PaysTwice):
 
 
 class IgnoresTheSeed(Corridor):
-    """reset() draws the same task whatever the seed."""
+    """reset() draws the same task for every seed."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         return super().reset(seed=None if seed is None else 5, options=options)
 
 
 class PaysForTimeOut(Corridor):
-    """Whoever is still there after 60 turns has survived."""
+    """An agent that is still there after 60 turns has survived."""
 
     def reset(self, **options: Any) -> tuple[str, dict[str, Any]]:
         self._turns = 0

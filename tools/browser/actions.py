@@ -5,7 +5,7 @@
     write[some words]
 
 Elements are named by their references, or touched by a point of the visible part of the page, in CSS pixels. `write`
-types into whatever has the focus, which a click gives to a field.
+types into the element that has the focus, which a click gives to a field.
 
 `parse` accepts any text and never raises: it returns a `BrowserAction`, or an `InvalidAction` with a message for the
 agent. It does not check that the page has the element.

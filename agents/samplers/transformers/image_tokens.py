@@ -1,6 +1,6 @@
 """Images among the tokens of a sampler: each vector of an image has a token id of its own.
 
-In a prompt all placeholders are the same id, whatever the image. A cache that compares ids would take one image for
+In a prompt all placeholders of all images are the same id. A cache that compares ids would take one image for
 another. So each vector of an image gets an id beyond the vocabulary: sequences of equal ids have equal contents, and
 everything that is done with ids (shared prefixes, pages, passes of a part of a prompt) holds for images as well.
 

@@ -24,7 +24,7 @@ class HarborTasks:
     Args:
         path: a task folder, or a folder of them.
         sandbox: "docker" plays a task in its image, which is built if need be; "bwrap" plays a task whose Dockerfile
-            only copies files on this machine's own programs, whatever image it begins with.
+            only copies files on this machine's own programs, from any image it begins with.
         network: whether the sandbox has a network.
 
     Raises:
