@@ -119,9 +119,8 @@ def _checked(
 
     names = [*rules(level)]
     width = max(map(len, names))
-    if level == "adversarial" and not quiet:
-        most = (effort or Effort()).attack if bounds.budget is None else bounds.budget
-        err().print(Text(f"the search for unearned reward takes at most {most:,} steps (--budget)", style="dim"))
+    steps = (effort or Effort()).attack if bounds.budget is None else bounds.budget
+    budget = f"the search for unearned reward takes at most {steps:,} steps (--budget)"
     with Live(console=err(), transient=True, refresh_per_second=8) as live:
 
         def show_progress(done: int) -> None:
@@ -129,6 +128,8 @@ def _checked(
                 live.update(Spinner("dots", Text(f"{done}/{len(names)} rules: {names[done]}", style="dim")))
 
         def print_result(result: CheckResult) -> None:
+            if level == "adversarial" and not quiet and result.rule == names[0]:  # the environment could be made
+                err().print(Text(budget, style="dim"))
             if not quiet:
                 line = Text(f"{result.outcome:>8}", style=_COLOURS[result.outcome])
                 out().print(line.append(f"  {result.rule:<{width}}  {result.detail}", style="default"), soft_wrap=True)

@@ -20,7 +20,7 @@ RUN_FOLDERS = ("ablation", "agents", "cli", "evaluation", "report", "training")
 FOLDERS = (*RUN_FOLDERS, "credit", "envs", "phone", "processes", "tools")
 
 READ_ELSEWHERE = {
-    "agents/files/png.py": "unpacks as many bytes as the image has, which are limited",
+    "agents/png.py": "unpacks as many bytes as the image has, which are limited",
     "ablation/process_pool.py": "lines of a child of its own",
     "ablation/process_worker.py": "a line of its parent",
     "agents/models/tokenization.py": "the state of a tokenizer in memory",

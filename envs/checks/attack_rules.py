@@ -22,6 +22,8 @@ from turnwise.envs.info import WON
 
 __all__ = ["RULES"]
 
+BETTER: Final = 0.1
+"""Share by which a win may earn more than the expert's without being a fault."""
 _STARTS: Final = 3
 _FRAGMENT: Final = 4
 
@@ -78,11 +80,18 @@ def _fragments(explorer: Explorer, start: Start) -> list[tuple[object, ...]]:
 
 
 def _require_earned(explorer: Explorer, start: Start, episode: ProbeEpisode) -> None:
-    """Fail if an episode earned more than a solved one, or as much without being won."""
+    """Fail if an episode earned more than a solved one, or as much without being won.
+
+    Raises:
+        RuleFailed: it did.
+        RuleWarned: it earned a little more and was won: the expert does not reach the maximum.
+    """
     best = best_return(explorer, start)
     values = {"earned": episode.earned, "best": best, "actions": list(episode.actions)}
     if episode.earned > best + TOLERANCE:
         problem = f"{episode.earned:g} is earned on {start.task!r}, where a solved episode earns {best:g}, by "
+        if wins(episode) and episode.earned <= best * (1 + BETTER):
+            raise RuleWarned(f"{problem}{cut(literal(list(episode.actions)), 300)}, which wins", values)
         code = earning_script(explorer, episode, f"<= {best + TOLERANCE!r}")
         raise RuleFailed(problem + cut(literal(list(episode.actions)), 300), code, values)
     if episode.earned >= best - TOLERANCE and WON in episode.last.info and not wins(episode):

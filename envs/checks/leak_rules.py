@@ -88,7 +88,7 @@ def _told_actions(start: Start, expert: ProbeEpisode) -> Iterator[_Leak]:
         if not isinstance(action, str) or action in (moment.admissible or []):
             continue
         forms = [form for form in moment.info.get(FREE) or [] if form != "..."]
-        if len(action) < LONG and not (fits(action, forms) and len(action) >= 8):
+        if action in forms or (len(action) < LONG and not (fits(action, forms) and len(action) >= 8)):
             continue
         for earlier in expert.moments[: turn + 1]:
             if action in text_of(earlier):

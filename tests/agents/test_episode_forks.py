@@ -247,9 +247,10 @@ def test_screens_are_seen_again(way: str) -> None:
     agent = Agent(max_turns=4)
     screens = functools.partial(make, "turnwise/Android-v0", observation="screen", size=[180, 400])
     trajectory = parent("phone", "conversation")[1]
-    (group,) = rollout(agent, sampler(agent), [trajectory.task], make=screens, seed=trajectory.seed)
+    wanderer = Wanderer(tokenizer=None, parser=agent.parser)
+    (group,) = rollout(agent, wanderer, [trajectory.task], make=screens, seed=trajectory.seed)
     (whole,) = group.trajectories
-    store = asyncio.run(retrace(agent, sampler(agent), EnvWorker(screens), whole)) if way == "snapshot" else None
+    store = asyncio.run(retrace(agent, wanderer, EnvWorker(screens), whole)) if way == "snapshot" else None
     seen: list[tuple[int, bytes]] = []
 
     class Looking(Parrot):
@@ -259,7 +260,7 @@ def test_screens_are_seen_again(way: str) -> None:
             seen.extend((request.turn, part.image.tobytes()) for part in request.view.images)
             return await super().sample(request)
 
-    looking = Looking([turn.text for turn in whole.turns], Bytes())
+    looking = Looking([turn.text for turn in whole.turns])
     rollout(agent, looking, [Fork(whole, 0)], make=screens)
     first = dict(seen)
     seen.clear()

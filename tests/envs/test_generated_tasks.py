@@ -33,7 +33,7 @@ def unseen(name: str, one: Any, task: str) -> object:
     if name == "Bash":
         return tree_digest(one.task.after, one.task.answer)
     if name == "Code":
-        return fingerprint(one._source.get(task))
+        return fingerprint(one.source.get(task))
     return [found.text for found in one.task.find(one.task.question.text, 5)]
 
 
@@ -190,16 +190,19 @@ def test_invalid_arguments_are_named(name: str, options: dict[str, Any], words: 
 
 
 @pytest.mark.parametrize(
-    ("name", "action", "words"),
-    [("Bash", "ls", "the command could not be run"), ("Code", "test", "the program could not")],
+    ("name", "starts", "action", "words"),
+    [
+        ("Bash", "bash.task_shells", "ls", "the command could not be run"),
+        ("Code", "code.env", "test", "the program could not"),
+    ],
 )
 def test_without_a_sandbox_the_error_says_why(
-    monkeypatch: pytest.MonkeyPatch, name: str, action: str, words: str
+    monkeypatch: pytest.MonkeyPatch, name: str, starts: str, action: str, words: str
 ) -> None:
     def nothing(*_: object, **__: object) -> Callable[..., None]:
         raise NoSandbox("no sandbox works here (bwrap: not installed)")
 
-    monkeypatch.setattr(f"turnwise.envs.{name.lower()}.env.start", nothing)
+    monkeypatch.setattr(f"turnwise.envs.{starts}.start", nothing)
     GRADES.forget()
     one = env(name, level="tiny", **({"memory": False} if name == "Bash" else {}))
     one.reset(seed=1)

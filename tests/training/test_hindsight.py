@@ -62,8 +62,8 @@ def test_the_prompts_are_those_of_the_turns_with_the_end_of_the_episode(
         turns = 0
         for trajectory in (member for group in groups for member in group.finished):
             sentence = TOLD.format(end=trajectory.final_observation)
-            for turn, ids in zip(trajectory.turns, told._prompts(trajectory), strict=True):
-                text = decode(ids)
+            for turn, prompt in zip(trajectory.turns, told._prompts(trajectory), strict=True):
+                text = decode(prompt.ids)
                 assert text.count(sentence) == 1
                 before, after = text.split(sentence)
                 assert before.endswith(turn.observation)
@@ -82,7 +82,7 @@ def test_the_column_is_the_mean_log_probability_of_the_answers(tmp_path: Any, mo
     def look(told: Hindsight, steps: Steps, groups: list[Group]) -> None:
         column = told.column(groups)
         assert len(column) == len(steps)
-        prompts = [ids for group in groups for member in group.finished for ids in told._prompts(member)]
+        prompts = [prompt.ids for group in groups for member in group.finished for prompt in told._prompts(member)]
         turns = [turn for group in groups for member in group.finished for turn in member.turns]
         seen.extend((ids, turn.response, value) for ids, turn, value in zip(prompts, turns, column, strict=True))
 

@@ -149,7 +149,8 @@ def test_of_the_recorded_runs_those_that_collapsed_are_warned_about_and_no_other
                 step = first_fall([event["success"] for event in events if event["phase"] == "train"])
                 if step is not None:
                     fallen[name] = step
-    assert fallen == {f"staleness/staleness-{age}/seed-2/metrics.jsonl": 11 for age in (1, 2, 4)}
+    collapsed = {f"staleness/staleness-{age}/seed-2/metrics.jsonl": 11 for age in (1, 2, 4)}
+    assert fallen == collapsed | {"sampled/hgpo-sampling.tasks-vade/seed-2/metrics.jsonl": 21}  # from 73 to 34 %
 
 
 class Indifferent(toys.corridor.Corridor):

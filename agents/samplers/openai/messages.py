@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.files.png import encode_png
 from turnwise.agents.json_types import JsonObject
+from turnwise.agents.png import encode_png
 from turnwise.agents.prompts.dialogue import Message
 from turnwise.agents.prompts.prompt import Exchange, View
 from turnwise.agents.samplers.base import Request
