@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from turnwise.evaluation.shipped_suites import SUITES, baseline_cards
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAYERS = ("random", "rule", "expert")
-PAGES = sorted((ROOT / "docs/cards").glob("*.md"))
+PAGES = sorted((ROOT / "docs/cards").glob("*-*.md"))
 
 
 def card_of(page: Path) -> Card:
@@ -41,6 +42,13 @@ def test_a_card_has_the_panels_of_its_suite_and_no_path_of_a_machine(page: Path)
     text = page.read_text(encoding="utf-8")
     assert "/home/" not in text
     assert "/tmp/" not in text
+
+
+def test_the_index_lists_every_card() -> None:
+    """`python scripts/card_index.py` writes it."""
+    script = runpy.run_path(str(ROOT / "scripts/card_index.py"))
+    assert (ROOT / "docs/cards/README.md").read_text(encoding="utf-8") == script["text"]()
+    assert set(script["cards"]()) == {page.stem for page in PAGES}
 
 
 def test_the_table_of_the_baselines_has_the_numbers_of_their_cards() -> None:
