@@ -159,7 +159,8 @@ def origin_of(path: Path, *, plain: bool = False) -> Origin:
     run = run_of(path)
     if run is None:
         return Origin(path.resolve().name.partition(".")[0], version=turnwise.__version__, plain=plain)
-    return Origin(run.name, run.env.id, run.policy.model, turnwise.__version__, plain)
+    hub = run.policy.model and not Path(run.policy.model).is_absolute()
+    return Origin(run.name, run.env.id, run.policy.model if hub else run.name, turnwise.__version__, plain)
 
 
 @dataclass(slots=True)

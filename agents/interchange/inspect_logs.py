@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
@@ -87,11 +87,12 @@ def _log(library: ModuleType, part: Sequence[Exported], origin: Origin) -> objec
     for exported in part:
         epochs[exported.trajectory.task] += 1
         samples.append(_sample(library, exported, epochs[exported.trajectory.task], len(samples), origin))
-    iteration = part[0].iteration
+    iteration, written = part[0].iteration, datetime.now(UTC)
+    longest = timedelta(seconds=max(exported.trajectory.seconds for exported in part))  # they were played together
     spec = log.EvalSpec(
         run_id=origin.run,
         task_id=f"{origin.run}-{iteration}",
-        created=datetime.now(UTC).isoformat(),
+        created=written.isoformat(),
         task=origin.environment or origin.run,
         model=f"turnwise/{origin.model or 'unknown'}",
         dataset=log.EvalDataset(name=origin.run, samples=len(epochs), sample_ids=list(epochs)),
@@ -106,7 +107,8 @@ def _log(library: ModuleType, part: Sequence[Exported], origin: Origin) -> objec
         completed_samples=sum(exported.trajectory.finished for exported in part),
         scores=[log.EvalScore(name="success", scorer="success", metrics=accuracy)],
     )
-    return log.EvalLog(status="success", eval=spec, results=results, samples=samples)
+    stats = log.EvalStats(started_at=(written - longest).isoformat(), completed_at=written.isoformat())
+    return log.EvalLog(status="success", eval=spec, results=results, stats=stats, samples=samples)
 
 
 def _sample(library: ModuleType, exported: Exported, epoch: int, order: int, origin: Origin) -> object:
