@@ -266,7 +266,7 @@ def test_a_password_in_a_url_is_not_written() -> None:
 def test_the_suites_that_are_shipped_can_be_read(name: str) -> None:
     suite = load_suite(name)
     assert suite.name == name
-    assert len({panel.env for panel in suite.panels}) == 7
+    assert len({panel.env for panel in suite.panels}) == 9
     assert {panel.rule for panel in suite.panels} == {"", "searcher", "careful", "reader"}
 
 
