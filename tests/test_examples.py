@@ -69,6 +69,8 @@ def test_an_example_trains(
         shop = request.getfixturevalue("data_dir") / "webshop"
         more += [f"env.kwargs.products={shop / 'items_shuffle_1000.reconstructed.json'}"]
         more += [f"env.kwargs.attributes={shop / 'items_ins_v2_1000.json'}"]
+    if "\nmodel = " in text and "\nobservation = " in text:  # the tiny model does not see
+        more += ["env.kwargs={apps=['Settings']}"]
     if "\nmodel = " in text:
         more = [*more[len(SIZES) :], *ELSEWHERE, f"policy.model={request.getfixturevalue('chat_model')}"]
     done = CliRunner().invoke(app, ["train", str(path), *SMALL, *more, "--output", str(tmp_path / "run")])

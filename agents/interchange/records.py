@@ -79,7 +79,8 @@ class TurnTokens:
 def embedded(exported: Exported) -> dict[str, object]:
     """Return the record of an episode without its texts and token ids, with its advantages and its iteration."""
     record = to_record(exported.trajectory)
-    del record["final_observation"]
+    if exported.trajectory.turns:  # else no message holds it
+        del record["final_observation"]
     entries = record["turns"]
     assert isinstance(entries, list)
     turns: list[dict[str, object]] = [
@@ -110,7 +111,7 @@ def restored(record: object, conversation: Demonstration, tokens: Sequence[TurnT
     texts = ((turn.observation, turn.text) for turn in spoken.turns)
     turns = [_filled(entry, pair, own) for entry, pair, own in zip(entries, texts, ids, strict=True)]
     try:
-        trajectory = from_record({**record, "final_observation": spoken.final_observation, "turns": turns})
+        trajectory = from_record({"final_observation": spoken.final_observation, **record, "turns": turns})
     except (StoreError, TypeError) as error:
         raise InputError(f"the record under {KEY!r}: {error}") from error
     iteration = record.get("iteration")

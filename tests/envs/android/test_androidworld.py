@@ -88,7 +88,11 @@ def test_done_without_the_work_is_not_won_and_says_why(env: Any) -> None:
 
 def test_the_environment_keeps_the_contract(url: str) -> None:
     report = check_env(
-        ID, kwargs={"url": url, "task_types": ["ContactsAdd", "ClockDeleteAlarm"]}, tasks=1, effort=Effort.light()
+        ID,
+        kwargs={"url": url, "task_types": ["ContactsAdd", "ClockDeleteAlarm"]},
+        tasks=1,
+        effort=Effort.light(),
+        level="runtime",
     )
     assert report.ok, str(report)
 

@@ -161,7 +161,7 @@ def test_the_contract_holds(tmp_path: Path) -> None:
     needed("bwrap")
     effort = Effort(walks=1, turns=5, pairs=4, states=2, depth=3, continuations=1, search=20, long=17)
     arguments = {"tasks": str(folder), "sandbox": "bwrap"}
-    report = check_env("turnwise/Bash-v0", kwargs=arguments, tasks=1, effort=effort)
+    report = check_env("turnwise/Bash-v0", kwargs=arguments, tasks=1, effort=effort, level="runtime")
     assert report.ok, report
 
 
