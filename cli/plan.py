@@ -112,9 +112,9 @@ def _print_images(run: Run) -> None:
     except ModelError as error:
         say(f"images: {error}")
         return
-    shown = "" if (cost.width, cost.height) == size else f", which the model sees as {cost.width} x {cost.height}"
+    scaled = "" if (cost.width, cost.height) == size else f", which the model sees as {cost.width} x {cost.height}"
     share = cost.tokens / run.policy.context
-    say(f"an image of {size[0]} x {size[1]} pixels{shown}: {cost.tokens:,} tokens, {share:.0%} of policy.context")
+    say(f"an image of {size[0]} x {size[1]} pixels{scaled}: {cost.tokens:,} tokens, {share:.0%} of policy.context")
     say()
 
 

@@ -122,5 +122,5 @@ class UncachedDecoder(Decoder):
             return {"input_ids": torch.tensor(rows, device=self.model.device)}
         plain = [self.images.plain(row) for row in rows]
         block = torch.tensor([tokens for tokens, _ in plain], device=self.model.device)
-        shown = [image for _, images in plain for image in images]
-        return {"input_ids": block, **self.images.reader.arguments(block, shown, self.model)}
+        pictures = [image for _, images in plain for image in images]
+        return {"input_ids": block, **self.images.reader.arguments(block, pictures, self.model)}
