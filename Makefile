@@ -82,7 +82,7 @@ test-slow: install
 
 # On a machine with a GPU, with a torch that uses it: make test-gpu GPU=1.
 test-gpu: install
-	TURNWISE_GPU=1 $(BIN)/python -m pytest -q -n $(WORKERS) $(PATIENT) -m gpu
+	TURNWISE_GPU=1 $(BIN)/python -m pytest -q $(PATIENT) -m gpu
 
 test-all:
 	$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target test test-waits

@@ -133,7 +133,15 @@ def attach(model: Any, folder: str | Path, *, trainable: bool = False) -> Any:
             require_plain_adapter(adapted)
         except SamplerError as error:
             raise ModelError(f"the adapter in {path} cannot be trained: {error}") from error
-    return adapted.eval()
+    return in_its_type(adapted.eval())
+
+
+def in_its_type(model: Any) -> Any:
+    """Return the peft model, whose adapters are now computed in the type of a base in 16 bits (`lora_layers`)."""
+    from turnwise.agents.models.lora_layers import compute_in_half
+
+    compute_in_half(model)
+    return model
 
 
 def merge(model: Any) -> Any:

@@ -64,7 +64,7 @@ class ImageReader:
             )
         self.processor, self.token = processor, token
         self.marker = str(processor.image_token)
-        self._options: dict[str, object] = dict(getattr(processor, "images_kwargs", None) or {})
+        self._options = _options_of(processor)
         self._unused = set(getattr(processor, "unused_input_names", ())) | {"rows", "cols"}
         self._texts: dict[tuple[int, int], str] = {}
         self._tensors: OrderedDict[str, dict[str, Tensor]] = OrderedDict()
@@ -171,6 +171,12 @@ def reader_of(tokenizer: object) -> ImageReader | None:
     """Return how the model of a tokenizer reads images; None if it reads text only."""
     reader = getattr(tokenizer, _ATTRIBUTE, None)
     return reader if isinstance(reader, ImageReader) else None
+
+
+def _options_of(processor: Processor) -> dict[str, object]:
+    """Return the arguments with which a processor of transformers calls the one for images: its own, or its class's."""
+    of_class = getattr(getattr(type(processor), "valid_processor_kwargs", None), "_defaults", {})
+    return {**of_class.get("images_kwargs", {}), **(getattr(processor, "images_kwargs", None) or {})}
 
 
 def _takes_vectors(model: Model, taken: set[str]) -> bool:

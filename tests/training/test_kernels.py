@@ -41,7 +41,7 @@ def outcome(model, batch, name, *, micro_tokens=40, **options):
     plan, meter = UpdatePlan(micro_tokens=micro_tokens, grad_clip=1e9, temperature=0.8), UpdateMeter()
     accumulate(scorer, batch, Objective(entropy=0.1), plan, meter)
     scores = scorer.score(batch, temperature=0.8, micro_tokens=micro_tokens)
-    return np.array(meter.loss), gradient(model).double().numpy(), scores.logprobs, scores.entropy
+    return np.array(meter.loss), gradient(model).double().cpu().numpy(), scores.logprobs, scores.entropy
 
 
 def qwen(**changes):

@@ -1,8 +1,9 @@
 """LoRA: a small trainable adapter beside the frozen weights of a model, W + (alpha / rank) B A.
 
-The frozen weights are shared by policy and reference. The adapter is held in float32 for every type of the base.
+The frozen weights are shared by policy and reference. The adapter is held in float32 for every type of the base, and
+computed in the type of the base.
 
-Source: Hu et al. 2021, arXiv 2106.09685, as peft computes it; without dropout.
+Source: Hu et al. 2021, arXiv 2106.09685; without dropout.
 """
 
 import re
@@ -15,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.models.lora_folders import adapter_tensors, import_peft, quiet_peft
+from turnwise.agents.models.lora_folders import adapter_tensors, import_peft, in_its_type, quiet_peft
 from turnwise.agents.models.weights import require_plain_adapter
 from turnwise.registry import suggest
 from turnwise.training.batch.batch import Batch
@@ -102,7 +103,7 @@ def add_adapter(
     except SamplerError as error:
         raise ConfigError(f"policy.lora.targets: {error}") from error
     config.base_model_name_or_path, config.revision = base or None, revision or None
-    return adapted
+    return in_its_type(adapted)
 
 
 def _beside_the_text(model: CausalLM) -> str | None:

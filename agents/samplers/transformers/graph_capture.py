@@ -85,10 +85,12 @@ class CudaCapture:
             graph.replay()
 
     def _repair(self) -> None:
-        """Capture nothing, with success: a failed capture leaves the random generator as if in a capture.
+        """Capture nothing, with success, and take another pool: a failed capture leaves both as if it went on.
 
-        Dropout of a learner on the same device would fail from then on ("Offset increment outside graph capture").
+        Dropout of a learner on the same device would fail from then on ("Offset increment outside graph capture"), and
+        so would the next capture in the pool ("already recording to mempool_id", torch 2.11).
         """
+        self._pool = torch.cuda.graph_pool_handle()
         with suppress(RuntimeError):
             torch.cuda.synchronize()
             with torch.cuda.graph(torch.cuda.CUDAGraph(), stream=self._stream):
