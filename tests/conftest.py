@@ -49,8 +49,8 @@ collect_garbage_less_often()
 signal.signal(signal.SIGINT, signal.default_int_handler)
 BROWSERS = {"browser", "tab"}
 """Fixtures that start Chromium."""
-NAMES = {"waits": r"\bwaits\b|\bdocker\b|\b(browser|tab)\b"}
-"""What stands in every module with a mark, where it is not the mark alone."""
+BY_USE = r"\"docker\"|def \w+\([^)]*\b(browser|tab)\b"
+"""What stands in a module whose tests are marked as waiting by what they use."""
 TESTS = Path(__file__).resolve().parent
 if str(TESTS) not in sys.path:
     sys.path.insert(0, str(TESTS))
@@ -68,15 +68,20 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import a module whose tests all have a mark that the command line leaves out, or lack one that it wants."""
+    """Do not import a module whose tests all have a mark that is left out, or lack one that is asked for."""
     if collection_path.name.startswith("test_") and collection_path.suffix == ".py":
         text = collection_path.read_text(encoding="utf-8")
         left_out, required = marks_of(config.option.markexpr)
         if left_out & set(re.findall(r"^pytestmark = pytest\.mark\.(\w+)$", text, re.M)):
             return True
-        if not all(re.search(NAMES.get(mark, rf"\b{mark}\b"), text) for mark in required):
+        if not all(re.search(sign_of(mark), text) for mark in required):
             return True
     return None
+
+
+def sign_of(mark: str) -> str:
+    """Return the pattern of what stands in each module some of whose tests have a mark."""
+    return rf"mark\.{mark}\b" + (f"|{BY_USE}" if mark == "waits" else "")
 
 
 def marks_of(expression: str) -> tuple[set[str], set[str]]:
@@ -96,7 +101,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         containers = any(isinstance(value, str) and value == "docker" for value in parameters)
         if containers or BROWSERS & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.waits)
-            if not re.search(NAMES["waits"], item.path.read_text(encoding="utf-8")):
+            if not re.search(sign_of("waits"), item.path.read_text(encoding="utf-8")):
                 raise pytest.UsageError(f"{item.path}: its tests wait; give it pytest.mark.waits")
         if without_vllm and item.get_closest_marker("vllm") is not None:
             item.add_marker(pytest.mark.skip(reason="vLLM is not installed here: make test-vllm"))

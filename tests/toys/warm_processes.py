@@ -36,7 +36,7 @@ class WarmPopen(subprocess.Popen[str]):
     # These three methods start a process, look whether it has ended, and wait for it; all else is Popen's own.
 
     def _execute_child(self, args: list[str], *options: Any) -> None:
-        _, _, _, _, cwd, env, _, _, _, _, _, _, out, _, error, *rest = options
+        _, _, _, _, cwd, env, _, _, _, _, _, _, out, _, error, *_ = options
         ends = {number: Connection(os.dup(end), readable=False) for number, end in ((1, out), (2, error)) if end >= 0}
         words = [str(word) for word in args[1:] if word != "-P"]
         # A daemon, so that a test that fails leaves nothing behind.
