@@ -109,7 +109,7 @@ def learner_of(make, case, note=None):
 
 def batch_of(case):
     rng = np.random.default_rng(0)
-    groups = play(rng, groups=4, size=4)
+    groups = play(rng, groups=8, size=4)
     return pack(groups, random_advantages(rng, groups), merge=case.get("merge", True))
 
 
@@ -138,7 +138,7 @@ def scored(make, places=None):
 
 def imitated(make, places=None):
     learner, rng = learner_of(make, {}), np.random.default_rng(0)
-    batch = demonstration_batch(play(rng, groups=4, size=4), None, context=100)
+    batch = demonstration_batch(play(rng, groups=8, size=4), None, context=100)
     if places:
         learner.on_all_ranks(crowd, places)
     learner.on_all_ranks(imitate, batch, ImitationSection(batch_tokens=200), micro_tokens=1000)
