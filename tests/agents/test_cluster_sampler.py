@@ -260,8 +260,8 @@ def test_answers_of_a_model_go_on_under_new_weights(tmp_path: Path, killed: bool
             weight.mul_(1.5)
     settings = SamplerSettings(model=str(tmp_path), context=2000, dtype="float32", tokenizer=tokenizer)
     sampler = opened("transformers", settings=settings)
-    # The most probable tokens of this model hold no end token, so an answer takes a second.
-    asked = [request(n, prompt=tuple(range(5, 30 + n)), max_tokens=1000, temperature=0.0) for n in range(4)]
+    # The most probable tokens of this model hold no end token, so an answer takes seconds.
+    asked = [request(n, prompt=tuple(range(5, 30 + n)), max_tokens=1900, temperature=0.0) for n in range(4)]
 
     async def interrupted() -> list[Completion]:
         tasks = [asyncio.create_task(sampler.sample(one)) for one in asked]
