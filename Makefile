@@ -77,8 +77,9 @@ test-waits: install
 test-phone: install
 	$(BIN)/python -m pytest -q tests/phone
 
+# As there: or both workers would start the ranks of a file.
 test-slow: install
-	$(BIN)/python -m pytest -q -n $(WORKERS) $(PATIENT) -m slow
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(PATIENT) -m slow
 
 # On a machine with a GPU, with a torch that uses it: make test-gpu GPU=1.
 test-gpu: install

@@ -49,6 +49,8 @@ collect_garbage_less_often()
 signal.signal(signal.SIGINT, signal.default_int_handler)
 BROWSERS = {"browser", "tab"}
 """Fixtures that start Chromium."""
+BY_USE = r"\"docker\"|def \w+\([^)]*\b(browser|tab)\b"
+"""What stands in a module whose tests are marked as waiting by what they use."""
 TESTS = Path(__file__).resolve().parent
 if str(TESTS) not in sys.path:
     sys.path.insert(0, str(TESTS))
@@ -66,12 +68,28 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import a module of tests that all have a mark which the command line leaves out."""
+    """Do not import a module whose tests all have a mark that is left out, or lack one that is asked for."""
     if collection_path.name.startswith("test_") and collection_path.suffix == ".py":
-        marks = re.findall(r"^pytestmark = pytest\.mark\.(\w+)$", collection_path.read_text(encoding="utf-8"), re.M)
-        if any(re.search(rf"\bnot {mark}\b", config.option.markexpr) for mark in marks):
+        text = collection_path.read_text(encoding="utf-8")
+        left_out, required = marks_of(config.option.markexpr)
+        if left_out & set(re.findall(r"^pytestmark = pytest\.mark\.(\w+)$", text, re.M)):
+            return True
+        if not all(re.search(sign_of(mark), text) for mark in required):
             return True
     return None
+
+
+def sign_of(mark: str) -> str:
+    """Return the pattern of what stands in each module some of whose tests have a mark."""
+    return rf"mark\.{mark}\b" + (f"|{BY_USE}" if mark == "waits" else "")
+
+
+def marks_of(expression: str) -> tuple[set[str], set[str]]:
+    """Return the marks that no test of `-m expression` has, and those that all have: ``slow and not waits``."""
+    if re.search(r"\bor\b|\(", expression):
+        return set(), set()
+    parts = [part.split() for part in expression.split(" and ")]
+    return {part[1] for part in parts if part[:1] == ["not"]}, {part[0] for part in parts if len(part) == 1}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -83,6 +101,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         containers = any(isinstance(value, str) and value == "docker" for value in parameters)
         if containers or BROWSERS & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.waits)
+            if not re.search(sign_of("waits"), item.path.read_text(encoding="utf-8")):
+                raise pytest.UsageError(f"{item.path}: its tests wait; give it pytest.mark.waits")
         if without_vllm and item.get_closest_marker("vllm") is not None:
             item.add_marker(pytest.mark.skip(reason="vLLM is not installed here: make test-vllm"))
         if not ON_GPU and item.get_closest_marker("gpu") is not None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from toys.commands import ENV, Call, one_sentence
+from toys.warm_processes import WarmPopen
 
 
 def test_train_leaves_what_can_be_gone_on_with(turnwise: Call, trained: Path) -> None:
@@ -234,13 +235,12 @@ def test_ctrl_c_ends_a_run_in_good_order(run_file: Path, tmp_path: Path, how: si
     pytest.importorskip("torch")
     folder = tmp_path / "run"
     code = "import sys; from toys.corridor import register; from turnwise.cli.main import main\nregister(); main()"
-    process = subprocess.Popen(
+    process = WarmPopen(
         [sys.executable, "-c", code, "train", str(run_file), "train.iterations=5000", "--output", str(folder)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), "OMP_NUM_THREADS": "1"},
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # nohup ignores it, and runs follow nohup
     )
     try:
         assert process.stdout is not None
@@ -288,7 +288,7 @@ def test_sigterm_ends_the_warm_start_of_a_model_in_every_step_and_says_what_is_k
     text = run_file.read_text(encoding="utf-8")
     file = tmp_path / "pretrained.toml"
     file.write_text(text.replace("new = { vocab = 300, hidden = 48, layers = 1, heads = 2 }", f'model = "{model}"'))
-    process = subprocess.Popen(
+    process = WarmPopen(
         [sys.executable, "-c", code, "train", str(file), *words, "--output", str(folder)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

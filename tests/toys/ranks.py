@@ -1,6 +1,5 @@
 """Several ranks on this machine, in processes of their own, which meet at a store of the test's own process."""
 
-import multiprocessing
 import os
 import traceback
 from contextlib import suppress
@@ -9,6 +8,7 @@ from functools import partial
 
 import torch
 from torch.distributed import TCPStore
+from toys.warm_processes import WARM
 
 SECONDS = 240
 
@@ -19,10 +19,9 @@ def on_ranks(size, function, *args, ends=None, shards=0):
     `ends` are the exit codes of the ranks, by default all 0; `shards` is policy.shards.
     """
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe(duplex=False)
+    here, there = WARM.Pipe(duplex=False)
     ranks = [
-        context.Process(target=_rank, args=(rank, size, shards, store.port, there, function, args), daemon=True)
+        WARM.Process(target=_rank, args=(rank, size, shards, store.port, there, function, args), daemon=True)
         for rank in range(size)
     ]
     for one in ranks:

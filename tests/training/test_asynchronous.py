@@ -21,6 +21,7 @@ import toys.corridor
 from test_training_loop import CHILD, TABLE, TESTS, assert_same_weights, lines, weights
 from toys.training_helpers import conversation, random_advantages, trajectory
 from toys.waiting import eventually
+from toys.warm_processes import WarmPopen
 
 from turnwise.ablation.plan import check, plan
 from turnwise.agents.errors import SamplerError
@@ -252,7 +253,7 @@ def test_kill_minus_nine_loses_no_finished_group(tmp_path):
     run = make_run(folder, "train.staleness=2", "train.iterations=6")
     file.write_text(effective_toml(run))
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}
-    child = subprocess.Popen(
+    child = WarmPopen(
         [sys.executable, "-c", CHILD, str(file), "train  ", "3"], stdout=subprocess.PIPE, text=True, env=environment
     )
     assert "here\n" in child.stdout

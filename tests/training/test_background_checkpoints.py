@@ -13,6 +13,7 @@ import torch
 from toys.ranks import on_ranks
 from toys.training_helpers import play, random_advantages, tiny_llama, weights
 from toys.waiting import eventually
+from toys.warm_processes import WarmPopen
 
 import turnwise.training.run_folder.checkpoint as checkpoint_module
 from turnwise.training.batch.batch import pack
@@ -129,7 +130,7 @@ points.finish()
 @pytest.mark.parametrize("place", ["save_weights", "write_json"])
 def test_a_process_that_is_killed_while_it_writes_loses_nothing(tmp_path, policy, place):
     program = [sys.executable, "-P", "-c", KILLED, str(tmp_path), place]
-    process = subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
+    process = WarmPopen(program, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout.readline() == "stuck\n"
     finally:

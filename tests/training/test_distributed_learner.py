@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -133,6 +134,19 @@ def saved(make, folder):
     return state
 
 
+@cache
+def alone(name):
+    """What one process computes in a case, whose rows it computes apart."""
+    case = CASES[name]
+    options = {key: value for key, value in case.get("options", {}).items() if key != "share_prefixes"}
+    return outcome(Learner, {**case, "options": options})
+
+
+@cache
+def imitated_alone():
+    return imitated(Learner)
+
+
 def everything(leader, folders, state):
     def make(*args, **options):
         return DistributedLearner(*args, leader=leader, **options)
@@ -192,9 +206,7 @@ def found(request):
 @pytest.mark.parametrize("name", CASES)
 def test_several_ranks_compute_what_one_process_does(found, name):
     arrays, stats, trained, gradient = found["cases"][name]
-    case = CASES[name]
-    options = {key: value for key, value in case.get("options", {}).items() if key != "share_prefixes"}
-    wanted = outcome(Learner, {**case, "options": options})  # whose rows are computed apart
+    wanted = alone(name)
     exact = "kind" not in CASES[name]
     same(gradient, wanted[3], 1e-9 if exact else 1e-6)
     if exact:  # where a gradient is nearly zero, AdamW makes a whole step of its rounding error
@@ -217,7 +229,7 @@ def test_gradients_are_there_to_compare(two):
 @pytest.mark.slow
 def test_imitation_is_that_of_one_process(found):
     stats, losses, trained = found["imitation"]
-    wanted = imitated(Learner)
+    wanted = imitated_alone()
     np.testing.assert_allclose(losses, wanted[1], rtol=1e-6)
     assert stats["tokens"] == wanted[0]["tokens"]
     same(trained, wanted[2], 1e-6)

@@ -1,7 +1,7 @@
 """When memory runs out on some of several ranks, all of them compute the step again, with the same result."""
 
 import re
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 
 import numpy as np
@@ -145,6 +145,21 @@ def imitated(make, places=None):
     return weights(learner)
 
 
+@cache
+def trained_alone(name):
+    return trained(Learner, CASES[name])
+
+
+@cache
+def scored_alone():
+    return scored(Learner)
+
+
+@cache
+def imitated_alone():
+    return imitated(Learner)
+
+
 def moved(places, ranks):
     """The places on the last ranks instead of the first two."""
     return {ranks - 1 - rank: place for rank, place in places.items()} if ranks > 2 else places
@@ -169,7 +184,7 @@ def found(request):
 def test_the_step_is_computed_again_with_the_gradient_of_one_process(found, name):
     case, (ranks, results) = CASES[name], found
     gradients, seen, notes = results["cases"][name]
-    wanted, plenty, _ = trained(Learner, case)
+    wanted, plenty, _ = trained_alone(name)
     for one, other in zip(gradients, wanted, strict=True):
         same(one, other, 1e-6)
         assert max(np.abs(array).max() for array in one.values()) > 1e-4
@@ -191,8 +206,8 @@ def test_the_step_is_computed_again_with_the_gradient_of_one_process(found, name
 
 def test_scores_and_imitation_are_computed_again(found):
     _, results = found
-    np.testing.assert_allclose(results["scores"], scored(Learner), atol=1e-9)
-    same(results["imitation"], imitated(Learner), 1e-6)
+    np.testing.assert_allclose(results["scores"], scored_alone(), atol=1e-9)
+    same(results["imitation"], imitated_alone(), 1e-6)
 
 
 def questions(learner):

@@ -17,6 +17,7 @@ import pytest
 from test_training_loop import CHILD, TESTS, assert_same_weights, lines, make_run, weights
 from toys.sampling_rules import helped, until_mixed
 from toys.training_helpers import conversation, random_advantages, trajectory
+from toys.warm_processes import WarmPopen
 
 from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.agents.rollouts.rollout_options import RolloutReport
@@ -124,12 +125,11 @@ def test_a_killed_run_repeats_every_decision(tmp_path: Path, order: tuple[str, .
     file = tmp_path / "run.toml"
     file.write_text(effective_toml(run_of(cut, *words, "checkpoints.every=2")))
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}
-    child = subprocess.Popen(
+    child = WarmPopen(
         [sys.executable, "-c", CHILD, str(file), moment, "3"],
         stdout=subprocess.PIPE,
         text=True,
         env=environment,
-        start_new_session=True,
     )
     assert child.stdout is not None
     assert "here\n" in child.stdout

@@ -16,6 +16,7 @@ import torch
 import toys.corridor
 from safetensors.torch import load_file
 from toys.tokens import CHATML
+from toys.warm_processes import WarmPopen
 
 import turnwise.training.parts as parts_module
 import turnwise.training.preflight.remarks as run_remarks
@@ -263,7 +264,7 @@ def test_killed_and_resumed_it_ends_with_the_same_weights(finished, tmp_path, mo
     file.write_text(effective_toml(run))
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}
     words = [str(file), moment, "4" if "rollout" in moment else "1"]
-    child = subprocess.Popen([sys.executable, "-c", CHILD, *words], stdout=subprocess.PIPE, text=True, env=environment)
+    child = WarmPopen([sys.executable, "-c", CHILD, *words], stdout=subprocess.PIPE, text=True, env=environment)
     assert "here\n" in child.stdout
     child.kill()
     assert child.wait() == -signal.SIGKILL
