@@ -82,7 +82,10 @@ def _unlocked(run: "Run", listen: "OnEvent") -> "TrainingResult":
 
 
 class TimeLimit:
-    """Ends a run between two episodes of its rollouts once the time is up; a warm start and evaluations go on."""
+    """Ends a run between two episodes of its rollouts when the time that is left is what its evaluation takes.
+
+    A warm start and evaluations go on.
+    """
 
     def __init__(self, seconds: float) -> None:
         """Start the clock.
@@ -91,6 +94,7 @@ class TimeLimit:
             seconds: until the time is up.
         """
         self._end, self.reached = time.monotonic() + seconds, False
+        self._evaluation = 0.0
 
     def watched(self, listen: "OnEvent") -> "OnEvent":
         """Return a listener that interrupts the run after an episode of a rollout.
@@ -101,7 +105,10 @@ class TimeLimit:
 
         def watch(event: "Event") -> None:
             listen(event)
-            if event["phase"] == "tick" and event["what"] == "rollout" and time.monotonic() >= self._end:
+            if event["phase"] == "evaluation":
+                self._evaluation = max(self._evaluation, float(event.get("seconds") or 0.0))
+            rolls_out = event["phase"] == "tick" and event["what"] == "rollout"
+            if rolls_out and time.monotonic() >= self._end - self._evaluation:
                 self.reached = True
                 raise KeyboardInterrupt
 

@@ -244,6 +244,7 @@ def main() -> None:
         torch.set_num_threads(options.threads)
     options.bfloat16 = options.device.startswith("cuda")
     until = time.perf_counter() + options.seconds
+    results = list(rows_of(options, until))
     checks = {}
     for dtype in (torch.float32, torch.bfloat16) if not options.only else ():
         for layout in (True, "flex"):
@@ -251,7 +252,6 @@ def main() -> None:
                 continue
             name = f"{'SDPA' if layout is True else 'flex'} in a forest, {str(dtype).removeprefix('torch.')}"
             checks[name] = attempt(lambda dtype=dtype, layout=layout: exactness(options, dtype, layout))  # type: ignore[misc]
-    results = list(rows_of(options, until))
     table = Table("update", "shared", "tokens/s", "mfu", "first, s", "GiB", "estimate", "loss", "gradient", "note")
     for case, numbers, problem in results:
         if numbers is None:

@@ -16,6 +16,7 @@ import turnwise.ablation.process_pool as crew_module
 from turnwise.ablation.credit_agreement import credit_agreement
 from turnwise.ablation.plan import Arm, check, is_axis, open_folder, plan, read_plan, split
 from turnwise.ablation.process_pool import PooledRun, train_all
+from turnwise.ablation.process_worker import TimeLimit
 from turnwise.ablation.results import ablation_results
 from turnwise.ablation.summary import summary
 from turnwise.agents.files.json_files import write_text
@@ -491,3 +492,22 @@ def test_the_agreement_of_two_rules_by_hand(tmp_path):
 def test_arms_are_slugs_of_their_names():
     assert Arm("gigpo:w=0.5", ()).folder == "gigpo-w-0.5"
     assert Arm("///", ()).folder == "arm"
+
+
+def test_a_run_leaves_the_time_that_its_evaluation_takes(monkeypatch):
+    clock = {"now": 0.0}
+    monkeypatch.setattr("turnwise.ablation.process_worker.time.monotonic", lambda: clock["now"])
+    limit, events = TimeLimit(100.0), []
+    watch = limit.watched(events.append)
+    tick = {"phase": "tick", "what": "rollout"}
+    watch({"phase": "evaluation", "iteration": 0, "seconds": 30.0})
+    watch(tick)
+    clock["now"] = 69.0
+    watch(tick)
+    clock["now"] = 71.0
+    watch({"phase": "tick", "what": "evaluation"})
+    assert not limit.reached
+    with pytest.raises(KeyboardInterrupt):
+        watch(tick)
+    assert limit.reached
+    assert len(events) == 5
