@@ -18,7 +18,7 @@ from torch import Tensor
 HALF = (torch.bfloat16, torch.float16)
 
 
-class HalfLinear(Linear):  # type: ignore[misc]
+class HalfLinear(Linear):
     """A matrix of peft with one plain adapter; in other cases, and beside float32, it computes what peft does."""
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -30,11 +30,16 @@ class HalfLinear(Linear):  # type: ignore[misc]
             return result
         base: Tensor = self.base_layer(x)
         if base.dtype != x.dtype:
-            return super().forward(x)  # type: ignore[no-any-return]
-        inside, outside = (matrix[name].weight.to(x.dtype) for matrix in (self.lora_A, self.lora_B))
+            return super().forward(x)
+        inside, outside = self._matrix(self.lora_A[name], x.dtype), self._matrix(self.lora_B[name], x.dtype)
         hidden = torch.nn.functional.linear(x, inside) * self.scaling[name]
         added = torch.addmm(base.flatten(0, -2), hidden.flatten(0, -2), outside.t())
         return added.view_as(base)
+
+    @staticmethod
+    def _matrix(layer: torch.nn.Module, dtype: torch.dtype) -> Tensor:
+        weight: Tensor = layer.get_parameter("weight")
+        return weight.to(dtype)
 
 
 def compute_in_half(model: torch.nn.Module) -> None:
