@@ -23,12 +23,11 @@ from turnwise.envs.android.actions import Action, BadAction, parse
 from turnwise.envs.android.elements import ScreenElement, leaves
 from turnwise.envs.android.failures import DeviceFailures
 from turnwise.envs.android.phone_agent import phone_agent
-from turnwise.envs.android.pointing import in_pixels, snapped
+from turnwise.envs.android.pointing import AgentPoints
 from turnwise.envs.android.screen_text import FORMATS, admissible_at, scrolls
 from turnwise.envs.android.values import Info, JsonObject, Observation, Options
 from turnwise.envs.errors import EnvError, EnvironmentDied, UnknownOption, UnknownTask
 from turnwise.envs.info import NO_FORKS
-from turnwise.envs.points import Points, point_scale, scale_words, snaps
 from turnwise.envs.spaces import Text
 from turnwise.envs.text import TextEnv
 from turnwise.envs.validation import choice, integer, number
@@ -115,7 +114,7 @@ class AndroidWorldEnv(TextEnv):
         suite: Mapping[str, int | str] | None = None,
         step_limit: int = 30,
         size: tuple[int, int] = (540, 1200),
-        points: Points | None = None,
+        points: str | Sequence[int] | Mapping[str, object] | None = None,
         timeout: float = 120.0,
         render_mode: str | None = None,
     ) -> None:
@@ -132,7 +131,7 @@ class AndroidWorldEnv(TextEnv):
         if not isinstance(size, tuple | list) or len(size) != 2:
             raise UnknownOption(f"size must be a pair of width and height, got {size!r}")
         self._size = integer("size", size[0], 16, 4096), integer("size", size[1], 16, 4096)
-        self._points, self._scale, self._snap = points, point_scale(points, self._size), snaps(points)
+        self._points = AgentPoints.of(points, self._size)
         self._timeout = number("timeout", timeout, 0.01, 1e6)
         self._url = url
         self._client = self._connect()
@@ -207,14 +206,13 @@ class AndroidWorldEnv(TextEnv):
         limit = answer.get("step_limit")
         self._run = _Run(kind, int(number), goal, limit if isinstance(limit, int) and limit > 0 else self._limit)
         self._look()
-        scale = "" if self._scale is None else f"{scale_words(self._points, self._size)}\n"
-        return self._observe(f"{_INSTRUCTIONS}{scale}Your task is to: {goal}\n")
+        return self._observe(f"{_INSTRUCTIONS}{self._points.words}Your task is to: {goal}\n")
 
     def take_action(self, action: str) -> tuple[Observation, float, bool]:
         """Send an action to the server."""
         run, problem = self._running(), ""
         try:
-            parsed = self._in_pixels(parse(action))
+            parsed = self._points.in_pixels(parse(action), self._screen.elements, self._screen.size)
             fields = self._as_json(parsed)
             with DeviceFailures():
                 self._client.execute(fields)
@@ -235,12 +233,6 @@ class AndroidWorldEnv(TextEnv):
         if self._run is None:
             raise EnvironmentDied(f"the episode on {self._url} could not be started; call reset()")
         return self._run
-
-    def _in_pixels(self, action: Action) -> Action:
-        """Return an action of the agent with its points in pixels of the screen."""
-        if self._scale is not None:
-            action = in_pixels(action, self._scale, self._screen.size)
-        return snapped(action, self._screen.elements) if self._snap else action
 
     def _as_json(self, action: Action) -> JsonObject:
         """Return an action of the agent in the terms of the server, whose numbers of elements may be others."""
@@ -349,7 +341,7 @@ class AndroidWorldEnv(TextEnv):
             "step_limit": run.step_limit,
         }
         if screen.root is not None:
-            able = admissible_at(screen.elements, scrolls(screen.root), screen.apps, self._scale, screen.size)
+            able = admissible_at(screen.elements, scrolls(screen.root), screen.apps, self._points.scale, screen.size)
             info["admissible_actions"] = [] if run.ended else able
         if run.ended and run.reasons:
             info["reasons"] = tuple(run.reasons)

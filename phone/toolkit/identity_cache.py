@@ -18,20 +18,22 @@ T = TypeVar("T")
 
 
 def identity_cache(size: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Return a decorator that keeps the results for the last `size` arguments; all are positional and never change."""
+    """Return a decorator that keeps the results for the last `size` positional arguments, which never change."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         # The arguments are kept too, so that no other object gets their ids.
-        kept: OrderedDict[tuple[int, ...], tuple[tuple[object, ...], T]] = OrderedDict()
+        results: OrderedDict[tuple[int, ...], tuple[tuple[object, ...], T]] = OrderedDict()
 
         @wraps(function)
         def cached(*args: P.args, **kwargs: P.kwargs) -> T:
+            if kwargs:  # which the key does not have
+                return function(*args, **kwargs)
             key = tuple(map(id, args))
-            entry = kept.get(key)
+            entry = results.get(key)
             if entry is None:
-                entry = kept[key] = (args, function(*args, **kwargs))
-                if len(kept) > size:
-                    kept.popitem(last=False)
+                entry = results[key] = (args, function(*args, **kwargs))
+                if len(results) > size:
+                    results.popitem(last=False)
             return entry[1]
 
         return cached
