@@ -75,7 +75,7 @@ def snapped(action: Action, elements: Sequence[ScreenElement]) -> Action:
 
 @dataclass(frozen=True, slots=True)
 class AgentPoints:
-    """How an agent's points are written: their scale, None for pixels; whether touches are snapped; the scale in words."""
+    """How an agent's points are written: a scale, or None for pixels; whether touches snap; the scale in words."""
 
     scale: PointScale | None
     snap: bool
