@@ -38,7 +38,7 @@ def report(
     ] = None,
     screens: Annotated[
         int,
-        typer.Option(min=0, help="Number of episodes to replay for screenshots, if the environment has any."),
+        typer.Option(min=0, help="Number of episodes to replay for screens or, where those are stored, for touches."),
     ] = 0,
     megabytes: Annotated[
         float, typer.Option(min=0.1, max=1000, help="Maximum size of the file, in MB. Turns beyond it are left out.")

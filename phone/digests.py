@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 
-from turnwise.phone.toolkit.state import HOME, File, State
+from turnwise.phone.toolkit.identity_cache import identity_cache
+from turnwise.phone.toolkit.state import HOME, Event, File, Notification, State
 from turnwise.phone.toolkit.tables import Table
 
 __all__ = ["files_key", "pages_text", "settings_key", "tables_key"]
 
 
+@identity_cache(64)
 def settings_key(settings: Mapping[str, Mapping[str, str]]) -> str:
     """Return a digest of the settings."""
     content = repr([(space, sorted(values.items())) for space, values in sorted(settings.items())])
@@ -45,9 +47,7 @@ def _digest(data: bytes) -> str:
 
 def pages_text(state: State) -> str:
     """Return all but databases, settings and files as text: the `repr` of nested tuples of plain values."""
-    notifications = tuple((n.package, n.title, n.text, n.when, n.tag) for n in state.notifications)
     snackbar = state.snackbar and (state.snackbar.text, state.snackbar.label)
-    events = sorted((event.when, event.package, event.action.name) for event in state.events)
     front, *behind = state.tasks
     open_tasks = [front, *(task for task in behind if task.package != HOME)]  # which always opens at its first page
     tasks = [f"({task.package!r}, {_tuple([page.text for page in task.pages])})" for task in open_tasks]
@@ -58,13 +58,28 @@ def pages_text(state: State) -> str:
             _tuple([page.text for page in state.windows]),
             repr(state.clipboard),
             repr(snackbar),
-            repr(notifications),
-            repr(sorted(state.permissions)),
-            repr(events),
+            _notifications_text(state.notifications),
+            _names_text(state.permissions),
+            _events_text(state.events),
             repr(state.screen_on),
-            repr(sorted(state.directories)),
+            _names_text(state.directories),
         ]
     )
+
+
+@identity_cache(64)
+def _notifications_text(notifications: tuple[Notification, ...]) -> str:
+    return repr(tuple((n.package, n.title, n.text, n.when, n.tag) for n in notifications))
+
+
+@identity_cache(64)
+def _events_text(events: tuple[Event, ...]) -> str:
+    return repr(sorted((event.when, event.package, event.action.name) for event in events))
+
+
+@identity_cache(64)
+def _names_text(names: frozenset[str] | frozenset[tuple[str, str]]) -> str:
+    return repr(sorted(names))
 
 
 def _tuple(texts: list[str]) -> str:

@@ -68,8 +68,18 @@ def installed(apps: Iterable[App] | None = None) -> Mapping[str, App]:
     Raises:
         BrokenApp: two have the same package or name.
     """
+    return _registered() if apps is None else _together(apps)
+
+
+@lru_cache(maxsize=1)
+def _registered() -> Mapping[str, App]:
+    """Return those of a phone that leaves none out; all such phones share it."""
+    return _together(all_apps())
+
+
+def _together(apps: Iterable[App]) -> Mapping[str, App]:
     result: dict[str, App] = {}
-    for app in (*_system_apps(), *(all_apps() if apps is None else apps)):
+    for app in (*_system_apps(), *apps):
         if app.package in result:
             raise BrokenApp(f"two apps have the package {app.package}: {result[app.package].name} and {app.name}")
         same = next((other for other in result.values() if other.name.casefold() == app.name.casefold()), None)

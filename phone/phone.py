@@ -69,7 +69,6 @@ class Phone(PhoneData):
         self._frame: Frame | None = None
         self._key: str | None = None
         self.changes = 0  # counts what may have changed the state, for those who watch the phone
-        self._settings_key: tuple[object, str] = (None, "")
         for app in self.apps.values():
             if app.prepare:
                 app.prepare(self.context(app.package))
@@ -105,9 +104,9 @@ class Phone(PhoneData):
         """
         first = page is self.state.tasks[0].pages[0]
         snackbar = None if self.state.windows else self.state.snackbar
-        about = (self._content, page.text, first, snackbar)
+        about = (self._made_from, page.text, first, snackbar)
         try:
-            return frame_for(self, about, lambda: self._build(page, first, snackbar))
+            return frame_for(self, self._content, about, lambda: self._build(page, first, snackbar))
         except BrokenApp as error:
             return self.frame_of(self._stopped(page.package, error))
 
@@ -253,11 +252,11 @@ class Phone(PhoneData):
 
     def _state_key(self) -> str:
         state = self.state
-        if self._settings_key[0] is not state.settings:
-            self._settings_key = (state.settings, settings_key(state.settings))
         tables = tables_key(state.databases, self._first_tables)
         files = self._changed_files()
-        remainder = f"({self.seed!r}, {self._start!r}, {self._settings_key[1]!r}, {files!r}, {pages_text(state)})"
+        remainder = (
+            f"({self.seed!r}, {self._start!r}, {settings_key(state.settings)!r}, {files!r}, {pages_text(state)})"
+        )
         content = f"({tables!r}, {remainder})".encode("utf-8", "surrogatepass")
         return blake2b(content, digest_size=16).hexdigest()
 

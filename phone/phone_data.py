@@ -41,12 +41,12 @@ class PhoneData(ABC):
         """
         from turnwise.phone.installed_apps import installed
 
-        self.seed = seed
         self.apps: Mapping[str, App] = installed(apps)
         self._start = start
         self._catalogue = catalogue
         self._content = shared_content(repr(seed), start, catalogue) if apps is None else SeedContent()
-        self.state = State(start, default_settings(), tasks=(Task(HOME, (AppPage(HOME, "home"),)),))
+        self._made_from = (catalogue, None if apps is None else self._content)  # phones of other apps share no frames
+        self.state = State(start, default_settings(), seed, tasks=(Task(HOME, (AppPage(HOME, "home"),)),))
 
     @abstractmethod
     def context(self, package: str) -> Context:
@@ -55,6 +55,11 @@ class PhoneData(ABC):
     @abstractmethod
     def _changed(self) -> None:
         """Forget what was computed from the state before it changed."""
+
+    @property
+    def seed(self) -> int | str:
+        """The seed of the content of all apps."""
+        return self.state.seed
 
     @property
     def stock(self) -> StoreCatalogue:
@@ -113,7 +118,7 @@ class PhoneData(ABC):
     def _at_start(self) -> Iterator[State]:
         """Put the phone back to its start, so that content does not depend on when it is first needed."""
         current = self.state
-        self.state = State(self._start, default_settings())
+        self.state = State(self._start, default_settings(), current.seed)
         try:
             yield self.state
         finally:

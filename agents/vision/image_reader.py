@@ -71,6 +71,10 @@ class ImageReader:
         self._held = 0
         self._word = str(processor.tokenizer.convert_ids_to_tokens(token))
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return the state without the tensors of images, which can be computed again."""
+        return {**self.__dict__, "_tensors": OrderedDict(), "_held": 0}
+
     def text(self, image: ImagePart) -> str:
         """Return what stands for an image in a prompt: placeholders, and what the processor writes around them.
 

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from turnwise.envs.android.actions import Action, BadAction, parse
 from turnwise.envs.android.elements import ScreenElement, leaves
 from turnwise.envs.android.failures import DeviceFailures
-from turnwise.envs.android.phone_agent import PHONE_AGENT
-from turnwise.envs.android.screen_text import FORMATS, admissible, scrolls
+from turnwise.envs.android.phone_agent import phone_agent
+from turnwise.envs.android.pointing import AgentPoints
+from turnwise.envs.android.screen_text import FORMATS, admissible_at, scrolls
 from turnwise.envs.android.values import Info, JsonObject, Observation, Options
 from turnwise.envs.errors import EnvError, EnvironmentDied, UnknownOption, UnknownTask
 from turnwise.envs.info import NO_FORKS
@@ -88,6 +89,8 @@ class AndroidWorldEnv(TextEnv):
         suite: arguments of a suite that the server makes first: n_task_combinations, seed, task_family. None: its own.
         step_limit: turns of a task, where the server does not say (the original does not).
         size: width and height of the image in pixels.
+        points: how points are written, as for `turnwise/Android-v0`; None: in pixels of the screen, where the
+            admissible actions name elements by their numbers. `snap` needs a server that lists elements.
         timeout: seconds for one attempt of a request; the start of a task takes an emulator a while.
         render_mode: None, "ansi" or "rgb_array".
 
@@ -97,7 +100,7 @@ class AndroidWorldEnv(TextEnv):
 
     metadata: Info = {  # noqa: RUF012 (Gymnasium's attribute)
         "render_modes": ["ansi", "rgb_array"],
-        "agent": PHONE_AGENT,
+        "agent": phone_agent,
         NO_FORKS: "an emulator keeps its own clock, so the same taps need not lead to the same screen",
     }
     EXAMPLE_ACTION = "tap 540 1200"
@@ -111,6 +114,7 @@ class AndroidWorldEnv(TextEnv):
         suite: Mapping[str, int | str] | None = None,
         step_limit: int = 30,
         size: tuple[int, int] = (540, 1200),
+        points: str | Sequence[int] | Mapping[str, object] | None = None,
         timeout: float = 120.0,
         render_mode: str | None = None,
     ) -> None:
@@ -127,6 +131,7 @@ class AndroidWorldEnv(TextEnv):
         if not isinstance(size, tuple | list) or len(size) != 2:
             raise UnknownOption(f"size must be a pair of width and height, got {size!r}")
         self._size = integer("size", size[0], 16, 4096), integer("size", size[1], 16, 4096)
+        self._points = AgentPoints.of(points, self._size)
         self._timeout = number("timeout", timeout, 0.01, 1e6)
         self._url = url
         self._client = self._connect()
@@ -201,13 +206,13 @@ class AndroidWorldEnv(TextEnv):
         limit = answer.get("step_limit")
         self._run = _Run(kind, int(number), goal, limit if isinstance(limit, int) and limit > 0 else self._limit)
         self._look()
-        return self._observe(f"{_INSTRUCTIONS}Your task is to: {goal}\n")
+        return self._observe(f"{_INSTRUCTIONS}{self._points.words}Your task is to: {goal}\n")
 
     def take_action(self, action: str) -> tuple[Observation, float, bool]:
         """Send an action to the server."""
         run, problem = self._running(), ""
         try:
-            parsed = parse(action)
+            parsed = self._points.in_pixels(parse(action), self._screen.elements, self._screen.size)
             fields = self._as_json(parsed)
             with DeviceFailures():
                 self._client.execute(fields)
@@ -231,11 +236,11 @@ class AndroidWorldEnv(TextEnv):
 
     def _as_json(self, action: Action) -> JsonObject:
         """Return an action of the agent in the terms of the server, whose numbers of elements may be others."""
-        if action.x2 is not None:
-            raise BadAction("AndroidWorld has no swipe between two points: give a direction, such as swipe left")
-        names = ("action_type", "text", "direction", "goal_status", "app_name", "keycode")
-        fields = {name: getattr(action, name) for name in names if getattr(action, name) is not None}
         screen = self._screen
+        if action.x2 is not None and screen.root is None:  # our own server lists elements, and knows such swipes
+            raise BadAction("AndroidWorld has no swipe between two points: give a direction, such as swipe left")
+        names = ("action_type", "text", "direction", "goal_status", "app_name", "keycode", "x2", "y2")
+        fields = {name: getattr(action, name) for name in names if getattr(action, name) is not None}
         if action.clear_text:
             fields["clear_text"] = True
         if action.action_type == "input_text" and not action.press_enter and screen.root is not None:
@@ -336,7 +341,7 @@ class AndroidWorldEnv(TextEnv):
             "step_limit": run.step_limit,
         }
         if screen.root is not None:
-            able = admissible(screen.elements, scrolls(screen.root), screen.apps)
+            able = admissible_at(screen.elements, scrolls(screen.root), screen.apps, self._points.scale, screen.size)
             info["admissible_actions"] = [] if run.ended else able
         if run.ended and run.reasons:
             info["reasons"] = tuple(run.reasons)

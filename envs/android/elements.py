@@ -84,19 +84,21 @@ def folded(root: Node, size: tuple[int, int]) -> list[ScreenElement]:
     waiting = [(root, False)]  # and whether it is in something that can be touched
     while waiting:
         node, inside = waiting.pop()
-        touchable = node.clickable or node.long_clickable
+        touchable, children = node.clickable or node.long_clickable, node.children
         speaks = not inside and (node.text or node.description or node.checkable)
         if (touchable or speaks) and _visible(node, width, height):
-            texts = _own(node)
-            state = [node.checkable, node.checked, node.selected]
-            if touchable and node.children:
+            texts, checkable, checked, selected = _own(node), node.checkable, node.checked, node.selected
+            if touchable and children:
+                state = [checkable, checked, selected]
                 _gather(node, texts, state)
+                checkable, checked, selected = state
             if len(texts) > 1:
                 texts = list(dict.fromkeys(texts))
-            elements.append(ScreenElement(len(elements), node, tuple(texts), _kind(node, state[0]), *state))
-        if node.children:
+            kind = _kind(node, checkable)
+            elements.append(ScreenElement(len(elements), node, tuple(texts), kind, checkable, checked, selected))
+        if children:
             inside = inside or touchable
-            waiting.extend([(child, inside) for child in reversed(node.children)])
+            waiting += [(child, inside) for child in reversed(children)]
     return elements
 
 

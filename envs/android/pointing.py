@@ -12,18 +12,18 @@ So the expert says nothing that only an agent with a list of elements could know
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from turnwise.envs.android.actions import Action, BadAction, write
 from turnwise.envs.android.elements import ScreenElement
 from turnwise.envs.android.performing import stroke
 from turnwise.envs.android.tasks.expert import Writer
-from turnwise.envs.points import OffScreen, PointScale
+from turnwise.envs.points import OffScreen, Points, PointScale, point_scale, scale_words, snaps
 from turnwise.phone.adb.direct_device import DirectDevice
 from turnwise.tools.android.device import Device
 
-__all__ = ["by_points", "in_pixels", "on_scale", "snapped"]
+__all__ = ["AgentPoints", "by_points", "in_pixels", "on_scale", "snapped"]
 
 _SELECT_ALL: Final = "Select all"
 
@@ -71,6 +71,35 @@ def snapped(action: Action, elements: Sequence[ScreenElement]) -> Action:
     if element.kind == "slider":
         return action
     return replace(action, x=element.center[0], y=element.center[1])
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPoints:
+    """How an agent's points are written: a scale, or None for pixels; whether touches snap; the scale in words."""
+
+    scale: PointScale | None
+    snap: bool
+    words: str
+
+    @classmethod
+    def of(cls, points: Points | None, image: tuple[int, int]) -> AgentPoints:
+        """Return what the option `points` says for observations with an image of this width and height.
+
+        Raises:
+            UnknownOption: it says nothing.
+        """
+        scale = point_scale(points, image)
+        return cls(scale, snaps(points), "" if scale is None else f"{scale_words(points, image)}\n")
+
+    def in_pixels(self, action: Action, elements: Sequence[ScreenElement], size: tuple[int, int]) -> Action:
+        """Return an agent's action in pixels of a screen of this width and height, with these elements.
+
+        Raises:
+            BadAction: a point is not on the screen.
+        """
+        if self.scale is not None:
+            action = in_pixels(action, self.scale, size)
+        return snapped(action, elements) if self.snap else action
 
 
 def by_points(scale: PointScale) -> Writer:

@@ -22,7 +22,7 @@ from turnwise.envs.points import PointScale
 from turnwise.phone.screen.frames import KEPT
 from turnwise.tools.android.node import Node
 
-__all__ = ["FORMATS", "Format", "ScreenView", "admissible", "compact", "scrolls", "view_of"]
+__all__ = ["FORMATS", "Format", "ScreenView", "admissible", "admissible_at", "compact", "scrolls", "view_of"]
 
 _STATES: Final = {"switch": ("off", "on"), "checkbox": ("not checked", "checked"), "radio": ("not chosen", "chosen")}
 
@@ -137,7 +137,12 @@ FORMATS: Final = {
 
 def scrolls(root: Node) -> bool:
     """Return whether a part of a screen can be scrolled."""
-    return any(node.scrollable for node in root.walk())
+    waiting = [root]
+    for node in waiting:
+        if node.scrollable:
+            return True
+        waiting += node.children  # which the loop comes to in its turn
+    return False
 
 
 def admissible(
@@ -159,7 +164,30 @@ def admissible(
     actions += [f"long press {target(e)}" for e in elements if e.node.long_clickable]
     if scrollable:
         actions += ["scroll down", "scroll up"]
-    return [*actions, "back", "home", *(f"open {app}" for app in apps), "wait", "done", "infeasible"]
+    return [*actions, *_always(tuple(apps))]
+
+
+@lru_cache(maxsize=16)
+def _always(apps: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the actions that every screen allows."""
+    return ("back", "home", *(f"open {app}" for app in apps), "wait", "done", "infeasible")
+
+
+def admissible_at(
+    elements: Sequence[ScreenElement],
+    scrollable: bool,
+    apps: Sequence[str],
+    scale: PointScale | None,
+    size: tuple[int, int],
+) -> list[str]:
+    """Return the same with points on a scale in place of the numbers of elements, if there is one, each action once."""
+    if scale is None:
+        return admissible(elements, scrollable, apps)
+
+    def point(element: ScreenElement) -> str:
+        return "{} {}".format(*scale.write(*element.center, size))
+
+    return list(dict.fromkeys(admissible(elements, scrollable, apps, point)))
 
 
 class ScreenView(NamedTuple):
@@ -185,11 +213,4 @@ def view_of(
     """
     reader = FORMATS[format]
     elements, more = reader.elements(root, size), scrolls(root)
-    if scale is None:
-        return ScreenView(elements, reader.text(elements, more), admissible(elements, more, apps))
-
-    def point(element: ScreenElement) -> str:
-        return "{} {}".format(*scale.write(*element.center, size))
-
-    actions = dict.fromkeys(admissible(elements, more, apps, point))
-    return ScreenView(elements, reader.text(elements, more), list(actions))
+    return ScreenView(elements, reader.text(elements, more), admissible_at(elements, more, apps, scale, size))

@@ -83,7 +83,8 @@ def expenses(ctx: Context) -> Screen:
     month = str(ctx.get("month", ctx.today.isoformat()[:7]))
     query = str(ctx.get("query", "")).casefold().strip()
     rows = [row for row in ctx.db.rows("expenses") if query or str(row["date"]).startswith(month)]
-    rows = [row for row in rows if query in f"{row['name']} {row['note']}".casefold()]
+    if query:
+        rows = [row for row in rows if query in f"{row['name']} {row['note']}".casefold()]
     if chosen:
         rows = [row for row in rows if row["category"] == chosen]
     rows.sort(key=lambda row: (row["date"], row["_id"]), reverse=True)

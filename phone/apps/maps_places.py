@@ -168,11 +168,15 @@ def _address(
     """Return a free address, and where it is."""
     for spot, side in _spots(random, ground, near):
         address, point = _at(ground, spot, side)
-        close = any(math.dist(point, (other["x"], other["y"])) < _APART for other in others)
-        if address not in taken and not close:
+        if address not in taken and not _close(point, others):
             taken.add(address)
             return address, point
     raise AssertionError("the town has no free address")  # there are thousands
+
+
+def _close(point: Point, others: list[Columns]) -> bool:
+    beside = [(other["x"], other["y"]) for other in others if abs(point[0] - other["x"]) < _APART]
+    return any(math.dist(point, other) < _APART for other in beside)
 
 
 def _spots(random: KeyedRandom, ground: Town, near: Point | None) -> Iterator[tuple[StreetPoint, int]]:

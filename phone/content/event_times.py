@@ -90,7 +90,8 @@ def by_day(rows: Iterable[Row], first: date, last: date) -> dict[date, list[Occu
         length = (end.date() - start.date()).days
         low = max(first - timedelta(days=length), start.date())
         high = last if row["repeat"] else min(last, start.date())
-        for n in range((high - low).days + 1):
+        step = 7 if row["repeat"] == "every week" else 1
+        for n in range((start.date() - low).days % step, (high - low).days + 1, step):
             day = low + timedelta(days=n)
             if _starts_on(row, start.date(), day):
                 move = day - start.date()

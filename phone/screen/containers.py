@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from turnwise.phone.screen.box import Pen, UiBox, clip, dp, shift
-from turnwise.phone.screen.parts import PARTS, natural_width, touch
+from turnwise.phone.screen.parts import PARTS, fixed_height, natural_width, touch
 from turnwise.phone.toolkit.app import BrokenApp
 from turnwise.phone.toolkit.widgets import (
     Avatar,
@@ -136,7 +136,7 @@ def scrolled(pen: Pen, widgets: Sequence[Widget], viewport: UiBox, scroll: int |
 
     Args:
         pen: for the page.
-        widgets: the stack; rows of a `List` that cannot be seen are not built.
+        widgets: the stack; what cannot be seen is not built, where its height is known without.
         viewport: gets the boxes, and becomes scrollable if there is more.
         scroll: pixels above the viewport; None: at the beginning.
         from_end: the beginning is the end.
@@ -145,7 +145,7 @@ def scrolled(pen: Pen, widgets: Sequence[Widget], viewport: UiBox, scroll: int |
         Where the stack stands now, the most that it can be scrolled, and top and bottom of the field with the focus.
     """
     left, width = viewport.left, viewport.right - viewport.left
-    pieces: list[tuple[int, UiBox | List]] = []  # (height, box or list)
+    pieces: list[tuple[int, UiBox | Widget]] = []  # (height, box, or what is built later)
     start = y = viewport.top - (scroll or 0)  # boxes are placed here, and moved if this proves to be too far
     for widget in widgets:
         if isinstance(widget, List):
@@ -156,6 +156,8 @@ def scrolled(pen: Pen, widgets: Sequence[Widget], viewport: UiBox, scroll: int |
             remaining = max(_LEAST, viewport.bottom - y - (scroll or 0))
             box = place(pen, replace(widget, height=remaining * widget.width / width), left, y, width)
             pieces.append((remaining, box))
+        elif (height := fixed_height(pen, widget)) is not None:
+            pieces.append((height, widget))
         else:
             box = _stacked(pen, widget, left, y, width)
             pieces.append((box.bottom - y, box))
@@ -176,7 +178,7 @@ def scrolled(pen: Pen, widgets: Sequence[Widget], viewport: UiBox, scroll: int |
     return at, limit, focus
 
 
-def _focus(pieces: list[tuple[int, UiBox | List]], start: int) -> tuple[int, int] | None:
+def _focus(pieces: list[tuple[int, UiBox | Widget]], start: int) -> tuple[int, int] | None:
     for _, piece in pieces:
         for box in piece.walk() if isinstance(piece, UiBox) else ():
             if box.focused:
@@ -184,11 +186,14 @@ def _focus(pieces: list[tuple[int, UiBox | List]], start: int) -> tuple[int, int
     return None
 
 
-def _visible(pen: Pen, piece: UiBox | List, height: int, y: int, viewport: UiBox, off: int) -> list[UiBox]:
+def _visible(pen: Pen, piece: UiBox | Widget, height: int, y: int, viewport: UiBox, off: int) -> list[UiBox]:
     if isinstance(piece, UiBox):
         if off:
             shift(piece, off)
         return [piece] if clip(piece, viewport.top, viewport.bottom) else []
+    if not isinstance(piece, List):
+        box = place(pen, piece, viewport.left, y, viewport.right - viewport.left)
+        return [box] if clip(box, viewport.top, viewport.bottom) else []
     each = height // len(piece.items)
     first = max(0, (viewport.top - y) // each)
     last = min(len(piece.items), -(-(viewport.bottom - y) // each))  # rounded up: a row that begins is seen

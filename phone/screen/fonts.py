@@ -262,24 +262,39 @@ _MEDIUM: Final = {
 }
 
 
-def _advances(table: dict[int, str]) -> dict[str, int]:
-    return {character: advance for advance, characters in table.items() for character in characters}
+class _Advances(dict[str, int]):
+    """The advance of each character; of those that the table does not have, a common one."""
+
+    def __missing__(self, character: str) -> int:
+        return _OTHER
 
 
-_TABLES: Final = (_advances(_REGULAR), _advances(_MEDIUM))
+def _advances(table: dict[int, str]) -> _Advances:
+    return _Advances({character: advance for advance, characters in table.items() for character in characters})
+
+
 _OTHER: Final = 560
+_TABLES: Final = (_advances(_REGULAR), _advances(_MEDIUM))
 
 
 @lru_cache(maxsize=20000)
 def text_width(text: str, size: int, bold: bool = False) -> int:
     """Return the width of one line in pixels at a font size in pixels."""
-    table = _TABLES[bold]
-    return -(-sum([table.get(character, _OTHER) for character in text]) * size // 1000)
+    return -(-sum(map(_TABLES[bold].__getitem__, text)) * size // 1000)
+
+
+def _surely_fits(text: str, size: int, width: int) -> bool:
+    """Return whether a text fits on one line even if every character is as wide as the font is high: none is wider."""
+    return len(text) * size <= width and "\n" not in text
+
+
+def wrap(text: str, size: int, width: int, bold: bool = False) -> tuple[str, ...]:
+    """Return the lines of a text broken at spaces to fit a width in pixels; words that are too long are cut."""
+    return (text,) if _surely_fits(text, size, width) else _wrapped(text, size, width, bold)
 
 
 @lru_cache(maxsize=20000)
-def wrap(text: str, size: int, width: int, bold: bool = False) -> tuple[str, ...]:
-    """Return the lines of a text broken at spaces to fit a width in pixels; words that are too long are cut."""
+def _wrapped(text: str, size: int, width: int, bold: bool) -> tuple[str, ...]:
     lines: list[str] = []
     for paragraph in text.split("\n"):
         lines += _wrap_paragraph(paragraph, size, width, bold)
@@ -305,9 +320,13 @@ def _wrap_paragraph(text: str, size: int, width: int, bold: bool) -> list[str]:
     return [*lines, line]
 
 
-@lru_cache(maxsize=20000)
 def fit(text: str, size: int, width: int, bold: bool = False) -> str:
     """Return the text on one line, ended with an ellipsis where it is wider than `width` pixels."""
+    return text if _surely_fits(text, size, width) else _fitted(text, size, width, bold)
+
+
+@lru_cache(maxsize=20000)
+def _fitted(text: str, size: int, width: int, bold: bool) -> str:
     line = text.replace("\n", " ")
     if text_width(line, size, bold) <= width:
         return line

@@ -26,6 +26,8 @@ VERSIONS: Final = 4
 
 Read = tuple[str, ...]
 """What a screen has read: a field of the state; ("setting", name, namespace); ("tables", package)."""
+_CONTENT: Final = frozenset(("tables", "files", "seed"))
+"""What differs between phones of different seeds at their start."""
 
 
 class _Kept(NamedTuple):
@@ -68,22 +70,29 @@ class WatchedState:
         self.watched.open_tables(package, tables)
 
 
-def frame_for(phone: ScreenPhone, about: Hashable, build: Callable[[], Frame]) -> Frame:
+def frame_for(phone: ScreenPhone, content: Hashable, about: Hashable, build: Callable[[], Frame]) -> Frame:
     """Return the frame that `build()` returns now, or the same one built before.
 
     Args:
         phone: whose state `build` reads.
+        content: what the seed of the phone determines; phones of other content share the frames that do not show it.
         about: all else that the frame depends on.
         build: builds it; must not change the state.
     """
-    versions = _frames.pop(about, [])
-    version = next((other for other in versions if all(map(_same, other.values, _values(phone, other.names)))), None)
-    if version is None:
-        version = _built(phone, build)
-        versions = [version, *versions[: VERSIONS - 1]]
-    elif version is not versions[0]:
-        versions = [version, *(other for other in versions if other is not version)]
-    _frames[about] = versions
+    for key in ((content, about), (None, about)):
+        for version in _frames.get(key, ()):
+            if all(map(_same, version.values, _values(phone, version.names))):
+                return _keep(key, version)
+    version = _built(phone, build)
+    return _keep((content if any(name[0] in _CONTENT for name in version.names) else None, about), version)
+
+
+def _keep(key: Hashable, version: _Kept) -> Frame:
+    """Make a frame the newest of all, and return it."""
+    versions = _frames.pop(key, [])
+    if not versions or versions[0] is not version:
+        versions = [version, *[other for other in versions if other is not version][: VERSIONS - 1]]
+    _frames[key] = versions
     if len(_frames) > KEPT:
         _frames.popitem(last=False)
     return version.frame

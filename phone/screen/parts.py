@@ -38,7 +38,7 @@ from turnwise.phone.toolkit.widgets import (
     TimeField,
 )
 
-__all__ = ["PARTS", "Toggle", "field_text", "format_date", "natural_width"]
+__all__ = ["PARTS", "Toggle", "field_text", "fixed_height", "format_date", "natural_width"]
 
 _ROW: Final = "android.widget.LinearLayout"
 _EDGE: Final = dp(16)
@@ -136,12 +136,23 @@ def _titles(
         row.children.append(pen.text(subtitle, left, y + first, right - left, "caption", "summary"))
 
 
-def _row(pen: Pen, x: int, y: int, width: int, subtitle: str, name: str = "") -> UiBox:
-    return pen.box(_ROW, x, y, width, pen.tall(dp(72) if subtitle else dp(56)), name)
+def fixed_height(pen: Pen, widget: object) -> int | None:
+    """Return the height of a widget whose content does not matter for it, in pixels, or None."""
+    if isinstance(widget, Item | Switch | Checkbox | Radio):
+        return pen.tall(dp(72) if widget.subtitle else dp(56))
+    if isinstance(widget, Section):
+        return pen.tall(dp(44))
+    if isinstance(widget, Divider):
+        return dp(9)
+    return dp(widget.height) if isinstance(widget, Spacer) else None
+
+
+def _row(pen: Pen, w: Item | Switch | Checkbox | Radio, x: int, y: int, width: int, name: str = "") -> UiBox:
+    return pen.box(_ROW, x, y, width, fixed_height(pen, w) or 0, name)
 
 
 def _item(pen: Pen, w: Item, x: int, y: int, width: int) -> UiBox:
-    row = _row(pen, x, y, width, w.subtitle, w.id)
+    row = _row(pen, w, x, y, width, w.id)
     touchable = w.on_tap is not None or w.on_long_press is not None or w.on_swipe is not None
     if touchable:
         touch(row, w, w.on_tap is not None, w.on_long_press is not None)
@@ -171,7 +182,7 @@ def _value(pen: Pen, key: str, shown: Value) -> Any:
 
 
 def _switch(pen: Pen, w: Switch, x: int, y: int, width: int) -> UiBox:
-    row = touch(_row(pen, x, y, width, w.subtitle), w, w.enabled)
+    row = touch(_row(pen, w, x, y, width), w, w.enabled)
     row.enabled = w.enabled
     right = x + width - _EDGE - dp(52)
     _titles(pen, row, _lead(pen, w.icon, "", row), right - dp(12), w.title, w.subtitle)
@@ -188,7 +199,7 @@ def _check(row: UiBox, box: UiBox, title: str, checked: bool, enabled: bool = Tr
 
 
 def _checkbox(pen: Pen, w: Checkbox, x: int, y: int, width: int) -> UiBox:
-    row = touch(_row(pen, x, y, width, w.subtitle), w, w.enabled, w.on_long_press is not None)
+    row = touch(_row(pen, w, x, y, width), w, w.enabled, w.on_long_press is not None)
     row.enabled = w.enabled
     middle = (row.top + row.bottom) // 2
     box = pen.box("android.widget.CheckBox", x + dp(4), middle - dp(24), dp(48), dp(48), "checkbox")
@@ -211,7 +222,7 @@ class Toggle:
 
 
 def _radio(pen: Pen, w: Radio, x: int, y: int, width: int) -> UiBox:
-    row = touch(_row(pen, x, y, width, w.subtitle), w)
+    row = touch(_row(pen, w, x, y, width), w)
     middle = (row.top + row.bottom) // 2
     box = pen.box("android.widget.RadioButton", x + dp(4), middle - dp(24), dp(48), dp(48), "radio")
     _check(row, box, w.title, w.checked)
@@ -317,20 +328,20 @@ def _chip(pen: Pen, w: Chip, x: int, y: int, width: int) -> UiBox:
 
 
 def _section(pen: Pen, w: Section, x: int, y: int, width: int) -> UiBox:
-    row = pen.box("android.widget.FrameLayout", x, y, width, pen.tall(dp(44)))
+    row = pen.box("android.widget.FrameLayout", x, y, width, fixed_height(pen, w) or 0)
     top = row.bottom - pen.style("label").line - dp(6)
     row.children.append(pen.text(w.text, x + _EDGE, top, width - 2 * _EDGE, "label", "title", "primary"))
     return row
 
 
 def _divider(pen: Pen, w: Divider, x: int, y: int, width: int) -> UiBox:
-    box = pen.box("android.view.View", x, y, width, dp(9))
+    box = pen.box("android.view.View", x, y, width, fixed_height(pen, w) or 0)
     box.paint = (("line",),)
     return box
 
 
 def _spacer(pen: Pen, w: Spacer, x: int, y: int, width: int) -> UiBox:
-    return pen.box("android.view.View", x, y, width, dp(w.height))
+    return pen.box("android.view.View", x, y, width, fixed_height(pen, w) or 0)
 
 
 def _empty(pen: Pen, w: Empty, x: int, y: int, width: int) -> UiBox:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Final
 
+from turnwise.phone.toolkit.identity_cache import identity_cache
 from turnwise.phone.toolkit.phone_interface import PhoneParts
+from turnwise.phone.toolkit.state import File
 
 __all__ = ["STANDARD", "copy", "folders", "make_folder", "move", "names", "remove"]
 
@@ -27,12 +29,12 @@ def folders(phone: PhoneParts, root: str = "/sdcard") -> list[str]:
 
 def names(phone: PhoneParts, folder: str) -> tuple[list[str], list[str]]:
     """Return the paths of the folders and of the files that lie directly in a folder, in order."""
-    inside, paths = _by_folder(tuple(phone.files), phone.state.directories).get(folder, ((), ()))
+    inside, paths = _by_folder(phone.files, phone.state.directories).get(folder, ((), ()))
     return list(inside), list(paths)
 
 
-@lru_cache(maxsize=64)
-def _by_folder(paths: tuple[str, ...], made: frozenset[str]) -> dict[str, tuple[list[str], list[str]]]:
+@identity_cache(64)
+def _by_folder(paths: Mapping[str, File], made: frozenset[str]) -> dict[str, tuple[list[str], list[str]]]:
     """Return the paths of the folders and of the files in each folder, in order."""
     contents: dict[str, tuple[list[str], list[str]]] = {}
     seen: set[str] = set()

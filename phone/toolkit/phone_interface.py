@@ -36,10 +36,14 @@ class ShownWindow(Protocol):
 class PhoneParts(Protocol):
     """What the toolkit, the apps and the system use of a phone; `turnwise.phone.Phone` documents it."""
 
-    seed: int | str
     state: State
 
     # What it shows and holds
+
+    @property
+    def seed(self) -> int | str:
+        """The seed of the content of all apps."""
+        ...
 
     @property
     def page(self) -> AppPage:

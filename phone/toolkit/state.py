@@ -133,6 +133,7 @@ class State:
 
     clock: int  # seconds since 1970-01-01 of local time
     settings: Settings
+    seed: int | str = 0  # of the content of all apps; never changes
     databases: dict[str, dict[str, Table]] = field(default_factory=dict)  # by package; absent: not opened yet
     files: Mapping[str, File] | None = None  # by absolute path; None: storage not opened yet
     tasks: tuple[Task, ...] = ()  # the one in front first

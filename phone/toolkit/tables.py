@@ -145,7 +145,8 @@ class Database:
         empty = {column: _DEFAULTS[kind] for column, kind in schema.items()}
         result, key = dict(old.rows), old.next_id
         for row in rows:
-            self._check(table, row)
+            if not row.keys() <= schema.keys():
+                self._check(table, row)
             result[key] = {"_id": key, **empty, **row}
             key += 1
         return Table(result, key)

@@ -19,6 +19,7 @@ from typing import TypeVar
 from turnwise.report.errors import ReportError
 from turnwise.report.run_report import iterations
 from turnwise.report.run_report.report_data import ReportData, open_report
+from turnwise.report.run_report.screens import Screens
 
 SCRIPTS = (
     "elements.js",
@@ -82,13 +83,14 @@ def escaped(content: object) -> str:
 def complete_page(data: ReportData, limit: int = LIMIT, screens: int = 0) -> str:
     """Return the report as it is now.
 
-    Screens are stored first, then turns until the limit is reached, then tokens: of the last and the first iteration,
-    then of the one in the middle, and so on by halves; of several runs in turn. The page says what is left out.
+    Screens that are asked for come first, then turns until the limit is reached, then the images that were stored with
+    their episodes, then tokens: of the last and the first iteration, then of the one in the middle, and so on by
+    halves; of several runs in turn. The page says what is left out.
 
     Args:
         data: what is reported.
         limit: bytes of the page.
-        screens: number of episodes whose screens are drawn again.
+        screens: number of episodes to replay, for their screens or, where those are stored, for their touches.
 
     Raises:
         ReportError: there are no screens to draw.
@@ -98,7 +100,8 @@ def complete_page(data: ReportData, limit: int = LIMIT, screens: int = 0) -> str
     whole = data.since(0)
     chunks: dict[str, bytes] = {}
     left = limit - len(page({**whole, "kept": None}, {}))
-    drawn = _screens(data, places, screens, left) if screens else {}
+    shown = _replayed(data, places, screens, left) if screens else {}
+    drawn = {f"{prefix}screens/{n}": iterations.packed(some.content()) for (prefix, n), some in shown.items()}
     left -= sum(map(_stored, drawn.values()))
     later: dict[str, bytes] = {}
     for prefix, number in places:
@@ -111,6 +114,16 @@ def complete_page(data: ReportData, limit: int = LIMIT, screens: int = 0) -> str
         more = iterations.packed(iterations.tokens(iteration, data.pieces(prefix)))
         if _stored(more) <= left:
             later[f"{prefix}tokens/{number}"] = more
+    for prefix, number in places:
+        name, some = f"{prefix}screens/{number}", shown.get((prefix, number), Screens())
+        if f"{prefix}turns/{number}" in chunks:
+            before = drawn.get(name)
+            left += _stored(before) if before else 0
+            some.add_stored(data.read(number, prefix), room=some.size + 0.9 * left)
+            packed = iterations.packed(some.content()) if some.groups else None
+            if packed and _stored(packed) <= left:
+                drawn[name] = packed
+            left -= _stored(drawn[name]) if name in drawn else 0
     for name, content in later.items():
         if _stored(content) <= left:
             left -= _stored(content)
@@ -135,7 +148,7 @@ def report_page(
         credit: names of credit rules; None: the run's own, with the usual ones.
         against: for a run, other runs; for a benchmark, other benchmarks or cards.
         limit: maximum number of bytes of the page; turns beyond it are left out.
-        screens: number of episodes whose screens are drawn again.
+        screens: number of episodes to replay, for their screens or, where those are stored, for their touches.
 
     Raises:
         ReportError: there is nothing to report, nothing to compare with, or there are no screens to draw.
@@ -161,7 +174,7 @@ def write_report(
         credit: names of credit rules; None: the run's own, with the usual ones.
         against: for a run, other runs; for a benchmark, other benchmarks or cards.
         limit: maximum number of bytes of the file; turns beyond it are left out.
-        screens: number of episodes whose screens are drawn again.
+        screens: number of episodes to replay, for their screens or, where those are stored, for their touches.
 
     Raises:
         ReportError: there is nothing to report, nothing to compare with, or there are no screens to draw.
@@ -179,24 +192,22 @@ def write_report(
     return data.notes
 
 
-def _screens(data: ReportData, places: list[tuple[str, int]], most: int, left: int) -> dict[str, bytes]:
-    """Return the compressed screens of the first episodes of each place until `most` episodes were replayed.
+def _replayed(data: ReportData, places: list[tuple[str, int]], most: int, left: int) -> dict[tuple[str, int], Screens]:
+    """Return the screens of the first episodes of each place until `most` episodes were replayed.
 
     Raises:
         ReportError: the environment has no screens, or those of one iteration are larger than the file may be.
     """
-    chunks: dict[str, bytes] = {}
+    replayed: dict[tuple[str, int], Screens] = {}
     for prefix, number in places:
         if most <= 0:
             break
-        content, done = data.screens(prefix, number, most)
+        replayed[prefix, number], done = data.screens(prefix, number, most)
         most -= done
-        packed = iterations.packed(content)
-        left -= _stored(packed)
+        left -= _stored(iterations.packed(replayed[prefix, number].content()))
         if left < 0:
             raise ReportError("the screens alone take more than --megabytes; ask for fewer with --screens")
-        chunks[f"{prefix}screens/{number}"] = packed
-    return chunks
+    return replayed
 
 
 def in_turn(lists: list[list[Item]]) -> Iterator[Item]:

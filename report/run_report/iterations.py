@@ -194,6 +194,7 @@ def _member(trajectory: Trajectory, strings: Strings, credited: dict[str, Parts]
         "error": None if trajectory.error is None else _clip(trajectory.error),
         "final": strings.number(_clip(trajectory.final_observation)),
         "observation": texts([turn.observation for turn in played]),
+        "images": "".join("1" if turn.images else "0" for turn in played),
         "answer": texts([turn.text for turn in played]),
         "action": [-1 if turn.action is None else strings.number(_clip(turn.action)) for turn in played],
         "state": texts(anchors_of(trajectory, anchor)[:-1]),

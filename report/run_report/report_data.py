@@ -16,7 +16,7 @@ from turnwise.report.run_report.ablation_data import AblationData, is_ablation
 from turnwise.report.run_report.benchmark_data import BenchmarkData, card_file, is_benchmark
 from turnwise.report.run_report.revisions import Parts, Revisions
 from turnwise.report.run_report.run_data import ChangedFiles, RunData, iteration_stamp
-from turnwise.report.run_report.screens import ScreenReplay
+from turnwise.report.run_report.screens import ScreenReplay, Screens
 from turnwise.report.run_report.settings import settings_of
 from turnwise.report.run_report.token_pieces import pieces_of
 from turnwise.training.config.file_options import require_safe_env
@@ -104,8 +104,8 @@ class ReportData:
             self._pieces[prefix] = pieces_of(self.sources()[prefix].path)
         return self._pieces[prefix]
 
-    def screens(self, prefix: str, number: int, most: int) -> tuple[Parts, int]:
-        """Return the screens of the first episodes of a file, drawn again, and the number of these episodes.
+    def screens(self, prefix: str, number: int, most: int) -> tuple[Screens, int]:
+        """Return the screens of the first episodes of a file, which are replayed, and the number of these episodes.
 
         Raises:
             ReportError: the environment is not known, or has no screens.
@@ -114,7 +114,7 @@ class ReportData:
         env_id, kwargs = self.sources()[prefix].environment(number)
         require_safe_env(env_id, kwargs)
         with closing(ScreenReplay(env_id, kwargs)) as replay:
-            return replay.pictures(self.read(number, prefix), most)
+            return replay.screens(self.read(number, prefix), most)
 
 
 def open_report(path: Path, rules: str | Sequence[str] | None = None, against: tuple[Path, ...] = ()) -> ReportData:

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 from turnwise.processes.request_guard import refusal, rules_for
 from turnwise.report.run_report import iterations
 from turnwise.report.run_report.html import page
+from turnwise.report.run_report.screens import Screens
 
 if TYPE_CHECKING:
     from turnwise.report.run_report.report_data import ReportData
 
 HOST = "127.0.0.1"
-_CHUNK = re.compile(r"/(\d{1,4}:)?(turns|tokens)/(\d{1,9})(?:/(\d{1,9}))?")
+_CHUNK = re.compile(r"/(\d{1,4}:)?(turns|tokens|screens)/(\d{1,9})(?:/(\d{1,9}))?")
 _NEWS = re.compile(r"/news\?since=(\d{1,9})")
 _RULES = rules_for(HOST)
 
@@ -97,12 +98,16 @@ class LiveServer:
             return json.dumps(self._data.since(since), separators=(",", ":")).encode("ascii")
 
     def _chunk(self, prefix: str, kind: str, number: int, only: int | None) -> bytes | None:
-        """Return turns or tokens of one file, or of one of its groups; None if there is no such file."""
+        """Return turns, tokens or stored images of one file, or of one of its groups; None if there is no such file."""
         with self._lock:
             source = self._data.sources().get(prefix)
             if source is None or number not in source.files():
                 return None
             iteration = self._data.read(number, prefix)
+            if kind == "screens":
+                screens = Screens()
+                screens.add_stored(iteration, float("inf"), only)
+                return iterations.packed(screens.content())
             if kind == "tokens":
                 return iterations.packed(iterations.tokens(iteration, self._data.pieces(prefix), only))
             return iterations.packed(iterations.turns(iteration, source.settings, only))

@@ -308,6 +308,10 @@ def test_days_do_not_depend_on_the_span_that_is_asked_for(first, length, repeat,
     for day, there in found.items():
         assert all(one.start.date() <= day <= one.end.date() for one in there)
         assert all(one.end - one.start == read_times(row)[1] - read_times(row)[0] for one in there)
+    if repeat == "every week":
+        starts = {first + timedelta(weeks=week) for week in range(250)}
+        days = {low + timedelta(days=n) for n in range(span + 1)}
+        assert found.keys() == {day for day in days for n in range(length + 1) if day - timedelta(days=n) in starts}
 
 
 def test_content_of_one_app_may_read_another():

@@ -10,8 +10,25 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from turnwise.phone import Phone
-from turnwise.phone.screen import frames
+from turnwise.phone.installed_apps import all_apps
+from turnwise.phone.screen import fonts, frames
+from turnwise.phone.screen.box import Pen
+from turnwise.phone.screen.containers import place
+from turnwise.phone.screen.parts import fixed_height
+from turnwise.phone.toolkit.identity_cache import identity_cache
+from turnwise.phone.toolkit.state import AppPage
 from turnwise.phone.toolkit.tables import Database, empty_tables
+from turnwise.phone.toolkit.widgets import (
+    Checkbox,
+    Divider,
+    IconButton,
+    Item,
+    Radio,
+    Section,
+    Spacer,
+    Switch,
+    Text,
+)
 
 CALENDAR, CONTACTS = "org.turnwise.calendar", "org.turnwise.contacts"
 
@@ -143,3 +160,68 @@ def test_a_table_filled_later_is_made_once_and_equals_one_filled_now() -> None:
     assert later.tables["words"].digest == now.tables["words"].digest
     assert later.insert("words", text="c") == 3
     assert asked == [1]
+
+
+def test_a_screen_without_content_is_shared_by_phones_of_all_seeds() -> None:
+    one, other = Phone("one"), Phone("other")
+    assert one.frame is other.frame  # the home screen
+    other.advance(60)
+    assert one.frame is not other.frame
+    one.advance(60)
+    assert one.frame is other.frame
+
+
+def test_phones_of_other_apps_share_no_frames() -> None:
+    everything = Phone("one")
+    fewer = Phone("one", apps=[app for app in all_apps() if app.name != "Music"])
+    assert everything.tree().find("Music") is not None
+    assert fewer.tree().find("Music") is None
+
+
+def test_the_seed_that_a_screen_reads_is_one_of_its_values() -> None:
+    phones = [Phone(seed) for seed in ("one", "other")]
+    for phone in phones:
+        phone.launch("org.turnwise.browser", "browser")
+        phone.tables("org.turnwise.browser").update("tabs", 1, url="bistro-alma.example/menu")
+    assert phones[0].frame is not phones[1].frame
+
+
+def test_results_are_kept_for_the_same_objects_alone() -> None:
+    calls: list[object] = []
+
+    @identity_cache(2)
+    def first(values: list[int]) -> int:
+        calls.append(values)
+        return values[0]
+
+    one, same, third = [1], [1], [3]
+    assert [first(one), first(one), first(same), first(third), first(same)] == [1, 1, 1, 3, 1]
+    assert [id(values) for values in calls] == [id(one), id(same), id(third)]
+    assert first(one) == 1  # the oldest had to make room
+    assert len(calls) == 4
+
+
+def test_a_height_that_is_known_without_the_box_is_that_of_the_box() -> None:
+    page = AppPage("org.example.app", "screen")
+    widgets = [
+        Item("A title"), Item("A title", "and more"), Item("", avatar="A", end=IconButton("add", "Add", None)),
+        Switch("Wi-Fi", True), Switch("Wi-Fi", True, subtitle="On"), Checkbox("Milk", False),
+        Checkbox("Milk", False, subtitle="2 l"), Radio("One", True), Radio("One", True, subtitle="of three"),
+        Section("Today"), Divider(), Spacer(), Spacer(3),
+    ]  # fmt: skip
+    for scale in (0.85, 1.0, 1.3, 2.0):
+        pen = Pen(page, page.package, 1080, scale)
+        for widget in widgets:
+            box = place(pen, widget, 10, 100, 900)
+            assert fixed_height(pen, widget) == box.bottom - box.top, widget
+    assert fixed_height(pen, Text("A text")) is None
+
+
+def test_no_character_is_wider_than_the_font_is_high() -> None:
+    for bold in (False, True):
+        widest = max(fonts._TABLES[bold].values())
+        assert max(widest, fonts._OTHER) <= 1000
+    text = "A\u0152W@" * 3
+    for width in (10, 200, 12 * 42, 5000):
+        assert fonts.fit(text, 42, width) == fonts._fitted(text, 42, width, False)
+        assert fonts.wrap(text, 42, width) == fonts._wrapped(text, 42, width, False)

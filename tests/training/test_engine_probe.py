@@ -8,6 +8,7 @@ import torch
 import toys.corridor
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.errors import RequestFailed
 from turnwise.agents.prompts.dialogue import Prompt
 from turnwise.agents.rollouts.env_pool import EnvPool
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler
@@ -157,6 +158,27 @@ def test_another_version_is_found(learner):
     sampler = TransformersSampler(copy.deepcopy(model), tokenizer, version=3)
     with pytest.raises(EngineMismatch, match=r"version 4 were loaded, but the engine answered with \[3\]"):
         load(probe_of(tokenizer), sampler, model, 4)
+
+
+@pytest.mark.parametrize(("failing", "error"), [({1, 6}, None), (set(range(REQUESTS)), RequestFailed)])
+def test_answers_that_name_an_image_are_left_out(learner, monkeypatch, failing, error):
+    model, tokenizer = learner
+    sampler, probe = TransformersSampler(copy.deepcopy(model), tokenizer), probe_of(tokenizer)
+    sample = sampler.sample
+
+    async def sometimes(request):
+        if request.seed in failing:
+            raise RequestFailed("turn 0: the model answered with the token that stands for an image")
+        return await sample(request)
+
+    monkeypatch.setattr(sampler, "sample", sometimes)
+    if error:
+        with pytest.raises(error, match="stands for an image"):
+            load(probe, sampler, model, 0)
+    else:
+        asked = asyncio.run(probe.ask(sampler, 0))
+        assert len(asked.completions) == len(asked.batch) == REQUESTS - 2
+        assert probe.compare(asked, TokenScorer(model).score).mean < 1e-5
 
 
 def test_the_limit_can_be_turned_off(learner):

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from turnwise.agents.errors import RequestFailed
 from turnwise.agents.prompts.dialogue import Prompt
 from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import Completion, Request, Sampler
@@ -70,7 +71,7 @@ class ProbeAnswers:
 
     Attributes:
         version: of the weights that it had loaded.
-        completions: one for each request.
+        completions: one for each request that was answered.
         batch: of the same, for the learner to score.
     """
 
@@ -114,7 +115,7 @@ class EngineProbe:
         return self.compare(await self.ask(sampler, version), score)
 
     async def ask(self, sampler: Sampler, version: int) -> "ProbeAnswers":
-        """Return an engine's answers, for `compare`.
+        """Return an engine's answers, for `compare`, without those that could not be read again: with an image in them.
 
         Args:
             sampler: the engine.
@@ -124,10 +125,19 @@ class EngineProbe:
             EngineMismatch: the engine answers with another version.
             SamplerError: from the engine.
         """
-        requests = [self._request(number) for number in range(REQUESTS)]
-        answers = list(await asyncio.gather(*(sampler.sample(request) for request in requests)))
-        for request in requests:
+        asked = [self._request(number) for number in range(REQUESTS)]
+        outcomes = await asyncio.gather(*(sampler.sample(request) for request in asked), return_exceptions=True)
+        for request in asked:
             sampler.forget(request.episode)
+        requests, answers = list[Request](), list[Completion]()
+        for request, outcome in zip(asked, outcomes, strict=True):
+            if isinstance(outcome, Completion):
+                requests.append(request)
+                answers.append(outcome)
+            elif not isinstance(outcome, RequestFailed):
+                raise outcome
+        if not answers:
+            raise next(outcome for outcome in outcomes if isinstance(outcome, RequestFailed))
         versions = sorted({answer.version for answer in answers})
         if versions != [version]:
             raise EngineMismatch(f"weights of version {version} were loaded, but the engine answered with {versions}")

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
+from turnwise.agents.vision.image_reader import reader_of
 from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.scores import Scores
 from turnwise.training.learner.gradient import UpdatePlan
@@ -49,8 +50,10 @@ class DistributedLearner(Learner):
         self._stale = False
         ranks = leader.ranks
         # The others get the shape of the model and none of its weights, which they receive part by part when the model
-        # is divided; a whole one for each of them would not fit where it has to be divided.
-        with leader.command(Learner, skeleton(model), **options):
+        # is divided; a whole one for each of them would not fit where it has to be divided. They need a tokenizer only
+        # to read images.
+        seeing = None if reader_of(tokenizer) is None else tokenizer
+        with leader.command(Learner, skeleton(model), seeing, **options):
             super().__init__(model, tokenizer, device=ranks.device, ranks=ranks, note=note, **options)
 
     def offload(self, *, weights: bool = False) -> None:

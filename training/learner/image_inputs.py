@@ -69,6 +69,11 @@ def _positions_of_rows(
     return torch.cat([positions[None], torch.cat(parts, dim=1)[:, None]])
 
 
+def example_image(step: int) -> ImagePart:
+    """Return an image of 84 x 56 pixels, another one for each step, for what has to be computed without a real one."""
+    return ImagePart((np.arange(3 * 56 * 84).reshape(56, 84, 3) * step % 251).astype(np.uint8))
+
+
 def example_rows(reader: ImageReader, words: int) -> Batch:
     """Return three short rows around an image each, to try a layout with; the last tokens are in the mask.
 
@@ -78,9 +83,7 @@ def example_rows(reader: ImageReader, words: int) -> Batch:
     """
     codec = codec_of(reader.processor.tokenizer)
     few = [token for token in range(words) if token != reader.token][3:11]
-    images = [
-        ImagePart((np.arange(3 * 56 * 84).reshape(56, 84, 3) * step % 251).astype(np.uint8)) for step in (3, 5, 7)
-    ]
+    images = [example_image(step) for step in (3, 5, 7)]
     rows = [(*few[at:4], *codec.encode(reader.text(image)), *few[4:]) for at, image in enumerate(images)]
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     tokens = np.zeros((len(rows), int(lengths.max())), dtype=np.int64)

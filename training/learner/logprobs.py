@@ -26,7 +26,7 @@ from turnwise.training.batch.model_inputs import (
 from turnwise.training.batch.scores import Scores
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.flops import ModelShape, PassCost
-from turnwise.training.learner.image_inputs import example_rows, whole_images, with_images
+from turnwise.training.learner.image_inputs import example_image, example_rows, whole_images, with_images
 from turnwise.training.learner.kernels import LayerKernels, require_kernels
 from turnwise.training.learner.out_of_memory import MicroBatchLimit, OutOfMemoryOnRank, out_of_memory
 from turnwise.training.learner.recomputation import layers_of, recomputing
@@ -44,6 +44,9 @@ WIDEST: Final = 1e4
 
 HALF: Final = (torch.bfloat16, torch.float16)
 """Types in which log-probabilities have two or three digits."""
+
+_OF_IMAGES: Final = frozenset(("pixel_values", "mm_encoder_outputs"))
+"""Arguments of a forward pass that hold images: pixels, or the vectors that the encoder has made of them."""
 
 _PLACEHOLDER: Final = Batch(
     tokens=np.zeros((1, 2), dtype=np.int64),
@@ -267,8 +270,21 @@ class TokenScorer:
     def _compute(self, batch: Batch, temperature: float, entropy: bool) -> tuple[Tensor, Tensor]:
         self.check_lengths(batch.lengths)
         inputs = self._inputs(batch)
+        nothing = self._encoder_without_images(inputs)
         chosen, spread = self._of_edges(inputs, temperature, entropy)
+        if nothing is not None:
+            chosen = chosen + nothing
         return (chosen, spread) if inputs.pairs is None else (chosen[inputs.pairs], spread[inputs.pairs])
+
+    def _encoder_without_images(self, inputs: ModelInputs) -> Tensor | None:
+        """Return a zero that the image encoder has computed, where this rank has no image and others may have some.
+
+        The ranks exchange the weights of the encoder, and their gradients, whenever one of them computes images.
+        """
+        if self.ranks is None or self._reader is None or not _OF_IMAGES.isdisjoint(inputs.arguments):
+            return None
+        with self._precision():
+            return 0.0 * self._reader.features(example_image(3), self._inner.base_model).sum()
 
     def _inputs(self, batch: Batch) -> ModelInputs:
         layout = shared if self.cutting.shares(batch) else packed if self.cutting.packed else padded

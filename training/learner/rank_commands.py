@@ -167,7 +167,7 @@ def serve_rank(ranks: Ranks) -> None:
         try:
             function, args, kwargs = ranks.from_first()
             if isinstance(function, type):
-                learner = function(*args, None, device=ranks.device, ranks=ranks, **kwargs)
+                learner = function(*args, device=ranks.device, ranks=ranks, **kwargs)
             else:
                 function(learner, *args, **kwargs)
         except RuntimeError as error:

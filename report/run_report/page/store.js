@@ -10,7 +10,7 @@
  *   episodes of one file, and what was drawn for them
  * @typedef {{value: number[], parts: Record<string, number[]>, dropped: number[]}} Credit
  * @typedef {{id: string, seed: number, score: number, seconds: number, error: string | null, final: number,
- *   observation: number[], answer: number[], action: number[], state: number[], reward: number[], mark: string,
+ *   observation: number[], images: string, answer: number[], action: number[], state: number[], reward: number[], mark: string,
  *   repeat: string, finish: Record<string, string>, extras: Record<string, Record<string, string>>,
  *   version: number[], credit: Record<string, Credit>,
  *   fork?: [number, number]}} Member an episode; texts are positions in `strings`
@@ -18,7 +18,9 @@
  * @typedef {{prompt: number[], same: number[], added: number[][], response: number[][],
  *   logprob: (number | null)[][]}} TokenRows tokens of an episode, turn by turn
  * @typedef {{groups: Record<number, {members: TokenRows[]}>, pieces: Record<number, string> | null}} Tokens
- * @typedef {{groups: Record<number, Record<number, {places: number[], touches: number[][][], note: string}>>, images: string[]}} Screens
+ * @typedef {{groups: Record<number, Record<number, Shots>>, images: string[]}} Screens
+ * @typedef {{stored: boolean, places: (number | null)[], touches: number[][][], note: string}} Shots screens before the
+ *   turns of an episode, as positions in `images`: those that were stored with it, or pictures of a replay
  * @typedef {[string, string, 0|1|null, number, number, string, string?, string?]} Outcome task, type, won, score,
  *   turns, stop, what the panel is, and the part of a mixture; two outcomes with equal tasks and panels are of the same
  *   episode to play
@@ -51,7 +53,7 @@ class Feed {
     for (const name of changed) {
       const place = name.replace("iteration/", "turns/");
       for (const known of [...this.chunks.keys()])
-        if (name.includes("iteration/") && [place, place.replace("turns/", "tokens/")].some((one) => known === one || known.startsWith(`${one}/`))) this.chunks.delete(known);
+        if (name.includes("iteration/") && [place, place.replace("turns/", "tokens/"), place.replace("turns/", "screens/")].some((one) => known === one || known.startsWith(`${one}/`))) this.chunks.delete(known);
     }
     this.revision = news.revision;
     return changed;
@@ -168,9 +170,9 @@ class Store {
     return this.feed.chunk(this.name("tokens", number, index));
   }
 
-  /** @param {number} number @returns {Promise<Screens | null>} */
-  async screens(number) {
-    return this.live ? null : this.feed.chunk(`${this.prefix}screens/${number}`);
+  /** @param {number} number @param {number} index @returns {Promise<Screens | null>} */
+  screens(number, index) {
+    return this.feed.chunk(this.name("screens", number, index));
   }
 
   /** @param {string} kind @param {number} number @param {number} [index] */

@@ -12,7 +12,7 @@ async function trajectoryPage(store, number, index, m, at, word) {
   const members = turns?.groups[index]?.members ?? [], member = members[m];
   if (!group || !turns || !member) return missing("This report does not hold the turns of this episode.");
   const path = `${number}/${index}`, rule = ruleOf(turns, store), most = extent(members, rule);
-  const screens = await store.screens(number), shots = screens?.groups[index]?.[m], picture = (/** @type {number} */ t) => screenOf(screens, shots, t, member.credit[rule]?.value[t]);
+  const screens = await store.screens(number, index), shots = screens?.groups[index]?.[m], picture = (/** @type {number} */ t) => screenOf(screens, shots, t, member.credit[rule]?.value[t]);
   const view = { store, turns, members, member, m, rule, most, path, number, index, word, picture };
   const cards = h("ol", { class: "cards" });
   const episode = `${store.prefix}${path}/${m}`, again = span.episode === episode && span.begin <= at && at < span.end;
@@ -42,7 +42,7 @@ async function trajectoryPage(store, number, index, m, at, word) {
     h("h1", {}, badgeOf(won), " ", line(group.task, 90)),
     h("p", { class: "quiet" }, `${plural(member.answer.length, "turn")} · ended as ${group.stop[m]} · reward ${plain(group.reward[m])} · score ${plain(member.score)} · ${plain(member.seconds)} s · seed ${member.seed} · ${line(member.id, 200)}`),
     member.error && block(member.error, "error"),
-    shots?.note && h("p", { class: "quiet" }, visible(shots.note)),
+    shots && h("p", { class: "quiet" }, shots.stored ? "The screens are the images that were stored with the turns. " : "The screens were drawn again by replaying the episode. ", visible(shots.note)),
     turns.rules.length > 0 && h("div", { class: "filters" },
       choice("advantage by", turns.rules.map((name) => [name, name]), rule, (value) => { chosen.rule = value; rerender(); }), scale(most)),
     h("div", { class: "mini" }, member.answer.slice(0, CELLS).map((_, t) => {
@@ -50,7 +50,8 @@ async function trajectoryPage(store, number, index, m, at, word) {
       return h("a", { class: `turn ${rule ? look.class : ""} ${mark === "i" ? "bad" : mark === "u" ? "unread" : ""}`, style: look.style, href: `#/turn/${path}/${m}/${t}`, "aria-label": `turn ${t + 1}` }, mark === "u" ? "?" : mark === "i" ? "×" : "");
     }), member.answer.length > CELLS && ` ${count(member.answer.length - CELLS)} more turns`),
     cards, more,
-    h("section", { class: "card last" }, h("h3", {}, "After the last turn"), picture(member.answer.length), block(turns.strings[member.final], "seen", word)),
+    h("section", { class: "card last" }, h("h3", {}, "After the last turn"), picture(member.answer.length),
+      (turns.strings[member.final] || !member.images.includes("1")) ? block(turns.strings[member.final], "seen", word) : shots?.stored !== false && h("p", { class: "quiet" }, "An image is stored with each turn, but not what followed the last one.")),
   ];
 }
 
@@ -76,7 +77,8 @@ function card(view, t) {
     h("header", {}, h("a", { href: `#/turn/${path}/${m}/${t}`, title: "link to this turn" }, `turn ${t + 1}`),
       badges.map((said) => h("span", { class: "badge" }, line(String(said)))),
       rule && h("span", { class: "credit" }, h("b", {}, signed(value)), h("small", {}, partsText(member, rule, t)))),
-    h("h4", {}, "observed"), screen, (!screen || seen.trim()) && block(seen, "seen", word),
+    h("h4", {}, "observed"), screen, !screen && member.images[t] === "1" && h("p", { class: "quiet" }, "an image that is not in this report"),
+    (seen.trim() || (!screen && member.images[t] !== "1")) && block(seen, "seen", word),
     thought !== undefined && [h("h4", {}, "thought"), block(thought.trim(), "thought", word)],
     action !== null && [h("h4", {}, "done"), block(action, "done", word)],
     (action === null || answer.trim() !== action.trim()) && [h("h4", {}, "answered"), block(answer, "answer", word)],
@@ -104,20 +106,20 @@ function otherRules({ turns, member }, t) {
 }
 
 /**
- * The screen before a turn, which was drawn again, with the touch of the turn and its advantage.
- * @param {Screens | null} screens @param {{places: number[], touches: number[][][]} | undefined} shots @param {number} t @param {number | null | undefined} value
+ * The screen before a turn, as it was stored or drawn again, with the touch of the turn and its advantage.
+ * @param {Screens | null} screens @param {Shots | undefined} shots @param {number} t @param {number | null | undefined} value
  */
 function screenOf(screens, shots, t, value) {
   const place = shots?.places[t], touch = shots?.touches[t] ?? [];
-  if (!screens || place === undefined) return null;
+  if (!screens || !shots || place === undefined || place === null) return null;
   const percent = (/** @type {number} */ share) => `${100 * share}%`, [from, to] = touch;
-  const words = !from ? "" : to ? "swipe" : "touch", said = [words, typeof value === "number" && signed(value)].filter(Boolean).join(" · ");
+  const words = !from ? "" : to ? "swipe" : "touch", said = [shots.stored ? "stored image" : "drawn again", words, typeof value === "number" && signed(value)].filter(Boolean).join(" · ");
   return h("figure", { class: "screen" }, h("div", {},
     h("img", { alt: `the screen before turn ${t + 1}${from ? `, with its ${words}` : ""}`, src: screens.images[place] }),
     from && to && svg("svg", { "aria-hidden": "true" }, ["under", "over"].map((name) => svg("line",
       { class: name, x1: percent(from[0]), y1: percent(from[1]), x2: percent(to[0]), y2: percent(to[1]) }))),
     touch.map(([x, y], end) => h("i", { class: end ? "touch end" : "touch", style: { left: percent(x), top: percent(y) } }))),
-  said && h("figcaption", {}, said));
+  h("figcaption", {}, said));
 }
 
 /** @param {View} view @param {number} t */

@@ -439,3 +439,36 @@ def test_wrong_arguments_and_tasks_are_named(url: str, env: Any) -> None:
         make(ID, url=url, task_types="ContactsAd").reset()
     with pytest.raises(EnvError, match="cannot be copied"):
         pickle.dumps(env.unwrapped)
+
+
+@pytest.mark.parametrize("points", ["0..1000", {"scale": "0..999", "snap": True}])
+@pytest.mark.parametrize("kind", ["ContactsAdd", "ClockAddAlarm", "SettingsSwitch"])
+def test_points_lead_through_the_server_as_they_do_directly(url: str, kind: str, points: Any) -> None:
+    env, direct = make(ID, url=url, points=points), make("turnwise/Android-v0", points=points)
+    shown, info = env.reset(options={"task": f"{kind}/0"})
+    assert "X goes from 0 at the left edge to" in shown
+    _, expected = direct.reset(options={"task": AndroidWorldPhone().id_of(kind, 0)})
+    assert info["admissible_actions"] == expected["admissible_actions"][:-1]
+    plan = direct.unwrapped.plan()
+    assert len(plan) <= info["step_limit"]
+    for action in plan:
+        *there, info = env.step(action)
+        *here, expected = direct.step(action)
+        assert info["valid"], there
+        if not here[2]:  # after the end the server's phone is another one
+            assert (there, info["state"]) == (here, expected["state"])
+    assert info["won"]
+    env.close()
+
+
+def test_a_point_beside_the_scale_is_refused(url: str) -> None:
+    env = make(ID, url=url, points="0..1000")
+    env.reset(options={"task": "ContactsAdd/0"})
+    shown, *_, info = env.step("tap 500 1001")
+    assert not info["valid"]
+    assert "from 0 to 1000" in shown
+    shown, *_, info = env.step("swipe 500 700 500 300")
+    assert info["valid"], shown
+    with pytest.raises(UnknownOption, match="points"):
+        make(ID, url=url, points="0..7")
+    env.close()
