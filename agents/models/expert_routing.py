@@ -1,0 +1,202 @@
+"""Which experts the routers of a mixture choose: recorded from a forward pass, or prescribed to it.
+
+A router scores all experts and takes the best K with `topk`. Here the numbers that `topk` returns are read or replaced,
+and its values are then those of the prescribed experts. The model's own code goes on from there, so that the weights of
+the experts have the gradient and the normalisation of the family: over all experts (Mixtral, Qwen 3 MoE), over the
+chosen ones (GPT-OSS), or of sigmoids with a bias that decides the choice alone (DeepSeek V3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from turnwise.agents.errors import ModelError
+from turnwise.agents.token_experts import experts_dtype
+
+Choose = Callable[[int, Tensor], Tensor]
+"""Returns the experts of the tokens of a pass, int64 [N, K], given the number of the router's layer among those with a
+router, and its own choice."""
+
+COUNTS = ("num_experts", "num_local_experts", "n_routed_experts")
+"""Attributes of routers, and of configurations, with the number of experts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Routers:
+    """The routers of a model.
+
+    Attributes:
+        modules: in the order of the layers.
+        top: experts of each token.
+        count: experts of each layer.
+    """
+
+    modules: tuple[nn.Module, ...]
+    top: int
+    count: int
+
+    @classmethod
+    def of(cls, model: nn.Module) -> Routers:
+        """Return the routers of a model of transformers; each is a module that knows how many experts it chooses.
+
+        Raises:
+            ModelError: there are none, or they choose different numbers of experts.
+        """
+        modules = [(module, shape) for module in model.modules() if (shape := _shape(module)) is not None]
+        shapes = {shape for _, shape in modules}
+        if len(shapes) != 1:
+            problem = f"its routers choose {_shown(shapes)} experts" if shapes else "it has no router of experts"
+            raise ModelError(f"experts cannot be recorded or replayed for {type(model).__name__}: {problem}")
+        top, count = shapes.pop()
+        return cls(tuple(module for module, _ in modules), top, count)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Layers with a router, and experts of a token in each."""
+        return len(self.modules), self.top
+
+    @property
+    def dtype(self) -> np.dtype[np.unsignedinteger]:
+        """The type in which experts are stored."""
+        return experts_dtype(self.count)
+
+    @contextmanager
+    def choosing(self, choose: Choose) -> Iterator[None]:
+        """Let a function see, and decide, the choices of all routers in the forward passes within the block."""
+        with ExitStack() as stack:
+            for layer, module in enumerate(self.modules):
+                modes: list[_Choice] = []
+                enter = partial(self._enter, modes, partial(choose, layer))
+                leave = partial(_leave, modes)
+                stack.enter_context(module.register_forward_pre_hook(enter))
+                stack.enter_context(module.register_forward_hook(leave, always_call=True))
+            yield
+
+    def _enter(self, modes: list[_Choice], choose: Callable[[Tensor], Tensor], *_: object) -> None:
+        modes.append(_Choice(self.top, self.count, choose))
+        modes[-1].__enter__()
+
+    @contextmanager
+    def recording(self) -> Iterator[list[Tensor]]:
+        """Return a list that receives the experts of each layer of one forward pass, int64 [N, K]."""
+        choices: list[Tensor] = []
+
+        def record(layer: int, own: Tensor) -> Tensor:
+            choices.append(own)
+            return own
+
+        with self.choosing(record):
+            yield choices
+
+    def replaying(self, experts: Tensor, known: Tensor) -> Any:
+        """Return a context in which the tokens of a pass have prescribed experts.
+
+        Args:
+            experts: integers [N, layers, K], in the order in which routers see the tokens.
+            known: bool [N], tokens that have any; the others have those that the routers choose.
+        """
+
+        def replay(layer: int, own: Tensor) -> Tensor:
+            return torch.where(known[:, None], experts[:, layer].to(own), own)
+
+        return self.choosing(replay)
+
+    def check(self, model: Any) -> None:
+        """Check on three tokens that experts can be prescribed to a model.
+
+        Raises:
+            ModelError: a router is not asked once in each pass, or the model has other experts than those prescribed.
+        """
+        tokens = torch.tensor([[1, 2, 3]], device=next(iter(model.parameters())).device)
+        with torch.no_grad():
+            own, logits = self._pass(model, tokens, None)
+            usable = len(own) == len(self.modules) and all(choice.shape == (3, self.top) for choice in own)
+            if usable:
+                others = torch.stack([(choice + 1) % self.count for choice in own], dim=1)
+                again, _ = self._pass(model, tokens, torch.stack(own, dim=1))
+                forced, moved = self._pass(model, tokens, others)
+                usable = _same(again, own) and _same(forced, list(others.unbind(1)))
+                usable = usable and (self.top == self.count or not torch.equal(logits, moved))
+        if not usable:
+            raise ModelError(
+                f"experts cannot be recorded or replayed for {type(model).__name__}: its routers do not choose the "
+                f"best {self.top} of {self.count} once in each pass"
+            )
+
+    def _pass(self, model: Any, tokens: Tensor, experts: Tensor | None) -> tuple[list[Tensor], Tensor]:
+        """Return the experts that a pass was computed with, and its logits."""
+        known = torch.ones(tokens.numel(), dtype=torch.bool, device=tokens.device)
+        chosen: list[Tensor] = []
+
+        def choose(layer: int, own: Tensor) -> Tensor:
+            return own if experts is None else torch.where(known[:, None], experts[:, layer], own)
+
+        def note(_: nn.Module, __: object, output: object) -> None:
+            chosen.extend(tensor for tensor in _tensors(output) if tensor.dtype == torch.int64)
+
+        with ExitStack() as stack:
+            stack.enter_context(self.choosing(choose))
+            for module in self.modules:
+                stack.enter_context(module.register_forward_hook(note))
+            logits = model(input_ids=tokens, use_cache=False).logits
+        return chosen, logits
+
+
+class _Choice(TorchFunctionMode):
+    """Replaces the choice of the best K of all experts within the forward of one router."""
+
+    def __init__(self, top: int, count: int, choose: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self._top, self._count, self._choose = top, count, choose
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func not in (torch.topk, Tensor.topk):
+            return result
+        scores = args[0]
+        # that of groups of experts, which some families choose first, has other sizes
+        if scores.ndim != 2 or scores.shape[1] != self._count or result.indices.shape[1] != self._top:
+            return result
+        indices = self._choose(result.indices)
+        if indices is result.indices:
+            return result
+        return torch.return_types.topk((scores.gather(1, indices), indices))  # type: ignore[attr-defined]
+
+
+def _leave(modes: list[_Choice], *_: object) -> None:
+    if modes:
+        modes.pop().__exit__(None, None, None)
+
+
+def _shape(module: nn.Module) -> tuple[int, int] | None:
+    """Return how many experts a router chooses, and of how many; None for other modules."""
+    top, weight = getattr(module, "top_k", None), getattr(module, "weight", None)
+    count = next((value for name in COUNTS if isinstance(value := getattr(module, name, None), int)), None)
+    if not isinstance(top, int) or count is None or getattr(weight, "ndim", 0) != 2:
+        return None
+    return (top, count) if weight.shape[0] == count else None  # type: ignore[union-attr]
+
+
+def _shown(shapes: set[tuple[int, int]]) -> str:
+    return " and ".join(f"{top} of {count}" for top, count in sorted(shapes))
+
+
+def _tensors(output: object) -> Iterator[Tensor]:
+    for value in output if isinstance(output, tuple) else (output,):
+        if isinstance(value, Tensor):
+            yield value
+
+
+def _same(first: Sequence[Tensor], second: Sequence[Tensor]) -> bool:
+    return len(first) == len(second) and all(map(torch.equal, first, second))
