@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import binascii
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from turnwise.agents.errors import StoreError
+from turnwise.agents.json_types import JsonObject
+
 Experts = NDArray[np.unsignedinteger]
 """Experts of N tokens, uint8 or uint16 [N, layers, K]: the K experts that each layer with a router chose, in the order
 in which it chose them."""
+
+TYPES = ("uint8", "uint16")
+"""Types that numbers of experts are stored in."""
 
 
 def experts_dtype(count: int) -> np.dtype[np.unsignedinteger]:
@@ -24,6 +33,26 @@ def agreement(first: Experts, second: Experts) -> int:
         return 0
     differ = (first[:count] != second[:count]).any(axis=(1, 2))
     return int(differ.argmax()) if differ.any() else count
+
+
+def token_codes(tokens: NDArray[np.int64], experts: Sequence[Experts | None]) -> NDArray[np.int64]:
+    """Return numbers that are equal where tokens and their experts are, int64 [B, L].
+
+    Args:
+        tokens: int64 [B, L].
+        experts: of the first tokens of each row; those of the others are unknown, which equals unknown alone.
+    """
+    code = np.zeros(tokens.shape, dtype=np.int64)
+    rows = [row for row, own in enumerate(experts) if own is not None]
+    parts = [own[: tokens.shape[1]] for own in experts if own is not None]
+    if parts:
+        flat = np.ascontiguousarray(np.concatenate(parts)).reshape(sum(map(len, parts)), -1)
+        _, distinct = np.unique(flat.view(np.dtype((np.void, flat.shape[1] * flat.itemsize))), return_inverse=True)
+        ends = np.cumsum([len(part) for part in parts])
+        for row, part, end in zip(rows, parts, ends.tolist(), strict=True):
+            code[row, : len(part)] = distinct.reshape(-1)[end - len(part) : end] + 1
+    pairs = tokens * (int(code.max(initial=0)) + 1) + code
+    return np.unique(pairs, return_inverse=True)[1].reshape(tokens.shape).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,6 +91,54 @@ class TurnExperts:
             end, part = min(end, part.shared), part.before
         parts.append(part.own[:end])
         return np.concatenate(parts[::-1])
+
+    def to_record(self, previous: TurnExperts | None) -> JsonObject:
+        """Return what a file holds of them, given those of the turn before.
+
+        Args:
+            previous: of the turn before in the file.
+        """
+        taken = self.shared if previous is not None and self.before is previous else 0
+        own = self.own if taken else self.array()
+        record: JsonObject = {"shape": list(own.shape), "type": own.dtype.name}
+        return record | ({"shared": taken} if taken else {}) | {"data": b64encode(own.tobytes()).decode("ascii")}
+
+    @classmethod
+    def from_record(cls, record: object, previous: TurnExperts | None) -> TurnExperts:
+        """Return what `to_record` wrote.
+
+        Args:
+            record: from a file.
+            previous: of the turn before in it.
+
+        Raises:
+            StoreError: the record does not have this form.
+        """
+        if not isinstance(record, Mapping):
+            raise StoreError(f"experts must be an object, got {type(record).__name__}")
+        shape, shared = record.get("shape"), record.get("shared", 0)
+        lengths = isinstance(shape, list) and len(shape) == 3 and all(type(n) is int and n >= 0 for n in shape)
+        most = 0 if previous is None else len(previous)
+        if not lengths or type(shared) is not int or not 0 <= shared <= most:
+            raise StoreError(
+                f"experts must have a shape of three sizes, and share 0 to {most} tokens with the turn before; got "
+                f"{shape!r} and {shared!r}"
+            )
+        if (kind := record.get("type")) not in TYPES:
+            raise StoreError(f"experts must have the type {' or '.join(TYPES)}, got {kind!r}")
+        try:
+            data = b64decode(record.get("data", ""), validate=True)
+            own = np.frombuffer(data, dtype=kind).reshape(shape)
+        except (binascii.Error, TypeError, ValueError) as error:
+            raise StoreError(f"the data of experts do not have the shape {shape}: {error}") from error
+        if previous is not None and shared and (own.shape[1:], own.dtype) != previous.kind:
+            raise StoreError("experts have other sizes than those of the turn before, which they share")
+        return cls(own, previous, shared) if shared else cls(own)
+
+    @property
+    def kind(self) -> tuple[tuple[int, ...], np.dtype[np.unsignedinteger]]:
+        """Layers and experts of a token, and the type of their numbers."""
+        return self.own.shape[1:], self.own.dtype
 
     def __eq__(self, other: object) -> bool:
         """Whether the same tokens have the same experts."""

@@ -190,6 +190,7 @@ class RunParts:
             concurrency=run.train.concurrency,
             seed=self.seeds.of("sampler"),
             parser=run.agent.parser,
+            experts=run.train.routing_replay,
             options=run.sampler.options,
         )
         make_sampler = partial(

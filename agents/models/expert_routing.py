@@ -8,6 +8,7 @@ chosen ones (GPT-OSS), or of sigmoids with a bias that decides the choice alone 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -38,11 +39,13 @@ class Routers:
         modules: in the order of the layers.
         top: experts of each token.
         count: experts of each layer.
+        layers: number of each one's layer among all of the model; () if their names do not say it.
     """
 
     modules: tuple[nn.Module, ...]
     top: int
     count: int
+    layers: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, model: nn.Module) -> Routers:
@@ -51,13 +54,26 @@ class Routers:
         Raises:
             ModelError: there are none, or they choose different numbers of experts.
         """
-        modules = [(module, shape) for module in model.modules() if (shape := _shape(module)) is not None]
-        shapes = {shape for _, shape in modules}
+        named = [(*pair, shape) for pair in model.named_modules() if (shape := _shape(pair[1])) is not None]
+        shapes = {shape for _, _, shape in named}
         if len(shapes) != 1:
             problem = f"its routers choose {_shown(shapes)} experts" if shapes else "it has no router of experts"
             raise ModelError(f"experts cannot be recorded or replayed for {type(model).__name__}: {problem}")
         top, count = shapes.pop()
-        return cls(tuple(module for module, _ in modules), top, count)
+        numbers = [int(match[1]) for name, _, _ in named if (match := re.search(r"(?:^|\.)(\d+)\.", name))]
+        distinct = len(set(numbers)) == len(named)
+        return cls(tuple(module for _, module, _ in named), top, count, tuple(numbers) if distinct else ())
+
+    @classmethod
+    def checked(cls, model: Any) -> Routers:
+        """Return the routers of a model, after checking on three tokens that experts can be prescribed to it.
+
+        Raises:
+            ModelError: they cannot.
+        """
+        routers = cls.of(model)
+        routers.check(model)
+        return routers
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -101,9 +117,13 @@ class Routers:
         """Return a context in which the tokens of a pass have prescribed experts.
 
         Args:
-            experts: integers [N, layers, K], in the order in which routers see the tokens.
+            experts: integers [N, layers, K], in the order in which routers see the tokens; of the layers with a
+                router, or of all layers.
             known: bool [N], tokens that have any; the others have those that the routers choose.
         """
+
+        if experts.shape[1] != len(self.modules) and self.layers:
+            experts = experts[:, list(self.layers)]
 
         def replay(layer: int, own: Tensor) -> Tensor:
             return torch.where(known[:, None], experts[:, layer].to(own), own)

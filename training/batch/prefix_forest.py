@@ -81,6 +81,12 @@ class PrefixForest:
         """Number of tokens."""
         return len(self.tokens)
 
+    def spread(self, values: Integers) -> Integers:
+        """Return the values [B, L] of tokens that the rows have, by number in the forest, int64 [N]."""
+        spread = np.zeros(len(self), dtype=np.int64)
+        spread[self.at[self.at >= 0]] = values[self.at >= 0]
+        return spread
+
     @property
     def longest(self) -> int:
         """Number of tokens on the longest path."""

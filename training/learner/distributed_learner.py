@@ -62,6 +62,11 @@ class DistributedLearner(Learner):
         with self._leader.command(Learner.offload, weights=weights):
             super().offload(weights=weights)
 
+    def replay_routing(self) -> None:
+        """Let each rank compute tokens with the experts that the sampler recorded."""
+        with self._leader.command(Learner.replay_routing):
+            super().replay_routing()
+
     def make_room(self) -> None:
         """Leave to other processes what the devices' memory holds and nothing needs before the next update."""
         with self._leader.command(Learner.make_room):

@@ -11,6 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from turnwise.agents.errors import ModelError
+from turnwise.agents.models.expert_routing import Routers
 from turnwise.agents.models.rotary import rotary_limit
 from turnwise.agents.vision.image_reader import ImageReader, reader_of
 from turnwise.training.batch.batch import Batch
@@ -109,6 +111,7 @@ class TokenScorer:
         self._flex = share_prefixes == "flex"
         self._attended = 0  # layers of the last pass that attended in a forest
         self.kernels = LayerKernels(self._inner, "plain")
+        self._routers: Routers | None = None
         with torch.no_grad(), self._precision():
             self._projects = self._inside(_head_is_a_projection, self._inner)
             if packing:
@@ -138,6 +141,20 @@ class TokenScorer:
         require_kernels(name, str(self.device), ranks=self._processes)
         with torch.no_grad(), self._precision():
             self.kernels = self._inside(LayerKernels, self._inner, name)
+
+    def replay_routing(self) -> None:
+        """Compute tokens with the experts of the batch from here on, where it has any.
+
+        Raises:
+            ConfigError: experts cannot be prescribed to the model.
+        """
+        if self._reader is not None:
+            raise ConfigError("train.routing_replay is for models of text, and the policy reads images")
+        try:
+            with torch.no_grad(), self._precision():
+                self._routers = self._inside(Routers.checked, self._inner)
+        except ModelError as error:
+            raise ConfigError(f"train.routing_replay is not available: {error}") from error
 
     def check_lengths(self, lengths: NDArray[np.int64]) -> None:
         """Refuse rows with which the log-probabilities of others would change.
@@ -315,15 +332,21 @@ class TokenScorer:
             running = ForestPass(inputs.forest, own)
             attend = partial(attending, self._inner, running)
 
+        route: Callable[[], AbstractContextManager[None]] = nullcontext
+        if self._routers is not None and inputs.experts is not None and inputs.has_experts is not None:
+            route = partial(self._routers.replaying, inputs.experts, inputs.has_experts)
+
         @contextmanager
-        def inside() -> Iterator[None]:
-            with self.kernels(), attend():
+        def inside(route: Callable[[], AbstractContextManager[None]] = route) -> Iterator[None]:
+            with self.kernels(), attend(), route():
                 yield
 
         with ExitStack() as stack:
-            if self._layers and torch.is_grad_enabled():
+            recomputed = self._layers and torch.is_grad_enabled()
+            if recomputed:
                 stack.enter_context(recomputing(self._layers, inside))
-            stack.enter_context(inside())
+            # layers that are recomputed enter it by themselves, and experts that are replaced twice would be kept twice
+            stack.enter_context(inside(nullcontext) if recomputed else inside())
             yield
         self._attended = 0 if running is None else running.calls
 

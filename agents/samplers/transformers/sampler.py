@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from turnwise.agents.errors import RequestFailed, SamplerError
+from turnwise.agents.models.expert_routing import Routers
 from turnwise.agents.models.model_folder import dtype_of, find_model, load_model, load_tokenizer
 from turnwise.agents.models.tokenization import answer_text, exact_decoder
 from turnwise.agents.models.weights import Weights, base_model, has_adapter
@@ -38,6 +39,7 @@ from turnwise.agents.samplers.transformers.decoding import DecodingCounts
 from turnwise.agents.samplers.transformers.image_tokens import ImageTokens
 from turnwise.agents.samplers.transformers.module_copy import copy_model, fill_model
 from turnwise.agents.samplers.transformers.token_sampling import sample_tokens, stream_key, uniforms
+from turnwise.agents.token_experts import Experts
 from turnwise.agents.trajectory import version_switches
 from turnwise.agents.vision.image_reader import reader_of
 
@@ -66,6 +68,12 @@ class _Generation:
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
+    experts: list[Experts] = field(default_factory=list)
+
+    @property
+    def recorded(self) -> int:
+        """Number of tokens whose experts are known."""
+        return sum(map(len, self.experts))
 
 
 class TransformersSampler(Sampler):
@@ -95,6 +103,7 @@ class TransformersSampler(Sampler):
         attention: str = "",
         compile: bool = False,
         graphs: bool = True,
+        experts: bool = False,
         version: int = 0,
     ) -> None:
         """Use the model itself if it is on `device` and has the right type, else a copy.
@@ -114,10 +123,12 @@ class TransformersSampler(Sampler):
             attention: "sdpa", "eager" or "flash_attention_2" (CUDA only); "": the model's own.
             compile: compile the model with torch.compile (CUDA only); the first passes then take minutes.
             graphs: on CUDA, decode by CUDA graphs if the model allows it; `eager_reason` says why it does not.
+            experts: return with every completion the experts of a mixture that computed each token.
             version: version of the weights, returned with every completion.
 
         Raises:
             SamplerError: an argument is out of range, or the context is longer than the model's positions.
+            ModelError: the model has no routers whose experts can be recorded.
         """
         most = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         if concurrency < 1:
@@ -153,9 +164,12 @@ class TransformersSampler(Sampler):
             memory=self._memory,
             attention=attention,
             compile=compile,
-            graphs=graphs,
+            graphs=graphs and not experts,
             images=self._images,
         )
+        self._records = experts
+        if experts:
+            self._decoder.record_experts(Routers.checked(inner))
         self._waiting: list[_Generation] = []
         self._active: list[_Generation] = []
         self._held: list[_Generation] = []
@@ -250,6 +264,7 @@ class TransformersSampler(Sampler):
             attention=str(settings.options.get("attention", "")),
             compile=bool(settings.options.get("compile", False)),
             graphs=bool(settings.options.get("graphs", True)),
+            experts=settings.experts,
         )
 
     async def interrupt(self) -> None:
@@ -420,6 +435,8 @@ class TransformersSampler(Sampler):
             self._model.eval()
         with torch.inference_mode():
             logits = self._decoder.logits([(item.request.episode, item.ids) for item in batch])
+            if self._records:
+                self._record(batch)
             keys = np.array([item.key for item in batch], dtype=np.uint64)
             counters = np.array([len(item.tokens) for item in batch], dtype=np.int64)
             tokens, logprobs = sample_tokens(
@@ -441,6 +458,12 @@ class TransformersSampler(Sampler):
             elif not self._finish(item):
                 continuing.append(item)
         self._active = continuing
+
+    def _record(self, batch: list[_Generation]) -> None:
+        """Keep the experts of tokens that were computed for the first time; the others were computed again."""
+        spans = [(item.request.episode, item.recorded, len(item.ids)) for item in batch]
+        for item, experts in zip(batch, self._decoder.experts(spans), strict=True):
+            item.experts.append(experts)
 
     def _refuse(self, item: _Generation) -> None:
         """Fail a request whose answer has the token that stands for an image, which no model could read again."""
@@ -468,6 +491,7 @@ class TransformersSampler(Sampler):
                 version=item.versions[0],
                 finish="stop" if stopped else "length",
                 switches=version_switches(item.versions),
+                experts=np.concatenate(item.experts) if self._records else None,
             )
         )
         return True
