@@ -45,9 +45,11 @@ def token_codes(tokens: NDArray[np.int64], experts: Sequence[Experts | None]) ->
     code = np.zeros(tokens.shape, dtype=np.int64)
     rows = [row for row, own in enumerate(experts) if own is not None]
     parts = [own[: tokens.shape[1]] for own in experts if own is not None]
-    if parts:
-        flat = np.ascontiguousarray(np.concatenate(parts)).reshape(sum(map(len, parts)), -1)
-        _, distinct = np.unique(flat.view(np.dtype((np.void, flat.shape[1] * flat.itemsize))), return_inverse=True)
+    if sum(map(len, parts)):
+        flat = np.concatenate(parts)
+        flat = flat.reshape(len(flat), -1)
+        # the experts of a token as one value, whose bytes are compared
+        distinct = np.unique(flat.view(np.dtype((np.void, flat[0].nbytes))), return_inverse=True)[1]
         ends = np.cumsum([len(part) for part in parts])
         for row, part, end in zip(rows, parts, ends.tolist(), strict=True):
             code[row, : len(part)] = distinct.reshape(-1)[end - len(part) : end] + 1
