@@ -7,7 +7,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 import transformers
-from toys.families import FAMILIES
+from toys.families import CONTEXT, FAMILIES
 from toys.training_helpers import VOCAB
 
 from turnwise.agents.token_experts import TurnExperts
@@ -15,10 +15,10 @@ from turnwise.agents.token_experts import TurnExperts
 MIXTURES = ("Mixtral", "Qwen 3 MoE", "GPT-OSS", "DeepSeek V3")
 
 
-def mixture(name, seed=0, dtype=torch.float64, vocab=VOCAB):
+def mixture(name, seed=0, dtype=torch.float64, vocab=VOCAB, context=CONTEXT, scale=0.3):
     """A model of a family that predicts few tokens, with all that is computed in `dtype` where the family lets it."""
     config = FAMILIES[name].config()
-    config.vocab_size, config.attn_implementation = vocab, "eager"
+    config.vocab_size, config.max_position_embeddings = vocab, context
     torch.manual_seed(seed)
     model = transformers.AutoModelForCausalLM.from_config(config, experts_implementation="eager")
     for module in list(model.modules()):
@@ -29,7 +29,7 @@ def mixture(name, seed=0, dtype=torch.float64, vocab=VOCAB):
     with torch.no_grad():
         for weight in model.parameters():
             if weight.ndim >= 2:
-                weight.normal_(0.0, 0.3)
+                weight.normal_(0.0, scale)
         for buffer_name, buffer in model.named_buffers():
             if "correction_bias" in buffer_name:
                 buffer.normal_(0.0, 0.3)

@@ -169,6 +169,7 @@ def memory_needs(
         ranks=ranks,
         engine=engine_dtype if here and copied else "",
         cached=episodes * policy.context if here else 0,
+        routing_replay=train.routing_replay,
     )
 
 
