@@ -11,11 +11,11 @@ from toys.mixtures import mixture
 from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.training import ConfigError, Run, train
 from turnwise.training.audit import audit
+from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.policy import build_policy, save_policy
 
 torch.set_num_threads(1)
 TEXTS = ["You are in a corridor of 4 rooms, in room 1. go left, go right, wait", "go right\ngo left"] * 3
-FAMILIES = ("Qwen 3 MoE", "Mixtral")
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +62,33 @@ def turns_of(folder):
     ]
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_a_run_replays_the_experts_of_its_engine(base, tmp_path, name):
-    train(make_run(tmp_path / "run", base(name)))
+RUNS = {
+    "Qwen 3 MoE": [],
+    "Mixtral": ['agent.prompt={name="window",history=2}', "train.micro_batch.share_prefixes=true"],
+    "GPT-OSS": ['objective.old_logprobs="recomputed"', "objective.kl=0.05", "train.iterations=1"],
+    "DeepSeek V3": ["train.staleness=1", 'sampler.dtype="bfloat16"', "sampler.gap_limit=0.0"],
+    "Mixtral with an adapter": ["policy.lora={rank=2,alpha=4}", "train.micro_batch.packing=true", "train.iterations=1"],
+}
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_a_run_replays_the_experts_of_its_engine(base, tmp_path, kind, monkeypatch):
+    updated, update = [], Learner.update
+
+    def spied(learner, batch, objective, plan):
+        updated.append(batch)
+        return update(learner, batch, objective, plan)
+
+    monkeypatch.setattr(Learner, "update", spied)
+    train(make_run(tmp_path / "run", base(kind.partition(" with")[0]), *RUNS[kind]))
+    assert updated
+    for batch in updated:
+        assert [len(experts) for experts in batch.experts] == (batch.lengths - 1).tolist()
     turns = turns_of(tmp_path / "run")
     assert turns
     for turn in turns:
-        assert turn.experts.array().shape == (len(turn.prompt) + len(turn.response) - 1, 2, 2)
+        layers = 1 if kind == "DeepSeek V3" else 2
+        assert turn.experts.array().shape == (len(turn.prompt) + len(turn.response) - 1, layers, 2)
         assert turn.experts.array().dtype == np.uint8
     report = audit(tmp_path / "run")
     assert report.passed, [str(problem) for one in report.checks for problem in one.problems]
