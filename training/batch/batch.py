@@ -131,6 +131,25 @@ class Batch:
         """Return the batch for a model that chooses its own experts."""
         return replace(self, experts=None, codes=None) if self.experts is not None else self
 
+    def with_contents_of(self, rows: NDArray[np.int64], codes: NDArray[np.int64] | None) -> "Batch":
+        """Return the batch for a rank that computes some rows: of the others, tokens, images and experts are left out.
+
+        Args:
+            rows: that it computes.
+            codes: int64 [B, L], what it compares rows by; None where it compares none.
+        """
+        own = np.isin(np.arange(len(self)), rows)
+        there, images, experts = own.tolist(), self.images, self.experts
+        return replace(
+            self,
+            tokens=np.where(own[:, None], self.tokens, 0),
+            images=None if images is None else tuple(images[row] if there[row] else () for row in range(len(self))),
+            experts=None
+            if experts is None
+            else tuple(experts[row] if there[row] else None for row in range(len(self))),
+            codes=codes,
+        )
+
     def rows(self, index: NDArray[np.int64]) -> "Batch":
         """Return the batch of some rows, cut to the longest of them."""
         width = int(self.lengths[index].max()) if len(index) else 0

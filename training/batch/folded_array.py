@@ -4,6 +4,7 @@ A batch has eight numbers for each place of its rectangle, most of which hold no
 no log-probability, advantage or version. Only places that hold something travel, and a bit for each place.
 """
 
+import zlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,7 @@ class FoldedArray:
         shape: of the array.
         dtype: of the array, as numpy names it.
         empty: what is in all places that are left out.
-        places: a bit for each place, whether it is there.
+        places: a bit for each place, whether it is there; compressed, since they come in long runs.
         values: of the places that are there; integers in the smallest type that has room for them.
     """
 
@@ -40,12 +41,14 @@ class FoldedArray:
         there = array != blank
         if array.dtype.kind == "f":  # -0.0 equals 0.0 and is not the same
             there |= np.signbit(array) != np.signbit(blank)
-        return cls(array.shape, array.dtype.str, empty, np.packbits(there).tobytes(), _smallest(array[there]))
+        return cls(
+            array.shape, array.dtype.str, empty, zlib.compress(np.packbits(there).tobytes(), 1), _smallest(array[there])
+        )
 
     def unfold(self) -> NDArray[np.generic]:
         """Return the array, bit for bit."""
         array = np.full(self.shape, self.empty, dtype=self.dtype)
-        bits = np.unpackbits(np.frombuffer(self.places, dtype=np.uint8), count=array.size)
+        bits = np.unpackbits(np.frombuffer(zlib.decompress(self.places), dtype=np.uint8), count=array.size)
         array[bits.astype(bool).reshape(self.shape)] = self.values
         return array
 

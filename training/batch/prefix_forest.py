@@ -129,6 +129,29 @@ def common_prefixes(tokens: Integers, lengths: Integers) -> Integers:
     return shared
 
 
+def stand_ins(tokens: Integers, lengths: Integers) -> Integers:
+    """Return other numbers for tokens, nearly all of them 0, with which rows begin alike and are ordered as they do.
+
+    Whatever is left out at the end of rows, `prefix_order` and `common_prefixes` of them are those of the tokens: where
+    two rows part, the later one in the order has the larger number.
+
+    Args:
+        tokens: int64 [B, L].
+        lengths: int64 [B].
+    """
+    numbers = np.zeros_like(tokens)
+    order = prefix_order(tokens, lengths)
+    shared = common_prefixes(tokens[order], lengths[order])
+    previous = -1
+    for row, common in zip(order.tolist(), shared.tolist(), strict=True):
+        if previous >= 0:
+            numbers[row, :common] = numbers[previous, :common]
+            if common < min(lengths[row], lengths[previous]):
+                numbers[row, common] = numbers[previous, common] + 1
+        previous = row
+    return numbers
+
+
 def distinct_tokens(tokens: Integers, lengths: Integers) -> int:
     """Return the number of distinct prefixes of some rows."""
     order = prefix_order(tokens, lengths)

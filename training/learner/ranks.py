@@ -102,6 +102,20 @@ class Ranks:
         dist.broadcast_object_list(box, src=0)
         return box[0]
 
+    def deal(self, make: Callable[[int], object] | None = None) -> Any:
+        """Return this rank's part of what rank 0 sends to each of the others, one after the other; None on rank 0.
+
+        Args:
+            make: on rank 0, returns the part of a rank.
+        """
+        if make is None:
+            box = [None]
+            dist.recv_object_list(box, src=0)
+            return box[0]
+        for rank in range(1, self.size):
+            dist.send_object_list([make(rank)], dst=rank)
+        return None
+
     def check_memory(self, *, ran_out: bool = False) -> None:
         """Raise the same on every rank if memory has run out on one of them; all ranks call it together.
 
