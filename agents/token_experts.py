@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.agents.errors import StoreError
-from turnwise.agents.json_types import JsonObject
 
 Experts = NDArray[np.unsignedinteger]
 """Experts of N tokens, uint8 or uint16 [N, layers, K]: the K experts that each layer with a router chose, in the order
@@ -54,7 +53,8 @@ def token_codes(tokens: NDArray[np.int64], experts: Sequence[Experts | None]) ->
         for row, part, end in zip(rows, parts, ends.tolist(), strict=True):
             code[row, : len(part)] = distinct.reshape(-1)[end - len(part) : end] + 1
     pairs = tokens * (int(code.max(initial=0)) + 1) + code
-    return np.unique(pairs, return_inverse=True)[1].reshape(tokens.shape).astype(np.int64)
+    numbers: NDArray[np.int64] = np.unique(pairs, return_inverse=True)[1].reshape(tokens.shape).astype(np.int64)
+    return numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +94,7 @@ class TurnExperts:
         parts.append(part.own[:end])
         return np.concatenate(parts[::-1])
 
-    def to_record(self, previous: TurnExperts | None) -> JsonObject:
+    def to_record(self, previous: TurnExperts | None) -> dict[str, object]:
         """Return what a file holds of them, given those of the turn before.
 
         Args:
@@ -102,8 +102,10 @@ class TurnExperts:
         """
         taken = self.shared if previous is not None and self.before is previous else 0
         own = self.own if taken else self.array()
-        record: JsonObject = {"shape": list(own.shape), "type": own.dtype.name}
-        return record | ({"shared": taken} if taken else {}) | {"data": b64encode(own.tobytes()).decode("ascii")}
+        record: dict[str, object] = {"shape": list(own.shape), "type": own.dtype.name}
+        if taken:
+            record["shared"] = taken
+        return record | {"data": b64encode(own.tobytes()).decode("ascii")}
 
     @classmethod
     def from_record(cls, record: object, previous: TurnExperts | None) -> TurnExperts:
@@ -130,7 +132,7 @@ class TurnExperts:
             raise StoreError(f"experts must have the type {' or '.join(TYPES)}, got {kind!r}")
         try:
             data = b64decode(record.get("data", ""), validate=True)
-            own = np.frombuffer(data, dtype=kind).reshape(shape)
+            own: Experts = np.frombuffer(data, dtype=np.dtype(str(kind))).reshape(shape)
         except (binascii.Error, TypeError, ValueError) as error:
             raise StoreError(f"the data of experts do not have the shape {shape}: {error}") from error
         if previous is not None and shared and (own.shape[1:], own.dtype) != previous.kind:

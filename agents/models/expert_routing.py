@@ -99,7 +99,7 @@ class Routers:
 
     def _enter(self, modes: list[_Choice], choose: Callable[[Tensor], Tensor], *_: object) -> None:
         modes.append(_Choice(self.top, self.count, choose))
-        modes[-1].__enter__()
+        modes[-1].__enter__()  # type: ignore[no-untyped-call]
 
     @contextmanager
     def recording(self) -> Iterator[list[Tensor]]:
@@ -191,12 +191,12 @@ class _Choice(TorchFunctionMode):
         indices = self._choose(result.indices)
         if indices is result.indices:
             return result
-        return torch.return_types.topk((scores.gather(1, indices), indices))  # type: ignore[attr-defined]
+        return torch.return_types.topk((scores.gather(1, indices), indices))
 
 
 def _leave(modes: list[_Choice], *_: object) -> None:
     if modes:
-        modes.pop().__exit__(None, None, None)
+        modes.pop().__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
 
 def _shape(module: nn.Module) -> tuple[int, int] | None:
@@ -205,7 +205,7 @@ def _shape(module: nn.Module) -> tuple[int, int] | None:
     count = next((value for name in COUNTS if isinstance(value := getattr(module, name, None), int)), None)
     if not isinstance(top, int) or count is None or getattr(weight, "ndim", 0) != 2:
         return None
-    return (top, count) if weight.shape[0] == count else None  # type: ignore[union-attr]
+    return (top, count) if weight.shape[0] == count else None
 
 
 def _shown(shapes: set[tuple[int, int]]) -> str:

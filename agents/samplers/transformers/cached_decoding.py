@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -236,8 +235,7 @@ class CachedDecoder(Decoder):
         rows = np.repeat(at, [len(row.new) for row in group])
         joined = (np.concatenate(columns), np.concatenate(pages), np.concatenate(where))
         new = NewTokens(rows, *joined, size, longest, self.model.device)
-        recording = nullcontext([]) if self.routers is None else self.routers.recording()
-        with recording as choices:
+        with self.recording() as choices:
             out = self._forward(ids, positions, self._access(group, new, view, length))
         if self._experts is not None:
             self._experts.write(new, choices)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,6 +95,10 @@ class Decoder:
         """Record the experts of all tokens from here on; nothing may have been computed yet."""
         self.routers = routers
 
+    def recording(self) -> AbstractContextManager[list[Tensor]]:
+        """Return a context whose list receives the experts of each layer of one pass, if it records any."""
+        return nullcontext(list[Tensor]()) if self.routers is None else self.routers.recording()
+
     def experts(self, spans: Sequence[tuple[str, int, int]]) -> list[Experts]:
         """Return the experts of tokens that were computed, for each (episode, first token, token after the last)."""
         raise NotImplementedError(f"{type(self).__name__} must define experts()")
@@ -131,11 +135,11 @@ class UncachedDecoder(Decoder):
         parts = []
         for indices in by_length.values():
             inputs = self._inputs([batch[index][1] for index in indices])
-            recording = nullcontext([]) if self.routers is None else self.routers.recording()
-            with attention_of(self.model, self._attention), recording as choices:
+            with attention_of(self.model, self._attention), self.recording() as choices:
                 parts.append(self._call(**inputs, use_cache=False, **self._last_only).logits[:, -1])
             if choices:
-                chosen = torch.stack(choices, dim=1).unflatten(0, (len(indices), -1))
+                stacked = torch.stack(choices, dim=1)
+                chosen = stacked.view(len(indices), -1, *stacked.shape[1:])
                 self._latest |= {batch[index][0]: chosen[row] for row, index in enumerate(indices)}
             self.counts.passes += 1
             self.counts.prefilled += inputs["input_ids"].numel()
