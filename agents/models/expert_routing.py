@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -65,7 +64,7 @@ class Routers:
         return cls(tuple(module for _, module, _ in named), top, count, tuple(numbers) if distinct else ())
 
     @classmethod
-    def checked(cls, model: Any) -> Routers:
+    def checked(cls, model: nn.Module) -> Routers:
         """Return the routers of a model, after checking on three tokens that experts can be prescribed to it.
 
         Raises:
@@ -113,7 +112,7 @@ class Routers:
         with self.choosing(record):
             yield choices
 
-    def replaying(self, experts: Tensor, known: Tensor) -> Any:
+    def replaying(self, experts: Tensor, known: Tensor) -> AbstractContextManager[None]:
         """Return a context in which the tokens of a pass have prescribed experts.
 
         Args:
@@ -130,7 +129,7 @@ class Routers:
 
         return self.choosing(replay)
 
-    def check(self, model: Any) -> None:
+    def check(self, model: nn.Module) -> None:
         """Check on three tokens that experts can be prescribed to a model.
 
         Raises:
@@ -152,7 +151,7 @@ class Routers:
                 f"best {self.top} of {self.count} once in each pass"
             )
 
-    def _pass(self, model: Any, tokens: Tensor, experts: Tensor | None) -> tuple[list[Tensor], Tensor]:
+    def _pass(self, model: nn.Module, tokens: Tensor, experts: Tensor | None) -> tuple[list[Tensor], Tensor]:
         """Return the experts that a pass was computed with, and its logits."""
         known = torch.ones(tokens.numel(), dtype=torch.bool, device=tokens.device)
         chosen: list[Tensor] = []
@@ -179,17 +178,21 @@ class _Choice(TorchFunctionMode):
         self._top, self._count, self._choose = top, count, choose
 
     def __torch_function__(
-        self, func: Callable[..., Any], types: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: Sequence[Tensor] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
         result = func(*args, **(kwargs or {}))
-        if func not in (torch.topk, Tensor.topk):
+        if func not in (torch.topk, Tensor.topk) or not isinstance(result, tuple):
             return result
-        scores = args[0]
+        scores, (_, best) = args[0], result
         # that of groups of experts, which some families choose first, has other sizes
-        if scores.ndim != 2 or scores.shape[1] != self._count or result.indices.shape[1] != self._top:
+        if scores.ndim != 2 or scores.shape[1] != self._count or best.shape[1] != self._top:
             return result
-        indices = self._choose(result.indices)
-        if indices is result.indices:
+        indices = self._choose(best)
+        if indices is best:
             return result
         return torch.return_types.topk((scores.gather(1, indices), indices))
 
@@ -203,9 +206,9 @@ def _shape(module: nn.Module) -> tuple[int, int] | None:
     """Return how many experts a router chooses, and of how many; None for other modules."""
     top, weight = getattr(module, "top_k", None), getattr(module, "weight", None)
     count = next((value for name in COUNTS if isinstance(value := getattr(module, name, None), int)), None)
-    if not isinstance(top, int) or count is None or getattr(weight, "ndim", 0) != 2:
+    if not isinstance(top, int) or count is None or not isinstance(weight, Tensor):
         return None
-    return (top, count) if weight.shape[0] == count else None
+    return (top, count) if weight.ndim == 2 and weight.shape[0] == count else None
 
 
 def _shown(shapes: set[tuple[int, int]]) -> str:

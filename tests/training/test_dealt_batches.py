@@ -1,4 +1,4 @@
-"""What rank 0 sends of a batch to another rank: the contents of its own rows, and what cuts the batch as rank 0 does."""
+"""What rank 0 sends of a batch to another rank: the contents of its rows, and what cuts the batch as rank 0 does."""
 
 import pickle
 from dataclasses import replace

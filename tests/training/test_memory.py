@@ -158,7 +158,7 @@ def test_free_memory_is_what_the_system_says():
 
 
 def test_recorded_experts_are_counted_by_hand():
-    """Of each token in the sampler's cache and in a micro-batch: 3 layers, 2 experts, 8 bits for 256 and 16 for more."""
+    """Of each token in the cache and in a micro-batch: 3 layers, 2 experts, 8 bits for 256 experts and 16 for more."""
     sizes = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 3, "moe_intermediate_size": 16}
     sizes |= {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 16, "num_experts_per_tok": 2}
     few, many = (Qwen3MoeConfig(num_experts=n, **sizes) for n in (256, 257))

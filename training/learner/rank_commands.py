@@ -178,7 +178,7 @@ def serve_rank(ranks: Ranks) -> None:
         if word == "stop":
             return
         try:
-            function, args, kwargs = ranks.deal() if word == "deal" else ranks.from_first()
+            function, args, kwargs = ranks.receive() if word == "deal" else ranks.from_first()
             if isinstance(function, type):
                 learner = function(*args, None, device=ranks.device, ranks=ranks, **kwargs)
             else:

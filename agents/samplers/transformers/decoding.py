@@ -20,6 +20,7 @@ from turnwise.agents.models.expert_routing import Routers
 from turnwise.agents.samplers.transformers.image_tokens import ImageTokens
 from turnwise.agents.samplers.transformers.paged_attention import attention_of
 from turnwise.agents.token_experts import Experts
+from turnwise.agents.vision.untyped import Model
 
 
 @dataclass(slots=True)
@@ -120,7 +121,7 @@ class UncachedDecoder(Decoder):
     """Computes every sequence from its beginning; sequences of equal length share a pass, without padding or masks."""
 
     def __init__(
-        self, model: Any, attention: str = "", compile: bool = False, images: ImageTokens | None = None
+        self, model: Model, attention: str = "", compile: bool = False, images: ImageTokens | None = None
     ) -> None:
         """Keep the model; see `Decoder`."""
         super().__init__(model, attention, compile, images)
