@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import binascii
-from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.agents.errors import StoreError
-
 Experts = NDArray[np.unsignedinteger]
 """Experts of N tokens, uint8 or uint16 [N, layers, K]: the K experts that each layer with a router chose, in the order
 in which it chose them."""
-
-TYPES = ("uint8", "uint16")
-"""Types that numbers of experts are stored in."""
 
 
 def experts_dtype(count: int) -> np.dtype[np.unsignedinteger]:
@@ -93,51 +86,6 @@ class TurnExperts:
             end, part = min(end, part.shared), part.before
         parts.append(part.own[:end])
         return np.concatenate(parts[::-1])
-
-    def to_record(self, previous: TurnExperts | None) -> dict[str, object]:
-        """Return what a file holds of them, given those of the turn before.
-
-        Args:
-            previous: of the turn before in the file.
-        """
-        taken = self.shared if previous is not None and self.before is previous else 0
-        own = self.own if taken else self.array()
-        record: dict[str, object] = {"shape": list(own.shape), "type": own.dtype.name}
-        if taken:
-            record["shared"] = taken
-        return record | {"data": b64encode(own.tobytes()).decode("ascii")}
-
-    @classmethod
-    def from_record(cls, record: object, previous: TurnExperts | None) -> TurnExperts:
-        """Return what `to_record` wrote.
-
-        Args:
-            record: from a file.
-            previous: of the turn before in it.
-
-        Raises:
-            StoreError: the record does not have this form.
-        """
-        if not isinstance(record, Mapping):
-            raise StoreError(f"experts must be an object, got {type(record).__name__}")
-        shape, shared = record.get("shape"), record.get("shared", 0)
-        lengths = isinstance(shape, list) and len(shape) == 3 and all(type(n) is int and n >= 0 for n in shape)
-        most = 0 if previous is None else len(previous)
-        if not lengths or type(shared) is not int or not 0 <= shared <= most:
-            raise StoreError(
-                f"experts must have a shape of three sizes, and share 0 to {most} tokens with the turn before; got "
-                f"{shape!r} and {shared!r}"
-            )
-        if (kind := record.get("type")) not in TYPES:
-            raise StoreError(f"experts must have the type {' or '.join(TYPES)}, got {kind!r}")
-        try:
-            data = b64decode(record.get("data", ""), validate=True)
-            own: Experts = np.frombuffer(data, dtype=np.dtype(str(kind))).reshape(shape)
-        except (binascii.Error, TypeError, ValueError) as error:
-            raise StoreError(f"the data of experts do not have the shape {shape}: {error}") from error
-        if previous is not None and shared and (own.shape[1:], own.dtype) != previous.kind:
-            raise StoreError("experts have other sizes than those of the turn before, which they share")
-        return cls(own, previous, shared) if shared else cls(own)
 
     @property
     def kind(self) -> tuple[tuple[int, ...], np.dtype[np.unsignedinteger]]:

@@ -16,9 +16,9 @@ import numpy as np
 import torch
 import transformers
 
-from turnwise.agents.models.expert_routing import Routers
 from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import Completion, Request
+from turnwise.agents.samplers.transformers.expert_routing import Routers
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler
 from turnwise.agents.token_experts import TurnExperts
 from turnwise.agents.trajectory import Group, Trajectory, Turn

@@ -26,6 +26,7 @@ from typing import IO, Any, cast
 
 from turnwise.agents.content import ImagePart
 from turnwise.agents.errors import StoreError
+from turnwise.agents.files.expert_records import experts_of_record, experts_record
 from turnwise.agents.files.image_store import ImageStore, images_of
 from turnwise.agents.token_experts import TurnExperts
 from turnwise.agents.trajectory import FINISHES, STOPS, Trajectory, Turn, check_extras
@@ -132,7 +133,7 @@ def to_record(trajectory: Trajectory) -> dict[str, object]:
         if turn.free:
             entry["free"] = turn.free
         if turn.experts is not None:
-            entry["experts"] = turn.experts.to_record(experts)
+            entry["experts"] = experts_record(turn.experts, experts)
         experts = turn.experts
         if turn.images:
             entry["images"] = [image.key for image in turn.images]
@@ -241,7 +242,7 @@ def _turn(entry: object, before: Turn | None, images: ImageStore) -> Turn:
         free=_list(entry, "free", (str,), "strings") if "free" in entry else (),
         experts=None
         if "experts" not in entry
-        else TurnExperts.from_record(entry["experts"], None if before is None else before.experts),
+        else experts_of_record(entry["experts"], None if before is None else before.experts),
         **values,
     )
 

@@ -14,6 +14,7 @@ from toys.mixtures import MIXTURES, mixture, own_experts
 from toys.training_helpers import tiny_llama, trajectory, turn
 
 from turnwise.agents.errors import ModelError, StoreError
+from turnwise.agents.files.expert_records import experts_of_record
 from turnwise.agents.files.trajectory_files import from_json, to_json
 from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import Request
@@ -210,7 +211,7 @@ def test_a_turn_alone_is_stored_whole():
 )
 def test_a_record_of_another_form_is_refused(record, message):
     with pytest.raises(StoreError, match=message):
-        TurnExperts.from_record(record, TurnExperts(np.zeros((2, 3, 1), np.uint8)))
+        experts_of_record(record, TurnExperts(np.zeros((2, 3, 1), np.uint8)))
 
 
 @given(st.lists(st.tuples(TABLES, st.booleans()), min_size=1, max_size=4), st.integers(0, 2**31))

@@ -11,8 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from turnwise.agents.errors import ModelError
-from turnwise.agents.models.expert_routing import Routers
 from turnwise.agents.models.rotary import rotary_limit
 from turnwise.agents.vision.image_reader import ImageReader, reader_of
 from turnwise.training.batch.batch import Batch
@@ -32,10 +30,12 @@ from turnwise.training.learner.image_inputs import example_rows, whole_images, w
 from turnwise.training.learner.kernels import LayerKernels, require_kernels
 from turnwise.training.learner.out_of_memory import MicroBatchLimit, OutOfMemoryOnRank, out_of_memory
 from turnwise.training.learner.recomputation import layers_of, recomputing
+from turnwise.training.learner.routing import replayable_routers
 from turnwise.training.learner.untyped import CausalLM, PolicyTokenizer
 from turnwise.training.learner.vocabulary import Heat, logprobs_of, token_logprobs
 
 if TYPE_CHECKING:
+    from turnwise.agents.samplers.transformers.expert_routing import Routers
     from turnwise.training.learner.ranks import Ranks
 
 T = TypeVar("T")
@@ -150,11 +150,8 @@ class TokenScorer:
         """
         if self._reader is not None:
             raise ConfigError("train.routing_replay is for models of text, and the policy reads images")
-        try:
-            with torch.no_grad(), self._precision():
-                self._routers = self._inside(Routers.checked, self._inner)
-        except ModelError as error:
-            raise ConfigError(f"train.routing_replay is not available: {error}") from error
+        with torch.no_grad(), self._precision():
+            self._routers = self._inside(replayable_routers, self._inner)
 
     def check_lengths(self, lengths: NDArray[np.int64]) -> None:
         """Refuse rows with which the log-probabilities of others would change.

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from turnwise.agents.content import ImagePart
 from turnwise.agents.device_memory import DeviceMemory
-from turnwise.agents.models.expert_routing import COUNTS
 from turnwise.agents.models.four_bits import BYTES
 from turnwise.agents.models.weights import base_model
+from turnwise.agents.samplers.transformers.expert_routing import COUNTS
 from turnwise.agents.token_experts import experts_dtype
 from turnwise.agents.vision.image_reader import reader_of
 from turnwise.agents.vision.vision_folder import class_of

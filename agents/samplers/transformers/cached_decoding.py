@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from turnwise.agents.models.expert_routing import Routers
 from turnwise.agents.samplers.transformers.cache_pages import PageTable
 from turnwise.agents.samplers.transformers.decoding import Decoder
 from turnwise.agents.samplers.transformers.expert_pages import ExpertPages
+from turnwise.agents.samplers.transformers.expert_routing import Routers
 from turnwise.agents.samplers.transformers.graph_capture import Capture
 from turnwise.agents.samplers.transformers.image_tokens import ImageTokens
 from turnwise.agents.samplers.transformers.kvcache import DenseAccess, NewTokens, PagedCache, to_device

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from turnwise.agents.models.expert_routing import Routers
+from turnwise.agents.samplers.transformers.expert_routing import Routers
 from turnwise.agents.samplers.transformers.image_tokens import ImageTokens
 from turnwise.agents.samplers.transformers.paged_attention import attention_of
 from turnwise.agents.token_experts import Experts

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from turnwise.agents.models.expert_routing import Routers
+from turnwise.agents.samplers.transformers.expert_routing import Routers
 from turnwise.agents.samplers.transformers.kvcache import NewTokens, to_device
 from turnwise.agents.token_experts import Experts
 
@@ -63,4 +63,4 @@ class ExpertPages:
             places.append(np.array(pages, dtype=np.int64)[span // self.width] * self.width + span % self.width)
         index = to_device(np.concatenate(places), self._block.device)
         read = self._block.view(-1, *self.routers.shape)[index].cpu().numpy().astype(self.routers.dtype)
-        return np.split(read, np.cumsum([len(place) for place in places])[:-1])
+        return np.split(read, np.cumsum([len(entry) for entry in places])[:-1])

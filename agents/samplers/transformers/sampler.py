@@ -15,14 +15,12 @@ Not included: speculative decoding, beam search, constrained decoding, several d
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 
 from turnwise.agents.errors import RequestFailed, SamplerError
-from turnwise.agents.models.expert_routing import Routers
 from turnwise.agents.models.model_folder import dtype_of, find_model, load_model, load_tokenizer
 from turnwise.agents.models.tokenization import answer_text, exact_decoder
 from turnwise.agents.models.weights import Weights, base_model, has_adapter
@@ -36,10 +34,11 @@ from turnwise.agents.samplers.transformers.decoder_choice import (
     make_decoder,
 )
 from turnwise.agents.samplers.transformers.decoding import DecodingCounts
+from turnwise.agents.samplers.transformers.expert_routing import Routers
+from turnwise.agents.samplers.transformers.generation import Generation
 from turnwise.agents.samplers.transformers.image_tokens import ImageTokens
 from turnwise.agents.samplers.transformers.module_copy import copy_model, fill_model
 from turnwise.agents.samplers.transformers.token_sampling import sample_tokens, stream_key, uniforms
-from turnwise.agents.token_experts import Experts
 from turnwise.agents.trajectory import version_switches
 from turnwise.agents.vision.image_reader import reader_of
 
@@ -54,26 +53,6 @@ MAX_PASSES_WAITING = 4
 """Tokens that are computed for the batch before a waiting request is admitted anyway."""
 
 GIB = 2**30
-
-
-@dataclass(slots=True, eq=False)
-class _Generation:
-    """A request in progress: the sequence so far, and the sampled tokens."""
-
-    request: Request
-    future: asyncio.Future[Completion]
-    ids: list[int]
-    limit: int
-    key: int
-    tokens: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    versions: list[int] = field(default_factory=list)
-    experts: list[Experts] = field(default_factory=list)
-
-    @property
-    def recorded(self) -> int:
-        """Number of tokens whose experts are known."""
-        return sum(map(len, self.experts))
 
 
 class TransformersSampler(Sampler):
@@ -170,10 +149,10 @@ class TransformersSampler(Sampler):
         self._records = experts
         if experts:
             self._decoder.record_experts(Routers.checked(inner))
-        self._waiting: list[_Generation] = []
-        self._active: list[_Generation] = []
-        self._held: list[_Generation] = []
-        self._running: dict[str, _Generation] = {}
+        self._waiting: list[Generation] = []
+        self._active: list[Generation] = []
+        self._held: list[Generation] = []
+        self._running: dict[str, Generation] = {}
         self._passed = 0
         self._worker: asyncio.Task[None] | None = None
         self._closed = False
@@ -201,7 +180,7 @@ class TransformersSampler(Sampler):
             SamplerError: the request is invalid, or the model's logits are not finite.
         """
         self._check(request)
-        item = _Generation(
+        item = Generation(
             request,
             asyncio.get_running_loop().create_future(),
             self._ids(request),
@@ -405,7 +384,7 @@ class TransformersSampler(Sampler):
         if not self._decoder.fits([(item.request.episode, item.ids) for item in waiting]):
             # Episodes that the cache knows come first: the pages that others would take from them are computed already.
             waiting = sorted(waiting, key=lambda item: not self._decoder.holds(item.request.episode))
-        remaining: list[_Generation] = []
+        remaining: list[Generation] = []
         for at, item in enumerate(waiting):
             if len(self._active) >= self._concurrency:
                 remaining += waiting[at:]
@@ -418,7 +397,7 @@ class TransformersSampler(Sampler):
                 self._active.append(item)
         self._waiting = remaining
 
-    def _extend(self) -> list[_Generation]:
+    def _extend(self) -> list[Generation]:
         """Make room for the next token of every request, the oldest first; the newest are stopped if there is none."""
         batch = self._active
         for item in list(batch):
@@ -459,13 +438,13 @@ class TransformersSampler(Sampler):
                 continuing.append(item)
         self._active = continuing
 
-    def _record(self, batch: list[_Generation]) -> None:
+    def _record(self, batch: list[Generation]) -> None:
         """Keep the experts of tokens that were computed for the first time; the others were computed again."""
         spans = [(item.request.episode, item.recorded, len(item.ids)) for item in batch]
         for item, experts in zip(batch, self._decoder.experts(spans), strict=True):
             item.experts.append(experts)
 
-    def _refuse(self, item: _Generation) -> None:
+    def _refuse(self, item: Generation) -> None:
         """Fail a request whose answer has the token that stands for an image, which no model could read again."""
         self._decoder.pause(item.request.episode)
         self._running.pop(item.request.episode, None)
@@ -473,7 +452,7 @@ class TransformersSampler(Sampler):
             RequestFailed(f"turn {item.request.turn}: the model answered with the token that stands for an image")
         )
 
-    def _finish(self, item: _Generation) -> bool:
+    def _finish(self, item: Generation) -> bool:
         """Answer the request if its response is complete, and return whether it is."""
         end = item.request.end
         ended = item.tokens[-1] in self._ends or (end is not None and item.tokens[-1] == end.token)
@@ -496,7 +475,7 @@ class TransformersSampler(Sampler):
         )
         return True
 
-    def _stopped(self, item: _Generation) -> bool:
+    def _stopped(self, item: Generation) -> bool:
         """Return whether the end of the response contains a stop string; a character has at most 4 tokens."""
         stops = stop_strings(item.request)
         if not stops:

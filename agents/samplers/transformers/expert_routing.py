@@ -153,11 +153,11 @@ class Routers:
 
     def _pass(self, model: nn.Module, tokens: Tensor, experts: Tensor | None) -> tuple[list[Tensor], Tensor]:
         """Return the experts that a pass was computed with, and its logits."""
-        known = torch.ones(tokens.numel(), dtype=torch.bool, device=tokens.device)
+        everywhere = torch.ones(tokens.numel(), dtype=torch.bool, device=tokens.device)
         chosen: list[Tensor] = []
 
         def choose(layer: int, own: Tensor) -> Tensor:
-            return own if experts is None else torch.where(known[:, None], experts[:, layer], own)
+            return own if experts is None else torch.where(everywhere[:, None], experts[:, layer], own)
 
         def note(_: nn.Module, __: object, output: object) -> None:
             chosen.extend(tensor for tensor in _tensors(output) if tensor.dtype == torch.int64)
