@@ -164,7 +164,7 @@ def test_recorded_experts_are_counted_by_hand():
     few, many = (Qwen3MoeConfig(num_experts=n, **sizes) for n in (256, 257))
     assert [expert_bytes(config) for config in (few, many, CONFIG)] == [6, 12, 0]
     small = Qwen3MoeConfig(num_experts=4, **sizes)
-    needs = replace(NEEDS, cached=1000)
+    needs = replace(NEEDS, cached=1000, dtype="bfloat16", lora={"rank": 2, "targets": ["q_proj"]})
     plain, replaying = estimate(small, needs), estimate(small, replace(needs, routing_replay=True))
     assert replaying.experts == 6 * (1000 + 256)
     assert replaying.total - plain.total == replaying.experts

@@ -240,8 +240,9 @@ def test_recorded_experts_lie_in_main_memory_twice():
     sizes = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 3, "moe_intermediate_size": 16}
     sizes |= {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 16, "num_experts_per_tok": 2}
     config = Qwen3MoeConfig(num_experts=4, **sizes)
+    adapter = ["policy.dtype=bfloat16", 'policy.lora={rank=2,targets=["q_proj"]}']
     replaying, plain = (
-        make_plan(make_run(f"train.routing_replay={choice}"), config, 1, DEVICE, EPISODES)
+        make_plan(make_run(*adapter, f"train.routing_replay={choice}"), config, 1, DEVICE, EPISODES)
         for choice in ("true", "false")
     )
     assert replaying.host_memory - plain.host_memory == 2 * EPISODES.computed * 6
