@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Literal, get_args
 
 from turnwise.agents.content import Content, ImagePart, TextPart
+from turnwise.agents.token_experts import TurnExperts
 
 _PATH = re.compile(r"[0-9]{1,18}(/[0-9]{1,18}\+?\.[0-9]{1,18})*", re.ASCII)
 """Member of a group in the id of a trajectory: its number; for a fork, then the turn and its number among the forks."""
@@ -110,6 +111,10 @@ class Turn:
     """The images that the agent saw with the observation."""
     shown: tuple[ImagePart, ...] = ()
     """All images in the prompt, in order: those of earlier turns that it repeats, then this turn's."""
+
+    experts: TurnExperts | None = None
+    """Experts of a mixture that computed the prompt and the response without its last token, where the sampler recorded
+    them."""
 
     @property
     def versions(self) -> tuple[int, ...]:

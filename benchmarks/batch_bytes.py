@@ -1,7 +1,9 @@
 """What rank 0 sends of a batch to the other ranks: its bytes, and the processor time of packing and unpacking them.
 
-Random batches stand for an update of 64 episodes: with a window prompt, where each turn is a row of its own, and as
-conversations. They are pickled as plain arrays, and as a batch pickles itself.
+Random batches stand for an update of 64 episodes: with a window prompt, where each turn is a row of its own; as
+conversations; and as conversations with screens, or with the experts of a mixture (48 layers, 8 experts). They are
+pickled as plain arrays, as a batch pickles itself, and as it is dealt to several ranks: the largest part of a rank, and
+all parts together.
 
     python benchmarks/batch_bytes.py
 """
@@ -11,11 +13,17 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 
+from turnwise.agents.content import ImagePart
 from turnwise.training.batch.batch import Batch
+from turnwise.training.batch.cutting import Cutting
+from turnwise.training.learner.dealt_batch import DealtBatch
+from turnwise.training.learner.gradient import with_gradient
+from turnwise.training.learner.learner import split_minibatches
+from turnwise.training.objectives.run_objective import Objective
 
 SHAPES = {
     "64 episodes of 20 turns with a window": (1280, 1200, 100, 3072),
@@ -46,6 +54,35 @@ def random_batch(rows: int, mean: int, sampled: int, longest: int) -> Batch:
     )
 
 
+def with_screens(batch: Batch, screens: int = 10, size: int = 224) -> Batch:
+    """Return a batch whose rows show screens, which do not compress."""
+    rng = np.random.default_rng(1)
+    return replace(
+        batch,
+        images=tuple(
+            tuple(ImagePart(rng.integers(0, 256, (size, size, 3), np.uint8)) for _ in range(screens))
+            for _ in batch.lengths
+        ),
+    )
+
+
+def with_experts(batch: Batch, layers: int = 48, top: int = 8) -> Batch:
+    """Return a batch with the experts of each token."""
+    rng = np.random.default_rng(2)
+    return replace(
+        batch,
+        experts=tuple(rng.integers(0, 128, (length - 1, layers, top), np.uint8) for length in batch.lengths.tolist()),
+    )
+
+
+def dealt(batch: Batch, ranks: int) -> list[int]:
+    """Return the bytes that each rank but the first receives for an update."""
+    cuts = split_minibatches(batch, 2, 0)
+    parts = [(index, with_gradient(batch.rows(index), Objective())) for index in cuts]
+    whole = DealtBatch.of(batch, parts, Cutting(), ranks)
+    return [len(pickle.dumps(whole.part(rank), protocol=5)) for rank in range(1, ranks)]
+
+
 def processor_seconds(work: Callable[[], object]) -> float:
     """Return the processor time of some work."""
     started = time.process_time()
@@ -55,8 +92,11 @@ def processor_seconds(work: Callable[[], object]) -> float:
 
 def main() -> None:
     """Print one line for each batch and form."""
-    for name, shape in SHAPES.items():
-        batch = random_batch(*shape)
+    batches = {name: random_batch(*shape) for name, shape in SHAPES.items()}
+    conversations = batches["64 conversations"]
+    batches["64 conversations with 10 screens of 224 x 224"] = with_screens(conversations)
+    batches["64 conversations with experts"] = with_experts(conversations)
+    for name, batch in batches.items():
         plain = {field.name: getattr(batch, field.name) for field in fields(batch)}
         print(f"{name}: {batch.size:,} tokens in {batch.tokens.size:,} places, {int(batch.mask.sum()):,} sampled")
         for form, value in (("arrays", plain), ("batch", batch)):
@@ -64,6 +104,10 @@ def main() -> None:
             packing = processor_seconds(lambda value=value: pickle.dumps(value, protocol=5))  # type: ignore[misc]
             unpacking = processor_seconds(lambda data=data: pickle.loads(data))  # type: ignore[misc]
             print(f"  {form:<7} {len(data) / 2**20:7.1f} MiB  {packing:.2f} s to pack, {unpacking:.2f} s to unpack")
+        for ranks in (2, 4, 8):
+            sizes = dealt(batch, ranks)
+            most, total = max(sizes) / 2**20, sum(sizes) / 2**20
+            print(f"  {ranks} ranks {most:7.1f} MiB to each of {ranks - 1}, {total:7.1f} MiB in all")
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ class Hindsight:
         """Return the episode with prompts that tell how it ended."""
         prompts = self._prompts(trajectory)
         turns = [
-            replace(turn, prompt=prompt.ids, shown=prompt.shown)
+            replace(turn, prompt=prompt.ids, shown=prompt.shown, experts=None)
             for turn, prompt in zip(trajectory.turns, prompts, strict=True)
         ]
         return replace(trajectory, turns=tuple(turns))

@@ -190,6 +190,7 @@ class RunParts:
             concurrency=run.train.concurrency,
             seed=self.seeds.of("sampler"),
             parser=run.agent.parser,
+            experts=run.train.routing_replay,
             options=run.sampler.options,
         )
         make_sampler = partial(
@@ -330,7 +331,7 @@ def prepare(run: Run, leader: "Leader | None" = None) -> RunParts:
     check_rules(run)
     if run.processes > 1:
         hide_gpus()
-    check_sampler(run.sampler, run.cluster, device)
+    check_sampler(run.sampler, run.cluster, device, experts=run.train.routing_replay)
     seeds, count, episodes = Seeds(run.seed), run.train.distinct_tasks or None, run.evaluation.episodes
     sees = bool(run.policy.model) or run.policy.new.vision.sees
     environments = Environments(

@@ -35,13 +35,23 @@ from turnwise.training.config.cluster import gpus_of_engine
 from turnwise.training.config.run import Run
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.lora import LoraOptions
-from turnwise.training.learner.memory import MemoryEstimate, MemoryNeeds, cache_bytes, estimate, gathered_bytes
+from turnwise.training.learner.memory import (
+    MemoryEstimate,
+    MemoryNeeds,
+    cache_bytes,
+    estimate,
+    expert_bytes,
+    gathered_bytes,
+)
 from turnwise.training.learner.untyped import ModelConfig
 
 MACHINE = 8
 """Assumed number of GPUs in a machine."""
 SHARES = (0.25, 0.5, 0.75)
 """Shares of the GPUs that are given to the engine in the table."""
+
+RECORDED = 2
+"""Copies of the recorded experts of an iteration in main memory: those of the turns, and those of the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +190,8 @@ class RunPlan:
     Attributes:
         parameters: of the model.
         memory: of an update on one GPU.
-        host_memory: bytes of main memory on a machine of the learner: weights, what is parked, and copies of the
+        host_memory: bytes of main memory on a machine of the learner: weights, what is parked, the experts that were
+            recorded for the tokens of an iteration, and copies of the
             optimizer's states while a checkpoint is written.
         episodes: of one iteration.
         splits: the ways to use the GPUs, shared ones first.
@@ -246,6 +257,7 @@ def make_plan(
         sharing=run.train.micro_batch.may_share_prefixes(section.attention),
         attention=section.attention,
         reference=bool(run.objective.kl.coefficient),
+        routing_replay=run.train.routing_replay,
     )
     memory = estimate(config, needs)
     parameters, trained = parameters_of(run, memory)
@@ -282,6 +294,8 @@ def make_plan(
         for engines, learners in layouts
     )
     held = _host_bytes(run, parameters, gpus) + _parked_bytes(run, memory, gpus, machine)
+    if run.train.routing_replay:
+        held += RECORDED * episodes.computed * expert_bytes(config)
     return RunPlan(parameters, memory, held, episodes, splits)
 
 

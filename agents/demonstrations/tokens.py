@@ -55,6 +55,14 @@ def tokenize_trajectory(
         response = dialogue.add(view, text, turn.action)
         logprobs = (0.0,) * len(response)
         turns.append(
-            replace(turn, prompt=prompt.ids, shown=prompt.shown, response=response, logprobs=logprobs, text=text)
+            replace(
+                turn,
+                prompt=prompt.ids,
+                shown=prompt.shown,
+                response=response,
+                logprobs=logprobs,
+                text=text,
+                experts=None,
+            )
         )
     return replace(trajectory, turns=tuple(turns))

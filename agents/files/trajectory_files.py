@@ -26,7 +26,9 @@ from typing import IO, Any, cast
 
 from turnwise.agents.content import ImagePart
 from turnwise.agents.errors import StoreError
+from turnwise.agents.files.expert_records import experts_of_record, experts_record
 from turnwise.agents.files.image_store import ImageStore, images_of
+from turnwise.agents.token_experts import TurnExperts
 from turnwise.agents.trajectory import FINISHES, STOPS, Trajectory, Turn, check_extras
 from turnwise.tools.bounded_input import MAX_LINE, DecodedFile, InputError, parse_json, split_lines
 from turnwise.tools.visible_text import json_text
@@ -34,7 +36,7 @@ from turnwise.tools.visible_text import json_text
 VERSION = 1
 """Version of the format; readers refuse others."""
 
-_BESIDE = ("prompt", "admissible", "extras", "finish", "switches", "results", "free", "images", "shown")
+_BESIDE = ("prompt", "admissible", "extras", "finish", "switches", "results", "free", "images", "shown", "experts")
 """Fields of a turn that are stored in a form of their own, or only where there is something to store."""
 
 _STRING = ((str,), "a string")
@@ -113,6 +115,7 @@ def to_record(trajectory: Trajectory) -> dict[str, object]:
     turns = []
     previous: tuple[int, ...] = ()
     shown: tuple[ImagePart, ...] = ()
+    experts: TurnExperts | None = None
     for turn in trajectory.turns:
         entry = {name: getattr(turn, name) for name in Turn.__slots__ if name not in _BESIDE}
         extends = bool(previous) and turn.prompt[: len(previous)] == previous
@@ -129,6 +132,9 @@ def to_record(trajectory: Trajectory) -> dict[str, object]:
             entry["results"] = turn.results
         if turn.free:
             entry["free"] = turn.free
+        if turn.experts is not None:
+            entry["experts"] = experts_record(turn.experts, experts)
+        experts = turn.experts
         if turn.images:
             entry["images"] = [image.key for image in turn.images]
         if turn.shown != shown + turn.images:
@@ -234,6 +240,9 @@ def _turn(entry: object, before: Turn | None, images: ImageStore) -> Turn:
         switches=tuple((start, version) for start, version in switches),
         results=_list(entry, "results", (str,), "strings") if "results" in entry else (),
         free=_list(entry, "free", (str,), "strings") if "free" in entry else (),
+        experts=None
+        if "experts" not in entry
+        else experts_of_record(entry["experts"], None if before is None else before.experts),
         **values,
     )
 

@@ -22,6 +22,7 @@ from turnwise.agents.models.tokenization import AnswerEnd, Tokenizer
 from turnwise.agents.models.weights import Weights, WeightSource
 from turnwise.agents.prompts.dialogue import Message
 from turnwise.agents.prompts.prompt import Exchange, View
+from turnwise.agents.token_experts import Experts
 from turnwise.agents.trajectory import Extra, Finish
 from turnwise.registry import Registry
 
@@ -108,6 +109,8 @@ class Completion:
     reasoning: str = ""
     """Reasoning that a server returned apart from the text; the agent puts it before the text where its parser reads
     it."""
+    experts: Experts | None = field(default=None, hash=False, compare=False)
+    """Experts of a mixture that computed the prompt and the tokens without the last, where they are recorded."""
     message: JsonObject | None = field(default=None, hash=False)
     """The message of a server as it came, which is sent back with the next prompt."""
 
@@ -232,6 +235,8 @@ class SamplerSettings:
     """Of samplers without a model; models draw from the seed of each request."""
     parser: str = "bare"
     """The agent's parser, for samplers that write actions."""
+    experts: bool = False
+    """Return with every completion the experts of a mixture that computed each token."""
     options: JsonObject = field(default_factory=dict, hash=False)
     """Options of the engine."""
     module: Any = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("transformers")
@@ -218,6 +219,33 @@ def test_an_engine_is_told_the_end_and_its_parts_are_joined() -> None:
         answer.add(Part(whole[cut:]), 1, frozenset([tokenizer.eos_token_id]), decode)
         assert answer.finish == "stop"
         assert decode(answer.tokens).endswith("<|im_end|>") or answer.tokens[-1] == end.token
+
+
+def test_the_experts_of_an_answer_are_those_of_its_first_computation() -> None:
+    class Part:
+        finish_reason = "abort"
+
+        def __init__(self, ids: list[int], experts: Any) -> None:
+            self.token_ids, self.routed_experts = ids, experts
+            self.logprobs = [{one: type("L", (), {"logprob": -1.0})} for one in ids]
+
+    from turnwise.agents.errors import RequestFailed
+    from turnwise.agents.prompts.prompt import View
+    from turnwise.agents.samplers.base import Request
+
+    def table(tokens: int, value: int, kind: str = "uint8") -> Any:
+        return np.full((tokens, 3, 2), value, dtype=kind)
+
+    request = Request("e", 0, (1, 2, 3), (), 1, View(start="", observation="", admissible=None, turn=0))
+    for kind, stored in (("uint8", "uint8"), ("int32", "uint16")):
+        answer = PartialAnswer(request, limit=9)
+        answer.add(Part([4, 5], table(4, 7, kind)), 0, frozenset(), str)
+        answer.add(Part([6, 8], table(6, 9, kind)), 1, frozenset(), str)  # of the whole, under new weights
+        assert answer.recorded()[:, 0, 0].tolist() == [7, 7, 7, 7, 9, 9]
+        assert answer.recorded().dtype == np.dtype(stored)
+    answer.tokens.append(9)
+    with pytest.raises(RequestFailed, match="vLLM returned the experts of 6 tokens, and it computed 7"):
+        answer.recorded()
 
 
 def test_the_end_tokens_of_a_folder(tmp_path: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from toys.mixtures import by_prefix, mixture, shape_of, with_experts
 from toys.ranks import on_ranks
 from toys.training_helpers import forked, plain_descent, play, random_advantages, same, tiny_llama, weights
 
@@ -53,11 +54,21 @@ CASES = {
     "few rows": {"groups": 1, "size": 2, "most": 1, "objective": {"name": "gspo"}},
     "tied embeddings": {"model": {"tie_word_embeddings": True}},
     "not finite": {"broken": True, "updates": 4},
+    "recorded experts": {"mixture": "Qwen 3 MoE", "objective": {"kl": 0.1, "entropy": 0.01}},
+    "recorded experts and shared prefixes": {
+        "mixture": "GPT-OSS",  # whose router computes in float64
+        "options": {"share_prefixes": True},
+        "forked": True,
+        "objective": {"name": "gspo"},
+        "merge": False,
+    },
 }
 PLAN = UpdatePlan(optimizer_steps=2, micro_tokens=40, grad_clip=0.5, seed=3)
 
 
 def model_of(case):
+    if "mixture" in case:
+        return mixture(case["mixture"])
     model = tiny_llama(dtype=case.get("kind", torch.float64), **case.get("model", {}))
     if case.get("lora"):
         model = add_adapter(model, LoraOptions(rank=2, alpha=4))
@@ -73,6 +84,8 @@ def batch_of(case):
     groups = play(rng, groups=case.get("groups", 3), size=case.get("size", 3), most=case.get("most", 4))
     if case.get("forked"):
         groups = forked(rng, groups=3)
+    if "mixture" in case:
+        groups = with_experts(groups, by_prefix(shape_of(model_of(case))))
     names = [member.id for group in groups for member in group.trajectories]
     outcomes, sources = ({name: number % period for number, name in enumerate(names)} for period in (2, 3))
     merge = case.get("merge", True)
@@ -85,7 +98,10 @@ def batch_of(case):
 def outcome(make, case):
     """What a learner computes in one case: scores, two updates with AdamW, and then its gradient."""
     learner, batch = make(model_of(case), None, lr=1e-3, **case.get("options", {})), batch_of(case)
-    if case.get("lora"):
+    if "mixture" in case:
+        learner.replay_routing()
+        learner.set_reference(mixture(case["mixture"], seed=1))
+    elif case.get("lora"):
         learner.set_reference_adapter({k: v.detach() * 0.5 for k, v in adapter_tensors(learner.weights()).items()})
     else:
         learner.set_reference(tiny_llama(seed=1, dtype=case.get("kind", torch.float64)))

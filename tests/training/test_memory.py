@@ -4,12 +4,19 @@ from dataclasses import replace
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen3MoeConfig
 
 from turnwise.training.errors import NotEnoughMemory
 from turnwise.training.learner import memory
 from turnwise.training.learner.lora import LoraOptions, add_adapter
-from turnwise.training.learner.memory import MemoryNeeds, cache_bytes, estimate, gathered_bytes, require_memory
+from turnwise.training.learner.memory import (
+    MemoryNeeds,
+    cache_bytes,
+    estimate,
+    expert_bytes,
+    gathered_bytes,
+    require_memory,
+)
 from turnwise.training.learner.vocabulary import CHUNK
 
 CONFIG = LlamaConfig(
@@ -148,3 +155,16 @@ def test_what_does_not_fit_is_refused_before_the_first_step(monkeypatch):
 def test_free_memory_is_what_the_system_says():
     free = memory.free_memory("cpu")
     assert free is None or 0 < free < 2**45
+
+
+def test_recorded_experts_are_counted_by_hand():
+    """Of each token in the cache and in a micro-batch: 3 layers, 2 experts, 8 bits for 256 experts and 16 for more."""
+    sizes = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 3, "moe_intermediate_size": 16}
+    sizes |= {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 16, "num_experts_per_tok": 2}
+    few, many = (Qwen3MoeConfig(num_experts=n, **sizes) for n in (256, 257))
+    assert [expert_bytes(config) for config in (few, many, CONFIG)] == [6, 12, 0]
+    small = Qwen3MoeConfig(num_experts=4, **sizes)
+    needs = replace(NEEDS, cached=1000, dtype="bfloat16", lora={"rank": 2, "targets": ["q_proj"]})
+    plain, replaying = estimate(small, needs), estimate(small, replace(needs, routing_replay=True))
+    assert replaying.experts == 6 * (1000 + 256)
+    assert replaying.total - plain.total == replaying.experts

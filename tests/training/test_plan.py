@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import Qwen3MoeConfig
 
 from turnwise.training import ConfigError, Run
 from turnwise.training.learner.memory import cache_bytes
@@ -232,6 +233,19 @@ def test_main_memory_by_hand():
         moments = 8  # their copy, while a checkpoint is written
         assert plan.host_memory == (4 + 2 * copies + moments) * plan.parameters
         assert make_plan(run, CONFIG, 1, DEVICE, EPISODES).host_memory == 0
+
+
+def test_recorded_experts_lie_in_main_memory_twice():
+    """A token has 3 layers of 2 experts, a byte each: in the turns, and in the batch."""
+    sizes = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 3, "moe_intermediate_size": 16}
+    sizes |= {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 16, "num_experts_per_tok": 2}
+    config = Qwen3MoeConfig(num_experts=4, **sizes)
+    adapter = ["policy.dtype=bfloat16", 'policy.lora={rank=2,targets=["q_proj"]}']
+    replaying, plain = (
+        make_plan(make_run(*adapter, f"train.routing_replay={choice}"), config, 1, DEVICE, EPISODES)
+        for choice in ("true", "false")
+    )
+    assert replaying.host_memory - plain.host_memory == 2 * EPISODES.computed * 6
 
 
 def test_main_memory_of_what_is_parked_by_hand():

@@ -68,6 +68,8 @@ class VersionScorer:
         model = load_model(folder, dtype=self.dtype, device=self.device)
         use_threads(self.run.threads, model)
         self._scorer = TokenScorer(model, tokenizer=load_tokenizer(folder))
+        if self.run.train.routing_replay:
+            self._scorer.replay_routing()
 
     def _free(self) -> None:
         """Let go of the model, since two may not fit into memory."""

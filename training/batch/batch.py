@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.agents.content import ImagePart
+from turnwise.agents.token_experts import Experts, agreement, token_codes
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.numerics import trajectory_scores
@@ -68,6 +69,9 @@ class Batch:
         heat: float64 [B, L], factor of the run's temperature at which each token was sampled; None where it is 1
             everywhere.
         images: of each row, in the order of their places among the tokens; None where no row has any.
+        experts: of each row, of its first tokens, [tokens, layers, K]; None where no sampler has recorded any.
+        codes: int64 [B, L], what tokens have in common that share a computation if those before them do: the same id
+            and the same experts; None without experts, where it is the id.
     """
 
     tokens: NDArray[np.int64]
@@ -84,6 +88,8 @@ class Batch:
     columns: PackedEpisodes | None = None
     heat: NDArray[np.float64] | None = None
     images: tuple[tuple[ImagePart, ...], ...] | None = None
+    experts: tuple[Experts | None, ...] | None = None
+    codes: NDArray[np.int64] | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
         """Return what a pickle has of it, such as the one for other ranks: its arrays, folded."""
@@ -92,7 +98,7 @@ class Batch:
             name: None if array is None else FoldedArray.of(array, -1 if name in ("turn", "version") else 0)
             for name, array in arrays.items()
         }
-        return _unfolded, (folded, self.turns, self.columns, self.images)
+        return _unfolded, (folded, {name: getattr(self, name) for name in _WHOLE})
 
     def __len__(self) -> int:
         """Number of sequences."""
@@ -116,6 +122,34 @@ class Batch:
             return np.zeros(len(self), dtype=np.int64)
         return np.where(self.mask.any(axis=1), columns - 1 - np.argmax(self.mask[:, ::-1], axis=1), 0)
 
+    @property
+    def path(self) -> NDArray[np.int64]:
+        """What rows are compared by to find the prefixes that they share; int64 [B, L]."""
+        return self.tokens if self.codes is None else self.codes
+
+    def without_experts(self) -> "Batch":
+        """Return the batch for a model that chooses its own experts."""
+        return replace(self, experts=None, codes=None) if self.experts is not None else self
+
+    def with_contents_of(self, rows: NDArray[np.int64], codes: NDArray[np.int64] | None) -> "Batch":
+        """Return the batch for a rank that computes some rows: of the others, tokens, images and experts are left out.
+
+        Args:
+            rows: that it computes.
+            codes: int64 [B, L], what it compares rows by; None where it compares none.
+        """
+        own = np.isin(np.arange(len(self)), rows)
+        there, images, experts = own.tolist(), self.images, self.experts
+        return replace(
+            self,
+            tokens=np.where(own[:, None], self.tokens, 0),
+            images=None if images is None else tuple(images[row] if there[row] else () for row in range(len(self))),
+            experts=None
+            if experts is None
+            else tuple(experts[row] if there[row] else None for row in range(len(self))),
+            codes=codes,
+        )
+
     def rows(self, index: NDArray[np.int64]) -> "Batch":
         """Return the batch of some rows, cut to the longest of them."""
         width = int(self.lengths[index].max()) if len(index) else 0
@@ -134,6 +168,8 @@ class Batch:
             columns=self.columns,
             heat=None if self.heat is None else self.heat[index, :width],
             images=None if self.images is None else tuple(self.images[row] for row in index),
+            experts=None if self.experts is None else tuple(self.experts[row] for row in index),
+            codes=None if self.codes is None else self.codes[index, :width],
         )
 
     def weights(self, mode: str, norm: float = 1.0) -> NDArray[np.float64]:
@@ -164,19 +200,15 @@ class Batch:
         return replace(self, lengths=np.minimum(self.lengths, last))
 
 
-_ARRAYS = tuple(field.name for field in fields(Batch) if field.name not in ("turns", "columns", "images"))
+_WHOLE = ("turns", "columns", "images", "experts")
+_ARRAYS = tuple(field.name for field in fields(Batch) if field.name not in _WHOLE)
 
 
-def _unfolded(
-    folded: Mapping[str, FoldedArray | None],
-    turns: tuple[tuple[str, int], ...],
-    columns: PackedEpisodes | None,
-    images: tuple[tuple[ImagePart, ...], ...] | None,
-) -> Batch:
+def _unfolded(folded: Mapping[str, FoldedArray | None], whole: Mapping[str, object]) -> Batch:
     """Return the batch of some folded arrays."""
     arrays = {name: None if array is None else array.unfold() for name, array in folded.items()}
     make = cast("Callable[..., Batch]", Batch)
-    return make(**arrays, turns=turns, columns=columns, images=images)
+    return make(**arrays, **whole)
 
 
 @dataclass(slots=True)
@@ -187,12 +219,18 @@ class _Sequence:
     tokens: list[int]
     turns: list[tuple[int, int, int, Turn]]  # start of the response, its end, number of the turn, the turn
     images: tuple[ImagePart, ...] = ()
+    experts: Experts | None = None
 
     def continues(self, turn: Turn) -> bool:
-        """Whether the turn's prompt begins with this whole sequence."""
+        """Whether the turn's prompt begins with this whole sequence, computed by the same experts."""
         length = len(self.tokens)
         same = len(turn.prompt) >= length and list(turn.prompt[:length]) == self.tokens
-        return same and turn.shown[: len(self.images)] == self.images
+        return same and turn.shown[: len(self.images)] == self.images and self._has_experts_of(turn)
+
+    def _has_experts_of(self, turn: Turn) -> bool:
+        if self.experts is None or turn.experts is None:
+            return self.experts is None and turn.experts is None
+        return agreement(self.experts, turn.experts.array()) == len(self.experts)
 
     def append(self, number: int, turn: Turn) -> None:
         """Append the tokens that the turn adds."""
@@ -201,6 +239,7 @@ class _Sequence:
         self.tokens.extend(turn.response)
         self.turns.append((start, len(self.tokens), number, turn))
         self.images = turn.shown
+        self.experts = None if turn.experts is None else turn.experts.array()
 
 
 def sequences(trajectory: Trajectory, index: int, first: int, *, merge: bool) -> Iterator[_Sequence]:
@@ -290,6 +329,7 @@ def _lay_out(
         version=np.full(shape, -1, dtype=np.int64),
         turns=turns,
         images=tuple(row.images for row in rows) if any(row.images for row in rows) else None,
+        experts=tuple(row.experts for row in rows) if any(row.experts is not None for row in rows) else None,
     )
     for index, row in enumerate(rows):
         batch.tokens[index, : len(row.tokens)] = row.tokens
@@ -302,6 +342,8 @@ def _lay_out(
                 batch.old[index, start:end] = turn.logprobs
                 batch.advantages[index, start:end] = values[number]
                 batch.version[index, start:end] = turn.versions
+    if batch.experts is not None:
+        batch = replace(batch, codes=token_codes(batch.tokens, batch.experts))
     # nothing precedes the first token of a sequence that could predict it
     batch.mask[:, :1] = False
     batch.old[:, :1] = batch.advantages[:, :1] = 0.0

@@ -36,22 +36,22 @@ class Cutting:
     def tokens(self, batch: Batch, rows: Rows) -> int:
         """Return the tokens that some rows are computed with: the distinct ones, or all with their padding."""
         if self.shares(batch):
-            return distinct_tokens(batch.tokens[rows], batch.needed[rows])
+            return distinct_tokens(batch.path[rows], batch.needed[rows])
         return len(rows) * int(batch.lengths[rows].max(initial=0))
 
     def spans(self, batch: Batch) -> tuple[Rows, Rows]:
         """Return where the computed tokens of each row begin and end, int64 [B] each; rows come in any order."""
         if self.shares(batch):
-            order = prefix_order(batch.tokens, batch.needed)
+            order = prefix_order(batch.path, batch.needed)
             ends = batch.needed[order]
-            return common_prefixes(batch.tokens[order], ends), ends
+            return common_prefixes(batch.path[order], ends), ends
         ends = batch.lengths if self.packed else np.full_like(batch.lengths, batch.lengths.max(initial=0))
         return np.zeros_like(ends), ends
 
     def deal(self, batch: Batch, processes: int) -> list[Rows]:
         """Return the rows of each process, with about as many tokens as for every other."""
         if self.shares(batch):
-            return deal_prefixes(batch.tokens, batch.needed, processes)
+            return deal_prefixes(batch.path, batch.needed, processes)
         return deal(batch.lengths, processes)
 
     def cuts(self, batch: Batch, budget: int, processes: int = 1) -> list[list[Rows]]:
@@ -67,7 +67,7 @@ class Cutting:
         if self.shares(batch):
             needed = batch.needed
             return [
-                [rows[cut] for cut in prefix_micro_batches(batch.tokens[rows], needed[rows], budget)] for rows in dealt
+                [rows[cut] for cut in prefix_micro_batches(batch.path[rows], needed[rows], budget)] for rows in dealt
             ]
         lengths = batch.lengths
         return [[rows[cut] for cut in micro_batches(lengths[rows], budget, packed=self.packed)] for rows in dealt]

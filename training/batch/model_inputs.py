@@ -31,6 +31,8 @@ class ModelInputs:
         pairs: int64 [M], number of each masked token's pair; None where they are the tokens themselves.
         forest: that the tokens lie in; None for rows.
         heat: float64 [E], factor of the temperature at each target; None: 1 everywhere.
+        experts: integers [N, layers, K] of the N tokens that the model receives, in its order; None: it chooses.
+        has_experts: bool [N], tokens whose experts are prescribed.
     """
 
     arguments: dict[str, Tensor]
@@ -39,6 +41,30 @@ class ModelInputs:
     pairs: Tensor | None = None
     forest: PrefixForest | None = None
     heat: Tensor | None = None
+    experts: Tensor | None = None
+    has_experts: Tensor | None = None
+
+    def with_experts(self, batch: Batch, at: NDArray[np.int64]) -> "ModelInputs":
+        """Return the same inputs with the experts of a batch, if it has any.
+
+        Args:
+            batch: the rows.
+            at: int64 [B, L], number of each token among those that the model receives; -1 for those that it does not.
+        """
+        parts = [] if batch.experts is None else [experts for experts in batch.experts if experts is not None]
+        if batch.experts is None or not parts:
+            return self
+        # of 16 bits, torch computes with signed integers alone
+        kind = np.uint8 if parts[0].dtype == np.uint8 else np.int16
+        count, device = self.arguments["input_ids"].numel(), self.targets.device
+        table, there = np.zeros((count, *parts[0].shape[1:]), dtype=kind), np.zeros(count, dtype=bool)
+        for row, experts in enumerate(batch.experts):
+            if experts is not None:
+                index = at[row, : len(experts)]
+                seen = index >= 0
+                table[index[seen]] = experts[: len(index)][seen]
+                there[index[seen]] = True
+        return replace(self, experts=torch.from_numpy(table).to(device), has_experts=torch.from_numpy(there).to(device))
 
 
 def padded(batch: Batch, device: torch.device) -> ModelInputs:
@@ -46,7 +72,8 @@ def padded(batch: Batch, device: torch.device) -> ModelInputs:
     rows, columns = (torch.from_numpy(index).to(device) for index in np.nonzero(batch.mask))
     tokens = torch.from_numpy(batch.tokens).to(device)
     heat = None if batch.heat is None else torch.from_numpy(batch.heat[batch.mask]).to(device)
-    return ModelInputs({"input_ids": tokens}, (rows, columns - 1), tokens[rows, columns], heat=heat)
+    inputs = ModelInputs({"input_ids": tokens}, (rows, columns - 1), tokens[rows, columns], heat=heat)
+    return inputs.with_experts(batch, np.arange(batch.tokens.size).reshape(batch.tokens.shape))
 
 
 def packed(batch: Batch, device: torch.device) -> ModelInputs:
@@ -54,7 +81,7 @@ def packed(batch: Batch, device: torch.device) -> ModelInputs:
     forest = PrefixForest.of(batch.tokens, batch.lengths, share=False)
     rows, columns = np.nonzero(batch.mask & (forest.at >= 0))
     before, targets = forest.at[rows, columns - 1], batch.tokens[rows, columns]
-    inputs = _of_forest(forest, before, targets, device)
+    inputs = _of_forest(forest, before, targets, device).with_experts(batch, forest.at)
     if batch.heat is None:
         return inputs
     return replace(inputs, heat=torch.from_numpy(batch.heat[rows, columns]).to(device))
@@ -65,7 +92,9 @@ def shared(batch: Batch, device: torch.device) -> ModelInputs:
     needed = batch.needed
     if not needed.any():
         needed = np.minimum(batch.lengths, 1)  # a model receives one token at least
-    forest = PrefixForest.of(batch.tokens, needed)
+    forest = PrefixForest.of(batch.path, needed)
+    if batch.codes is not None:
+        forest = replace(forest, tokens=forest.spread(batch.tokens))
     rows, columns = np.nonzero(batch.mask)
     # The last token of a shared prefix has a successor in every row: a loss belongs to an edge of the forest, of which
     # rows that sampled the same token have one.
@@ -75,7 +104,7 @@ def shared(batch: Batch, device: torch.device) -> ModelInputs:
         heats, code = np.unique(batch.heat[rows, columns], return_inverse=True)
         edges = np.concatenate([edges, code.reshape(-1, 1)], axis=1)
     distinct, pairs = np.unique(edges, axis=0, return_inverse=True)
-    inputs = _of_forest(forest, distinct[:, 0], distinct[:, 1], device)
+    inputs = _of_forest(forest, distinct[:, 0], distinct[:, 1], device).with_experts(batch, forest.at)
     inputs.arguments["attention_mask"] = torch.ones_like(inputs.arguments["input_ids"])  # one "row": see `_seen`
     heat = None if batch.heat is None else torch.from_numpy(heats[distinct[:, 2]]).to(device)
     return replace(inputs, pairs=torch.from_numpy(pairs.reshape(-1)).to(device), forest=forest, heat=heat)

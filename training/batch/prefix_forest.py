@@ -81,6 +81,12 @@ class PrefixForest:
         """Number of tokens."""
         return len(self.tokens)
 
+    def spread(self, values: Integers) -> Integers:
+        """Return the values [B, L] of tokens that the rows have, by number in the forest, int64 [N]."""
+        spread = np.zeros(len(self), dtype=np.int64)
+        spread[self.at[self.at >= 0]] = values[self.at >= 0]
+        return spread
+
     @property
     def longest(self) -> int:
         """Number of tokens on the longest path."""
@@ -121,6 +127,29 @@ def common_prefixes(tokens: Integers, lengths: Integers) -> Integers:
         first = np.where(differ.any(axis=1), differ.argmax(axis=1), tokens.shape[1])
         shared[1:] = np.minimum(first, np.minimum(lengths[1:], lengths[:-1]))
     return shared
+
+
+def stand_ins(tokens: Integers, lengths: Integers) -> Integers:
+    """Return other numbers for tokens, nearly all of them 0, with which rows begin alike and are ordered as they do.
+
+    Whatever is left out at the end of rows, `prefix_order` and `common_prefixes` of them are those of the tokens: where
+    two rows part, the later one in the order has the larger number.
+
+    Args:
+        tokens: int64 [B, L].
+        lengths: int64 [B].
+    """
+    numbers = np.zeros_like(tokens)
+    order = prefix_order(tokens, lengths)
+    shared = common_prefixes(tokens[order], lengths[order])
+    previous = -1
+    for row, common in zip(order.tolist(), shared.tolist(), strict=True):
+        if previous >= 0:
+            numbers[row, :common] = numbers[previous, :common]
+            if common < min(lengths[row], lengths[previous]):
+                numbers[row, common] = numbers[previous, common] + 1
+        previous = row
+    return numbers
 
 
 def distinct_tokens(tokens: Integers, lengths: Integers) -> int:

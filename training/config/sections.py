@@ -397,6 +397,7 @@ class TrainSection(Section):
         default_factory=MicroBatchSection,
         description="What is computed at a time in updates: its tokens, or a table.",
     )
+    routing_replay: bool = Field(default=False, description="Update a mixture with the experts that its engine chose.")
     peak_tflops: float = Field(
         default=0.0,
         ge=0,

@@ -22,13 +22,14 @@ from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.policy import require_vocabulary, save_policy, vocabulary_fingerprint
 
 
-def check_sampler(section: SamplerSection, cluster: ClusterSection, device: str) -> None:
+def check_sampler(section: SamplerSection, cluster: ClusterSection, device: str, *, experts: bool = False) -> None:
     """Refuse settings of an engine that it cannot be made from.
 
     Args:
         section: the `[sampler]` section.
         cluster: the `[cluster]` section; with an address, the engine is made there.
         device: device of the learner, as torch names it.
+        experts: whether it has to record the experts of tokens.
 
     Raises:
         ConfigError: an option is not a number of GPUs.
@@ -36,7 +37,7 @@ def check_sampler(section: SamplerSection, cluster: ClusterSection, device: str)
     """
     if cluster.address:
         gpus_of_engine(section.options)
-    settings = SamplerSettings(url=section.url, device=device, options=section.options)
+    settings = SamplerSettings(url=section.url, device=device, options=section.options, experts=experts)
     check_settings(section.engine, settings, here=not cluster.address)
 
 

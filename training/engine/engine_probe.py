@@ -19,6 +19,7 @@ from turnwise.agents.errors import RequestFailed
 from turnwise.agents.prompts.dialogue import Prompt
 from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import Completion, Request, Sampler
+from turnwise.agents.token_experts import TurnExperts
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.training.batch.batch import Batch, pack
 from turnwise.training.batch.scores import Scores
@@ -239,6 +240,7 @@ def _trajectory(request: Request, answer: Completion) -> Trajectory:
         reward=0.0,
         valid=False,
         shown=request.images,
+        experts=None if answer.experts is None else TurnExperts(answer.experts),
     )
     return Trajectory(
         id=request.episode,

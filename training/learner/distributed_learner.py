@@ -9,13 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 from torch import Tensor
 
 from turnwise.agents.vision.image_reader import reader_of
 from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.scores import Scores
-from turnwise.training.learner.gradient import UpdatePlan
-from turnwise.training.learner.learner import Learner
+from turnwise.training.learner.dealt_batch import DealtBatch
+from turnwise.training.learner.gradient import UpdatePlan, with_gradient
+from turnwise.training.learner.learner import Learner, split_minibatches
+from turnwise.training.learner.logprobs import TokenScorer
+from turnwise.training.learner.lora import FrozenAdapter
 from turnwise.training.learner.optimizer_shards import meta_state
 from turnwise.training.learner.rank_commands import Leader
 from turnwise.training.learner.sharding import collect, skeleton
@@ -65,6 +69,11 @@ class DistributedLearner(Learner):
         with self._leader.command(Learner.offload, weights=weights):
             super().offload(weights=weights)
 
+    def replay_routing(self) -> None:
+        """Let each rank compute tokens with the experts that the sampler recorded."""
+        with self._leader.command(Learner.replay_routing):
+            super().replay_routing()
+
     def make_room(self) -> None:
         """Leave to other processes what the devices' memory holds and nothing needs before the next update."""
         with self._leader.command(Learner.make_room):
@@ -87,20 +96,29 @@ class DistributedLearner(Learner):
 
     def score(self, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384) -> Scores:
         """Return log-probabilities and entropies of the batch's tokens under the policy."""
-        with self._leader.command(Learner.score, batch, temperature=temperature, micro_tokens=micro_tokens):
+        dealt = self._whole_batch(batch, self._scorer)
+        with self._leader.command(Learner.score, dealt, temperature=temperature, micro_tokens=micro_tokens):
             return super().score(batch, temperature=temperature, micro_tokens=micro_tokens)
 
     def score_reference(self, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384) -> Scores:
         """Return log-probabilities and entropies of the batch's tokens under the reference policy."""
-        self.require_reference()
-        with self._leader.command(Learner.score_reference, batch, temperature=temperature, micro_tokens=micro_tokens):
+        batch = batch.without_experts()
+        dealt = self._whole_batch(batch, self.require_reference())
+        with self._leader.command(Learner.score_reference, dealt, temperature=temperature, micro_tokens=micro_tokens):
             return super().score_reference(batch, temperature=temperature, micro_tokens=micro_tokens)
 
     def update(self, batch: Batch, objective: Objective, plan: UpdatePlan) -> dict[str, float]:
         """Do a fixed number of optimizer steps, and return statistics of all ranks."""
-        with self._leader.command(Learner.update, batch, objective, plan):
+        cuts = split_minibatches(batch, plan.optimizer_steps, plan.seed, groups=objective.whole_groups)
+        parts = [(index, with_gradient(batch.rows(index), objective)) for index in cuts]
+        dealt = DealtBatch.of(batch, parts, self._scorer.cutting, self._leader.ranks.size)
+        with self._leader.command(Learner.update, dealt, objective, plan):
             self._stale = True  # before the update: one that is cut short may have changed the weights
             return super().update(batch, objective, plan)
+
+    def _whole_batch(self, batch: Batch, scorer: TokenScorer | FrozenAdapter) -> DealtBatch:
+        """Return a batch whose rows are computed together."""
+        return DealtBatch.of(batch, [(np.arange(len(batch)), batch)], scorer.cutting, self._leader.ranks.size)
 
     def on_all_ranks(
         self, function: Callable[..., T], *args: Any, here: Mapping[str, object] | None = None, **kwargs: Any

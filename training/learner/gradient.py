@@ -94,7 +94,7 @@ def accumulate(
             backward(whole)
         return whole.meter
 
-    meter.become(scorer.within_memory(compute, _with_gradient(part, objective), plan.micro_tokens))
+    meter.become(scorer.within_memory(compute, with_gradient(part, objective), plan.micro_tokens))
     parameters = [p for p in scorer.model.parameters() if p.grad is not None]
     return clip_gradient(parameters, plan.grad_clip)
 
@@ -103,7 +103,7 @@ def mini_batch(
     scorer: TokenScorer, part: Batch, objective: Objective, plan: UpdatePlan, meter: "UpdateMeter"
 ) -> "MiniBatch":
     """Return the mini-batch of one optimizer step without what certainly has no gradient; see `accumulate`."""
-    return MiniBatch(scorer, _with_gradient(part, objective), part.weights(objective.mode, objective.norm), objective,
+    return MiniBatch(scorer, with_gradient(part, objective), part.weights(objective.mode, objective.norm), objective,
                      plan, meter)  # fmt: skip
 
 
@@ -241,7 +241,7 @@ class MiniBatch:
         return float(loss.detach()), tokens, stats
 
 
-def _with_gradient(part: Batch, objective: Objective) -> Batch:
+def with_gradient(part: Batch, objective: Objective) -> Batch:
     """Return the mini-batch without the rows and tails that certainly have no gradient."""
     if objective.needs_all or objective.together in ("group", "batch"):
         return part

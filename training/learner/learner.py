@@ -171,6 +171,14 @@ class Learner:
             if isinstance(scorer, TokenScorer):  # an adapter computes with the policy's
                 scorer.use_kernels(name)
 
+    def replay_routing(self) -> None:
+        """Compute tokens with the experts that the sampler recorded, where it did; the reference chooses its own.
+
+        Raises:
+            ConfigError: experts cannot be prescribed to the model.
+        """
+        self._scorer.replay_routing()
+
     def make_room(self) -> None:
         """Leave to other processes what the device's memory holds and nothing needs before the next update."""
         for parked in self._parked:
@@ -208,7 +216,8 @@ class Learner:
             ValueError: there is no reference.
         """
         self._fetch()
-        return self.require_reference().score(batch, temperature=temperature, micro_tokens=micro_tokens)
+        own = batch.without_experts()
+        return self.require_reference().score(own, temperature=temperature, micro_tokens=micro_tokens)
 
     def require_reference(self) -> "TokenScorer | FrozenAdapter":
         """Return what scores tokens under the reference policy.

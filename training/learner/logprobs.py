@@ -30,10 +30,12 @@ from turnwise.training.learner.image_inputs import example_image, example_rows, 
 from turnwise.training.learner.kernels import LayerKernels, require_kernels
 from turnwise.training.learner.out_of_memory import MicroBatchLimit, OutOfMemoryOnRank, out_of_memory
 from turnwise.training.learner.recomputation import layers_of, recomputing
+from turnwise.training.learner.routing import replayable_routers
 from turnwise.training.learner.untyped import CausalLM, PolicyTokenizer
 from turnwise.training.learner.vocabulary import Heat, logprobs_of, token_logprobs
 
 if TYPE_CHECKING:
+    from turnwise.agents.samplers.transformers.expert_routing import Routers
     from turnwise.training.learner.ranks import Ranks
 
 T = TypeVar("T")
@@ -112,6 +114,7 @@ class TokenScorer:
         self._flex = share_prefixes == "flex"
         self._attended = 0  # layers of the last pass that attended in a forest
         self.kernels = LayerKernels(self._inner, "plain")
+        self._routers: Routers | None = None
         with torch.no_grad(), self._precision():
             self._projects = self._inside(_head_is_a_projection, self._inner)
             if packing:
@@ -141,6 +144,17 @@ class TokenScorer:
         require_kernels(name, str(self.device), ranks=self._processes)
         with torch.no_grad(), self._precision():
             self.kernels = self._inside(LayerKernels, self._inner, name)
+
+    def replay_routing(self) -> None:
+        """Compute tokens with the experts of the batch from here on, where it has any.
+
+        Raises:
+            ConfigError: experts cannot be prescribed to the model.
+        """
+        if self._reader is not None:
+            raise ConfigError("train.routing_replay is for models of text, and the policy reads images")
+        with torch.no_grad(), self._precision():
+            self._routers = self._inside(replayable_routers, self._inner)
 
     def check_lengths(self, lengths: NDArray[np.int64]) -> None:
         """Refuse rows with which the log-probabilities of others would change.
@@ -331,15 +345,21 @@ class TokenScorer:
             running = ForestPass(inputs.forest, own)
             attend = partial(attending, self._inner, running)
 
+        route: Callable[[], AbstractContextManager[None]] = nullcontext
+        if self._routers is not None and inputs.experts is not None and inputs.has_experts is not None:
+            route = partial(self._routers.replaying, inputs.experts, inputs.has_experts)
+
         @contextmanager
-        def inside() -> Iterator[None]:
-            with self.kernels(), attend():
+        def inside(route: Callable[[], AbstractContextManager[None]] = route) -> Iterator[None]:
+            with self.kernels(), attend(), route():
                 yield
 
         with ExitStack() as stack:
-            if self._layers and torch.is_grad_enabled():
+            recomputed = self._layers and torch.is_grad_enabled()
+            if recomputed:
                 stack.enter_context(recomputing(self._layers, inside))
-            stack.enter_context(inside())
+            # layers that are recomputed enter it by themselves, and experts that are replaced twice would be kept twice
+            stack.enter_context(inside(nullcontext) if recomputed else inside())
             yield
         self._attended = 0 if running is None else running.calls
 

@@ -20,6 +20,7 @@ from turnwise.agents.models.lora_folders import adapter_tensors, import_peft, in
 from turnwise.agents.models.weights import require_plain_adapter
 from turnwise.registry import suggest
 from turnwise.training.batch.batch import Batch
+from turnwise.training.batch.cutting import Cutting
 from turnwise.training.batch.scores import Scores
 from turnwise.training.errors import ConfigError
 from turnwise.training.learner.logprobs import TokenScorer
@@ -147,6 +148,11 @@ class FrozenAdapter:
         mine = adapter_tensors(scorer.model)
         self._neutral = not any(bool(tensor.any()) for name, tensor in tensors.items() if "lora_B" in name)
         self._pairs = [] if self._neutral else [(mine[name], _part(tensors[name], mine[name])) for name in mine]
+
+    @property
+    def cutting(self) -> Cutting:
+        """How rows are dealt and cut."""
+        return self._scorer.cutting
 
     def score(self, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384) -> Scores:
         """Return log-probabilities and entropies, as `TokenScorer.score` does."""

@@ -84,6 +84,8 @@ class LearnerFactory:
             learner = DistributedLearner(model, tokenizer, leader=self.leader, note=self.note, **options)
         if self.policy.kernels != "plain":
             learner.use_kernels(self.policy.kernels)
+        if self.train.routing_replay:
+            learner.replay_routing()
         learner.peak = peak_of_device(self.device, self.policy.dtype, self.train.peak_tflops)
         if self.train.optimizer.offload:
             learner.offload(weights=self.train.optimizer.offload == "all")
@@ -167,6 +169,7 @@ def memory_needs(
         ranks=ranks,
         engine=engine_dtype if here and copied else "",
         cached=episodes * policy.context if here else 0,
+        routing_replay=train.routing_replay,
     )
 
 

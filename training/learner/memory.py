@@ -18,6 +18,8 @@ from turnwise.agents.content import ImagePart
 from turnwise.agents.device_memory import DeviceMemory
 from turnwise.agents.models.four_bits import BYTES
 from turnwise.agents.models.weights import base_model
+from turnwise.agents.samplers.transformers.expert_routing import COUNTS
+from turnwise.agents.token_experts import experts_dtype
 from turnwise.agents.vision.image_reader import reader_of
 from turnwise.agents.vision.vision_folder import class_of
 from turnwise.training.errors import NotEnoughMemory
@@ -51,6 +53,7 @@ class MemoryNeeds:
         engine: dtype of the copy of all weights that the engine in this process samples from; empty: it samples from
             the policy itself, or elsewhere.
         cached: tokens in the sampler's cache.
+        routing_replay: whether experts are recorded with the tokens of the sampler's cache, and prescribed in updates.
         image_token_bytes: that an image encoder keeps for the backward pass, for each token of an image.
         ranks: over which weights, gradients and the optimizer's states are divided.
         checkpointing: deprecated name of `recompute_activations`.
@@ -68,6 +71,7 @@ class MemoryNeeds:
     reference: bool = False
     engine: str = ""
     cached: int = 0
+    routing_replay: bool = False
     image_token_bytes: float = 0.0
     ranks: int = 1
     checkpointing: InitVar[bool | None] = None
@@ -102,6 +106,7 @@ class MemoryEstimate:
         gathered: weights and gradients that a rank holds whole while it computes, where they are divided over ranks.
         cache: keys and values of the sampler.
         images: kept from the passes of an image encoder, if all tokens of a micro-batch were of images.
+        experts: recorded for the tokens of the sampler's cache, and prescribed to those of a micro-batch.
     """
 
     weights: int
@@ -116,6 +121,7 @@ class MemoryEstimate:
     parameters: int = 0
     """Numbers of the model, its adapter's included; no part of the memory."""
     images: int = 0
+    experts: int = 0
 
     @property
     def total(self) -> int:
@@ -167,6 +173,7 @@ def estimate(config: ModelConfig, needs: MemoryNeeds) -> MemoryEstimate:
         cache=needs.cached * cache_bytes(config, dtype=needs.dtype),
         parameters=sum(p.numel() for p in model.parameters()),
         images=round(rows * length * needs.image_token_bytes),
+        experts=(rows * length + needs.cached) * expert_bytes(config) if needs.routing_replay else 0,
     )
 
 
@@ -216,6 +223,18 @@ def cache_bytes(config: ModelConfig, *, dtype: str = "float32") -> int:
     heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
     size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     return 2 * int(text.num_hidden_layers) * int(heads) * int(size) * _bytes(dtype)
+
+
+def expert_bytes(config: ModelConfig) -> int:
+    """Return the bytes of the recorded experts of a token: layers x experts of a token, in 8 or 16 bits; 0 without any.
+
+    Args:
+        config: of the model, from transformers; layers without experts are counted as well.
+    """
+    text = config.get_text_config()
+    count = next((number for name in COUNTS if (number := getattr(text, name, None))), 0)
+    top = getattr(text, "num_experts_per_tok", None) or 0
+    return int(text.num_hidden_layers) * int(top) * experts_dtype(int(count)).itemsize if count else 0
 
 
 def _bytes(dtype: str) -> int:

@@ -5,7 +5,7 @@
 
 Rank 0 leaves a word in the store that the ranks share, and the others wait for it there, as long as a rollout takes.
 Each of them confirms; then rank 0 sends a function with its arguments, and all ranks call it with their
-learners.
+learners. Of an argument that is dealt, such as a batch, each rank receives its own part.
 
 A rank that ends breaks the group: its part of the weights is gone. Rank 0 notices because a command is not confirmed or
 a computation fails, and raises `RankLost`. A rank that sees no sign of life from rank 0 for `SILENCE` ends as well.
@@ -14,6 +14,7 @@ a computation fails, and raises `RankLost`. A rank that sees no sign of life fro
 import signal
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -33,6 +34,14 @@ SILENCE = 120.0
 """Seconds without a sign of life from rank 0 after which another rank ends; 10 once it was asked to end (SIGTERM)."""
 PULSE = 2.0
 """Seconds between two signs of life."""
+
+
+class Dealt(ABC):
+    """An argument of a command of which every rank receives another part."""
+
+    @abstractmethod
+    def part(self, rank: int) -> object:
+        """Return what a rank receives."""
 
 
 class Leader:
@@ -57,7 +66,7 @@ class Leader:
 
         Args:
             function: of a module; each rank passes its own learner first. `Learner` itself makes it.
-            args: further arguments, which are pickled.
+            args: further arguments, which are pickled; see `Dealt`.
             kwargs: the same.
 
         Raises:
@@ -68,8 +77,12 @@ class Leader:
                 raise RankLost(self._lost)
             whole = False
             try:
-                self._announce("call")
-                self.ranks.from_first((function, args, kwargs))
+                dealt = any(isinstance(argument, Dealt) for argument in args)
+                self._announce("deal" if dealt else "call")
+                if dealt:
+                    self.ranks.deal(lambda rank: (function, tuple(_part(argument, rank) for argument in args), kwargs))
+                else:
+                    self.ranks.from_first((function, args, kwargs))
                 yield
                 whole = True
             except RuntimeError as error:
@@ -165,7 +178,7 @@ def serve_rank(ranks: Ranks) -> None:
         if word == "stop":
             return
         try:
-            function, args, kwargs = ranks.from_first()
+            function, args, kwargs = ranks.receive() if word == "deal" else ranks.from_first()
             if isinstance(function, type):
                 learner = function(*args, device=ranks.device, ranks=ranks, **kwargs)
             else:
@@ -218,6 +231,10 @@ def _tell(ranks: Ranks, error: Exception) -> None:
     reason = str(error) if isinstance(error, TrainingError) else f"{type(error).__name__}: {error}"
     with suppress(RuntimeError):
         ranks.store.set("failed", f"rank {ranks.rank} of {ranks.size} has failed ({reason.splitlines()[0]})")
+
+
+def _part(argument: object, rank: int) -> object:
+    return argument.part(rank) if isinstance(argument, Dealt) else argument
 
 
 def _of_the_group(error: RuntimeError) -> bool:

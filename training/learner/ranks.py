@@ -28,6 +28,8 @@ from turnwise.training.learner.threads import use_threads
 from turnwise.training.versions import describe
 
 T = TypeVar("T")
+Call = tuple[Callable[..., object], tuple[object, ...], dict[str, object]]
+"""A function with its arguments."""
 
 NEEDED = "2.13"
 """The lowest version of torch with which several ranks are tested; one process needs that of the package."""
@@ -101,6 +103,23 @@ class Ranks:
         box = [value]
         dist.broadcast_object_list(box, src=0)
         return box[0]
+
+    def deal(self, make: Callable[[int], Call]) -> None:
+        """Send every other rank its own call, one after the other; rank 0 does it, and the others `receive`.
+
+        Args:
+            make: returns the call of a rank.
+        """
+        for rank in range(1, self.size):
+            dist.send_object_list([make(rank)], dst=rank)
+
+    def receive(self) -> Call:
+        """Return the call that rank 0 deals to this rank."""
+        box: list[Call | None] = [None]
+        dist.recv_object_list(box, src=0)
+        (call,) = box
+        assert call is not None, "rank 0 has sent nothing"
+        return call
 
     def check_memory(self, *, ran_out: bool = False) -> None:
         """Raise the same on every rank if memory has run out on one of them; all ranks call it together.

@@ -37,6 +37,10 @@ FIELDS = {
 """Fields of a request to a server that decide which distribution it samples from."""
 
 
+RECORDING = ("transformers", "vllm")
+"""Engines that can record the experts of each token."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A rule across keys.
@@ -121,6 +125,11 @@ def _cannot_list_actions(run: Run) -> bool:
     if not run.imitation.demonstrator.noise or not plays(run.imitation, run.env.id):
         return False
     return all(ADMISSIBLE not in env.reset(seed=0)[1] for env in opened(run, run.demonstration_kwargs()))
+
+
+def _replaying(broken: Callable[[Run], bool], reason: str) -> Rule:
+    """Return a rule for runs that replay the experts of tokens."""
+    return Rule(lambda run: run.train.routing_replay and broken(run), f"train.routing_replay: {reason}")
 
 
 def _lacks_forks(run: Run) -> bool:
@@ -254,6 +263,22 @@ RULES: tuple[Rule, ...] = (
         lambda run: run.sampler.engine == "openai" and not run.sampler.options.get("tokens"),
         'sampler.engine "openai" returns no token ids, which training needs; for a server that does, such as '
         "vLLM, set sampler.options.tokens = true",
+    ),
+    _replaying(
+        lambda run: run.sampler.engine not in RECORDING,
+        "sampler.engine {run.sampler.engine!r} does not record the experts of tokens; use transformers or vllm",
+    ),
+    _replaying(
+        lambda run: bool(run.sampler.options.get("compile")),
+        "experts are not recorded in compiled passes; leave out sampler.options.compile",
+    ),
+    _replaying(
+        lambda run: run.policy.kernels != "plain",
+        'policy.kernels = "{run.policy.kernels}" computes layers in which experts cannot be prescribed; use "plain"',
+    ),
+    _replaying(
+        lambda run: not run.policy.model,
+        "policy.new makes a model without experts; name a mixture of experts in policy.model",
     ),
     Rule(_is_unknown_demonstrator, _unknown_demonstrator),
     Rule(

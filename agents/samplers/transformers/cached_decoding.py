@@ -11,6 +11,8 @@ import torch
 
 from turnwise.agents.samplers.transformers.cache_pages import PageTable
 from turnwise.agents.samplers.transformers.decoding import Decoder
+from turnwise.agents.samplers.transformers.expert_pages import ExpertPages
+from turnwise.agents.samplers.transformers.expert_routing import Routers
 from turnwise.agents.samplers.transformers.graph_capture import Capture
 from turnwise.agents.samplers.transformers.image_tokens import ImageTokens
 from turnwise.agents.samplers.transformers.kvcache import DenseAccess, NewTokens, PagedCache, to_device
@@ -18,6 +20,7 @@ from turnwise.agents.samplers.transformers.paged_attention import NAME, PagedAcc
 from turnwise.agents.samplers.transformers.pass_planning import PREFILL_TOKENS, NewRow, pass_groups, share_prompts
 from turnwise.agents.samplers.transformers.step_access import StepAccess
 from turnwise.agents.samplers.transformers.step_graphs import CaptureFailed, StepGraphs, StepRow
+from turnwise.agents.token_experts import Experts
 
 
 class CachedDecoder(Decoder):
@@ -70,6 +73,7 @@ class CachedDecoder(Decoder):
         self._cache = self._new_cache(pages)
         self._table = PageTable(pages, width, self._copy_pages, grows=not self._whole, share=share)
         self.last_access: DenseAccess | PagedAccess | None = None
+        self._experts: ExpertPages | None = None
 
     @property
     def used(self) -> int:
@@ -141,6 +145,19 @@ class CachedDecoder(Decoder):
         taken = np.array([position[index] for index in range(len(batch))], dtype=np.int64)
         return out if np.array_equal(taken, np.arange(len(order))) else out[to_device(taken, out.device)]
 
+    def record_experts(self, routers: Routers) -> None:
+        """Record the experts of all tokens from here on, beside their keys and values; passes are not captured."""
+        super().record_experts(routers)
+        if self._steps is not None:
+            self._steps, self.eager_reason = None, "the experts of each token are recorded"
+        self.release()
+
+    def experts(self, spans: Sequence[tuple[str, int, int]]) -> list[Experts]:
+        """Return the experts of tokens in the cache, for each (episode, first token, token after the last)."""
+        assert self._experts is not None
+        sequences = self._table.sequences
+        return self._experts.read([(sequences[episode].pages, start, stop) for episode, start, stop in spans])
+
     def pause(self, episode: str) -> None:
         """Keep the episode's pages for its next turn, unless another episode needs them."""
         self._table.pause(episode)
@@ -164,6 +181,8 @@ class CachedDecoder(Decoder):
 
     def _new_cache(self, pages: int) -> PagedCache:
         layers = int(self.model.config.get_text_config().num_hidden_layers)
+        if self.routers is not None:
+            self._experts = ExpertPages(self.routers, self.width, self.model.device)
         if self._steps is None:
             return PagedCache(layers, self.width, pages)
         # Captured passes have rows that nobody needs, which write to a page more than there are; and since each growth
@@ -172,10 +191,14 @@ class CachedDecoder(Decoder):
 
     def _reserve(self) -> None:
         self._cache.reserve(self._table.used + (self._steps is not None))
+        if self._experts is not None:
+            self._experts.reserve(self._cache.capacity)
 
     def _copy_pages(self, sources: list[int], targets: list[int]) -> None:
         self._reserve()  # copies must have memory before any pass writes to it
         self._cache.copy_pages(sources, targets)
+        if self._experts is not None:
+            self._experts.copy_pages(sources, targets)
 
     def _passes(self, rows: list[NewRow], parts: list[torch.Tensor], order: list[int]) -> None:
         """Compute the new tokens of rows, and append logits and indices; very long ones take several passes."""
@@ -212,7 +235,10 @@ class CachedDecoder(Decoder):
         rows = np.repeat(at, [len(row.new) for row in group])
         joined = (np.concatenate(columns), np.concatenate(pages), np.concatenate(where))
         new = NewTokens(rows, *joined, size, longest, self.model.device)
-        out = self._forward(ids, positions, self._access(group, new, view, length))
+        with self.recording() as choices:
+            out = self._forward(ids, positions, self._access(group, new, view, length))
+        if self._experts is not None:
+            self._experts.write(new, choices)
         for row in group:
             row.sequence.tokens += row.new
         self._count(group, longest)

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from turnwise.agents.samplers.transformers.expert_routing import Routers
 from turnwise.agents.samplers.transformers.image_tokens import ImageTokens
 from turnwise.agents.samplers.transformers.paged_attention import attention_of
+from turnwise.agents.token_experts import Experts
+from turnwise.agents.vision.untyped import Model
 
 
 @dataclass(slots=True)
@@ -54,6 +59,8 @@ class Decoder:
         self._attention = attention
         self._call = torch.compile(model, dynamic=True) if compile else model
         self.counts = DecodingCounts()
+        self.routers: Routers | None = None
+        """Whose choices it records; None: it records none."""
         taken = inspect.signature(model.forward).parameters
         self._last_only: dict[str, int] = {}
         if "logits_to_keep" in taken:
@@ -85,6 +92,18 @@ class Decoder:
         """Return whether something is kept of the episode's last turn."""
         return False
 
+    def record_experts(self, routers: Routers) -> None:
+        """Record the experts of all tokens from here on; nothing may have been computed yet."""
+        self.routers = routers
+
+    def recording(self) -> AbstractContextManager[list[Tensor]]:
+        """Return a context whose list receives the experts of each layer of one pass, if it records any."""
+        return nullcontext(list[Tensor]()) if self.routers is None else self.routers.recording()
+
+    def experts(self, spans: Sequence[tuple[str, int, int]]) -> list[Experts]:
+        """Return the experts of tokens that were computed, for each (episode, first token, token after the last)."""
+        raise NotImplementedError(f"{type(self).__name__} must define experts()")
+
     def pause(self, episode: str) -> None:
         """Keep what the episode's next turn can reuse, unless another episode needs the room."""
 
@@ -101,6 +120,13 @@ class Decoder:
 class UncachedDecoder(Decoder):
     """Computes every sequence from its beginning; sequences of equal length share a pass, without padding or masks."""
 
+    def __init__(
+        self, model: Model, attention: str = "", compile: bool = False, images: ImageTokens | None = None
+    ) -> None:
+        """Keep the model; see `Decoder`."""
+        super().__init__(model, attention, compile, images)
+        self._latest: dict[str, Tensor] = {}  # experts of the last pass of each episode, [tokens, layers, K]
+
     def logits(self, batch: Sequence[tuple[str, list[int]]]) -> torch.Tensor:
         """Return the logits [B, V] of the next token of each (episode, whole sequence)."""
         by_length: dict[int, list[int]] = {}
@@ -110,11 +136,33 @@ class UncachedDecoder(Decoder):
         parts = []
         for indices in by_length.values():
             inputs = self._inputs([batch[index][1] for index in indices])
-            with attention_of(self.model, self._attention):
+            with attention_of(self.model, self._attention), self.recording() as choices:
                 parts.append(self._call(**inputs, use_cache=False, **self._last_only).logits[:, -1])
+            if choices:
+                stacked = torch.stack(choices, dim=1)
+                chosen = stacked.view(len(indices), -1, *stacked.shape[1:])
+                self._latest |= {batch[index][0]: chosen[row] for row, index in enumerate(indices)}
             self.counts.passes += 1
             self.counts.prefilled += inputs["input_ids"].numel()
         return torch.cat(parts)[[position[index] for index in range(len(batch))]]
+
+    def experts(self, spans: Sequence[tuple[str, int, int]]) -> list[Experts]:
+        """Return the experts of tokens of the last pass, for each (episode, first token, token after the last)."""
+        assert self.routers is not None
+        kind = self.routers.dtype
+        return [self._latest[episode][start:stop].cpu().numpy().astype(kind) for episode, start, stop in spans]
+
+    def pause(self, episode: str) -> None:
+        """Keep nothing."""
+        self._latest.pop(episode, None)
+
+    def drop(self, episode: str) -> None:
+        """Forget the episode; an unknown one is not an error."""
+        self._latest.pop(episode, None)
+
+    def release(self) -> None:
+        """Forget everything and free the memory."""
+        self._latest.clear()
 
     def _inputs(self, rows: list[list[int]]) -> dict[str, torch.Tensor]:
         """Return the arguments of the model for rows of equal length."""

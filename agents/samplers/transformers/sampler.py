@@ -15,7 +15,6 @@ Not included: speculative decoding, beam search, constrained decoding, several d
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,8 @@ from turnwise.agents.samplers.transformers.decoder_choice import (
     make_decoder,
 )
 from turnwise.agents.samplers.transformers.decoding import DecodingCounts
+from turnwise.agents.samplers.transformers.expert_routing import Routers
+from turnwise.agents.samplers.transformers.generation import Generation
 from turnwise.agents.samplers.transformers.image_tokens import ImageTokens
 from turnwise.agents.samplers.transformers.module_copy import copy_model, fill_model
 from turnwise.agents.samplers.transformers.token_sampling import sample_tokens, stream_key, uniforms
@@ -52,20 +53,6 @@ MAX_PASSES_WAITING = 4
 """Tokens that are computed for the batch before a waiting request is admitted anyway."""
 
 GIB = 2**30
-
-
-@dataclass(slots=True, eq=False)
-class _Generation:
-    """A request in progress: the sequence so far, and the sampled tokens."""
-
-    request: Request
-    future: asyncio.Future[Completion]
-    ids: list[int]
-    limit: int
-    key: int
-    tokens: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    versions: list[int] = field(default_factory=list)
 
 
 class TransformersSampler(Sampler):
@@ -95,6 +82,7 @@ class TransformersSampler(Sampler):
         attention: str = "",
         compile: bool = False,
         graphs: bool = True,
+        experts: bool = False,
         version: int = 0,
     ) -> None:
         """Use the model itself if it is on `device` and has the right type, else a copy.
@@ -114,10 +102,12 @@ class TransformersSampler(Sampler):
             attention: "sdpa", "eager" or "flash_attention_2" (CUDA only); "": the model's own.
             compile: compile the model with torch.compile (CUDA only); the first passes then take minutes.
             graphs: on CUDA, decode by CUDA graphs if the model allows it; `eager_reason` says why it does not.
+            experts: return with every completion the experts of a mixture that computed each token.
             version: version of the weights, returned with every completion.
 
         Raises:
             SamplerError: an argument is out of range, or the context is longer than the model's positions.
+            ModelError: the model has no routers whose experts can be recorded.
         """
         most = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         if concurrency < 1:
@@ -153,13 +143,16 @@ class TransformersSampler(Sampler):
             memory=self._memory,
             attention=attention,
             compile=compile,
-            graphs=graphs,
+            graphs=graphs and not experts,
             images=self._images,
         )
-        self._waiting: list[_Generation] = []
-        self._active: list[_Generation] = []
-        self._held: list[_Generation] = []
-        self._running: dict[str, _Generation] = {}
+        self._records = experts
+        if experts:
+            self._decoder.record_experts(Routers.checked(inner))
+        self._waiting: list[Generation] = []
+        self._active: list[Generation] = []
+        self._held: list[Generation] = []
+        self._running: dict[str, Generation] = {}
         self._passed = 0
         self._worker: asyncio.Task[None] | None = None
         self._closed = False
@@ -187,7 +180,7 @@ class TransformersSampler(Sampler):
             SamplerError: the request is invalid, or the model's logits are not finite.
         """
         self._check(request)
-        item = _Generation(
+        item = Generation(
             request,
             asyncio.get_running_loop().create_future(),
             self._ids(request),
@@ -250,6 +243,7 @@ class TransformersSampler(Sampler):
             attention=str(settings.options.get("attention", "")),
             compile=bool(settings.options.get("compile", False)),
             graphs=bool(settings.options.get("graphs", True)),
+            experts=settings.experts,
         )
 
     async def interrupt(self) -> None:
@@ -390,7 +384,7 @@ class TransformersSampler(Sampler):
         if not self._decoder.fits([(item.request.episode, item.ids) for item in waiting]):
             # Episodes that the cache knows come first: the pages that others would take from them are computed already.
             waiting = sorted(waiting, key=lambda item: not self._decoder.holds(item.request.episode))
-        remaining: list[_Generation] = []
+        remaining: list[Generation] = []
         for at, item in enumerate(waiting):
             if len(self._active) >= self._concurrency:
                 remaining += waiting[at:]
@@ -403,7 +397,7 @@ class TransformersSampler(Sampler):
                 self._active.append(item)
         self._waiting = remaining
 
-    def _extend(self) -> list[_Generation]:
+    def _extend(self) -> list[Generation]:
         """Make room for the next token of every request, the oldest first; the newest are stopped if there is none."""
         batch = self._active
         for item in list(batch):
@@ -420,6 +414,8 @@ class TransformersSampler(Sampler):
             self._model.eval()
         with torch.inference_mode():
             logits = self._decoder.logits([(item.request.episode, item.ids) for item in batch])
+            if self._records:
+                self._record(batch)
             keys = np.array([item.key for item in batch], dtype=np.uint64)
             counters = np.array([len(item.tokens) for item in batch], dtype=np.int64)
             tokens, logprobs = sample_tokens(
@@ -442,7 +438,13 @@ class TransformersSampler(Sampler):
                 continuing.append(item)
         self._active = continuing
 
-    def _refuse(self, item: _Generation) -> None:
+    def _record(self, batch: list[Generation]) -> None:
+        """Keep the experts of tokens that were computed for the first time; the others were computed again."""
+        spans = [(item.request.episode, item.recorded, len(item.ids)) for item in batch]
+        for item, experts in zip(batch, self._decoder.experts(spans), strict=True):
+            item.experts.append(experts)
+
+    def _refuse(self, item: Generation) -> None:
         """Fail a request whose answer has the token that stands for an image, which no model could read again."""
         self._decoder.pause(item.request.episode)
         self._running.pop(item.request.episode, None)
@@ -450,7 +452,7 @@ class TransformersSampler(Sampler):
             RequestFailed(f"turn {item.request.turn}: the model answered with the token that stands for an image")
         )
 
-    def _finish(self, item: _Generation) -> bool:
+    def _finish(self, item: Generation) -> bool:
         """Answer the request if its response is complete, and return whether it is."""
         end = item.request.end
         ended = item.tokens[-1] in self._ends or (end is not None and item.tokens[-1] == end.token)
@@ -468,11 +470,12 @@ class TransformersSampler(Sampler):
                 version=item.versions[0],
                 finish="stop" if stopped else "length",
                 switches=version_switches(item.versions),
+                experts=np.concatenate(item.experts) if self._records else None,
             )
         )
         return True
 
-    def _stopped(self, item: _Generation) -> bool:
+    def _stopped(self, item: Generation) -> bool:
         """Return whether the end of the response contains a stop string; a character has at most 4 tokens."""
         stops = stop_strings(item.request)
         if not stops:

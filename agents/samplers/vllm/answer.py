@@ -6,8 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from turnwise.agents.errors import RequestFailed
 from turnwise.agents.samplers.base import Request
 from turnwise.agents.samplers.token_requests import stop_strings
+from turnwise.agents.token_experts import Experts
 
 __all__ = ["PartialAnswer"]
 
@@ -23,6 +28,8 @@ class PartialAnswer:
         logprobs: log-probability of each token, nats.
         versions: version of the weights that sampled each token.
         finish: how vLLM ended the last part.
+        experts: of the prompt and these tokens without the last, [N, layers, K] of each part, if vLLM returns them; a
+            later part has those of the tokens that earlier ones lack.
         held: whether it waits for the end of an interruption.
     """
 
@@ -32,6 +39,7 @@ class PartialAnswer:
     logprobs: list[float] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
     finish: str = "abort"
+    experts: list[NDArray[np.integer]] = field(default_factory=list)
     held: bool = False
 
     def add(self, part: Any, version: int, ends: frozenset[int], decode: Callable[[Sequence[int]], str]) -> None:
@@ -50,6 +58,8 @@ class PartialAnswer:
             table[token].logprob for token, table in zip(part.token_ids, part.logprobs or (), strict=True)
         ]
         self.versions += [version] * len(part.token_ids)
+        if (experts := getattr(part, "routed_experts", None)) is not None:
+            self.experts.append(experts[sum(map(len, self.experts)) :])
         self.finish = str(part.finish_reason)
         if start and (end := self._first_stop(start, decode)):
             self.finish = "stop"
@@ -58,6 +68,21 @@ class PartialAnswer:
             self.finish = "stop"
         elif self.finish == "abort" and len(self.tokens) >= self.limit:
             self.finish = "length"
+
+    def recorded(self) -> Experts:
+        """Return the experts of the prompt and the answer without its last token, [N, layers, K].
+
+        Raises:
+            RequestFailed: vLLM returned fewer.
+        """
+        count = len(self.request.prompt) + len(self.tokens) - 1
+        there = sum(map(len, self.experts))
+        if there < count:
+            raise RequestFailed(
+                f"episode {self.request.episode}: vLLM returned the experts of {there} tokens, and it computed {count}"
+            )
+        experts = np.concatenate(self.experts)[:count]
+        return experts if experts.dtype == np.uint8 else experts.astype(np.uint16)
 
     def _first_stop(self, start: int, decode: Callable[[Sequence[int]], str]) -> int:
         """Return where a stop string ends that began in an earlier part, which vLLM does not see; 0 if there is none.

