@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -283,6 +284,48 @@ def test_how_much_is_tried_is_what_the_steps_allow(monkeypatch: pytest.MonkeyPat
     found = check_env(Slow, tasks=2)
     assert found == asked
     assert found.ok
+
+
+@pytest.mark.parametrize("seconds", [5.0, 60.0, 300.0, 2000.0])
+def test_a_check_keeps_to_its_seconds_and_says_what_it_did_not_judge(monkeypatch: pytest.MonkeyPatch, seconds: float):
+    monkeypatch.setattr(Slow, "pause", 1.0)
+    monkeypatch.setattr(Slow, "now", 0.0)
+    monkeypatch.setattr("turnwise.envs.checks.time_limit.time.monotonic", lambda: Slow.now)
+    ends: list[float] = []
+    report = check_env(Slow, effort=SMALL, seconds=seconds, on_result=lambda result: ends.append(Slow.now))
+    assert report.ok, report  # want of time is no fault of the environment
+    assert [result.rule for result in report.results] == list(rules())
+    # What has begun is finished: a comparison with a copy of the environment plays one episode without asking.
+    assert ends[-1] <= seconds + 60
+    assert report.cut_short == [result.rule for result in report.results if result.cut_short] != []
+    assert report.document()["cut_short"] == report.cut_short
+    assert f"in {seconds:g} s: {', '.join(report.cut_short)}" in str(report)
+    for result in report.results:
+        cause = re.match(r"not tested, since '([\w-]+)'", result.detail)
+        late = result.detail.startswith("not judged: its share") or (cause is not None and cause[1] in report.cut_short)
+        assert late == (result.outcome == "skipped" and result.cut_short), result
+        assert late or result.cut_short == ("(for want of time: " in result.detail), result
+
+
+def test_seconds_that_suffice_change_nothing():
+    limited, free = check_env(Corridor, effort=SMALL, seconds=3600), check_env(Corridor, effort=SMALL)
+    assert [(r.rule, r.outcome, r.detail) for r in limited.results[:-1]] == [
+        (r.rule, r.outcome, r.detail) for r in free.results[:-1]
+    ]
+    assert limited.cut_short == []
+    with pytest.raises(EnvError, match="above 0, got 0"):
+        check_env(Corridor, seconds=0)
+
+
+def test_a_search_that_runs_out_of_time_is_judged_by_what_it_reached(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Slow, "pause", 1.0)
+    monkeypatch.setattr(Slow, "now", 0.0)
+    monkeypatch.setattr("turnwise.envs.checks.time_limit.time.monotonic", lambda: Slow.now)
+    effort = replace(SMALL, attack=3000)
+    report = check_env(Slow, effort=effort, seconds=9000)
+    assert report["attack"].cut_short
+    assert report["attack"].outcome == "ok"
+    assert re.search(r"at best .* \(for want of time: [\d,]+ of 3,000 steps\)$", report["attack"].detail)
 
 
 def test_results_are_told_as_they_come():
