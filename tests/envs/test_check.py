@@ -14,7 +14,7 @@ from toys.broken import BROKEN, CountsTurns, KeyIsAnswer
 from toys.corridor import ID, Corridor
 
 from turnwise.cli.check import play_expert
-from turnwise.envs import EnvError, NotReset, StepAfterEnd, Text, UnknownEnv, UnknownOption, check_env
+from turnwise.envs import EnvError, NotReset, StepAfterEnd, Text, TurnLimit, UnknownEnv, UnknownOption, check_env
 from turnwise.envs.check import CheckReport, Effort, rules
 
 SMALL = Effort(walks=4, turns=24, pairs=8, states=6, depth=8, continuations=4, search=100, floor=4, attack=200)
@@ -370,6 +370,14 @@ def test_an_expert_may_say_that_nothing_helps_any_more():
     report = check_env(Trap, tasks=["open-4-1"], effort=SMALL)
     assert report["plan"].outcome == "ok", str(report)
     assert "success cannot be reached" in report["plan"].detail
+
+
+def test_a_plan_may_come_too_late_for_a_turn_limit_inside_the_environment():
+    """As that of a part of a mixture, which the check cannot lift; from the start there must be enough turns."""
+    report = check_env(lambda: TurnLimit(Corridor(lengths=(3,)), 7), effort=SMALL)
+    assert report["plan"].outcome == "ok"
+    assert "times the turn limit came first" in report["plan"].detail
+    assert check_env(lambda: TurnLimit(Corridor(lengths=(3,)), 2), effort=SMALL)["plan"].outcome == "failed"
 
 
 def test_a_difference_that_no_probe_meets_is_searched_for():
