@@ -27,9 +27,9 @@ from turnwise.training.run_folder.metrics import read_events
 from turnwise.training.training_run import train
 
 TRAINED = ("perfect", "mixed", "impatient")
-EVALUATED = ("perfect", "mixed", "impatient", "confused")
+EVALUATED = ("perfect", "mixed", "impatient")
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "desk.toml"
-WARM = "warm-start"
+FIRST, WARM = "warm-start-first-part", "warm-start"
 
 Results = dict[str, dict[str, list[EvaluationSummary]]]
 """By the user of the training and the user of the evaluation, one for each seed."""
@@ -60,11 +60,10 @@ def measure(folder: Path, user: str, tasks: int) -> None:
 
 def play(output: Path, seeds: int, tasks: int, words: Sequence[str]) -> None:
     """Make the warm start, and train and evaluate seed by seed."""
-    warm = Run.load(EXAMPLE, _words(output, WARM, 0, [*words, "train.iterations=0"]))
-    finish(warm)
-    start, iterations = warm.folder / "checkpoints" / "000000", Run.load(EXAMPLE).train.iterations
+    warm = _warm_start(output, words)
     for user in EVALUATED:
         measure(warm.folder, user, tasks)
+    start, iterations = warm.folder / "checkpoints" / "000000", Run.load(EXAMPLE).train.iterations
     for seed in range(seeds):
         for user in TRAINED:
             table = warm.model_dump(exclude_unset=True, exclude={"imitation"})
@@ -75,6 +74,19 @@ def play(output: Path, seeds: int, tasks: int, words: Sequence[str]) -> None:
             finish(run)
             for other in EVALUATED:
                 measure(run.folder, other, tasks)
+
+
+def _warm_start(output: Path, words: Sequence[str]) -> Run:
+    """Return the finished run that imitates; its second part goes on with other demonstrations, at a full rate again."""
+    first = Run.load(EXAMPLE, _words(output, FIRST, 0, [*words, "train.iterations=0"]))
+    finish(first)
+    table = first.model_dump(exclude_unset=True)
+    model = {"model": str((first.folder / "checkpoints" / "000000").resolve()), "context": first.policy.context}
+    own = [word for word in words if not word.startswith("policy.new.")]
+    more = [f"imitation.episodes={first.imitation.episodes // 2}", "train.iterations=0"]
+    warm = Run.parse({**table, "policy": model}, _words(output, WARM, 1, [*own, *more]))
+    finish(warm)
+    return warm
 
 
 def _words(output: Path, name: str, seed: int, words: Sequence[str]) -> list[str]:
@@ -158,7 +170,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("runs/desk-users"))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--tasks", type=int, default=200, help="held-out tasks of each evaluation")
+    parser.add_argument("--tasks", type=int, default=100, help="held-out tasks of each evaluation")
     parser.add_argument("--tables", action="store_true", help="print what is there")
     parser.add_argument("words", nargs="*", metavar="KEY=VALUE", help="settings that differ from examples/desk.toml")
     options = parser.parse_args()

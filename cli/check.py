@@ -149,7 +149,8 @@ def _checked(
     steps = (effort or Effort()).attack if bounds.budget is None else bounds.budget
     words = [f"all rules together take at most {seconds:g} s"] if seconds else []
     if level == "adversarial":
-        words.append(f"the search for unearned reward at most {steps:,} steps")
+        slow = "" if effort or bounds.budget is not None else f" ({Effort.light().attack} where steps are slow)"
+        words.append(f"the search for unearned reward at most {steps:,} steps{slow}")
     budget = f"{', '.join(words)} (--budget)"
     with Live(console=err(), transient=True, refresh_per_second=8) as live:
 

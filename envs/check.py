@@ -111,8 +111,8 @@ def check_env(
             "adversarial" (a search for unearned reward).
         bounds: what is asked of rewards, and how many steps the search may take.
         seconds: most seconds for all rules, an equal share for each level; None: no limit. What they do not suffice
-            for is reported as skipped. A step or reset that has begun is waited for.
-        on_result: called with the result of every rule.
+            for is reported as skipped, and tried again if time is left. A step or reset that has begun is waited for.
+        on_result: called with the result of every rule, and once more for one that was cut off and is judged again.
 
     Raises:
         EnvError: the id or a keyword argument is unknown, or something is missing (game files, an extra).
@@ -122,7 +122,6 @@ def check_env(
     if seconds is not None and not seconds > 0:
         raise EnvError(f"the seconds of a check must be above 0, got {seconds}")
     source = EnvSource.of(env, kwargs or {})
-    results: list[CheckResult] = []
     tell = on_result or (lambda result: None)
     try:
         explorer = Explorer(source, seed, effort or Effort(), actions, play_expert, bounds)
@@ -137,14 +136,8 @@ def check_env(
         if effort is None and _slow(explorer):
             explorer.effort = Effort.light()
         explorer.panel_tasks = _tasks(explorer, explorer.effort.floor) if isinstance(tasks, int) else explorer.tasks
-        judged: dict[str, CheckResult] = {}
         explorer.time = TimeLimit(seconds, LEVELS.index(level) + 1)
-        for rule in _up_to(level):
-            explorer.time.begin_rule(LEVELS.index(rule.level))
-            result = judged[rule.name] = _judge(rule, explorer, judged)
-            results.append(result)
-            tell(result)
-        results.append(_speed(explorer, slowest))
+        results = [*_judge_all(level, explorer, tell), _speed(explorer, slowest)]
         tell(results[-1])
     finally:
         explorer.close()
@@ -179,6 +172,20 @@ def _tasks(explorer: Explorer, tasks: int | Sequence[str]) -> list[str | None]:
         return [None]
     count = max(1, min(tasks, len(ids)))
     return [ids[round(i * (len(ids) - 1) / max(1, count - 1))] for i in range(count)]
+
+
+def _judge_all(level: Level, explorer: Explorer, tell: Callable[[CheckResult], None]) -> list[CheckResult]:
+    """Return the results of the rules up to a level; those that were cut off are judged again if time is left."""
+    judged: dict[str, CheckResult] = {}
+    for rule in _up_to(level):
+        explorer.time.begin_rule(LEVELS.index(rule.level))
+        judged[rule.name] = _judge(rule, explorer, judged)
+        tell(judged[rule.name])
+    for rule in _up_to(level):
+        if judged[rule.name].cut_short and explorer.time.begin_rule(LEVELS.index(level)):
+            judged[rule.name] = _judge(rule, explorer, judged)
+            tell(judged[rule.name])
+    return list(judged.values())
 
 
 def _judge(rule: ContractRule, explorer: Explorer, judged: Mapping[str, CheckResult]) -> CheckResult:

@@ -1,7 +1,8 @@
 """The seconds that a check may take.
 
 They are divided into equal parts, one for each level of rules, and what a part leaves goes to the next. A rule may take
-half of what its part has left, so that one slow rule does not leave the others unjudged.
+half of what its part has left, so that one slow rule does not leave the others unjudged; what is left in the end goes
+to the rules that were cut off.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ class TimeLimit:
         self._began = time.monotonic()
         self._end = math.inf
 
-    def begin_rule(self, part: int) -> None:
-        """Begin a rule that belongs to a part; parts count from 0."""
+    def begin_rule(self, part: int) -> bool:
+        """Begin a rule that belongs to a part, and return whether it has any time; parts count from 0."""
         if self.seconds is not None:
             level_end = self._began + self.seconds * (part + 1) / self._parts
             current = time.monotonic()
             self._end = current + (level_end - current) / 2
+        return self.left > 0
 
     @property
     def left(self) -> float:
