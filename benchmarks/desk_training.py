@@ -77,7 +77,7 @@ def play(output: Path, seeds: int, tasks: int, words: Sequence[str]) -> None:
 
 
 def _warm_start(output: Path, words: Sequence[str]) -> Run:
-    """Return the finished run that imitates; its second part goes on with other demonstrations, at a full rate again."""
+    """Return the finished run that imitates; its second part goes on with other demonstrations at a full rate."""
     first = Run.load(EXAMPLE, _words(output, FIRST, 0, [*words, "train.iterations=0"]))
     finish(first)
     table = first.model_dump(exclude_unset=True)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from turnwise.agents.errors import StoreError
+from turnwise.agents.interchange.atif_references import CONTINUED, continued, has_subagents, referenced_files
 from turnwise.agents.interchange.conversations import (
     ChatMessage,
     Demonstration,
@@ -25,7 +26,6 @@ from turnwise.agents.interchange.conversations import (
     messages_of,
     role_of,
 )
-from turnwise.agents.interchange.atif_references import CONTINUED, continued, has_subagents, referenced_files
 from turnwise.agents.interchange.folders import episode_file, files_in
 from turnwise.agents.interchange.harbor_trials import Trial, trial_of
 from turnwise.agents.interchange.records import KEY, Exported, Origin, TurnTokens, embedded, restored

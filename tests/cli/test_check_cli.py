@@ -76,7 +76,10 @@ def test_what_a_budget_does_not_suffice_for_is_named(turnwise: Call) -> None:
     assert re.search(r"^not judged, or in part, in 1 s \(--budget\): .*, attack", said.err, re.MULTILINE)
     said = turnwise("check", "toys/Sleepy-v0", "--budget", "1s", "--json")
     assert "attack" in json.loads(said.out)["cut_short"]
-    assert turnwise("check", QUIZ, "--budget", "20,0s").err == "the search for unearned reward at most 20 steps (--budget)\n"
+    assert (
+        turnwise("check", QUIZ, "--budget", "20,0s").err
+        == "the search for unearned reward at most 20 steps (--budget)\n"
+    )
     for budget in ("many", "3 hours", "3000,", "-3", "1.5s"):
         one_sentence(turnwise("check", QUIZ, f"--budget={budget}"), "3000,300s", budget)
 

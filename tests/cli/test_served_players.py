@@ -125,7 +125,9 @@ def test_episodes_whose_user_cannot_be_reached_are_errors(turnwise: Call, served
     options = f'user_options={{sampler="openai:tiny@{url}"}}'
     said = turnwise("eval", "expert", DESK, "level=tiny", "user=model", options, "--episodes", 2)
     assert said.code == 2
-    message = f"every episode failed; the first error: EnvError in reset(): the user, played by openai:tiny@{url}, did not"
+    message = (
+        f"every episode failed; the first error: EnvError in reset(): the user, played by openai:tiny@{url}, did not"
+    )
     assert message in said.err
     assert "HTTP 400: no such line" in said.err
 
