@@ -1,7 +1,7 @@
 """What the users of a service desk do to training: `python benchmarks/desk_training.py --output runs/desk-users`.
 
-One warm start, which imitates the expert with users of all kinds, is trained further with perfect, average ("mixed") and
-impatient users, several seeds each. Everything is evaluated with users of several kinds on the same held-out tasks.
+One warm start, which imitates the expert with users of all kinds, is trained further with perfect, average ("mixed")
+and impatient users, several seeds each. Everything is evaluated with users of several kinds on the same held-out tasks.
 docs/desk.md has the plan and the results. What is finished is kept in the folder: the same command goes on, and
 with `--tables` it prints what is there.
 """

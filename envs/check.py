@@ -41,7 +41,7 @@ from turnwise.envs.checks.contract_rule import (
 from turnwise.envs.checks.episode_data import Crash, Effort, EnvSource, literal
 from turnwise.envs.checks.explorer import Explorer, PlayExpert
 from turnwise.envs.checks.reward_bounds import RewardBounds
-from turnwise.envs.checks.time_limit import OutOfTime, TimeLimit
+from turnwise.envs.checks.rule_clock import OutOfTime, RuleClock
 from turnwise.envs.errors import EnvError
 from turnwise.envs.info import Environment
 
@@ -136,7 +136,7 @@ def check_env(
         if effort is None and _slow(explorer):
             explorer.effort = Effort.light()
         explorer.panel_tasks = _tasks(explorer, explorer.effort.floor) if isinstance(tasks, int) else explorer.tasks
-        explorer.time = TimeLimit(seconds, LEVELS.index(level) + 1)
+        explorer.time = RuleClock(seconds, LEVELS.index(level) + 1)
         results = [*_judge_all(level, explorer, tell), _speed(explorer, slowest)]
         tell(results[-1])
     finally:

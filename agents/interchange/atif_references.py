@@ -56,8 +56,8 @@ def continued(document: object, file: Path) -> object:
         if not isinstance(document, Mapping) or not isinstance(document.get("steps"), list):
             raise InputError(f"{beside.name}, which continues it, is no ATIF document")
         steps = [*(whole.get("steps") or []), *document["steps"]]
-        rest = {name: document.get(name) for name in ("final_metrics", CONTINUED)}
-        whole = {**whole, **rest, "steps": steps}
+        newest = {name: document.get(name) for name in ("final_metrics", CONTINUED)}
+        whole = {**whole, **newest, "steps": steps}
     return whole
 
 

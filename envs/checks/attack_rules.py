@@ -18,7 +18,7 @@ from turnwise.envs.checks.explorer import Explorer
 from turnwise.envs.checks.floor_rules import TOLERANCE, earning_script, random_floor
 from turnwise.envs.checks.panel_data import Start, wins
 from turnwise.envs.checks.reward_bounds import TRIVIAL
-from turnwise.envs.checks.time_limit import OutOfTime
+from turnwise.envs.checks.rule_clock import OutOfTime
 from turnwise.envs.info import WON
 
 __all__ = ["RULES"]

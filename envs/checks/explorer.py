@@ -22,7 +22,7 @@ from turnwise.envs.checks.episode_data import (
 )
 from turnwise.envs.checks.panel_data import Earned, Start
 from turnwise.envs.checks.reward_bounds import RewardBounds
-from turnwise.envs.checks.time_limit import TimeLimit
+from turnwise.envs.checks.rule_clock import RuleClock
 from turnwise.envs.errors import EnvError
 from turnwise.envs.info import Environment
 
@@ -57,7 +57,7 @@ class Explorer:
         self.expert_episodes: dict[tuple[str | None, int], ProbeEpisode | None] = {}
         self.random_floor: Earned | None = None
         self.seconds: list[float] = []
-        self.time = TimeLimit(None, 1)
+        self.time = RuleClock(None, 1)
         self.cut_short = ""
         """What the rule that is judged has left out for want of time."""
         self._free: Environment | None = None

@@ -18,7 +18,7 @@ from turnwise.envs.checks.episode_data import ProbeEpisode, cut, script
 from turnwise.envs.checks.explorer import Explorer
 from turnwise.envs.checks.panel_data import Earned, Start, wins
 from turnwise.envs.checks.reward_bounds import TRIVIAL
-from turnwise.envs.checks.time_limit import OutOfTime
+from turnwise.envs.checks.rule_clock import OutOfTime
 from turnwise.envs.info import SCORE
 
 __all__ = ["RULES", "TOLERANCE", "earning_script", "random_floor"]

@@ -290,7 +290,7 @@ def test_how_much_is_tried_is_what_the_steps_allow(monkeypatch: pytest.MonkeyPat
 def test_a_check_keeps_to_its_seconds_and_says_what_it_did_not_judge(monkeypatch: pytest.MonkeyPatch, seconds: float):
     monkeypatch.setattr(Slow, "pause", 1.0)
     monkeypatch.setattr(Slow, "now", 0.0)
-    monkeypatch.setattr("turnwise.envs.checks.time_limit.time.monotonic", lambda: Slow.now)
+    monkeypatch.setattr("turnwise.envs.checks.rule_clock.time.monotonic", lambda: Slow.now)
     ends: list[float] = []
     report = check_env(Slow, effort=SMALL, seconds=seconds, on_result=lambda result: ends.append(Slow.now))
     assert report.ok, report  # want of time is no fault of the environment
@@ -320,7 +320,7 @@ def test_seconds_that_suffice_change_nothing():
 def test_a_search_that_runs_out_of_time_is_judged_by_what_it_reached(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Slow, "pause", 1.0)
     monkeypatch.setattr(Slow, "now", 0.0)
-    monkeypatch.setattr("turnwise.envs.checks.time_limit.time.monotonic", lambda: Slow.now)
+    monkeypatch.setattr("turnwise.envs.checks.rule_clock.time.monotonic", lambda: Slow.now)
     effort = replace(SMALL, attack=3000)
     report = check_env(Slow, effort=effort, seconds=9000)
     assert report["attack"].cut_short

@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 import time
 
-__all__ = ["OutOfTime", "TimeLimit"]
+__all__ = ["OutOfTime", "RuleClock"]
 
 
 class OutOfTime(BaseException):
     """A rule has no time left. No `Exception`, since rules take those for faults of the environment."""
 
 
-class TimeLimit:
+class RuleClock:
     """A clock that says when the rule that is judged has to end."""
 
     def __init__(self, seconds: float | None, parts: int) -> None:
