@@ -21,7 +21,9 @@ FOREST = ("tree", "parent", "fork_turn")
 """Those that it fills in where episodes are forked."""
 
 
-def steps_of(groups: Sequence[Group], anchor: Anchor = "state", *, forest: bool = False) -> Steps:
+def steps_of(
+    groups: Sequence[Group], anchor: Anchor = "state", *, forest: bool = False, only_common: bool = False
+) -> Steps:
     """Return the table of turns: one row per turn, in the order of groups, trajectories, turns.
 
     Trajectories that ended as "error" have no rows. The reward is the environment's own; penalties for invalid actions
@@ -32,6 +34,8 @@ def steps_of(groups: Sequence[Group], anchor: Anchor = "state", *, forest: bool 
         anchor: what makes two turns comparable; see `anchors_of`. The columns `state` and `next_state` hold it; the
             next state of the last turn is the final one.
         forest: give the columns of `FOREST` even if no trajectory is a fork.
+        only_common: leave out an extra column that some turns lack, as episodes of several sources do, instead of
+            refusing it.
 
     Returns:
         Steps with the columns of `COLUMNS` (tokens: number of sampled tokens; logprob: their mean; action: None for an
@@ -41,7 +45,7 @@ def steps_of(groups: Sequence[Group], anchor: Anchor = "state", *, forest: bool 
         for the first turn) and fork_turn (the first turn that the row's trajectory sampled itself; 0 without a parent).
 
     Raises:
-        StepsError: the anchor is unknown, or some turns lack an extra column that others have.
+        StepsError: the anchor is unknown, or some turns lack an extra column that others have, and not `only_common`.
     """
     if anchor not in get_args(Anchor):
         raise StepsError(f"unknown anchor {anchor!r}{suggest(anchor, get_args(Anchor))}")
@@ -51,7 +55,7 @@ def steps_of(groups: Sequence[Group], anchor: Anchor = "state", *, forest: bool 
     if not turns:
         return Steps.empty()
     labels = _labels(groups)
-    extras: dict[str, list[Extra]] = _extras(turns)
+    extras: dict[str, list[Extra]] = _extras(turns, only_common)
     if forest or any(trajectory.fork_of is not None for _, trajectory in played):
         extras |= _forest(groups)
     return Steps.from_columns(
@@ -88,13 +92,14 @@ def anchors_of(trajectory: Trajectory, anchor: Anchor) -> list[str]:
     return keys
 
 
-def _extras(turns: Sequence[Turn]) -> dict[str, list[Extra]]:
+def _extras(turns: Sequence[Turn], only_common: bool) -> dict[str, list[Extra]]:
     """Return the extra columns of the turns."""
-    names = dict.fromkeys(name for turn in turns for name in turn.extras)
+    counts = Counter(name for turn in turns for name in turn.extras)
+    names = [name for name, count in counts.items() if count == len(turns) or not only_common]
     for name in names:
         if name in COLUMNS and name != "logprob":
             raise StepsError(f'info["extras"] must not contain {name!r}, which every turn has already')
-        missing = sum(name not in turn.extras for turn in turns)
+        missing = len(turns) - counts[name]
         if missing:
             raise StepsError(
                 f"{missing} of {len(turns)} turns lack the extra column {name!r}; put it into the extras of reset(), "

@@ -1,8 +1,9 @@
 """What `turnwise check` says of public environments that pip installs: a table of floors and findings.
 
-    pip install gymnasium minigrid reasoning-gym textarena "pettingzoo[classic]" textworld
+    pip install gymnasium minigrid reasoning-gym textarena "pettingzoo[classic]" textworld browsergym-miniwob
     python -m benchmarks.check_public                          # all, in minutes
     python -m benchmarks.check_public --only reasoning_gym     # those whose names hold a text
+    python -m benchmarks.check_public --only coding --server coding_env=http://127.0.0.1:8000    # an OpenEnv server
 
 Environments of other packages are played as they are; thin adapters make those that are no Gymnasium environments into
 one. A column is the share of the best return that a player earns, with n episodes. A package that is absent is skipped.
@@ -14,9 +15,10 @@ import argparse
 import importlib
 import importlib.metadata
 import json
+import tempfile
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -105,6 +107,95 @@ class ArenaGame(gymnasium.Env[str, str]):
         return "The game is over.", float((rewards or {}).get(0, 0.0)), True, False, {}
 
 
+@cache
+def games_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory()
+
+
+@cache
+def compiled_game(number: int, rooms: int, objects: int, steps: int) -> str:
+    """Return the file of a generated game of TextWorld, whose compiler takes seconds."""
+    textworld = importlib.import_module("textworld")
+    options = textworld.GameOptions()
+    options.seeds, options.path = number, str(Path(games_folder().name) / f"{number}.z8")
+    options.nb_rooms, options.nb_objects, options.quest_length = rooms, objects, steps
+    return str(textworld.generator.compile_game(textworld.generator.make_game(options), options))
+
+
+class WrittenGame(gymnasium.Env[str, str]):
+    """Generated games of TextWorld."""
+
+    def __init__(self, games: int = 4) -> None:
+        from turnwise.envs.spaces import Text
+
+        self.observation_space, self.action_space = Text(), Text()
+        self._ids = [str(number) for number in range(games)]
+        self._games: dict[str, Any] = {}
+        self._state: Any = None
+
+    def task_ids(self, count: int | None = None) -> list[str]:
+        return self._ids[:count]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        task = (options or {}).get("task") or self._ids[int(self.np_random.integers(len(self._ids)))]
+        if task not in self._ids:
+            raise UnknownTask.of(task, self._ids, "the games")
+        if task not in self._games:
+            file = compiled_game(int(task), rooms=3, objects=4, steps=3)
+            self._games[task] = importlib.import_module("textworld").start(file, request_infos=self._infos())
+        self._state = self._games[task].reset()
+        return str(self._state.feedback), self._info(task)
+
+    def _infos(self) -> Any:
+        names = ("admissible_commands", "policy_commands", "won", "max_score", "description", "inventory")
+        return importlib.import_module("textworld").EnvInfos(**dict.fromkeys(names, True))
+
+    def _info(self, task: str) -> dict[str, Any]:
+        self._task, state = task, self._state
+        return {
+            "task": task,
+            "admissible_actions": list(state.admissible_commands or []),
+            "state": f"{state.description}\n{state.inventory}\n{state.won}",
+            "won": bool(state.won),
+        }
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        before = self._state.score or 0
+        self._state, score, done = self._games[self._task].step(action)
+        return str(self._state.feedback), float((score or 0) - before), bool(done), False, self._info(self._task)
+
+    def plan(self) -> list[str]:
+        return list(self._state.policy_commands or [])
+
+
+class Page(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """A task of BrowserGym with text for observations: the goal and the page's accessibility tree."""
+
+    def __init__(self, name: str) -> None:
+        from turnwise.envs.spaces import Text
+
+        importlib.import_module("browsergym.miniwob")
+        super().__init__(gymnasium.make(f"browsergym/miniwob.{name}", headless=True))
+        self.observation_space, self.action_space = Text(), Text()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        observation, _ = self.env.reset(seed=seed)
+        return self._seen(observation)
+
+    def _seen(self, observation: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        tree = importlib.import_module("browsergym.utils.obs").flatten_axtree_to_str(observation["axtree_object"])
+        elements = observation["extra_element_properties"].items()
+        clicks = [f"click('{name}')" for name, element in elements if element["clickable"]]
+        texts = [observation["goal"], tree, observation["last_action_error"]]
+        return "\n".join(filter(None, texts)), {"admissible_actions": clicks, "free_actions": ["..."]}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, _ = self.env.step(action)
+        text, info = self._seen(observation)
+        return text, float(reward), terminated, truncated, info
+
+
 class BoardGame(gymnasium.Env[Any, Any]):
     """A classic game of PettingZoo against an opponent that plays at random: 1 for a win, -1 for a loss."""
 
@@ -141,12 +232,19 @@ class BoardGame(gymnasium.Env[Any, Any]):
 
 
 class Case:
-    """An environment of the table: its name, its package, how it is made, and the return of a solved episode."""
+    """An environment of the table: name, package, how it is made, the return of a solved episode, how much is tried."""
 
     def __init__(
-        self, name: str, package: str, make: Callable[[], Any], best: float | None = None, module: str | None = None
+        self,
+        name: str,
+        package: str,
+        make: Callable[[], Any],
+        best: float | None = None,
+        module: str | None = None,
+        effort: Effort = EFFORT,
     ) -> None:
         self.name, self.package, self.make, self.best, self.module = name, package, make, best, module or package
+        self.effort = effort
 
 
 def gym_env(name: str, module: str = "gymnasium", **options: Any) -> Any:
@@ -159,6 +257,7 @@ REASONING: Final = (
     *("syllogism", "coin_flip", "mini_sudoku", "rectangle_count", "sentence_reordering", "string_insertion"),
 )
 ARENA: Final = ("GuessTheNumber-v0", "FrozenLake-v0")
+PAGES: Final = ("click-test", "click-button", "click-checkboxes", "enter-text")
 GRIDS: Final = ("MiniGrid-Empty-5x5-v0", "MiniGrid-DoorKey-5x5-v0", "MiniGrid-GoToDoor-5x5-v0", "BabyAI-GoToRedBall-v0")
 CASES: Final = (
     Case("FrozenLake-v1", "gymnasium", partial(gym_env, "FrozenLake-v1")),
@@ -169,6 +268,11 @@ CASES: Final = (
     *(Case(name, "minigrid", partial(gym_env, name, "minigrid")) for name in GRIDS),
     *(Case(name, "reasoning-gym", partial(ReasoningTask, name), module="reasoning_gym") for name in REASONING),
     *(Case(name, "textarena", partial(ArenaGame, name), 1.0) for name in ARENA),
+    Case("TextWorld, 3 rooms, 3 steps", "textworld", WrittenGame),
+    *(
+        Case(f"miniwob.{name}", "browsergym-miniwob", partial(Page, name), 1.0, "browsergym.miniwob", Effort.light())
+        for name in PAGES
+    ),
     *(Case(name, "pettingzoo", partial(BoardGame, name), 1.0) for name in ("tictactoe_v3", "connect_four_v3")),
 )
 
@@ -176,11 +280,13 @@ CASES: Final = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", default="", help="only environments whose package or name holds this")
+    parser.add_argument("--server", metavar="NAME=URL", help="an OpenEnv server as well")
+    parser.add_argument("--seconds", type=float, default=600, help="most seconds of each environment")
     parser.add_argument("--out", type=Path, help="folder for the reports as JSON")
     options = parser.parse_args()
     print("| environment | package | expert | " + " | ".join(PLAYERS) + " | attack | findings |")
     print("|" + "---|" * (len(PLAYERS) + 5))
-    for case in CASES:
+    for case in (*CASES, *_served(options.server)):
         if options.only not in f"{case.package} {case.module} {case.name}":
             continue
         try:
@@ -190,7 +296,9 @@ def main() -> None:
             continue
         began = time.perf_counter()
         try:
-            report = check_env(case.make, effort=EFFORT, bounds=RewardBounds(best=case.best))
+            report = check_env(
+                case.make, effort=case.effort, bounds=RewardBounds(best=case.best), seconds=options.seconds
+            )
         except Exception as error:
             print(f"| {case.name} | {case.package} | cannot be checked: {type(error).__name__}: {error} |", flush=True)
             continue
@@ -202,9 +310,16 @@ def main() -> None:
             path.write_text(json.dumps(document, indent=1), encoding="utf-8")
 
 
+def _served(named: str | None) -> Iterator[Case]:
+    """Yield the case of an OpenEnv server; its package is installed where it runs, and need not be here."""
+    if named:
+        name, _, url = named.partition("=")
+        yield Case(name, "turnwise", partial(gym_env, "turnwise/OpenEnv-v0", "turnwise.envs", url=url))
+
+
 def row(case: Case, report: CheckReport) -> str:
     """Return a line of the table."""
-    version = importlib.metadata.version(case.package)
+    package = f"{case.package} {importlib.metadata.version(case.package)}" if case.package != "turnwise" else "a server"
     expert = report["oracle"].values.get("returns")
     best = f"{np.mean(expert):.2f}" if isinstance(expert, list) else "-"
     shares = [_share(report, player) for player in PLAYERS]
@@ -213,7 +328,8 @@ def row(case: Case, report: CheckReport) -> str:
     findings = [
         f"{r.rule} {r.outcome}" for r in report.results if r.rule in RULES and r.outcome in ("failed", "warned")
     ]
-    cells = [case.name, f"{case.package} {version}", best, *shares, attack, ", ".join(findings) or "-"]
+    findings += [f"{rule} cut short" for rule in report.cut_short if rule in RULES]
+    cells = [case.name, package, best, *shares, attack, ", ".join(findings) or "-"]
     return "| " + " | ".join(cells) + " |"
 
 

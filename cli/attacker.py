@@ -65,7 +65,12 @@ def load_attacker(name: str, env_id: str, env_kwargs: Options, *, seed: int, att
         trajectories: list[Trajectory] = []
         for _ in range(attempts):
             trajectories += _episode(player, make, task, seed, _brief_of(trajectories))
-        return [[turn.action or "" for turn in trajectory.turns] for trajectory in trajectories]
+        # An answer that cannot be read is no step of the environment.
+        played = [[turn.action for turn in member.turns if turn.action is not None] for member in trajectories]
+        if trajectories and not any(played):
+            first = trajectories[0].turns[0].text
+            raise UserError(f"none of the answers of {name} holds an action; the first is {first[:80]!r}")
+        return [list[object](actions) for actions in played]
 
     return attack
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from turnwise.cli.console import err, out, say, say_json
+from turnwise.cli.console import err, out, say, say_json, warn
 from turnwise.cli.errors import UserError
 from turnwise.cli.options import Options, parse_options
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from turnwise.agents.rollouts.env_pool import MakeEnv
     from turnwise.envs.check import CheckReport, CheckResult, Effort, Level, RewardBounds
 
+SECONDS = 600
+"""Most seconds of a check by default."""
 _COLOURS = {"ok": "green", "warned": "yellow", "failed": "bold red", "skipped": "dim"}
 _VERDICTS = {"pass": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -58,11 +61,13 @@ def check(
     ] = None,
     cheap: Annotated[float, typer.Option(help="Share of it that a player without any skill may earn.")] = 0.1,
     budget: Annotated[
-        int | None,
+        str,
         typer.Option(
-            help="Most steps of the search for unearned reward.", show_default="3000, or 60 where steps are slow"
+            metavar="STEPS,SECONDSs",
+            help="Most steps of the search for unearned reward, most seconds of all rules (0s: no limit), or both.",
+            show_default="3000,600s, or 60,600s where steps are slow",
         ),
-    ] = None,
+    ] = "",
     attacker: Annotated[
         str | None,
         typer.Option(metavar="PLAYER", help="A player that is asked for unearned reward, such as openai:MODEL@URL."),
@@ -78,9 +83,10 @@ def check(
     player = None
     if attacker is not None:
         player = load_attacker(attacker, env_id, kwargs, seed=seed)
-    bounds = RewardBounds(best=best, cheap=cheap, budget=budget, attacker=player)
+    steps, seconds = _budget(budget)
+    bounds = RewardBounds(best=best, cheap=cheap, budget=steps, attacker=player)
     effort = None if light is None else Effort.light() if light else Effort()
-    report = _checked(env_id, kwargs, tasks, seed, effort, _level(level), bounds, quiet=as_json)
+    report = _checked(env_id, kwargs, tasks, seed, effort, _level(level), bounds, seconds, quiet=as_json)
     if as_json:
         say_json(report.document())
     else:
@@ -103,6 +109,26 @@ def _level(name: str) -> Level:
     raise UserError(f"--level must be one of {', '.join(LEVELS)}, got {name!r}")
 
 
+def _budget(text: str) -> tuple[int | None, float | None]:
+    """Return the steps of the search, None for those of the effort, and the seconds of all rules, None for no limit.
+
+    Raises:
+        UserError: the text is no budget.
+    """
+    steps: int | None = None
+    seconds = SECONDS
+    for word in text.split(",") if text else ():
+        match = re.fullmatch(r"\s*(\d{1,9})(s?)\s*", word)
+        if match is None:
+            example = "steps such as 3000, seconds such as 300s, or both, such as 3000,300s"
+            raise UserError(f"--budget takes {example}; got {text!r}")
+        if match[2]:
+            seconds = int(match[1])
+        else:
+            steps = int(match[1])
+    return steps, seconds or None
+
+
 def _checked(
     env_id: str,
     kwargs: Options,
@@ -111,6 +137,7 @@ def _checked(
     effort: Effort | None,
     level: Level,
     bounds: RewardBounds,
+    seconds: float | None,
     *,
     quiet: bool,
 ) -> CheckReport:
@@ -120,7 +147,11 @@ def _checked(
     names = [*rules(level)]
     width = max(map(len, names))
     steps = (effort or Effort()).attack if bounds.budget is None else bounds.budget
-    budget = f"the search for unearned reward takes at most {steps:,} steps (--budget)"
+    words = [f"all rules together take at most {seconds:g} s"] if seconds else []
+    if level == "adversarial":
+        slow = "" if effort or bounds.budget is not None else f" ({Effort.light().attack} where steps are slow)"
+        words.append(f"the search for unearned reward at most {steps:,} steps{slow}")
+    budget = f"{', '.join(words)} (--budget)"
     with Live(console=err(), transient=True, refresh_per_second=8) as live:
 
         def show_progress(done: int) -> None:
@@ -128,8 +159,8 @@ def _checked(
                 live.update(Spinner("dots", Text(f"{done}/{len(names)} rules: {names[done]}", style="dim")))
 
         def print_result(result: CheckResult) -> None:
-            if level == "adversarial" and not quiet and result.rule == names[0]:  # the environment could be made
-                err().print(Text(budget, style="dim"))
+            if words and not quiet and result.rule == names[0]:  # the environment could be made
+                err().print(Text(budget, style="dim"), soft_wrap=True)
             if not quiet:
                 line = Text(f"{result.outcome:>8}", style=_COLOURS[result.outcome])
                 out().print(line.append(f"  {result.rule:<{width}}  {result.detail}", style="default"), soft_wrap=True)
@@ -145,6 +176,7 @@ def _checked(
             play_expert=play_expert,
             level=level,
             bounds=bounds,
+            seconds=seconds,
             on_result=print_result,
         )
 
@@ -157,9 +189,12 @@ def _summarize(report: CheckReport) -> None:
         say(textwrap.indent(result.reproduce, "    "))
     for level, verdict in report.verdicts().items():
         say(f"{verdict:>8}  {level}", _VERDICTS[verdict])
+    if report.cut_short:
+        warn(f"not judged, or in part, in {report.seconds:g} s (--budget): {', '.join(report.cut_short)}")
     if failed:
         say(f"\n{report.env} breaks {len(failed)} of {len(report.results)} rules", "bold red")
         return
     warned = report.count("warned")
     note = f", with {warned} warning{'s' * (warned != 1)}" if warned else ""
-    say(f"{report.env} keeps the contract ({len(report.results)} rules{note})", "bold green")
+    limits = " as far as it was judged" if report.cut_short else ""
+    say(f"{report.env} keeps the contract{limits} ({len(report.results)} rules{note})", "bold green")

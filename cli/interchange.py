@@ -73,7 +73,7 @@ class Export:
         columns = {}
         for rule in settings.rules:
             try:
-                steps = steps_of(read_credited(file).groups, anchor=settings.anchor)
+                steps = steps_of(read_credited(file).groups, anchor=settings.anchor, only_common=True)
                 result = settings.advantages(rule, steps)
             except (StepsError, CreditError) as error:
                 warn(f"no advantages of {rule} for {file.name}: {error}")

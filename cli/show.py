@@ -68,7 +68,7 @@ def credited_turns(
     ]
     if not turns:
         return []
-    result = settings.advantages(rule, steps_of([group], anchor=settings.anchor)).aligned(
+    result = settings.advantages(rule, steps_of([group], anchor=settings.anchor, only_common=True)).aligned(
         [trajectory.id for trajectory, _, _ in turns], [number - 1 for _, number, _ in turns]
     )
     anchors = [key for episode in group.finished for key in anchors_of(episode, settings.anchor)[:-1]]

@@ -41,11 +41,13 @@ from turnwise.envs.checks.contract_rule import (
 from turnwise.envs.checks.episode_data import Crash, Effort, EnvSource, literal
 from turnwise.envs.checks.explorer import Explorer, PlayExpert
 from turnwise.envs.checks.reward_bounds import RewardBounds
+from turnwise.envs.checks.rule_clock import OutOfTime, RuleClock
 from turnwise.envs.errors import EnvError
 from turnwise.envs.info import Environment
 
 __all__ = ["LEVELS", "SLOW", "CheckReport", "CheckResult", "Effort", "Level", "RewardBounds", "check_env", "rules"]
 
+_TOO_SHORT = "not judged: its share of the seconds did not suffice"
 SLOW = 0.02
 """Median seconds per step above which `check_env` tries less by default; the full check takes tens of thousands."""
 
@@ -88,6 +90,7 @@ def check_env(
     play_expert: PlayExpert | None = None,
     level: Level = LEVELS[-1],
     bounds: RewardBounds | None = None,
+    seconds: float | None = None,
     on_result: Callable[[CheckResult], None] | None = None,
 ) -> CheckReport:
     """Return which rules of the contract an environment keeps.
@@ -106,16 +109,19 @@ def check_env(
             rule "expert"; `turnwise check` gives the agent of `turnwise eval expert`.
         level: the last level of rules that are tested: "runtime" (the contract), "semantic" (what rewards mean), or
             "adversarial" (a search for unearned reward).
-        bounds: what is asked of rewards, and how long the search may take.
-        on_result: called with the result of every rule.
+        bounds: what is asked of rewards, and how many steps the search may take.
+        seconds: most seconds for all rules, an equal share for each level; None: no limit. What they do not suffice
+            for is reported as skipped, and tried again if time is left. A step or reset that has begun is waited for.
+        on_result: called with the result of every rule, and once more for one that was cut off and is judged again.
 
     Raises:
         EnvError: the id or a keyword argument is unknown, or something is missing (game files, an extra).
     """
     if level not in LEVELS:
         raise EnvError(f"level must be one of {', '.join(map(repr, LEVELS))}, got {level!r}")
+    if seconds is not None and not seconds > 0:
+        raise EnvError(f"the seconds of a check must be above 0, got {seconds}")
     source = EnvSource.of(env, kwargs or {})
-    results: list[CheckResult] = []
     tell = on_result or (lambda result: None)
     try:
         explorer = Explorer(source, seed, effort or Effort(), actions, play_expert, bounds)
@@ -130,18 +136,13 @@ def check_env(
         if effort is None and _slow(explorer):
             explorer.effort = Effort.light()
         explorer.panel_tasks = _tasks(explorer, explorer.effort.floor) if isinstance(tasks, int) else explorer.tasks
-        outcomes: dict[str, RuleOutcome] = {}
-        for rule in _up_to(level):
-            result = _judge(rule, explorer, outcomes)
-            outcomes[rule.name] = result.outcome
-            results.append(result)
-            tell(result)
-        results.append(_speed(explorer, slowest))
+        explorer.time = RuleClock(seconds, LEVELS.index(level) + 1)
+        results = [*_judge_all(level, explorer, tell), _speed(explorer, slowest)]
         tell(results[-1])
     finally:
         explorer.close()
     median = statistics.median(explorer.seconds) if explorer.seconds else 0.0
-    return CheckReport(source.name, tuple(results), median, dict(kwargs or {}), seed)
+    return CheckReport(source.name, tuple(results), median, dict(kwargs or {}), seed, seconds)
 
 
 def _slow(explorer: Explorer) -> bool:
@@ -173,17 +174,35 @@ def _tasks(explorer: Explorer, tasks: int | Sequence[str]) -> list[str | None]:
     return [ids[round(i * (len(ids) - 1) / max(1, count - 1))] for i in range(count)]
 
 
-def _judge(rule: ContractRule, explorer: Explorer, outcomes: Mapping[str, RuleOutcome]) -> CheckResult:
+def _judge_all(level: Level, explorer: Explorer, tell: Callable[[CheckResult], None]) -> list[CheckResult]:
+    """Return the results of the rules up to a level; those that were cut off are judged again if time is left."""
+    judged: dict[str, CheckResult] = {}
+    for rule in _up_to(level):
+        explorer.time.begin_rule(LEVELS.index(rule.level))
+        judged[rule.name] = _judge(rule, explorer, judged)
+        tell(judged[rule.name])
+    for rule in _up_to(level):
+        if judged[rule.name].cut_short and explorer.time.begin_rule(LEVELS.index(level)):
+            judged[rule.name] = _judge(rule, explorer, judged)
+            tell(judged[rule.name])
+    return list(judged.values())
+
+
+def _judge(rule: ContractRule, explorer: Explorer, judged: Mapping[str, CheckResult]) -> CheckResult:
     """Return the result of one rule."""
+    explorer.cut_short = ""
 
     def result(
         outcome: RuleOutcome, detail: str, code: str = "", values: Mapping[str, object] | None = None
     ) -> CheckResult:
-        return CheckResult(rule.name, outcome, detail, code, rule.level, values or {})
+        short = explorer.cut_short
+        detail += f" (for want of time: {short})" if short else ""
+        return CheckResult(rule.name, outcome, detail, code, rule.level, values or {}, bool(short))
 
-    missing = [name for name in rule.needs if outcomes.get(name) not in ("ok", "warned")]
+    missing = [judged[name] for name in rule.needs if judged[name].outcome not in ("ok", "warned")]
     if missing:
-        return result("skipped", f"not tested, since {missing[0]!r} is {outcomes[missing[0]]}")
+        detail = f"not tested, since {missing[0].rule!r} is {missing[0].outcome}"
+        return CheckResult(rule.name, "skipped", detail, level=rule.level, cut_short=missing[0].cut_short)
     try:
         seen = rule.judge(explorer)
         return result("ok", seen.detail, "", seen.values) if isinstance(seen, Measured) else result("ok", seen)
@@ -191,12 +210,14 @@ def _judge(rule: ContractRule, explorer: Explorer, outcomes: Mapping[str, RuleOu
         return result("skipped", str(reason))
     except RuleWarned as warning:
         return result("warned", str(warning), "", warning.values)
+    except OutOfTime:
+        return CheckResult(rule.name, "skipped", _TOO_SHORT, level=rule.level, cut_short=True)
     except Crash as crash:
         failure = crashed(explorer, crash)
     except RuleFailed as error:
         failure = error
     except Exception as error:
-        if outcomes.get("info") == "failed":
+        if "info" in judged and judged["info"].outcome == "failed":
             return result("skipped", f"not tested, since 'info' is failed ({type(error).__name__})")
         # The environment failed in a way that no rule expects.
         return result("failed", f"{type(error).__name__}: {error}", f"{explorer.source.code}\n")

@@ -133,7 +133,7 @@ def compare_rules(groups: Sequence[Group], settings: CreditSettings) -> RuleComp
     """
     from turnwise.agents.steps import steps_of
 
-    steps = steps_of(groups, anchor=settings.anchor)
+    steps = steps_of(groups, anchor=settings.anchor, only_common=True)
     results, left_out = advantages_of(steps, settings)
     numbers = {name: _statistics(steps, result) for name, result in results.items()}
     return RuleComparison(_facts(groups, steps), numbers, _correlation(results), left_out, steps, results)

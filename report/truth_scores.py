@@ -116,7 +116,7 @@ def score_rules(
     from turnwise.agents.steps import steps_of
     from turnwise.credit.truth import density, identification, reliability
 
-    steps = steps_of(table.groups, anchor=settings.anchor)
+    steps = steps_of(table.groups, anchor=settings.anchor, only_common=True)
     truth = table.estimate(gamma, invalid_penalty)
     if not truth.known.any():
         raise ReportError("no turn has two forks on either side, so there is no truth to compare with")

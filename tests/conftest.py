@@ -12,7 +12,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -120,6 +120,15 @@ def data_dir() -> Path:
         # A wrong path must not look like a machine without data.
         pytest.fail(f"TURNWISE_DATA names {folder}, which is not a folder")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _registrations() -> Iterator[None]:
+    """Forget the environments that a test registers."""
+    from toys.registrations import forgotten
+
+    with forgotten():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,8 @@
     {"schema_version": "ATIF-v1.7", "trajectory_id": ..., "agent": {...}, "steps": [...], "final_metrics": {...}}
 
 A step of the agent holds its answer, what the environment returned, token ids and log-probabilities. State, reward,
-advantages and what else a turn has stand in `extra`. Of a Harbor job's folder, tasks and rewards are read as well.
+advantages and what else a turn has stand in `extra`. Of a Harbor job's folder, tasks and rewards are read as well. A
+document that is continued in another file is one episode with it; the documents of subagents are left out.
 
 Source: Harbor, "Agent Trajectory Interchange Format", versions 1.0 to 1.8.
 """
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from turnwise.agents.errors import StoreError
+from turnwise.agents.interchange.atif_references import CONTINUED, continued, has_subagents, referenced_files
 from turnwise.agents.interchange.conversations import (
     ChatMessage,
     Demonstration,
@@ -139,13 +141,17 @@ def read_atif(path: Path) -> Iterator[Demonstration]:
         StoreError: a document is damaged, or there is none.
     """
     count = 0
-    for file in files_in(path, ".json", ".jsonl"):
+    files = files_in(path, ".json", ".jsonl")
+    parts = referenced_files(files) if path.is_dir() else frozenset()
+    for file in files:
+        if file in parts:
+            continue  # it is read with the document that refers to it, or left out
         for name, document in _documents(file):
             if path.is_dir() and not _is_atif(document):
                 continue  # a job's folder holds other JSON as well
             count += 1
             try:
-                yield _episode(document, name, trial_of(file))
+                yield _episode(continued(document, file), name, trial_of(file))
             except InputError as error:
                 raise StoreError(f"{name}: {error}") from error
     if not count:
@@ -290,7 +296,8 @@ def _left_out(
     metrics = [metrics for step in steps if isinstance(metrics := step.get("metrics"), Mapping)]
     ids = any("completion_token_ids" in own for own in metrics)
     reasons = {
-        "trajectories of subagents": bool(document.get("subagent_trajectories")),
+        "trajectories of subagents": bool(document.get("subagent_trajectories")) or any(map(has_subagents, steps)),
+        "continuations that do not lie beside": bool(document.get(CONTINUED)),
         "images and audio": '"media_type"' in text,
         "token ids that lack a prompt, an answer or a log-probability": ids and None in tokens,
         "tool definitions": "tool_definitions" in (document.get("agent") or {}),

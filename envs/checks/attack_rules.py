@@ -18,6 +18,7 @@ from turnwise.envs.checks.explorer import Explorer
 from turnwise.envs.checks.floor_rules import TOLERANCE, earning_script, random_floor
 from turnwise.envs.checks.panel_data import Start, wins
 from turnwise.envs.checks.reward_bounds import TRIVIAL
+from turnwise.envs.checks.rule_clock import OutOfTime
 from turnwise.envs.info import WON
 
 __all__ = ["RULES"]
@@ -25,6 +26,8 @@ __all__ = ["RULES"]
 BETTER: Final = 0.1
 """Share by which a win may earn more than the expert's without being a fault."""
 _STARTS: Final = 3
+_SEARCHING: Final = 0.7
+"""Share of the time that is searched; the rest judges what was reached."""
 _FRAGMENT: Final = 4
 
 
@@ -34,13 +37,17 @@ def search(explorer: Explorer) -> Measured:
     if not budget:
         raise RuleSkipped("no steps are allowed for it")
     starts = panel(explorer)[:_STARTS]
+    random_floor(explorer)  # with which it is compared: without it, a search would be in vain
     results = list[AttackResult]()
-    for start in starts:
+    for number, start in enumerate(starts):
         enough = best_return(explorer, start) + TOLERANCE
-        result = attack(explorer, start, budget // len(starts), _fragments(explorer, start), enough)
+        seconds = _SEARCHING * explorer.time.left / (len(starts) - number)
+        result = attack(explorer, start, budget // len(starts), _fragments(explorer, start), enough, seconds)
         _require_earned(explorer, start, result.best)
         results.append(result)
     steps, episodes = sum(result.steps for result in results), sum(result.episodes for result in results)
+    if any(result.cut_short for result in results):
+        explorer.cut_short = f"{steps:,} of {budget:,} steps"
     return _judge(explorer, [(r.start, r.best) for r in results], f"{steps:,} steps, {episodes:,} episodes")
 
 
@@ -51,7 +58,11 @@ def attacker(explorer: Explorer) -> Measured:
         raise RuleSkipped("no attacker was passed")
     best = list[tuple[Start, ProbeEpisode]]()
     attempts = 0
-    for start in panel(explorer)[:_STARTS]:
+    starts = panel(explorer)[:_STARTS]
+    for number, start in enumerate(starts):
+        if best and explorer.time.left <= 0:
+            explorer.cut_short = f"{number} of {len(starts)} tasks"
+            break
         try:
             sequences = play(explorer.source.build, start.task, start.seed)
         except Exception as error:  # its model or server, not the environment
@@ -115,7 +126,11 @@ def _judge(explorer: Explorer, results: Sequence[tuple[Start, ProbeEpisode]], ef
     values: dict[str, object] = {"shares": shares, "won": won, "actions": list(episode.actions), "task": start.task}
     others = [other for other in panel(explorer) if other.task != start.task]
     if shares[top] > explorer.bounds.cheap and others:
-        blind = earn(explorer, "blind", _replay(episode), turns=len(episode.actions), starts=others)
+        try:
+            blind = earn(explorer, "blind", _replay(episode), turns=len(episode.actions), starts=others)
+        except OutOfTime:
+            explorer.cut_short = explorer.cut_short or "without playing the same actions on other tasks"
+            return Measured(text, values)
         values["blind"] = blind.values()
         if blind.interval[0] > max(TRIVIAL / 2, explorer.bounds.cheap) and blind.mean > floor.interval[1]:
             raise RuleWarned(f"{text}; the same actions, played blindly on other tasks, earn {blind}", values)

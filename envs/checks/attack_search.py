@@ -11,6 +11,8 @@ told apart by their keys, not by images.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -35,12 +37,13 @@ _LONGEST: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class AttackResult:
-    """What an attack reached on one start: its best episode, and the steps and episodes that it took."""
+    """What an attack reached on one start: its best episode, the steps and episodes, and whether the time ended it."""
 
     start: Start
     best: ProbeEpisode
     steps: int
     episodes: int
+    cut_short: bool = False
 
 
 def attack(
@@ -49,6 +52,7 @@ def attack(
     budget: int,
     fragments: Sequence[Sequence[object]] = (),
     enough: float | None = None,
+    seconds: float = math.inf,
 ) -> AttackResult:
     """Return the best that a search finds from a start.
 
@@ -58,8 +62,9 @@ def attack(
         budget: most steps.
         fragments: actions of experts on other tasks.
         enough: return above which the search stops.
+        seconds: most seconds; an episode that has begun is cut off.
     """
-    return _Attack(explorer, start, budget, fragments, enough).run()
+    return _Attack(explorer, start, budget, fragments, enough, time.monotonic() + seconds).run()
 
 
 class _Attack:
@@ -72,8 +77,10 @@ class _Attack:
         budget: int,
         fragments: Sequence[Sequence[object]],
         enough: float | None,
+        end: float,
     ) -> None:
         self.explorer, self.start, self.budget, self.fragments, self.enough = explorer, start, budget, fragments, enough
+        self.end = end
         self.rng = np.random.default_rng([explorer.seed, 31, start.seed])
         self.steps, self.episodes = 0, 0
         origin = ProbeEpisode(start.task, start.seed, (), (start.first,))
@@ -83,8 +90,8 @@ class _Attack:
         self.can_save = explorer.has("snapshot") and explorer.has("restore")
 
     def run(self) -> AttackResult:
-        """Play until the budget is spent."""
-        while self.steps < self.budget and not (self.enough is not None and self.best.earned > self.enough):
+        """Play until the budget or the time is spent."""
+        while self.steps < self.budget and self._in_time and not self._has_enough:
             spent = self.steps
             parent = self._parent()
             prefix = self._prefix(parent)
@@ -93,7 +100,16 @@ class _Attack:
             except Crash:  # the rules of the contract show it
                 self.steps += 1
             self.steps += self.steps == spent  # a round that took no step costs one, so that the search ends
-        return AttackResult(self.start, self.best, self.steps, self.episodes)
+        cut_short = self.steps < self.budget and not self._has_enough
+        return AttackResult(self.start, self.best, self.steps, self.episodes, cut_short)
+
+    @property
+    def _in_time(self) -> bool:
+        return time.monotonic() < self.end
+
+    @property
+    def _has_enough(self) -> bool:
+        return self.enough is not None and self.best.earned > self.enough
 
     def _parent(self) -> ProbeEpisode:
         """Return an episode to begin with: the best one, or any of the archive."""
@@ -150,7 +166,7 @@ class _Attack:
         if moments[-1].over:
             return prefix
         self._return_to(prefix)
-        while not moments[-1].over and len(actions) < 2 * _LONGEST:
+        while not moments[-1].over and len(actions) < 2 * _LONGEST and self._in_time:
             action = choose(moments[-1], moments, len(actions) - len(prefix.actions))
             if action is None:
                 break

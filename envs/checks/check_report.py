@@ -49,6 +49,7 @@ class CheckResult:
         reproduce: a script that shows a failure.
         level: level of the rule.
         values: what was measured.
+        cut_short: whether time was short, so that the rule was judged in part or, if it is "skipped", not at all.
     """
 
     rule: str
@@ -57,6 +58,7 @@ class CheckResult:
     reproduce: str = ""
     level: Level = "runtime"
     values: Mapping[str, object] = field(default_factory=dict)
+    cut_short: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class CheckReport:
     """Median wall-clock seconds of one step()."""
     arguments: Mapping[str, object] = field(default_factory=dict)
     seed: int = 0
+    seconds: float | None = None
+    """Most seconds that the check was allowed to take; None: no limit."""
 
     @property
     def ok(self) -> bool:
@@ -78,6 +82,11 @@ class CheckReport:
     def count(self, outcome: RuleOutcome) -> int:
         """Return the number of rules with an outcome."""
         return sum(result.outcome == outcome for result in self.results)
+
+    @property
+    def cut_short(self) -> list[str]:
+        """Names of the rules that were judged in part or not at all for want of time."""
+        return [result.rule for result in self.results if result.cut_short]
 
     def verdicts(self) -> dict[Level, str]:
         """Return "pass", "warn" or "fail" for each level of which a rule was tested."""
@@ -101,6 +110,8 @@ class CheckReport:
             head = f"  {result.outcome:<8}{result.rule:<16} "
             text = textwrap.fill(" ".join(result.detail.split()), 120, initial_indent=head, subsequent_indent=" " * 27)
             lines.append(text)
+        if self.cut_short:
+            lines.append(f"  not judged, or in part, in {self.seconds:g} s: {', '.join(self.cut_short)}")
         for result in self.results:
             if result.reproduce:
                 lines += ["", f"To see {result.rule!r} fail:", "", textwrap.indent(result.reproduce.rstrip(), "    ")]
@@ -117,6 +128,8 @@ class CheckReport:
             "verdict": _verdict({result.outcome for result in self.results}),
             "levels": self.verdicts(),
             "seconds_per_step": self.seconds_per_step,
+            "seconds": self.seconds,
+            "cut_short": self.cut_short,
             "rules": rules,
         }
         return {name: _plain(value) for name, value in document.items()}

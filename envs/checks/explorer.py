@@ -22,6 +22,7 @@ from turnwise.envs.checks.episode_data import (
 )
 from turnwise.envs.checks.panel_data import Earned, Start
 from turnwise.envs.checks.reward_bounds import RewardBounds
+from turnwise.envs.checks.rule_clock import RuleClock
 from turnwise.envs.errors import EnvError
 from turnwise.envs.info import Environment
 
@@ -56,6 +57,9 @@ class Explorer:
         self.expert_episodes: dict[tuple[str | None, int], ProbeEpisode | None] = {}
         self.random_floor: Earned | None = None
         self.seconds: list[float] = []
+        self.time = RuleClock(None, 1)
+        self.cut_short = ""
+        """What the rule that is judged has left out for want of time."""
         self._free: Environment | None = None
         self._fans: dict[tuple[str | None, tuple[Any, ...]], list[tuple[Any, ProbeStep]]] = {}
 
@@ -113,7 +117,9 @@ class Explorer:
 
         Raises:
             Crash: the environment raised an exception, or broke Gymnasium's contract.
+            OutOfTime: the rule that is judged has no time left.
         """
+        self.time.require()
         env = env or self.env
         seed = self.seed if seed is None else seed
         taken: list[object] = []
@@ -124,6 +130,7 @@ class Explorer:
             action = choose(moments[-1], len(taken))
             if action is None:
                 break
+            self.time.require()
             began = time.perf_counter()
             raw = self._run(functools.partial(env.step, action), f"step({cut(action)})", task, seed, [*taken, action])
             self.seconds.append(time.perf_counter() - began)

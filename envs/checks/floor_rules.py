@@ -18,6 +18,7 @@ from turnwise.envs.checks.episode_data import ProbeEpisode, cut, script
 from turnwise.envs.checks.explorer import Explorer
 from turnwise.envs.checks.panel_data import Earned, Start, wins
 from turnwise.envs.checks.reward_bounds import TRIVIAL
+from turnwise.envs.checks.rule_clock import OutOfTime
 from turnwise.envs.info import SCORE
 
 __all__ = ["RULES", "TOLERANCE", "earning_script", "random_floor"]
@@ -75,7 +76,15 @@ def _played(explorer: Explorer, variants: Variants) -> list[Earned]:
     """Return what the variants of a player earned, evenly spread where the effort allows fewer."""
     players = list(variants(explorer))
     players = players[:: max(1, -(-len(players) // explorer.effort.variants))]
-    played = [earn(explorer, player.label, player.play, turns=player.turns) for player in players]
+    played: list[Earned] = []
+    for player in players:
+        try:
+            played.append(earn(explorer, player.label, player.play, turns=player.turns))
+        except OutOfTime:
+            if not played:
+                raise
+            explorer.cut_short = f"{len(played)} of {len(players)} variants"
+            break
     if not played:
         raise RuleSkipped(f"no such player for actions in {explorer.env.action_space}")
     return played

@@ -78,7 +78,7 @@ def plan(explorer: Explorer) -> str:
     """plan() wins, from the start and from elsewhere, and is empty after the win."""
     if not explorer.has("plan"):
         raise RuleSkipped("the environment has no plan()")
-    count, stuck = 0, 0
+    count, stuck, late = 0, 0, 0
     for task in explorer.tasks:
         prefixes = {e.actions[: len(e.actions) // 2] for e in explorer.episodes[task]} | {()}
         for prefix in sorted(prefixes, key=lambda actions: (len(actions), repr(actions))):
@@ -89,6 +89,9 @@ def plan(explorer: Explorer) -> str:
                 stuck += 1
                 continue
             end = explorer.play(task, [*prefix, *actions], env=explorer.free)
+            if prefix and end.last.truncated and not end.last.terminated:
+                late += 1  # a turn limit of its own, such as that of a part of a mixture, came first
+                continue
             count += 1
             if not (end.last.info.get(WON) and (end.last.terminated or not actions)):
                 claim = (
@@ -103,7 +106,9 @@ def plan(explorer: Explorer) -> str:
                 raise RuleFailed(
                     f"plan() after the win is {cut(left)}, not []", free_script(explorer, task, claim, end.actions)
                 )
-    return f"{count} plans won" + (f"; {stuck} times it said that success cannot be reached" if stuck else "")
+    notes = [f"; {stuck} times it said that success cannot be reached"] if stuck else []
+    notes += [f"; {late} times the turn limit came first"] if late else []
+    return f"{count} plans won{''.join(notes)}"
 
 
 def expert(explorer: Explorer) -> str:

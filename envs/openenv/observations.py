@@ -29,8 +29,8 @@ class Reading:
 def read(data: Mapping[str, object], shown: str | None = None, admissible: str = "admissible_actions") -> Reading:
     """Return what the data of an answer says.
 
-    The text is that of the only field with a value, or one line `name: value` for each field. Where there is no other
-    field, it is the observation's metadata.
+    The text is that of the only field with a value, or one line `name: value` for each field; a number does not stand
+    alone. Where there is no other field, it is the observation's metadata.
 
     Args:
         data: "observation", "reward" and "done", as the server sent them.
@@ -62,8 +62,8 @@ def _text(fields: Mapping[str, object], shown: str | None, admissible: str) -> s
     }
     if not values:
         values = {"": metadata} if (metadata := fields.get("metadata")) else {}
-    if len(values) == 1:
-        return _written(next(iter(values.values())))
+    if len(values) == 1 and not isinstance(value := next(iter(values.values())), int | float):
+        return _written(value)
     return "\n".join(f"{name}: {_written(value)}" for name, value in values.items())
 
 

@@ -243,7 +243,8 @@ def _credit(iteration: Iteration, settings: CreditSettings | None, notes: list[s
     seen = _seen(iteration, notes)
     masked = frozenset[str]() if seen is None else seen.masked
     try:
-        steps = steps_of(iteration.groups if seen is None else seen.groups, anchor=settings.anchor)
+        groups = iteration.groups if seen is None else seen.groups
+        steps = steps_of(groups, anchor=settings.anchor, only_common=True)
     except (StepsError, CreditError) as error:
         notes.append(f"no advantages: {error}")
         return {}

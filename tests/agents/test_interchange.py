@@ -319,6 +319,63 @@ def test_the_reward_of_a_trial_may_lie_in_its_files(tmp_path: Path) -> None:
         list(FORMATS["atif"].read(tmp_path))
 
 
+def test_a_trial_whose_context_was_summarized_is_one_episode(tmp_path: Path) -> None:
+    """Its files are the trajectory, its continuation, and what subagents said, which is left out."""
+    harbor_trial(tmp_path, "fix-test__aaa", 1.0)
+    folder = tmp_path / "fix-test__aaa" / "agent"
+    reference = {"session_id": "s-summary", "trajectory_path": "trajectory.summary.json"}
+    handoff = {
+        "source": "system",
+        "message": "The context was summarized.",
+        "observation": {"results": [{"subagent_trajectory_ref": [reference]}]},
+    }
+    first = {**DOCUMENT, "steps": [*STEPS[:3], handoff], "continued_trajectory_ref": "trajectory.cont-1.json"}
+    copied = [{**STEPS[1], "message": "In short: fix the test.", "is_copied_context": True}]
+    (folder / "trajectory.json").write_text(json.dumps(first))
+    second = {**DOCUMENT, "steps": copied, "continued_trajectory_ref": "trajectory.cont-2.json"}
+    (folder / "trajectory.cont-1.json").write_text(json.dumps(second))
+    (folder / "trajectory.cont-2.json").write_text(json.dumps({**DOCUMENT, "steps": [STEPS[3]]}))
+    (folder / "trajectory.summary.json").write_text(json.dumps({**DOCUMENT, "session_id": "s-summary"}))
+    (item,) = FORMATS["atif"].read(tmp_path)
+    assert (item.trajectory.id, item.trajectory.reward) == ("fix-test__aaa", 1.0)
+    assert [turn.text.splitlines()[-1] for turn in item.trajectory.turns] == ["</tool_call>", "Done."]
+    assert item.trajectory.turns[1].observation.endswith("The context was summarized.\n\nIn short: fix the test.")
+    assert [turn.reward for turn in item.trajectory.turns] == [0.0, 1.0]
+    assert "trajectories of subagents" in item.left_out
+    assert "continuations that do not lie beside" not in item.left_out
+    (item,) = FORMATS["atif"].read(folder / "trajectory.json")
+    assert len(item.trajectory.turns) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("trajectory.json", None, "trajectory.json continues itself"),
+        ("more.json", "[]", "more.json, which continues it, is no ATIF document"),
+        ("more.json", "{", "JSON"),
+    ],
+)
+def test_a_continuation_that_cannot_be_read_is_one_sentence(
+    name: str, content: str | None, why: str, tmp_path: Path
+) -> None:
+    (path := tmp_path / "trajectory.json").write_text(changed(continued_trajectory_ref=name))
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    with pytest.raises(StoreError, match=why) as error:
+        list(FORMATS["atif"].read(path))
+    assert len(str(error.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["../trajectory.json", "/etc/hostname", "s3://bucket/x.json", "absent.json", "", 7])
+def test_a_continuation_that_does_not_lie_beside_is_left_out(name: object, tmp_path: Path) -> None:
+    (folder := tmp_path / "agent").mkdir()
+    (tmp_path / "trajectory.json").write_text(json.dumps(DOCUMENT))
+    (folder / "first.json").write_text(changed(continued_trajectory_ref=name))
+    (item,) = FORMATS["atif"].read(folder)
+    assert len(item.trajectory.turns) == 2
+    assert ("continuations that do not lie beside" in item.left_out) == bool(name)
+
+
 def changed(**fields: Any) -> str:
     return json.dumps({**DOCUMENT, **fields})
 

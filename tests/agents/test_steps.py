@@ -121,3 +121,15 @@ def test_rows_follow_groups_trajectories_turns():
     groups = [Group("u", (dataclasses.replace(LOST, task="u"), dataclasses.replace(WON, task="u"))), Group("t", (WON,))]
     rewards = [turn.reward for group in groups for trajectory in group.finished for turn in trajectory.turns]
     assert np.array_equal(steps_of(groups).reward, rewards)
+
+
+def test_readers_may_leave_out_a_column_that_only_some_turns_have():
+    """Episodes of several sources have different columns; a run refuses them, since its environment lacks a default."""
+    marked = play("c", [dataclasses.replace(turn("hall", "A hall."), extras={"role": "cook", "imitated": 1})])
+    other = play("d", [dataclasses.replace(turn("hall", "A hall."), extras={"role": "cook"})])
+    with pytest.raises(StepsError, match="1 of 2 turns lack the extra column 'imitated'"):
+        steps_of([Group("wash", (marked, other))])
+    steps = steps_of([Group("wash", (marked, other))], only_common=True)
+    assert names(steps, "role") == ["cook", "cook"]
+    assert "imitated" not in steps.extra
+    assert "imitated" in steps_of([Group("wash", (marked,))], only_common=True).extra

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 
 import pytest
 from toys.commands import ENV, Call, one_sentence
@@ -42,7 +44,9 @@ def test_an_honest_environment_passes_with_a_verdict_for_each_level(turnwise: Ca
         ["pass", "semantic"],
         ["pass", "adversarial"],
     ]
-    assert "at most 200 steps" in said.err
+    assert said.err == (
+        "all rules together take at most 600 s, the search for unearned reward at most 200 steps (--budget)\n"
+    )
 
 
 def test_levels_and_bounds(turnwise: Call) -> None:
@@ -53,6 +57,31 @@ def test_levels_and_bounds(turnwise: Call) -> None:
     one_sentence(turnwise("check", QUIZ, "--level", "static"), "runtime, semantic, adversarial", "static")
     one_sentence(turnwise("check", QUIZ, "--cheap", 1.5), "[0, 1)", "1.5")
     one_sentence(turnwise("check", QUIZ, "--best", -1), "above 0", "-1")
+
+
+class Sleepy(Quiz):
+    """Takes its time for a step."""
+
+    def take_action(self, action: str) -> tuple[str, float, bool]:
+        time.sleep(0.05)
+        return super().take_action(action)
+
+
+def test_what_a_budget_does_not_suffice_for_is_named(turnwise: Call) -> None:
+    register("toys/Sleepy-v0", Sleepy, max_episode_steps=4)
+    said = turnwise("check", "toys/Sleepy-v0", "--budget", "1s")
+    assert said.code == 0, said.out
+    assert "skipped  protocol         not judged: its share of the seconds did not suffice" in said.out
+    assert "keeps the contract as far as it was judged" in said.out
+    assert re.search(r"^not judged, or in part, in 1 s \(--budget\): .*, attack", said.err, re.MULTILINE)
+    said = turnwise("check", "toys/Sleepy-v0", "--budget", "1s", "--json")
+    assert "attack" in json.loads(said.out)["cut_short"]
+    assert (
+        turnwise("check", QUIZ, "--budget", "20,0s").err
+        == "the search for unearned reward at most 20 steps (--budget)\n"
+    )
+    for budget in ("many", "3 hours", "3000,", "-3", "1.5s"):
+        one_sentence(turnwise("check", QUIZ, f"--budget={budget}"), "3000,300s", budget)
 
 
 def test_a_warning_fails_where_it_is_asked_for(turnwise: Call) -> None:

@@ -103,6 +103,25 @@ def test_conversations_of_agentgym_are_shown_reported_credited_and_audited(tmp_p
     assert "run.toml" not in said.err
 
 
+def test_episodes_of_a_run_and_of_others_are_read_together(run: Path, tmp_path: Path) -> None:
+    """Those of others have a column of their own, `imitated`."""
+    run_command("export", run, "--to", "openai", "--output", tmp_path / "ours.jsonl")
+    lines = (tmp_path / "ours.jsonl").read_text().splitlines()
+    other = {"messages": [{"role": "user", "content": "room 0"}, {"role": "assistant", "content": "go east"}]}
+    (tmp_path / "all.jsonl").write_text("\n".join([*lines, json.dumps(other)]))
+    folder = tmp_path / "imported"
+    said = run_command("import", tmp_path / "all.jsonl", "--from", "openai", "--output", folder)
+    assert said.code == 0, said.err
+    for words in (("show", folder, "--limit", 9), ("credit", folder), ("audit", folder)):
+        said = run_command(*words)
+        assert said.code == 0, said.err
+        assert "lack" not in said.out + said.err
+    said = run_command("report", folder, "--output", tmp_path / "report.html")
+    assert (said.code, "no advantages" in said.err) == (0, False), said.err
+    said = run_command("export", folder, "--to", "atif", "--output", tmp_path / "out", "--credit", "gigpo")
+    assert (said.code, "no advantages" in said.err) == (0, False), said.err
+
+
 def test_an_audit_of_an_import_checks_its_tokens(run: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     run_command("export", run, "--to", "atif", "--output", tmp_path / "out")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ from toys.broken import BROKEN, CountsTurns, KeyIsAnswer
 from toys.corridor import ID, Corridor
 
 from turnwise.cli.check import play_expert
-from turnwise.envs import EnvError, NotReset, StepAfterEnd, Text, UnknownEnv, UnknownOption, check_env
+from turnwise.envs import EnvError, NotReset, StepAfterEnd, Text, TurnLimit, UnknownEnv, UnknownOption, check_env
 from turnwise.envs.check import CheckReport, Effort, rules
 
 SMALL = Effort(walks=4, turns=24, pairs=8, states=6, depth=8, continuations=4, search=100, floor=4, attack=200)
@@ -285,6 +286,48 @@ def test_how_much_is_tried_is_what_the_steps_allow(monkeypatch: pytest.MonkeyPat
     assert found.ok
 
 
+@pytest.mark.parametrize("seconds", [5.0, 60.0, 300.0, 2000.0])
+def test_a_check_keeps_to_its_seconds_and_says_what_it_did_not_judge(monkeypatch: pytest.MonkeyPatch, seconds: float):
+    monkeypatch.setattr(Slow, "pause", 1.0)
+    monkeypatch.setattr(Slow, "now", 0.0)
+    monkeypatch.setattr("turnwise.envs.checks.rule_clock.time.monotonic", lambda: Slow.now)
+    ends: list[float] = []
+    report = check_env(Slow, effort=SMALL, seconds=seconds, on_result=lambda result: ends.append(Slow.now))
+    assert report.ok, report  # want of time is no fault of the environment
+    assert [result.rule for result in report.results] == list(rules())
+    # What has begun is finished: a comparison with a copy of the environment plays one episode without asking.
+    assert ends[-1] <= seconds + 60
+    assert report.cut_short == [result.rule for result in report.results if result.cut_short] != []
+    assert report.document()["cut_short"] == report.cut_short
+    assert f"in {seconds:g} s: {', '.join(report.cut_short)}" in str(report)
+    for result in report.results:
+        cause = re.match(r"not tested, since '([\w-]+)'", result.detail)
+        late = result.detail.startswith("not judged: its share") or (cause is not None and result.cut_short)
+        assert late == (result.outcome == "skipped" and result.cut_short), result
+        assert late or result.cut_short == ("(for want of time: " in result.detail), result
+
+
+def test_seconds_that_suffice_change_nothing():
+    limited, free = check_env(Corridor, effort=SMALL, seconds=3600), check_env(Corridor, effort=SMALL)
+    assert [(r.rule, r.outcome, r.detail) for r in limited.results[:-1]] == [
+        (r.rule, r.outcome, r.detail) for r in free.results[:-1]
+    ]
+    assert limited.cut_short == []
+    with pytest.raises(EnvError, match="above 0, got 0"):
+        check_env(Corridor, seconds=0)
+
+
+def test_a_search_that_runs_out_of_time_is_judged_by_what_it_reached(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Slow, "pause", 1.0)
+    monkeypatch.setattr(Slow, "now", 0.0)
+    monkeypatch.setattr("turnwise.envs.checks.rule_clock.time.monotonic", lambda: Slow.now)
+    effort = replace(SMALL, attack=3000)
+    report = check_env(Slow, effort=effort, seconds=9000)
+    assert report["attack"].cut_short
+    assert report["attack"].outcome == "ok"
+    assert re.search(r"at best .* \(for want of time: [\d,]+ of 3,000 steps\)$", report["attack"].detail)
+
+
 def test_results_are_told_as_they_come():
     told: list[str] = []
     report = check_env(ID, effort=SMALL, on_result=lambda result: told.append(result.rule))
@@ -327,6 +370,14 @@ def test_an_expert_may_say_that_nothing_helps_any_more():
     report = check_env(Trap, tasks=["open-4-1"], effort=SMALL)
     assert report["plan"].outcome == "ok", str(report)
     assert "success cannot be reached" in report["plan"].detail
+
+
+def test_a_plan_may_come_too_late_for_a_turn_limit_inside_the_environment():
+    """As that of a part of a mixture, which the check cannot lift; from the start there must be enough turns."""
+    report = check_env(lambda: TurnLimit(Corridor(lengths=(3,)), 7), effort=SMALL)
+    assert report["plan"].outcome == "ok"
+    assert "times the turn limit came first" in report["plan"].detail
+    assert check_env(lambda: TurnLimit(Corridor(lengths=(3,)), 2), effort=SMALL)["plan"].outcome == "failed"
 
 
 def test_a_difference_that_no_probe_meets_is_searched_for():

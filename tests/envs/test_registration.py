@@ -14,6 +14,7 @@ from typing import Any
 import gymnasium
 import pytest
 from toys.corridor import ID, Corridor
+from toys.registrations import TESTS, forgotten
 
 import turnwise.envs
 from turnwise.envs import (
@@ -216,3 +217,21 @@ def test_an_environment_names_its_demonstrators_before_it_is_made():
     assert demonstrators(ID) == {}
     with pytest.raises(UnknownEnv, match="Household"):
         demonstrators("turnwise/Houshold-v0")
+
+
+def test_what_a_test_registers_is_forgotten_after_it():
+    """And what a module of the toys registers on its import, or a package, is not."""
+    with forgotten():
+        for number in range(30):  # so many that a list of choices would no longer name ours
+            register(f"toys/Many{number}-v0", "toys.corridor:Corridor")
+            register(f"toys/Own{number}-v0", lambda **options: Corridor(**options))
+        gymnasium.register("theirs/Kept-v0", "gymnasium.envs.toy_text.taxi:TaxiEnv")
+        module = types.ModuleType("late_toys")
+        module.__file__ = str(TESTS / "toys" / "late_toys.py")
+        sys.modules["late_toys"] = module
+        register("toys/Late-v0", "late_toys:Late")
+    try:
+        assert {"theirs/Kept-v0", "toys/Late-v0", ID} <= set(gymnasium.registry)
+        assert not [name for name in env_ids() if name.startswith(("toys/Many", "toys/Own"))]
+    finally:
+        del sys.modules["late_toys"], gymnasium.registry["theirs/Kept-v0"], gymnasium.registry["toys/Late-v0"]

@@ -59,4 +59,6 @@ class Demonstrations:
             for trajectory in filled
             for number in range(len(trajectory.turns))
         ]
-        return groups, Advantages.of(steps_of(groups), np.ones(len(keep)), keep=np.array(keep, dtype=np.bool_))
+        return groups, Advantages.of(
+            steps_of(groups, only_common=True), np.ones(len(keep)), keep=np.array(keep, dtype=np.bool_)
+        )

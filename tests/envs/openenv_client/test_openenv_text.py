@@ -125,6 +125,7 @@ def test_the_fields_of_an_observation_become_text():
     board = read({"observation": {"board": [0, 1], "legal_actions": [0, 2]}}, admissible="legal_actions")
     assert (board.text, board.admissible) == ("[0, 1]", ("0", "2"))
     assert read({"observation": {"board": [0], "message": "go"}}, "message").text == "go"
+    assert read({"observation": {"stdout": "", "exit_code": 0}}).text == "exit_code: 0"  # a number alone says nothing
 
 
 def test_tasks_of_tables_and_of_seeds():
