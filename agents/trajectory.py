@@ -15,8 +15,9 @@ from typing import Literal, get_args
 
 from turnwise.agents.content import Content, ImagePart, TextPart
 
-_PATH = re.compile(r"[0-9]{1,18}(/[0-9]{1,18}\+?\.[0-9]{1,18})*", re.ASCII)
-"""Member of a group in the id of a trajectory: its number; for a fork, then the turn and its number among the forks."""
+_PATH = re.compile(r"[0-9]{1,18}(/[0-9]{1,18}(\+|:[0-9]{1,18})?\.[0-9]{1,18})*", re.ASCII)
+"""Member of a group in the id of a trajectory: its number; for a fork, then the turn, perhaps the tokens of its answer,
+and its number among the forks."""
 
 Stop = Literal["terminated", "truncated", "turns", "tokens", "error"]
 """Why an episode ended: the environment ended or truncated it, the agent's limit of turns or the model's context was
@@ -175,6 +176,8 @@ class Trajectory:
     """Id of the trajectory in whose middle it began; None for an episode that began with a reset."""
     fork_turn: int | None = None
     """Index of the first turn that was sampled for this trajectory; those before it are the parent's. None as above."""
+    fork_tokens: int = 0
+    """Tokens of that turn's answer that are the parent's as well."""
     round: int = 0
     """The round of its group in which it was asked for."""
     hint: str = ""
@@ -191,6 +194,11 @@ class Trajectory:
     def sampled(self) -> tuple[Turn, ...]:
         """The turns that were sampled for this trajectory: all, or for a fork those after what it took over."""
         return self.turns[self.fork_turn or 0 :]
+
+    @property
+    def sampled_tokens(self) -> int:
+        """Number of tokens that were sampled for this trajectory."""
+        return sum(len(turn.response) for turn in self.sampled) - (self.fork_tokens if self.sampled else 0)
 
     @property
     def reward(self) -> float:
@@ -286,5 +294,5 @@ def grouped(trajectories: Iterable[Trajectory]) -> list[Group]:
 def member_order(trajectory: Trajectory) -> tuple[tuple[int, ...], str]:
     """Return what members of a group are sorted by: their numbers; a fork, ``task#9/2.0@7``, follows its parent."""
     path = trajectory.id.rpartition("#")[2].partition("@")[0]
-    numbers = tuple(map(int, re.split(r"[/.]", path.replace("+", "")))) if _PATH.fullmatch(path) else (-1,)
+    numbers = tuple(map(int, re.split(r"[/.:]", path.replace("+", "")))) if _PATH.fullmatch(path) else (-1,)
     return (numbers, trajectory.id)

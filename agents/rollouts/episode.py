@@ -193,6 +193,12 @@ class Episode:
                 self._hint = plan_hint(self._plan(), self.spec.plan)
             self._start(result)
             return None
+        if fork.tokens and not self.sampler.continues:
+            raise AgentError(
+                f"a fork of {fork.trajectory.id} begins inside an answer, after {fork.tokens} of its tokens, and the "
+                f"sampler {self.sampler.name} does not go on from given tokens; transformers, vllm and openai with "
+                "tokens = true do"
+            )
         snapshot = fork.snapshot if self.snapshots is None else self.snapshots.find(fork)
         if snapshot is not None and snapshot.dialogue.agent is self.agent:
             await self._restore(fork, snapshot)
@@ -408,11 +414,19 @@ class Episode:
             raise RequestFailed(f"turn {request.turn}: the sampler was cancelled from within") from error
         if completion.tokens or completion.logprobs:
             check_sample(request, completion.tokens, completion.logprobs, engine="the sampler")
+        given = request.start.tokens
+        if completion.tokens[: len(given)] != given:
+            raise SamplerError(
+                f"turn {request.turn}: the sampler's answer does not begin with the {len(given)} tokens that it got"
+            )
         return completion
 
     def _request(self, view: View, prompt: Prompt) -> Request:
         request = request_for(view, prompt, self.dialogue, episode=self.spec.name, seed=self.spec.sampling_seed)
-        own = self.spec.temperature
+        own, fork = self.spec.temperature, self.spec.fork
+        if fork is not None and fork.tokens and view.turn == fork.turn:
+            fork.check_prompt(view.turn, prompt.ids)
+            request = replace(request, start=fork.start)
         return request if own is None else replace(request, temperature=own)
 
     def _trajectory(self, stop: Stop, seconds: float) -> Trajectory:
@@ -435,6 +449,7 @@ class Episode:
             seconds=seconds,
             fork_of=None if self.spec.fork is None else self.spec.fork.trajectory.id,
             fork_turn=None if self.spec.fork is None else self.spec.fork.first,
+            fork_tokens=0 if self.spec.fork is None else self.spec.fork.tokens,
             round=self.spec.round,
             hint=self._hint,
             temperature=self.spec.temperature,

@@ -44,14 +44,14 @@ class RolloutReport:
     """How often each failure message occurred."""
 
     def count(self, trajectory: Trajectory) -> None:
-        """Add a finished episode; the turns that a fork took over are counted with its parent."""
+        """Add a finished episode; what a fork took over is counted with its parent."""
         played = replace(trajectory, turns=trajectory.sampled)
         self.episodes += 1
         self.turns += len(played.turns)
         self.unparsable += played.unparsable
         self.inadmissible += played.inadmissible
         self.prompt_tokens += played.prompt_tokens
-        self.response_tokens += played.response_tokens
+        self.response_tokens += played.response_tokens - (trajectory.fork_tokens if played.turns else 0)
         if trajectory.stop == "error":
             self.errors += 1
             self.reasons[str(trajectory.error)] += 1

@@ -16,7 +16,6 @@ from turnwise.agents.rollouts.forks import Fork
 from turnwise.agents.rollouts.group_rounds import EpisodeOrder, Grow, original_id
 from turnwise.agents.trajectory import Group, Trajectory, member_order
 from turnwise.training.config.seeds import Seeds
-from turnwise.training.errors import TrainingError
 from turnwise.training.sampling.group_draws import DrawnGroup
 from turnwise.training.sampling.growth import GroupRule, Growth, MoreEpisodes, OpenGroup, decide
 from turnwise.training.sampling.records import Visit
@@ -155,14 +154,7 @@ def _before(number: int, members: Sequence[Trajectory]) -> list[Trajectory]:
 
 
 def _order(more: MoreEpisodes, finished: Mapping[str, Trajectory]) -> EpisodeOrder:
-    """Return what a rollout plays for what a rule wants.
-
-    Raises:
-        TrainingError: the episodes are to begin inside an answer.
-    """
-    fork = None
-    if more.at is not None:
-        if more.at.tokens:
-            raise TrainingError("episodes cannot begin inside an answer yet: `tokens` of a BranchPoint must be 0")
-        fork = Fork(finished[more.at.trajectory], more.at.turn)
+    """Return what a rollout plays for what a rule wants."""
+    at = more.at
+    fork = None if at is None else Fork(finished[at.trajectory], at.turn, tokens=at.tokens)
     return EpisodeOrder(more.episodes, fork, more.hint, more.plan, more.temperature)

@@ -129,6 +129,8 @@ class Growth:
         drop: the group is not trained on, and another one takes its place.
         keep: ids of the members that are trained on; None: all.
         counted: ids of the members that credit sees, trained on or not; None: all.
+        until: places at which the loss of members ends: what follows has an advantage of 0, and counts in means over
+            tokens. A member without a place is trained on to its end.
         replay: ids of stored episodes that join the members, for credit and for the loss.
         remember: numbers for the task's record.
         rule: name of the rule that wanted more or dropped the group; `decide` fills it in.
@@ -138,6 +140,7 @@ class Growth:
     drop: bool = False
     keep: frozenset[str] | None = None
     counted: frozenset[str] | None = None
+    until: tuple[BranchPoint, ...] = ()
     replay: tuple[str, ...] = ()
     remember: Mapping[str, float] = field(default_factory=dict)
     rule: str = field(default="", compare=False)
@@ -173,12 +176,13 @@ class GroupRule(SamplingRule):
         if not isinstance(growth, Growth):
             raise TrainingError(f"the group rule {self.name!r} must return a Growth, got {type(growth).__name__}")
         ids = {member.id for member in group.members}
-        branches = {more.at.trajectory for more in growth.more if more.at is not None}
+        places = {more.at.trajectory for more in growth.more if more.at is not None}
+        places |= {at.trajectory for at in growth.until}
         if unknown := set(growth.replay) - {episode.id for episode in group.stored.of_task(group.task)}:
             raise TrainingError(
                 f"the group rule {self.name!r} replays {min(unknown)!r}, which is not stored for the task"
             )
-        if unknown := (branches | (growth.keep or set()) | (growth.counted or set())) - ids:
+        if unknown := (places | (growth.keep or set()) | (growth.counted or set())) - ids:
             raise TrainingError(f"the group rule {self.name!r} named {min(unknown)!r}, which is no finished member")
         return growth
 
@@ -194,7 +198,8 @@ def decide(rules: Sequence[GroupRule], group: OpenGroup) -> Growth:
     """Return what several rules make of a group.
 
     The first rule that wants more episodes or drops the group decides. If all call it complete, a member is kept, and
-    counted, where every rule keeps and counts it, and what they replay and remember is joined.
+    counted, where every rule keeps and counts it, its loss ends at the earliest place, and what they replay and
+    remember is joined.
     """
     growths = []
     for rule in rules:
@@ -205,6 +210,7 @@ def decide(rules: Sequence[GroupRule], group: OpenGroup) -> Growth:
     return Growth(
         keep=_common([growth.keep for growth in growths]),
         counted=_common([growth.counted for growth in growths]),
+        until=_earliest([at for growth in growths for at in growth.until]),
         replay=tuple(dict.fromkeys(name for growth in growths for name in growth.replay)),
         remember={name: value for growth in growths for name, value in growth.remember.items()},
     )
@@ -213,3 +219,9 @@ def decide(rules: Sequence[GroupRule], group: OpenGroup) -> Growth:
 def _common(choices: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
     chosen = [choice for choice in choices if choice is not None]
     return frozenset.intersection(*chosen) if chosen else None
+
+
+def _earliest(places: Sequence[BranchPoint]) -> tuple[BranchPoint, ...]:
+    """Return the first place inside each episode."""
+    last_first = sorted(places, key=lambda at: (at.turn, at.tokens), reverse=True)
+    return tuple({at.trajectory: at for at in last_first}.values())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from turnwise.agents.samplers.base import Request
-from turnwise.agents.samplers.token_requests import stop_strings
+from turnwise.agents.samplers.token_requests import first_stop
 
 __all__ = ["PartialAnswer"]
 
@@ -34,6 +34,17 @@ class PartialAnswer:
     finish: str = "abort"
     held: bool = False
 
+    @classmethod
+    def of(cls, request: Request, limit: int) -> Self:
+        """Return the answer to a request before anything is sampled.
+
+        Args:
+            request: what it answers.
+            limit: maximum number of its tokens, those that the request begins it with included.
+        """
+        start = request.start
+        return cls(request, limit, list(start.tokens), list(start.logprobs), list(start.versions))
+
     def add(self, part: Any, version: int, ends: frozenset[int], decode: Callable[[Sequence[int]], str]) -> None:
         """Append what vLLM returned for the rest of the answer.
 
@@ -51,23 +62,10 @@ class PartialAnswer:
         ]
         self.versions += [version] * len(part.token_ids)
         self.finish = str(part.finish_reason)
-        if start and (end := self._first_stop(start, decode)):
+        if start and (end := first_stop(self.request, self.tokens, start, decode)):
             self.finish = "stop"
             del self.tokens[end:], self.logprobs[end:], self.versions[end:]
         elif self.finish == "abort" and self.tokens and self.tokens[-1] in ends:
             self.finish = "stop"
         elif self.finish == "abort" and len(self.tokens) >= self.limit:
             self.finish = "length"
-
-    def _first_stop(self, start: int, decode: Callable[[Sequence[int]], str]) -> int:
-        """Return where a stop string ends that began in an earlier part, which vLLM does not see; 0 if there is none.
-
-        A character has at most 4 tokens.
-        """
-        stops = stop_strings(self.request)
-        reach = 4 * max(map(len, stops), default=0)
-        for end in range(start + 1, min(start + reach, len(self.tokens)) + 1):
-            text = decode(self.tokens[max(0, start - reach) : end])
-            if any(stop in text for stop in stops):
-                return end
-        return 0
