@@ -104,6 +104,7 @@ class TrainingLoop:
             stats = self.learner.update(batch, self.objective.current, self.plans.after(self.step))
             self.credit.remember(advantages)
             self.memory.learn(played.groups, advantages, notes, self.step)
+            self.rollouts.learn(played, steps, batch)
             shares |= self._replay(played)
             self.objective.adapt(stats, episodes=sum(len(group.finished) for group in groups))
             self.step += 1

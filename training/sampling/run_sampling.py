@@ -7,11 +7,14 @@ from dataclasses import dataclass, replace
 
 from turnwise.agents.rollouts.group_rounds import GroupSpec
 from turnwise.agents.trajectory import Group, Trajectory
+from turnwise.credit.steps import Steps
+from turnwise.training.batch.batch import Batch
 from turnwise.training.sampling.group_draws import DrawnGroup, GroupDraws
 from turnwise.training.sampling.grown_groups import GrowingGroups, PlayedGroup
 from turnwise.training.sampling.run_memory import RunMemory
 from turnwise.training.sampling.sampling_files import SamplingFiles
 from turnwise.training.sampling.sampling_metrics import draw_metrics, fork_metrics, growth_metrics
+from turnwise.training.sampling.task_columns import task_columns
 
 __all__ = ["RunSampling"]
 
@@ -67,6 +70,19 @@ class RunSampling:
         """
         self.files.write(step + 1, sampled)
         self.draws.learn([played.visit for played in sampled], step)
+
+    def learn(self, sampled: Sequence[PlayedGroup], steps: Steps, batch: Batch) -> None:
+        """Write into the records what the update of an iteration tells, and the task rule reads.
+
+        Args:
+            sampled: the groups, dropped ones included.
+            steps: table of the turns.
+            batch: what was trained on.
+        """
+        if names := self.draws.columns:
+            drawn = [played.drawn for played in sampled if not played.dropped]
+            tasks, weights = [group.task for group in drawn], [group.weight for group in drawn]
+            self.draws.note(task_columns(names, steps, batch, tasks, weights))
 
     def metrics(self, sampled: Sequence[PlayedGroup]) -> dict[str, float]:
         """Return statistics of what an iteration was made of."""
