@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from turnwise.credit.columns import Floats
+from turnwise.credit.columns import KEYS, Floats
 from turnwise.credit.numerics import positions
 from turnwise.credit.steps import Steps
 from turnwise.training.batch.batch import Batch
@@ -37,7 +37,8 @@ def task_columns(
         tasks: task of each group, in the order of the batch's groups.
         weights: factor of the advantages of each group.
     """
-    told = {name: _first_turns(name, steps, tasks) for name in names if name in steps and steps.column(name).ndim == 1}
+    numeric = [name for name in names if name in steps and name not in KEYS and steps.column(name).ndim == 1]
+    told = {name: _first_turns(name, steps, tasks) for name in numeric}
     if LOSS in names and LOSS not in told:
         told[LOSS] = _losses(batch, tasks, weights)
     return {name: numbers for name, numbers in told.items() if numbers}
@@ -46,8 +47,6 @@ def task_columns(
 def _first_turns(name: str, steps: Steps, tasks: Sequence[str]) -> dict[str, float]:
     """The mean of a column over the episodes of each task, at their first turns; of several groups the last one's."""
     column, first = steps.column(name), positions(steps) == 0
-    if column.dtype.kind not in "fiub":
-        return {}
     labels = steps.ids("task")
     groups = {label: column[first & (labels == label)] for label in dict.fromkeys(labels.tolist())}
     return {_task(str(label), tasks): float(np.mean(values)) for label, values in groups.items()}

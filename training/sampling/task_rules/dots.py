@@ -43,7 +43,8 @@ def dots(
 
     Source: Sun et al. 2025 (DOTS), arXiv 2506.05316. There, every second iteration plays 256 tasks for reference, and
         an adapter on embeddings predicts the difficulty of all others from them; here those that were played last are
-        the reference, and predictions of your own go into the column. The share of tasks that come from replay instead is no matter of this rule.
+        the reference, and predictions of your own go into the column. The share of tasks that come from replay instead
+        is no matter of this rule.
     """
     check_number("target", target, 0.0, 1.0)
     check_number("temperature", temperature, 0.0, open_low=True)

@@ -38,9 +38,9 @@ def v0(
 ) -> TaskDraw:
     """Return the tasks of another rule with sizes by `v0_sizes`, which add up to count * group.
 
-    p is the prediction of the column; else the share of won episodes at the last visit; else, with `similar`, what tasks
-    like it say (`from_similar`); else 1/2. Groups differ in
-    size, which a credit rule with `unit = "trajectory"` expects.
+    p is the prediction of the column; else the share of won episodes at the last visit; else, with `similar`, what
+    tasks like it say (`from_similar`); else 1/2. Groups differ in size, which a credit rule with `unit = "trajectory"`
+    expects.
 
     Args:
         records: of all tasks. The prediction is the remembered column of that name, in [0, 1].
