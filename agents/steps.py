@@ -19,6 +19,8 @@ COLUMNS = (*FILLED, "logprob")
 """The columns that `steps_of` fills in by itself; environments and samplers add others as extras."""
 FOREST = ("tree", "parent", "forked", "fork_turn")
 """Those that it fills in where episodes are forked."""
+SOURCE, TEACHER = "source", 2
+"""The one that it fills in where another model played some episodes: this number for theirs, 0 for the policy's."""
 
 
 def steps_of(groups: Sequence[Group], anchor: Anchor = "state", *, forest: bool = False) -> Steps:
@@ -53,6 +55,8 @@ def steps_of(groups: Sequence[Group], anchor: Anchor = "state", *, forest: bool 
         return Steps.empty()
     labels = _labels(groups)
     extras: dict[str, list[Extra]] = _extras(turns)
+    if any(trajectory.teacher for _, trajectory in played):
+        extras[SOURCE] = [TEACHER if trajectory.teacher else 0 for _, trajectory in played for _ in trajectory.turns]
     if forest or any(trajectory.fork_of is not None for _, trajectory in played):
         extras |= _forest(groups)
     return Steps.from_columns(

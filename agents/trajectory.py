@@ -184,11 +184,13 @@ class Trajectory:
     """Help that its prompts showed with the task."""
     temperature: float | None = None
     """Temperature that its answers were sampled at, if it was not that of the run."""
+    teacher: str = ""
+    """The model that played it in the place of the policy; empty: the policy did."""
 
     @property
     def plain(self) -> bool:
         """Whether it shows what the policy achieves by itself: it began with a reset, without help and as any other."""
-        return self.fork_of is None and not self.hint and self.temperature is None
+        return self.fork_of is None and not self.hint and self.temperature is None and not self.teacher
 
     @property
     def sampled(self) -> tuple[Turn, ...]:

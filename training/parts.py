@@ -265,7 +265,9 @@ class RunParts:
         run = self.run
         agent = self.agent(learner.tokenizer)
         engine = self.engine(learner, agent, report)
-        sampling = self.sampling.groups(asking_expert(agent, lambda: engine.sampler, self.environments.pool))
+        sampling = self.sampling.groups(
+            asking_expert(agent, lambda: engine.sampler, self.environments.pool), self.agent
+        )
         scores = TokenScores(
             learner=learner,
             agent=agent,

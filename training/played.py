@@ -14,7 +14,7 @@ from turnwise.credit.steps import Floats, Ints, Steps
 from turnwise.training.batch.batch import Batch, outcomes_of, pack
 from turnwise.training.batch.sampling_temperature import SamplingTemperature
 from turnwise.training.errors import TrainingError
-from turnwise.training.objectives.sources import STORED
+from turnwise.training.objectives.sources import STORED, TEACHER
 from turnwise.training.sampling.grown_groups import PlayedGroup
 from turnwise.training.sampling.growth import BranchPoint
 from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
@@ -51,7 +51,9 @@ class Played:
     @property
     def sources(self) -> dict[str, int]:
         """Where the episodes come from that were not played for this iteration, by id."""
-        return {member.id: STORED for played in self.sampled for member in played.replayed}
+        stored = {member.id: STORED for played in self.sampled for member in played.replayed}
+        taught = {member.id: TEACHER for group in self.groups for member in group.trajectories if member.teacher}
+        return stored | taught
 
     @property
     def everyone(self) -> list[Group]:

@@ -58,7 +58,13 @@ _TRAJECTORY_FIELDS = {
 }
 _FORK_FIELDS = {"fork_of": _STRING, "fork_turn": _INTEGER}
 """Of a trajectory that began in the middle of another."""
-_GROWTH_FIELDS = {"fork_tokens": _INTEGER, "round": _INTEGER, "hint": _STRING, "temperature": _NUMBER}
+_GROWTH_FIELDS = {
+    "fork_tokens": _INTEGER,
+    "round": _INTEGER,
+    "hint": _STRING,
+    "temperature": _NUMBER,
+    "teacher": _STRING,
+}
 """Of a trajectory that a group rule asked for; stored where they differ from the defaults."""
 
 _TURN_FIELDS = {

@@ -86,6 +86,8 @@ class EpisodeSpec:
     """Share of the expert's plan that is shown as the hint."""
     temperature: float | None = None
     """Of the sampling; None: that of the agent."""
+    teacher: str = ""
+    """The model that plays in the place of the policy; empty: none."""
 
 
 @dataclass(slots=True)
@@ -453,6 +455,7 @@ class Episode:
             round=self.spec.round,
             hint=self._hint,
             temperature=self.spec.temperature,
+            teacher=self.spec.teacher,
         )
 
 

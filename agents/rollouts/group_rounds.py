@@ -47,6 +47,8 @@ class EpisodeOrder:
     """Share of the expert's plan that is shown as the hint."""
     temperature: float | None = None
     """Of the sampling; None: that of the agent."""
+    teacher: str = ""
+    """The model that plays in the place of the policy; empty: none."""
 
 
 Grow = Callable[[int, Sequence[Trajectory]], Sequence[EpisodeOrder]]
@@ -137,6 +139,7 @@ class GroupRounds:
             hint=order.hint if fork is None else fork.trajectory.hint,
             plan=order.plan,
             temperature=order.temperature,
+            teacher=order.teacher,
         )
 
 

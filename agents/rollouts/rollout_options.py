@@ -7,13 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Final, TypedDict
 
+from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError
 from turnwise.agents.rollouts.forks import Snapshots
+from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.trajectory import Trajectory
 
 __all__ = ["RolloutOptions", "RolloutReport", "with_defaults"]
 
 OnFinish = Callable[[Trajectory], None]
+Teachers = Callable[[str], tuple[Agent, Sampler]]
 
 
 @dataclass(slots=True)
@@ -100,6 +103,8 @@ class RolloutOptions(TypedDict, total=False):
     snapshots: Snapshots | None
     """Receives the state before every turn, where the environment can be saved, and gives it to forks. With several
     processes, each has its own."""
+    teachers: Teachers | None
+    """Returns another model that plays, with its agent, by its name, for groups whose rounds ask for some."""
 
 
 _DEFAULTS: Final[RolloutOptions] = {
@@ -110,6 +115,7 @@ _DEFAULTS: Final[RolloutOptions] = {
     "on_finish": None,
     "report": None,
     "snapshots": None,
+    "teachers": None,
 }
 
 

@@ -27,6 +27,7 @@ from dataclasses import dataclass, field, replace
 from typing import Unpack
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.demonstrations.tokens import tokenize_trajectory
 from turnwise.agents.errors import AgentError
 from turnwise.agents.rollouts.env_pool import EnvPool, EnvWorker, MakeEnv
 from turnwise.agents.rollouts.episode import Episode, EpisodeSpec
@@ -329,16 +330,32 @@ class GroupStream:
 
     async def _play_in(self, worker: EnvWorker, pool: EnvPool, spec: EpisodeSpec) -> None:
         """Play an episode in the environment of a worker."""
-        episode = Episode(self.agent, self.sampler, worker, spec, self.options["snapshots"])
+        agent, sampler = self._player(spec)
+        episode = Episode(agent, sampler, worker, spec, self.options["snapshots"])
         failures = worker.failures
         self.playing += 1
         try:
             trajectory = await episode.play()
+            if spec.teacher:
+                trajectory = in_tokens_of(self.agent, self.sampler, trajectory)
         finally:
             self.playing -= 1
             self.report.restarts += worker.failures - failures
             self.report.replaced += pool.take_replaced()
         self._finish(episode, trajectory)
+
+    def _player(self, spec: EpisodeSpec) -> tuple[Agent, Sampler]:
+        """Return who plays an episode: the policy, or a teacher.
+
+        Raises:
+            AgentError: there are no teachers.
+        """
+        if not spec.teacher:
+            return self.agent, self.sampler
+        teachers = self.options["teachers"]
+        if teachers is None:
+            raise AgentError(f"an episode is to be played by {spec.teacher}, and the rollout has no teachers")
+        return teachers(spec.teacher)
 
     async def _play_alone(self, pool: EnvPool, spec: EpisodeSpec) -> None:
         """Play an episode in a process that nothing else shares."""
@@ -432,6 +449,28 @@ class GroupStream:
         group.left -= 1
         if not group.left:
             self._go_on(group)
+
+
+def in_tokens_of(agent: Agent, sampler: Sampler, trajectory: Trajectory) -> Trajectory:
+    """Return an episode of another model as if the policy had been given and had said the same.
+
+    Its turns have the policy's ids, log-probabilities of 0, and the version of the policy's weights. An episode that
+    does not fit into the policy's context has failed.
+
+    Args:
+        agent: of the policy.
+        sampler: of the policy; without a tokenizer, the episode stays as it is.
+        trajectory: that the other model played.
+    """
+    if sampler.tokenizer is None:
+        return trajectory
+    written = tokenize_trajectory(trajectory, agent, sampler.tokenizer, context=sampler.context)
+    turns = tuple(replace(turn, version=sampler.version, switches=()) for turn in written.turns)
+    longest = max((len(turn.prompt) + len(turn.response) for turn in turns), default=0)
+    if sampler.context is not None and longest > sampler.context:
+        error = f"{trajectory.teacher} played {longest} tokens, which do not fit into the policy's {sampler.context}"
+        return replace(written, turns=turns, stop="error", won=False, error=error)
+    return replace(written, turns=turns)
 
 
 def group_of(spec: GroupSpec, members: Iterable[Trajectory]) -> Group:

@@ -32,6 +32,7 @@ def random_rows(seed: int, tasks: int = 3, group: int = 4, turns: int = 4, rewar
                 "parent": f"plan {dice.randint(0, 1)}",
                 "unfinished": (task + member) % 2 == 0,
                 "forked": member % 2,
+                "source": 2 * (member % 3 == 1),
                 "fork_turn": member % 2 * (task + member // 2) % 3,
             }
             places = [dice.choice("abc") for _ in range(turns + 1)]
@@ -81,6 +82,7 @@ def full_episode(rewards: list[float], trajectory: object = 0, task: str = "task
             "parent": "plan 0",
             "unfinished": False,
             "forked": 0,
+            "source": 0,
             "fork_turn": 0,
             "value": 0.25,
             "entropy": 0.5,

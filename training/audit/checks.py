@@ -268,6 +268,8 @@ def wrong_actions(audited: AuditedRun, _: int, trajectory: Trajectory) -> Found:
 
 def wrong_endings(audited: AuditedRun, _: int, trajectory: Trajectory) -> Found:
     """Yield answers that did not end in the way that is recorded, and episodes that were stopped at another limit."""
+    if trajectory.teacher:
+        return  # its answers ended as those of another model do
     most = audited.agent.max_turns
     if len(trajectory.turns) > most or (trajectory.stop == "turns" and len(trajectory.turns) != most):
         yield None, f"ended as {trajectory.stop!r} after {len(trajectory.turns)} turns, with a limit of {most}"

@@ -441,6 +441,11 @@ class SamplingSection(Section):
         description="The model that annotators ask, ENGINE:MODEL or ENGINE:MODEL@URL, such as "
         '"openai:Qwen/Qwen3-8B@http://127.0.0.1:8000/v1".',
     )
+    teachers: list[str] = Field(
+        default=[],
+        description="Other models that play for group rules which ask them (`ampo`, `rl_plus`), each as "
+        "ENGINE:MODEL or ENGINE:MODEL@URL; `expert` is the environment's own.",
+    )
     experience: Table = Field(
         default={},
         description='Which episodes are stored: {keep = "success", per_task = 8, total = 2048, age = 0, order = '

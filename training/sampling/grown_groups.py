@@ -63,7 +63,7 @@ class PlayedGroup:
     @property
     def visit(self) -> Visit:
         """What the task's record learns."""
-        finished = self.group.finished
+        finished = [member for member in self.group.finished if not member.teacher]
         rewards = tuple(member.reward for member in finished)
         return Visit(self.drawn.task, rewards, sum(member.won for member in finished), self.growth.remember)
 
@@ -78,6 +78,7 @@ class GrowingGroups:
         total: iterations of the whole run.
         max_rounds: rounds after which a group is complete.
         memory: what rules see of earlier iterations.
+        teachers: names of other models that may play.
     """
 
     rules: Sequence[GroupRule]
@@ -85,6 +86,7 @@ class GrowingGroups:
     total: int
     max_rounds: int
     memory: RunMemory = field(default_factory=RunMemory)
+    teachers: tuple[str, ...] = ()
 
     def grow(self, drawn: DrawnGroup) -> Grow | None:
         """Return what the rounds of a group play; None if it does not grow."""
@@ -131,6 +133,7 @@ class GrowingGroups:
             default_rng(self.seeds.of(f"grow {number}", drawn.number)),
             moment.lessons,
             moment.stored,
+            self.teachers,
         )
         return decide(self.rules, group)
 
@@ -157,4 +160,4 @@ def _order(more: MoreEpisodes, finished: Mapping[str, Trajectory]) -> EpisodeOrd
     """Return what a rollout plays for what a rule wants."""
     at = more.at
     fork = None if at is None else Fork(finished[at.trajectory], at.turn, tokens=at.tokens)
-    return EpisodeOrder(more.episodes, fork, more.hint, more.plan, more.temperature)
+    return EpisodeOrder(more.episodes, fork, more.hint, more.plan, more.temperature, more.teacher)

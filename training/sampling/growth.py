@@ -42,6 +42,7 @@ class OpenGroup:
         rng: of this group and round.
         lessons: of the run when the group was drawn.
         stored: the experience of the run when the group was drawn.
+        teachers: other models that may play.
     """
 
     task: str
@@ -56,6 +57,7 @@ class OpenGroup:
     rng: Generator = field(default_factory=lambda: default_rng(0), compare=False)
     lessons: tuple[Lesson, ...] = ()
     stored: Index = field(default_factory=Index)
+    teachers: tuple[str, ...] = ()
 
     @property
     def latest(self) -> tuple[Trajectory, ...]:
@@ -104,14 +106,18 @@ class MoreEpisodes:
     """Share of the expert's plan that is shown as the hint: its first ceil(plan * length) actions."""
     temperature: float | None = None
     """Sampling temperature; None: that of the run."""
+    teacher: str = ""
+    """Model that plays in the place of the policy, one of `OpenGroup.teachers`; empty: none."""
 
     def __post_init__(self) -> None:
         """Check the numbers.
 
         Raises:
-            TrainingError: no episode is wanted, the share of the plan is outside [0, 1], or the temperature is not
-                positive.
+            TrainingError: no episode is wanted, the share of the plan is outside [0, 1], the temperature is not
+                positive, or a teacher is to begin inside an episode.
         """
+        if self.teacher and self.at is not None:
+            raise TrainingError(f"the episodes of a teacher begin with a reset; got {self!r}")
         if self.episodes < 1 or not 0 <= self.plan <= 1:
             raise TrainingError(f"at least one episode is wanted, with a share of the plan in [0, 1]; got {self!r}")
         if self.temperature is not None and not self.temperature > 0:
@@ -162,9 +168,11 @@ class GroupRule(SamplingRule):
 
     Args:
         expert: whether it shows plans of the environment's expert, which the environment must have then.
+        taught: whether teachers play for it, which the run must name then.
     """
 
     expert: bool = False
+    taught: bool = False
 
     def __call__(self, group: OpenGroup) -> Growth:
         """Return what becomes of a group.
@@ -176,6 +184,8 @@ class GroupRule(SamplingRule):
         if not isinstance(growth, Growth):
             raise TrainingError(f"the group rule {self.name!r} must return a Growth, got {type(growth).__name__}")
         ids = {member.id for member in group.members}
+        if unknown := {more.teacher for more in growth.more} - {"", *group.teachers}:
+            raise TrainingError(f"the group rule {self.name!r} named the teacher {min(unknown)!r}, which the run lacks")
         places = {more.at.trajectory for more in growth.more if more.at is not None}
         places |= {at.trajectory for at in growth.until}
         if unknown := set(growth.replay) - {episode.id for episode in group.stored.of_task(group.task)}:

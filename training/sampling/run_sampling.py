@@ -12,6 +12,7 @@ from turnwise.training.batch.batch import Batch
 from turnwise.training.sampling.group_draws import DrawnGroup, GroupDraws
 from turnwise.training.sampling.grown_groups import GrowingGroups, PlayedGroup
 from turnwise.training.sampling.run_memory import RunMemory
+from turnwise.training.sampling.run_teachers import RunTeachers
 from turnwise.training.sampling.sampling_files import SamplingFiles
 from turnwise.training.sampling.sampling_metrics import draw_metrics, fork_metrics, growth_metrics
 from turnwise.training.sampling.task_columns import task_columns
@@ -31,6 +32,7 @@ class RunSampling:
         max_drops: groups that may be dropped in an iteration.
         forest: whether episodes may begin in the middle of others.
         skip_truncated: what is left out of the loss because a limit cut it.
+        teachers: other models that play; None: there are none.
     """
 
     draws: GroupDraws
@@ -40,6 +42,7 @@ class RunSampling:
     max_drops: int
     forest: bool = False
     skip_truncated: str = ""
+    teachers: RunTeachers | None = None
 
     def begin(self, iteration: int) -> None:
         """Let later draws and their groups see what is known after a number of finished iterations."""
@@ -83,6 +86,11 @@ class RunSampling:
             drawn = [played.drawn for played in sampled if not played.dropped]
             tasks, weights = [group.task for group in drawn], [group.weight for group in drawn]
             self.draws.note(task_columns(names, steps, batch, tasks, weights))
+
+    def close(self) -> None:
+        """Close the teachers."""
+        if self.teachers is not None:
+            self.teachers.close()
 
     def metrics(self, sampled: Sequence[PlayedGroup]) -> dict[str, float]:
         """Return statistics of what an iteration was made of."""

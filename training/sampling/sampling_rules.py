@@ -98,6 +98,14 @@ class SamplingRules:
                 f"the annotator {asking[0]} asks a model: set sampling.judge, such as "
                 '"openai:Qwen/Qwen3-8B@http://127.0.0.1:8000/v1"'
             )
+        taught = [rule.name for rule in self.groups if rule.taught]
+        if taught and not section.teachers:
+            raise ConfigError(
+                f"the group rule {taught[0]} lets other models play: set sampling.teachers, such as "
+                '["openai:Qwen/Qwen3-8B@http://127.0.0.1:8000/v1"]'
+            )
+        for teacher in section.teachers:
+            look_up(SAMPLERS, parse_sampler(teacher)[0])
         if section.judge:
             look_up(SAMPLERS, parse_sampler(section.judge)[0])
         if self.replay is not None and self.admission is None:

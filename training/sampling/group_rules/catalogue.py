@@ -13,6 +13,7 @@ from turnwise.training.sampling.group_rules.seele import seele
 from turnwise.training.sampling.group_rules.stopping import v05, xrpo
 from turnwise.training.sampling.group_rules.stored import arpo_gui, r3_ccr, ssb
 from turnwise.training.sampling.group_rules.subsets import dagrpo, drkernel_prs, pods, prof, rorecomp, ttrl
+from turnwise.training.sampling.group_rules.teachers import ampo, rl_plus
 from turnwise.training.sampling.group_rules.told import lessons, self_reflection
 from turnwise.training.sampling.group_rules.trees import spo_tree, tree_grpo, treerl
 from turnwise.training.sampling.growth import GROUP_RULES, GroupRule
@@ -48,6 +49,11 @@ CATALOGUE = (
               "A stored episode of the opposite outcome for a group that ended alike.", r3_ccr),
     GroupRule("ssb", "Selective sample buffer (Skywork R1V2)", "2504.16656", "our reading",
               "Stored episodes of a task in the place of a group that teaches nothing.", ssb),
+    # Other models.
+    GroupRule("ampo", "Teachers for lost groups (AMPO)", "2510.02227", "paper",
+              "Other models win what the policy never does.", ampo, taught=True),
+    GroupRule("rl_plus", "A teacher in every group (RL-PLUS)", "2508.00222", "paper",
+              "Episodes of another model are learned from beside the policy's own.", rl_plus, taught=True),
     # Words.
     GroupRule("lessons", "Lessons in the prompt (Training-Free GRPO)", "2510.08191", "paper",
               "Shows what the run has learned in words to every episode.", lessons),
