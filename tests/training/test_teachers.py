@@ -15,7 +15,8 @@ from test_training_loop import lines, make_run
 from toys.corridor import Corridor
 from toys.open_groups import after, episode, members
 from toys.tokens import Bytes
-from toys.training_helpers import trajectory, turn
+from toys.training_helpers import trajectory
+from toys.training_helpers import turn as made_turn
 from toys.wanderer import Wanderer
 
 from turnwise.agents.agent import Agent
@@ -212,7 +213,7 @@ def test_runs_learn_from_teachers(tmp_path: Path, words: tuple[str, ...]) -> Non
 
 def test_a_correction_leaves_teachers_alone() -> None:
     """What the engine sampled is compared with the learner; a teacher's tokens were never sampled from the policy."""
-    own, lesson = (trajectory([turn((1,), (2, 3))], name=f"t#{number}@0") for number in range(2))
+    own, lesson = (trajectory([made_turn((1,), (2, 3))], name=f"t#{number}@0") for number in range(2))
     groups = [Group("t", (own, replace(lesson, teacher="expert")))]
     learner = SimpleNamespace(
         has_reference=False, score=lambda batch, **_: Scores(np.full(batch.mask.shape, -0.5), None)
@@ -225,7 +226,7 @@ def test_a_correction_leaves_teachers_alone() -> None:
 
 
 def test_a_run_without_its_teachers_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="the group rule ampo lets other models play: set sampling.teachers"):
+    with pytest.raises(ConfigError, match=r"the group rule ampo lets other models play: set sampling\.teachers"):
         prepare(make_run(tmp_path, 'sampling.groups=["ampo"]'))
     with pytest.raises(AgentError, match="expart"):
         prepare(make_run(tmp_path, 'sampling.groups=["ampo"]', 'sampling.teachers=["expart"]'))

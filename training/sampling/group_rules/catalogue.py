@@ -17,7 +17,7 @@ from turnwise.training.sampling.group_rules.teachers import ampo, rl_plus
 from turnwise.training.sampling.group_rules.told import lessons, self_reflection
 from turnwise.training.sampling.group_rules.trees import spo_tree, tree_grpo, treerl
 from turnwise.training.sampling.growth import GROUP_RULES, GroupRule
-from turnwise.training.sampling.rule_registry import bound
+from turnwise.training.sampling.rule_registry import getter
 
 __all__ = ["CATALOGUE", "GROUP_RULES", "get_group_rule"]
 
@@ -94,16 +94,4 @@ CATALOGUE = (
 for _rule in CATALOGUE:
     GROUP_RULES.register(_rule.name, _rule)
 
-
-def get_group_rule(name: str, **options: object) -> GroupRule:
-    """Return a group rule with its options bound.
-
-    Args:
-        name: a name of `GROUP_RULES`, or "module:function".
-        options: of the rule.
-
-    Raises:
-        ConfigError: there is no such rule, or it cannot be imported.
-        BadOption: it has no such option, or the option has an impossible value.
-    """
-    return bound(GROUP_RULES, name, options)
+get_group_rule = getter(GROUP_RULES)
