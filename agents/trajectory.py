@@ -182,6 +182,8 @@ class Trajectory:
     """The round of its group in which it was asked for."""
     hint: str = ""
     """Help that its prompts showed with the task."""
+    notes: bool = False
+    """Whether its prompts showed notes turn by turn."""
     temperature: float | None = None
     """Temperature that its answers were sampled at, if it was not that of the run."""
     teacher: str = ""
@@ -190,7 +192,7 @@ class Trajectory:
     @property
     def plain(self) -> bool:
         """Whether it shows what the policy achieves by itself: it began with a reset, without help and as any other."""
-        return self.fork_of is None and not self.hint and self.temperature is None and not self.teacher
+        return self.fork_of is None and not (self.hint or self.notes or self.teacher) and self.temperature is None
 
     @property
     def sampled(self) -> tuple[Turn, ...]:

@@ -62,6 +62,7 @@ _GROWTH_FIELDS = {
     "fork_tokens": _INTEGER,
     "round": _INTEGER,
     "hint": _STRING,
+    "notes": _BOOLEAN,
     "temperature": _NUMBER,
     "teacher": _STRING,
 }

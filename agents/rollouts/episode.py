@@ -23,7 +23,7 @@ from turnwise.agents.errors import (
 )
 from turnwise.agents.json_types import JsonObject
 from turnwise.agents.prompts.dialogue import Dialogue, Prompt
-from turnwise.agents.prompts.hints import hinted, plan_hint
+from turnwise.agents.prompts.hints import TurnNotes, hinted, plan_hint
 from turnwise.agents.prompts.prompt import View
 from turnwise.agents.reported_values import check_columns
 from turnwise.agents.rollouts.env_pool import Environment, EnvWorker, StepResult
@@ -88,6 +88,8 @@ class EpisodeSpec:
     """Of the sampling; None: that of the agent."""
     teacher: str = ""
     """The model that plays in the place of the policy; empty: none."""
+    notes: TurnNotes | None = None
+    """Shown turn by turn; None: none."""
 
 
 @dataclass(slots=True)
@@ -213,8 +215,13 @@ class Episode:
     def _start(self, result: StepResult) -> None:
         """Take over the first result of a reset."""
         self.result = self._checked(result)
-        self.observation = hinted(result.observation, self._hint)
+        self.observation = self._noted(result.observation, self._hint)
         self.images, self._extras, self._tools = result.images, dict(result.extras), result.tools
+
+    def _noted(self, observation: str, hint: str = "") -> str:
+        """Return an observation with what the agent is told about it."""
+        notes = "" if self.spec.notes is None else self.spec.notes.about(observation)
+        return hinted(observation, "\n".join(filter(None, (hint, notes))))
 
     def _plan(self) -> list[str]:
         """Return the actions of the expert from the first state.
@@ -395,7 +402,7 @@ class Episode:
             return
         outcome.valid = before.admissible is None or action in before.admissible
         self.result = after = self._checked(await self.worker.step(action))
-        self.observation, self.images, self.valid = after.observation, after.images, after.valid
+        self.observation, self.images, self.valid = self._noted(after.observation), after.images, after.valid
         self.results = after.results
         outcome.extras |= after.extras
         outcome.reward = after.reward
@@ -456,6 +463,7 @@ class Episode:
             hint=self._hint,
             temperature=self.spec.temperature,
             teacher=self.spec.teacher,
+            notes=self.spec.notes is not None,
         )
 
 

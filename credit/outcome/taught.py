@@ -52,9 +52,8 @@ def taught(
         if own.any():
             tasks, code = np.unique(episodes.task[own], return_inverse=True)
             groups = Groups(episodes.score[own], code.astype(np.int64), size_of_terms=episodes.size_of_terms[own])
-            middle = "median" if scale == "mad" else "mean"
             spread = groups.median_deviation() if scale == "mad" else groups.deviation(ddof)
-            centre[tasks], present[tasks] = groups.centre(middle), True
+            centre[tasks], present[tasks] = groups.centre("median" if scale == "mad" else "mean"), True
             if scale != "none":
                 unit[tasks] = np.where(spread > 0.0, spread + eps, 1.0)
         values = np.where(present[episodes.task], (episodes.score - centre[episodes.task]) / unit[episodes.task], 0.0)

@@ -160,4 +160,4 @@ def _order(more: MoreEpisodes, finished: Mapping[str, Trajectory]) -> EpisodeOrd
     """Return what a rollout plays for what a rule wants."""
     at = more.at
     fork = None if at is None else Fork(finished[at.trajectory], at.turn, tokens=at.tokens)
-    return EpisodeOrder(more.episodes, fork, more.hint, more.plan, more.temperature, more.teacher)
+    return EpisodeOrder(more.episodes, fork, more.hint, more.plan, more.temperature, more.teacher, more.notes)

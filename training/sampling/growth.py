@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from numpy.random import Generator, default_rng
 
+from turnwise.agents.prompts.hints import TurnNotes
 from turnwise.agents.trajectory import Trajectory
 from turnwise.registry import Registry
 from turnwise.training.errors import TrainingError
@@ -108,6 +109,8 @@ class MoreEpisodes:
     """Sampling temperature; None: that of the run."""
     teacher: str = ""
     """Model that plays in the place of the policy, one of `OpenGroup.teachers`; empty: none."""
+    notes: TurnNotes | None = None
+    """Shown at turns that look like what they are about; forks show those of their parents."""
 
     def __post_init__(self) -> None:
         """Check the numbers.

@@ -14,7 +14,7 @@ from turnwise.training.sampling.group_rules.stopping import v05, xrpo
 from turnwise.training.sampling.group_rules.stored import arpo_gui, r3_ccr, ssb
 from turnwise.training.sampling.group_rules.subsets import dagrpo, drkernel_prs, pods, prof, rorecomp, ttrl
 from turnwise.training.sampling.group_rules.teachers import ampo, rl_plus
-from turnwise.training.sampling.group_rules.told import lessons, self_reflection
+from turnwise.training.sampling.group_rules.told import lessons, self_reflection, slea
 from turnwise.training.sampling.group_rules.trees import spo_tree, tree_grpo, treerl
 from turnwise.training.sampling.growth import GROUP_RULES, GroupRule
 from turnwise.training.sampling.rule_registry import getter
@@ -57,6 +57,8 @@ CATALOGUE = (
     # Words.
     GroupRule("lessons", "Lessons in the prompt (Training-Free GRPO)", "2510.08191", "paper",
               "Shows what the run has learned in words to every episode.", lessons),
+    GroupRule("slea", "Lessons turn by turn (SLEA-RL)", "2603.18079", "our reading",
+              "Shows each turn what was learned in states like its own.", slea),
     GroupRule("self_reflection", "In-context self-refinement (R3)", "2601.19620", "paper",
               "Shows a failed attempt at the same task where it is seldom won.", self_reflection),
 
