@@ -28,8 +28,6 @@ from turnwise.agents.rollouts.rollout_stream import GroupSpec, GroupStream
 from turnwise.agents.samplers.background import BackgroundLoop
 from turnwise.agents.samplers.pausable import PausableSampler
 from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.credit.steps import Steps
-from turnwise.training.batch.batch import Batch
 from turnwise.training.config.sections import TrainSection
 from turnwise.training.engine.engine import RunEngine
 from turnwise.training.environments import Environments
@@ -117,11 +115,6 @@ class AsynchronousRollouts:
             each_path=self._train.forks.shared == "each",
             sampled=sampled,
         )
-
-    def learn(self, played: Played, steps: Steps, batch: Batch) -> None:
-        """Learn what an iteration tells of its tasks."""
-        with self._lock:
-            self._sampling.learn(played.sampled, steps, batch)
 
     def settle(self) -> None:
         """Wait for all groups that may begin with these weights, if groups are taken in order."""

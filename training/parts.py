@@ -283,7 +283,7 @@ class RunParts:
             learner=learner,
             engine=engine,
             rollouts=self.rollouts(agent, engine, report, sampling),
-            memory=sampling.memory,
+            sampling=sampling,
             credit=CreditAssignment.of(
                 self.credit,
                 self.seeds,

@@ -13,8 +13,6 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.rollouts.rollout import RolloutReport, rollout
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.registry import CreditRule
-from turnwise.credit.steps import Steps
-from turnwise.training.batch.batch import Batch
 from turnwise.training.config.sections import TrainSection
 from turnwise.training.engine.engine import RunEngine
 from turnwise.training.environments import Environments
@@ -44,15 +42,6 @@ class Rollouts(Protocol):
 
         Raises:
             TrainingError: every episode failed.
-        """
-
-    def learn(self, played: Played, steps: Steps, batch: Batch) -> None:
-        """Learn what an iteration tells of its tasks, for later draws.
-
-        Args:
-            played: its groups.
-            steps: table of their turns, with the columns of annotators.
-            batch: what was trained on.
         """
 
     def settle(self) -> None:
@@ -202,10 +191,6 @@ class SynchronousRollouts:
             for trajectory in group.trajectories:
                 finished(trajectory)
         return stored
-
-    def learn(self, played: Played, steps: Steps, batch: Batch) -> None:
-        """Learn what an iteration tells of its tasks."""
-        self._sampling.learn(played.sampled, steps, batch)
 
     def settle(self) -> None:
         """Do nothing: nothing is in play."""

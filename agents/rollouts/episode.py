@@ -28,6 +28,7 @@ from turnwise.agents.prompts.prompt import View
 from turnwise.agents.reported_values import check_columns
 from turnwise.agents.rollouts.env_pool import Environment, EnvWorker, StepResult
 from turnwise.agents.rollouts.forks import Fork, Moment, Snapshot, Snapshots
+from turnwise.agents.rollouts.turn_requests import request_for
 from turnwise.agents.samplers.base import Completion, Request, Sampler, Samples
 from turnwise.agents.samplers.token_requests import check_sample
 from turnwise.agents.samplers.wrappers import as_sampler
@@ -423,10 +424,10 @@ class Episode:
             raise RequestFailed(f"turn {request.turn}: the sampler was cancelled from within") from error
         if completion.tokens or completion.logprobs:
             check_sample(request, completion.tokens, completion.logprobs, engine="the sampler")
-        given = request.start.tokens
-        if completion.tokens[: len(given)] != given:
+        begun = request.start.tokens
+        if completion.tokens[: len(begun)] != begun:
             raise SamplerError(
-                f"turn {request.turn}: the sampler's answer does not begin with the {len(given)} tokens that it got"
+                f"turn {request.turn}: the sampler's answer does not begin with the {len(begun)} tokens that it got"
             )
         return completion
 
@@ -480,35 +481,3 @@ def storable(text: str) -> str:
     """Return the text cut to a length that can be stored, with lone surrogates, which cannot be written, replaced."""
     text = text[:MAX_RESPONSE_CHARS]
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
-def request_for(view: View, prompt: Prompt, dialogue: Dialogue, *, episode: str, seed: int) -> Request:
-    """Return what a sampler is asked for one turn, with the sampling options of the dialogue's agent.
-
-    Args:
-        view: what the agent sees in this turn.
-        prompt: the prompt that was built for it.
-        dialogue: memory of the episode.
-        episode: name of the episode.
-        seed: seed of the episode's sampling.
-    """
-    agent = dialogue.agent
-    return Request(
-        episode=episode,
-        turn=view.turn,
-        prompt=prompt.ids,
-        messages=prompt.messages,
-        seed=seed,
-        view=view,
-        temperature=agent.temperature,
-        annealing=agent.annealing,
-        top_p=agent.top_p,
-        top_k=agent.top_k,
-        min_p=agent.min_p,
-        max_tokens=agent.max_tokens,
-        stop=agent.stop,
-        past=prompt.past,
-        images=prompt.shown,
-        end=dialogue.end,
-        parser=agent.parser if agent.part else "",
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import Final, TypedDict
+from typing import Final, Protocol, TypedDict
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError
@@ -13,10 +13,19 @@ from turnwise.agents.rollouts.forks import Snapshots
 from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.trajectory import Trajectory
 
-__all__ = ["RolloutOptions", "RolloutReport", "with_defaults"]
+__all__ = ["RolloutOptions", "RolloutReport", "Teachers", "with_defaults"]
 
 OnFinish = Callable[[Trajectory], None]
-Teachers = Callable[[str], tuple[Agent, Sampler]]
+
+
+class Teachers(Protocol):
+    """Other models that play for groups whose rounds ask for some."""
+
+    def player(self, name: str) -> tuple[Agent, Sampler]:
+        """Return a model of this name, and its agent."""
+
+    def told(self, trajectory: Trajectory, agent: Agent, sampler: Sampler) -> Trajectory:
+        """Return an episode of one of them as if the policy had played it, of which agent and sampler are given."""
 
 
 @dataclass(slots=True)
@@ -104,7 +113,7 @@ class RolloutOptions(TypedDict, total=False):
     """Receives the state before every turn, where the environment can be saved, and gives it to forks. With several
     processes, each has its own."""
     teachers: Teachers | None
-    """Returns another model that plays, with its agent, by its name, for groups whose rounds ask for some."""
+    """Other models that play, for groups whose rounds ask for some; None: there are none."""
 
 
 _DEFAULTS: Final[RolloutOptions] = {

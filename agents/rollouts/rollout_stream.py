@@ -27,7 +27,6 @@ from dataclasses import dataclass, field, replace
 from typing import Unpack
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.demonstrations.tokens import tokenize_trajectory
 from turnwise.agents.errors import AgentError
 from turnwise.agents.rollouts.env_pool import EnvPool, EnvWorker, MakeEnv
 from turnwise.agents.rollouts.episode import Episode, EpisodeSpec
@@ -41,7 +40,7 @@ from turnwise.agents.rollouts.group_rounds import (
     original_id,
     replacement_of,
 )
-from turnwise.agents.rollouts.rollout_options import RolloutOptions, RolloutReport, with_defaults
+from turnwise.agents.rollouts.rollout_options import RolloutOptions, RolloutReport, Teachers, with_defaults
 from turnwise.agents.samplers.base import Sampler, Samples
 from turnwise.agents.samplers.wrappers import as_sampler
 from turnwise.agents.trajectory import Group, Trajectory, member_order
@@ -337,7 +336,7 @@ class GroupStream:
         try:
             trajectory = await episode.play()
             if spec.teacher:
-                trajectory = in_tokens_of(self.agent, self.sampler, trajectory)
+                trajectory = self._teachers(spec).told(trajectory, self.agent, self.sampler)
         finally:
             self.playing -= 1
             self.report.restarts += worker.failures - failures
@@ -345,17 +344,19 @@ class GroupStream:
         self._finish(episode, trajectory)
 
     def _player(self, spec: EpisodeSpec) -> tuple[Agent, Sampler]:
-        """Return who plays an episode: the policy, or a teacher.
+        """Return who plays an episode: the policy, or a teacher."""
+        return self._teachers(spec).player(spec.teacher) if spec.teacher else (self.agent, self.sampler)
+
+    def _teachers(self, spec: EpisodeSpec) -> Teachers:
+        """Return the teachers.
 
         Raises:
-            AgentError: there are no teachers.
+            AgentError: there are none.
         """
-        if not spec.teacher:
-            return self.agent, self.sampler
         teachers = self.options["teachers"]
         if teachers is None:
             raise AgentError(f"an episode is to be played by {spec.teacher}, and the rollout has no teachers")
-        return teachers(spec.teacher)
+        return teachers
 
     async def _play_alone(self, pool: EnvPool, spec: EpisodeSpec) -> None:
         """Play an episode in a process that nothing else shares."""
@@ -449,28 +450,6 @@ class GroupStream:
         group.left -= 1
         if not group.left:
             self._go_on(group)
-
-
-def in_tokens_of(agent: Agent, sampler: Sampler, trajectory: Trajectory) -> Trajectory:
-    """Return an episode of another model as if the policy had been given and had said the same.
-
-    Its turns have the policy's ids, log-probabilities of 0, and the version of the policy's weights. An episode that
-    does not fit into the policy's context has failed.
-
-    Args:
-        agent: of the policy.
-        sampler: of the policy; without a tokenizer, the episode stays as it is.
-        trajectory: that the other model played.
-    """
-    if sampler.tokenizer is None:
-        return trajectory
-    written = tokenize_trajectory(trajectory, agent, sampler.tokenizer, context=sampler.context)
-    turns = tuple(replace(turn, version=sampler.version, switches=()) for turn in written.turns)
-    longest = max((len(turn.prompt) + len(turn.response) for turn in turns), default=0)
-    if sampler.context is not None and longest > sampler.context:
-        error = f"{trajectory.teacher} played {longest} tokens, which do not fit into the policy's {sampler.context}"
-        return replace(written, turns=turns, stop="error", won=False, error=error)
-    return replace(written, turns=turns)
 
 
 def group_of(spec: GroupSpec, members: Iterable[Trajectory]) -> Group:

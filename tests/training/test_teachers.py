@@ -24,6 +24,7 @@ from turnwise.agents.errors import AgentError
 from turnwise.agents.files.trajectory_files import from_json, read_trajectories, to_json
 from turnwise.agents.rollouts.group_rounds import EpisodeOrder, GroupSpec
 from turnwise.agents.rollouts.rollout import rollout
+from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.steps import steps_of
 from turnwise.agents.trajectory import Group, Trajectory
@@ -38,6 +39,7 @@ from turnwise.training.sampling import BranchPoint, GroupRule, Growth, MoreEpiso
 from turnwise.training.sampling.group_draws import DrawnGroup
 from turnwise.training.sampling.group_rules.catalogue import get_group_rule
 from turnwise.training.sampling.grown_groups import PlayedGroup
+from turnwise.training.sampling.run_teachers import in_tokens_of
 from turnwise.training.token_scores import TokenScores
 
 TWO = ("expert", "random")
@@ -119,6 +121,17 @@ def test_only_teachers_of_the_run_are_asked_and_only_from_the_beginning() -> Non
         MoreEpisodes(1, at=BranchPoint("t#0@7", 1), teacher="expert")
 
 
+class ExpertTeacher:
+    """The expert of the corridor."""
+
+    def player(self, name: str) -> tuple[Agent, Sampler]:
+        assert name == "expert"
+        return Agent(max_turns=12), Expert()
+
+    def told(self, trajectory: Trajectory, agent: Agent, sampler: Sampler) -> Trajectory:
+        return in_tokens_of(agent, sampler, trajectory)
+
+
 def grow(number: int, members: Any) -> tuple[EpisodeOrder, ...]:
     return () if number else (EpisodeOrder(1), EpisodeOrder(1, teacher="expert"))
 
@@ -127,8 +140,7 @@ def test_an_episode_of_a_teacher_is_told_in_tokens_of_the_policy() -> None:
     agent, policy = Agent(max_turns=12), Wanderer(tokenizer=Bytes(), parser="bare")
     policy.version = 4
     spec = GroupSpec("open-3-1", 3, 2, grow=grow)
-    teachers = {"expert": (Agent(max_turns=12), Expert())}
-    (group,) = rollout(agent, policy, [spec], make=Corridor, teachers=teachers.__getitem__)
+    (group,) = rollout(agent, policy, [spec], make=Corridor, teachers=ExpertTeacher())
     own, lesson = group.trajectories
     assert (own.teacher, lesson.teacher, lesson.id) == ("", "expert", "open-3-1#1@3")
     assert lesson.won
@@ -150,9 +162,8 @@ def test_an_episode_of_a_teacher_is_told_in_tokens_of_the_policy() -> None:
 def test_an_episode_that_the_policy_cannot_read_has_failed() -> None:
     policy = Wanderer(tokenizer=Bytes(), parser="bare")
     policy.context = 100
-    teachers = {"expert": (Agent(max_turns=12), Expert())}
     spec = GroupSpec("open-3-1", 3, 2, grow=grow)
-    (group,) = rollout(Agent(max_turns=12), policy, [spec], make=Corridor, teachers=teachers.__getitem__)
+    (group,) = rollout(Agent(max_turns=12), policy, [spec], make=Corridor, teachers=ExpertTeacher())
     lesson = group.trajectories[1]
     assert lesson.stop == "error"
     assert "expert played" in str(lesson.error)

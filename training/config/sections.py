@@ -442,9 +442,7 @@ class SamplingSection(Section):
         '"openai:Qwen/Qwen3-8B@http://127.0.0.1:8000/v1".',
     )
     teachers: list[str] = Field(
-        default=[],
-        description="Other models that play for group rules which ask them (`ampo`, `rl_plus`), each as "
-        "ENGINE:MODEL or ENGINE:MODEL@URL; `expert` is the environment's own.",
+        default=[], description="Other models that play for group rules which ask them: ENGINE:MODEL@URL, or `expert`."
     )
     experience: Table = Field(
         default={},
@@ -459,8 +457,7 @@ class SamplingSection(Section):
     )
     lessons: Table = Field(
         default={},
-        description="The library of lessons: {most = 100, alike = 0.85}, the largest number of a kind, and the "
-        "similarity from which two are one.",
+        description="The library of lessons: {most = 100, alike = 0.85}, most of a kind, and when two are one.",
     )
     max_rounds: int = Field(
         default=16, ge=1, description="Rounds of episodes after which a group is complete, also if a rule wants more."

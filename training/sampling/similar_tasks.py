@@ -30,16 +30,16 @@ def from_similar(records: TaskRecords, values: Floats, temperature: float) -> Fl
     Source: Sun et al. 2025 (DOTS), arXiv 2506.05316, where attention over embeddings of questions, adapted to the run,
     predicts the difficulty of those that were not played. The ids instead of embeddings are ours.
     """
-    known = np.flatnonzero(np.isfinite(values))
+    played = np.flatnonzero(np.isfinite(values))
     missing = np.flatnonzero(~np.isfinite(values))
-    if not len(known) or not len(missing):
+    if not len(played) or not len(missing):
         return values
     names = np.array(records.tasks)
-    known = known[np.lexsort((names[known], -records.last[known]))][:REFERENCES]
-    references = np.array([hashed(records.tasks[row], 64, 3) for row in known])
+    latest = played[np.lexsort((names[played], -records.last[played]))][:REFERENCES]
+    references = np.array([hashed(records.tasks[row], 64, 3) for row in latest])
     filled = values.copy()
     for row in missing:
         likeness = references @ np.array(hashed(records.tasks[row], 64, 3)) / temperature
         weights = np.exp(likeness - likeness.max())
-        filled[row] = float(weights @ values[known] / weights.sum())
+        filled[row] = float(weights @ values[latest] / weights.sum())
     return filled

@@ -37,7 +37,7 @@ def task_columns(
         tasks: task of each group, in the order of the batch's groups.
         weights: factor of the advantages of each group.
     """
-    numeric = [name for name in names if name in steps and name not in KEYS and steps.column(name).ndim == 1]
+    numeric = [name for name in sorted(names) if name in steps and name not in KEYS and steps.column(name).ndim == 1]
     told = {name: _first_turns(name, steps, tasks) for name in numeric}
     if LOSS in names and LOSS not in told:
         told[LOSS] = _losses(batch, tasks, weights)

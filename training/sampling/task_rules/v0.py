@@ -14,8 +14,7 @@ from turnwise.training.sampling.draws import TaskDraw
 from turnwise.training.sampling.group_sizes import best_sizes, evenly
 from turnwise.training.sampling.inner_rule import Inner, RuleChoice, drawn_by
 from turnwise.training.sampling.records import TaskRecords
-from turnwise.training.sampling.rows import by_id, rows_of
-from turnwise.training.sampling.similar_tasks import from_similar
+from turnwise.training.sampling.rows import by_id, rows_of, success_or
 
 Solver = Literal["optimum", "greedy"]
 
@@ -32,15 +31,13 @@ def v0(
     most: int = 128,
     solver: Solver = "optimum",
     column: str = "value",
-    similar: float = 0.0,
     tasks: RuleChoice = "uniform",
     state: Inner | None = None,
 ) -> TaskDraw:
     """Return the tasks of another rule with sizes by `v0_sizes`, which add up to count * group.
 
-    p is the prediction of the column; else the share of won episodes at the last visit; else, with `similar`, what
-    tasks like it say (`from_similar`); else 1/2. Groups differ in size, which a credit rule with `unit = "trajectory"`
-    expects.
+    p is the prediction of the column; else the share of won episodes at the last visit; else 1/2. Groups differ in
+    size, which a credit rule with `unit = "trajectory"` expects.
 
     Args:
         records: of all tasks. The prediction is the remembered column of that name, in [0, 1].
@@ -51,7 +48,6 @@ def v0(
         least, most: bounds of a size, episodes.
         solver: "greedy", one episode after the other, or the "optimum".
         column: name of the predictions.
-        similar: temperature of the likeness of tasks; 0: they are not compared.
         tasks: rule that draws the tasks.
         state: of the previous draw.
 
@@ -61,14 +57,10 @@ def v0(
     check_number("least", least, 1, whole=True)
     check_number("most", most, least, whole=True)
     check_choice("solver", solver, Solver)
-    check_number("similar", similar, 0.0)
     pool = by_id(records)
     draw, inner = drawn_by(tasks, pool, state, count=count, group=group, iteration=iteration, total=total, rng=rng)
     predicted = pool.column(column)
-    rates = np.where(np.isfinite(predicted), predicted, pool.success)
-    if similar:
-        rates = from_similar(pool, rates, similar)
-    rates = np.clip(np.where(np.isfinite(rates), rates, 0.5), 0.0, 1.0)
+    rates = np.clip(np.where(np.isfinite(predicted), predicted, success_or(pool, 0.5)), 0.0, 1.0)
     p = rates[rows_of(pool, draw.tasks)]
     sizes = v0_sizes(p, count * group, least=least, most=most, solver=solver)
     return TaskDraw(draw.tasks, tuple(sizes.tolist()), draw.weight, draw.options, state=inner)
