@@ -265,9 +265,8 @@ class RunParts:
         run = self.run
         agent = self.agent(learner.tokenizer)
         engine = self.engine(learner, agent, report)
-        sampling = self.sampling.groups(
-            asking_expert(agent, lambda: engine.sampler, self.environments.pool), self.agent
-        )
+        asked = asking_expert(agent, lambda: engine.sampler, self.environments.pool)
+        sampling = self.sampling.groups(asked).taught(run, self.agent)
         scores = TokenScores(
             learner=learner,
             agent=agent,

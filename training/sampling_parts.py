@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from turnwise.training.config.agents import MakeAgent
 from turnwise.training.config.run import Run
 from turnwise.training.config.seeds import Seeds
 from turnwise.training.environments import Environments
@@ -20,7 +19,6 @@ from turnwise.training.sampling.group_draws import GroupDraws
 from turnwise.training.sampling.grown_groups import GrowingGroups
 from turnwise.training.sampling.run_memory import RunMemory
 from turnwise.training.sampling.run_sampling import RunSampling
-from turnwise.training.sampling.run_teachers import RunTeachers
 from turnwise.training.sampling.sampling_files import SamplingFiles
 from turnwise.training.sampling.sampling_rules import SamplingRules
 
@@ -63,12 +61,11 @@ class SamplingParts:
         rules = SamplingRules.of(run.sampling, seed=seeds.of("tasks"), groups=run.train.groups, weights=weights)
         return cls(run, rules, seeds, environments.tasks)
 
-    def groups(self, could_win: CouldWin | None = None, agents: MakeAgent | None = None) -> RunSampling:
+    def groups(self, could_win: CouldWin | None = None) -> RunSampling:
         """Return what the rollouts ask for groups, with what the run remembers.
 
         Args:
             could_win: asks the environment's expert, for rules of where to fork.
-            agents: makes the agents of teachers.
         """
         run, rules, forest = self.run, self.rules, Forest.of(self.run.train, could_win)
         memory = RunMemory.of(run, rules, self.seeds)
@@ -96,7 +93,6 @@ class SamplingParts:
             max_drops=rules.max_drops,
             forest=trees,
             skip_truncated=run.sampling.skip_truncated,
-            teachers=None if agents is None or not run.sampling.teachers else RunTeachers(run, agents),
         )
 
     def groups_in_play(self, sampling: RunSampling) -> GroupsInPlay:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from turnwise.agents.rollouts.group_rounds import GroupSpec
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.steps import Steps
 from turnwise.training.batch.batch import Batch
+from turnwise.training.config.agents import MakeAgent
+from turnwise.training.config.run import Run
 from turnwise.training.sampling.group_draws import DrawnGroup, GroupDraws
 from turnwise.training.sampling.grown_groups import GrowingGroups, PlayedGroup
 from turnwise.training.sampling.run_memory import RunMemory
@@ -43,6 +46,15 @@ class RunSampling:
     forest: bool = False
     skip_truncated: str = ""
     teachers: RunTeachers | None = None
+
+    def taught(self, run: Run, agents: MakeAgent) -> Self:
+        """Return the sampling with the teachers of a run, if it has any.
+
+        Args:
+            run: the configuration.
+            agents: makes the agent for a tokenizer.
+        """
+        return replace(self, teachers=RunTeachers(run, agents)) if run.sampling.teachers else self
 
     def begin(self, iteration: int) -> None:
         """Let later draws and their groups see what is known after a number of finished iterations."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from turnwise.training.sampling.group_rules.arpo import arpo
 from turnwise.training.sampling.group_rules.continuations import motif, mrt, pppo
-from turnwise.training.sampling.group_rules.dapo import dapo
 from turnwise.training.sampling.group_rules.forest import forest, uct
 from turnwise.training.sampling.group_rules.plan_hints import ghpo, sage, scaf_grpo
 from turnwise.training.sampling.group_rules.reinforce_ada import reinforce_ada
 from turnwise.training.sampling.group_rules.roll_in import expert_roll_in
 from turnwise.training.sampling.group_rules.seele import seele
-from turnwise.training.sampling.group_rules.stopping import v05, xrpo
+from turnwise.training.sampling.group_rules.stopping import dapo, v05, xrpo
 from turnwise.training.sampling.group_rules.stored import arpo_gui, r3_ccr, ssb
 from turnwise.training.sampling.group_rules.subsets import dagrpo, drkernel_prs, pods, prof, rorecomp, ttrl
 from turnwise.training.sampling.group_rules.teachers import ampo, rl_plus

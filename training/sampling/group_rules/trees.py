@@ -141,5 +141,5 @@ def spo_tree(group: OpenGroup, *, span: int = 2, branching: Sequence[int] = (2, 
     if unit == "turns":
         places = [BranchPoint(member.id, end) for member in members if len(member.turns) > end]
     else:
-        places = [place for member in members for place in token_places(member, [end])]
+        places = [at for member in members for at in token_places(member, [end])]
     return Growth(tuple(branches(places, children - 1, group.size - asked_for(group))))
