@@ -20,8 +20,8 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError
 from turnwise.agents.instructions import agent_from
 from turnwise.agents.prompts.dialogue import Dialogue
-from turnwise.agents.rollouts.episode import request_for
 from turnwise.agents.rollouts.rollout import sampling_seed
+from turnwise.agents.rollouts.turn_requests import request_for
 from turnwise.agents.samplers.background import BackgroundLoop
 from turnwise.agents.samplers.base import Sampler, SamplerSettings, parse_sampler
 from turnwise.agents.samplers.wrappers import make_sampler

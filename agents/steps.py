@@ -17,8 +17,10 @@ from turnwise.registry import suggest
 Anchor = Literal["state", "observation", "history"]
 COLUMNS = (*FILLED, "logprob")
 """The columns that `steps_of` fills in by itself; environments and samplers add others as extras."""
-FOREST = ("tree", "parent", "fork_turn")
+FOREST = ("tree", "parent", "forked", "fork_turn")
 """Those that it fills in where episodes are forked."""
+SOURCE, TEACHER = "source", 2
+"""The one that it fills in where another model played some episodes: this number for theirs, 0 for the policy's."""
 
 
 def steps_of(
@@ -42,7 +44,8 @@ def steps_of(
         answer that could not be parsed), and one column for every name in `Turn.extras`. If there are forks, those of
         `FOREST` as well: tree (id of the trajectory without a parent that the row's descends from), parent (the turn
         that the row follows, as the trajectory that sampled it and its number; equal for turns with one past, and empty
-        for the first turn) and fork_turn (the first turn that the row's trajectory sampled itself; 0 without a parent).
+        for the first turn), forked (1 for a fork, else 0) and fork_turn (the first turn that the row's trajectory
+        sampled itself, at least in part; 0 without a parent).
 
     Raises:
         StepsError: the anchor is unknown, or some turns lack an extra column that others have, and not `only_common`.
@@ -56,6 +59,8 @@ def steps_of(
         return Steps.empty()
     labels = _labels(groups)
     extras: dict[str, list[Extra]] = _extras(turns, only_common)
+    if any(trajectory.teacher for _, trajectory in played):
+        extras[SOURCE] = [TEACHER if trajectory.teacher else 0 for _, trajectory in played for _ in trajectory.turns]
     if forest or any(trajectory.fork_of is not None for _, trajectory in played):
         extras |= _forest(groups)
     return Steps.from_columns(
@@ -110,17 +115,18 @@ def _extras(turns: Sequence[Turn], only_common: bool) -> dict[str, list[Extra]]:
 
 def _forest(groups: Sequence[Group]) -> dict[str, list[Extra]]:
     """Return the columns of `FOREST`."""
-    trees, parents, starts = list[Extra](), list[Extra](), list[Extra]()
+    trees, parents, forked, starts = list[Extra](), list[Extra](), list[Extra](), list[Extra]()
     for group in groups:
         by_id = {trajectory.id: trajectory for trajectory in group.trajectories}
         for trajectory in group.finished:
             lineage = _lineage(trajectory, by_id)
             trees += [lineage[-1][0]] * len(trajectory.turns)
+            forked += [int(trajectory.fork_of is not None)] * len(trajectory.turns)
             starts += [trajectory.fork_turn or 0] * len(trajectory.turns)
             for number in range(len(trajectory.turns)):
                 owner = next(name for name, start in lineage if number > start or not start)
                 parents.append(f"{owner}/{number}" if number else "")
-    return dict(zip(FOREST, (trees, parents, starts), strict=True))
+    return dict(zip(FOREST, (trees, parents, forked, starts), strict=True))
 
 
 def _lineage(trajectory: Trajectory, by_id: Mapping[str, Trajectory]) -> list[tuple[str, int]]:

@@ -16,8 +16,9 @@ from typing import Literal, get_args
 from turnwise.agents.content import Content, ImagePart, TextPart
 from turnwise.agents.token_experts import TurnExperts
 
-_PATH = re.compile(r"[0-9]{1,18}(/[0-9]{1,18}\+?\.[0-9]{1,18})*", re.ASCII)
-"""Member of a group in the id of a trajectory: its number; for a fork, then the turn and its number among the forks."""
+_PATH = re.compile(r"[0-9]{1,18}(/[0-9]{1,18}(\+|:[0-9]{1,18})?\.[0-9]{1,18})*", re.ASCII)
+"""Member of a group in the id of a trajectory: its number; for a fork, then the turn, perhaps the tokens of its answer,
+and its number among the forks."""
 
 Stop = Literal["terminated", "truncated", "turns", "tokens", "error"]
 """Why an episode ended: the environment ended or truncated it, the agent's limit of turns or the model's context was
@@ -180,22 +181,33 @@ class Trajectory:
     """Id of the trajectory in whose middle it began; None for an episode that began with a reset."""
     fork_turn: int | None = None
     """Index of the first turn that was sampled for this trajectory; those before it are the parent's. None as above."""
+    fork_tokens: int = 0
+    """Tokens of that turn's answer that are the parent's as well."""
     round: int = 0
     """The round of its group in which it was asked for."""
     hint: str = ""
     """Help that its prompts showed with the task."""
+    notes: bool = False
+    """Whether its prompts showed notes turn by turn."""
     temperature: float | None = None
     """Temperature that its answers were sampled at, if it was not that of the run."""
+    teacher: str = ""
+    """The model that played it in the place of the policy; empty: the policy did."""
 
     @property
     def plain(self) -> bool:
         """Whether it shows what the policy achieves by itself: it began with a reset, without help and as any other."""
-        return self.fork_of is None and not self.hint and self.temperature is None
+        return self.fork_of is None and not (self.hint or self.notes or self.teacher) and self.temperature is None
 
     @property
     def sampled(self) -> tuple[Turn, ...]:
         """The turns that were sampled for this trajectory: all, or for a fork those after what it took over."""
         return self.turns[self.fork_turn or 0 :]
+
+    @property
+    def sampled_tokens(self) -> int:
+        """Number of tokens that were sampled for this trajectory."""
+        return sum(len(turn.response) for turn in self.sampled) - (self.fork_tokens if self.sampled else 0)
 
     @property
     def reward(self) -> float:
@@ -291,5 +303,5 @@ def grouped(trajectories: Iterable[Trajectory]) -> list[Group]:
 def member_order(trajectory: Trajectory) -> tuple[tuple[int, ...], str]:
     """Return what members of a group are sorted by: their numbers; a fork, ``task#9/2.0@7``, follows its parent."""
     path = trajectory.id.rpartition("#")[2].partition("@")[0]
-    numbers = tuple(map(int, re.split(r"[/.]", path.replace("+", "")))) if _PATH.fullmatch(path) else (-1,)
+    numbers = tuple(map(int, re.split(r"[/.:]", path.replace("+", "")))) if _PATH.fullmatch(path) else (-1,)
     return (numbers, trajectory.id)

@@ -229,8 +229,8 @@ class Advisor:
 
     async def _ask(self, session: PlaySession) -> Advice:
         from turnwise.agents.prompts.dialogue import Dialogue
-        from turnwise.agents.rollouts.episode import request_for
         from turnwise.agents.rollouts.rollout import sampling_seed
+        from turnwise.agents.rollouts.turn_requests import request_for
 
         agent, sampler = self.player.agent.for_task(session.task or ""), self.player.sampler
         self._asked += 1

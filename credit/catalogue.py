@@ -24,6 +24,7 @@ from turnwise.credit.outcome.remax import remax
 from turnwise.credit.outcome.rloo import rloo
 from turnwise.credit.outcome.seed_grpo import seed_grpo
 from turnwise.credit.outcome.spo_single_stream import spo_single_stream
+from turnwise.credit.outcome.taught import taught
 from turnwise.credit.outcome.unlikely import unlikely
 from turnwise.credit.outcome.xrpo_novelty import xrpo_novelty
 from turnwise.credit.registry import CreditRule, register
@@ -31,6 +32,7 @@ from turnwise.credit.turn.archer import archer
 from turnwise.credit.turn.arpo import arpo_hard, arpo_soft
 from turnwise.credit.turn.arpo_replay import arpo_replay
 from turnwise.credit.turn.bpo import bpo
+from turnwise.credit.turn.continuations import continuations
 from turnwise.credit.turn.dr_mas import dr_mas
 from turnwise.credit.turn.flow_grpo import flow_grpo
 from turnwise.credit.turn.gae import gae
@@ -59,13 +61,12 @@ from turnwise.credit.turn.trloo import trloo
 from turnwise.credit.turn.vine import vine
 
 __all__ = [  # the functions; turnwise.credit exports them
-    "a_grae", "adora", "archer", "arpo_hard", "arpo_replay", "arpo_soft", "bnpo", "bpo", "canon", "copo", "dcpo_sas",
-    "dr_grpo", "dr_mas", "evol", "flow_grpo", "gae", "gdpo", "gigpo", "graft", "graphgpo", "grpo", "hapo", "hcapo",
-    "hgpo", "himac", "lite_ppo", "loop", "m_grpo", "mapo_dialogue", "mapo_mixed", "mars", "mc_grpo", "mt_grpo", "ngrpo",
-    "opo", "passk", "ppr_renorm", "pshw", "psr_nsr", "reinforce_pp", "reinforce_pp_baseline", "remax", "rloo", "rtmc",
-    "salt",
-    "seed_grpo", "seeupo", "slea", "spear", "spo_segment", "spo_single_stream", "step_grpo", "tempo", "tree_grpo",
-    "trloo", "unlikely", "vine", "xrpo_novelty",
+    "a_grae", "adora", "archer", "arpo_hard", "arpo_replay", "arpo_soft", "bnpo", "bpo", "canon", "continuations",
+    "copo", "dcpo_sas", "dr_grpo", "dr_mas", "evol", "flow_grpo", "gae", "gdpo", "gigpo", "graft", "graphgpo", "grpo",
+    "hapo", "hcapo", "hgpo", "himac", "lite_ppo", "loop", "m_grpo", "mapo_dialogue", "mapo_mixed", "mars", "mc_grpo",
+    "mt_grpo", "ngrpo", "opo", "passk", "ppr_renorm", "pshw", "psr_nsr", "reinforce_pp", "reinforce_pp_baseline",
+    "remax", "rloo", "rtmc", "salt", "seed_grpo", "seeupo", "slea", "spear", "spo_segment", "spo_single_stream",
+    "step_grpo", "taught", "tempo", "tree_grpo", "trloo", "unlikely", "vine", "xrpo_novelty",
 ]  # fmt: skip
 
 CATALOGUE = (
@@ -166,6 +167,11 @@ CATALOGUE = (
     CreditRule("arpo_hard", "Agentic Reinforced Policy Optimization, hard estimation", "2507.19849", "our reading",
                "Branched rollouts, a shared turn credited with the mean of the paths that share it.",
                arpo_hard, ("parent",)),
+    CreditRule("taught", "Baseline of the policy's episodes (AMPO, RL-PLUS)", "2510.02227", "paper",
+               "Other models play some episodes, which must not move the baseline.", taught, ("source",)),
+    CreditRule("continuations", "Worth by continuations (PPPO, MOTIF, MRT)", "2512.15274", "our reading",
+               "Episodes that are played on several times from places inside them.", continuations,
+               ("tree", "forked")),
     CreditRule("spo_segment", "Segment Policy Optimization", "2505.23564", "paper",
                "Change in estimated outcome from segment to segment, by resampling or from a tree.",
                spo_segment, ("value",)),

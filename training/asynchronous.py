@@ -153,6 +153,7 @@ class AsynchronousRollouts:
         with suppress(SamplerError):
             self._thread.call(self._stop())
         self._thread.close()
+        self._sampling.close()
 
     # -- what runs on the thread --
 
@@ -162,7 +163,11 @@ class AsynchronousRollouts:
             # One stream for the whole run: members of a group may begin under one version and end under another, and a
             # group that an iteration does not take goes on. `_specs` holds groups back until they may begin, so the
             # capacity rule is in `GroupsInPlay` alone.
-            options: RolloutOptions = {"concurrency": self._train.concurrency, "replacements": self._train.replacements}
+            options: RolloutOptions = {
+                "concurrency": self._train.concurrency,
+                "replacements": self._train.replacements,
+                "teachers": self._sampling.teachers,
+            }
             self._stream = GroupStream(self._agent, self._sampler, self._specs(), options, self._keep)
         assert self._stream is not None
         # Episodes wait between two tokens, or between two turns where the engine cannot be interrupted. Without this,

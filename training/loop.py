@@ -19,6 +19,7 @@ from turnwise.training.learner.update_plans import UpdatePlans
 from turnwise.training.rollouts import Played, Rollouts
 from turnwise.training.run_folder.recovery import Recovery
 from turnwise.training.sampling.run_memory import RunMemory
+from turnwise.training.sampling.run_sampling import RunSampling
 from turnwise.training.scheduled_objective import ScheduledObjective
 from turnwise.training.states import State
 from turnwise.training.token_scores import TokenScores
@@ -34,7 +35,7 @@ class TrainingLoop:
         learner: the policy to train.
         engine: samples from it.
         rollouts: plays the groups of an iteration.
-        memory: what is remembered beyond the tasks' records, and what models say of the turns.
+        sampling: what is known of the tasks, and is remembered beyond that.
         credit: gives every turn its advantage.
         scores: adds log-probabilities to a batch.
         objective: what is minimised.
@@ -50,7 +51,7 @@ class TrainingLoop:
     learner: Learner
     engine: RunEngine
     rollouts: Rollouts
-    memory: RunMemory
+    sampling: RunSampling
     credit: CreditAssignment
     scores: TokenScores
     objective: ScheduledObjective
@@ -59,6 +60,11 @@ class TrainingLoop:
     reports: IterationReports
     recovery: Recovery
     step: int = 0
+
+    @property
+    def memory(self) -> RunMemory:
+        """What is remembered beyond the tasks' records, and what models say of the turns."""
+        return self.sampling.memory
 
     def __enter__(self) -> "TrainingLoop":
         return self
@@ -104,6 +110,7 @@ class TrainingLoop:
             stats = self.learner.update(batch, self.objective.current, self.plans.after(self.step))
             self.credit.remember(advantages)
             self.memory.learn(played.groups, advantages, notes, self.step)
+            self.sampling.learn(played.sampled, steps, batch)
             shares |= self._replay(played)
             self.objective.adapt(stats, episodes=sum(len(group.finished) for group in groups))
             self.step += 1

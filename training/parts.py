@@ -266,7 +266,8 @@ class RunParts:
         run = self.run
         agent = self.agent(learner.tokenizer)
         engine = self.engine(learner, agent, report)
-        sampling = self.sampling.groups(asking_expert(agent, lambda: engine.sampler, self.environments.pool))
+        asked = asking_expert(agent, lambda: engine.sampler, self.environments.pool)
+        sampling = self.sampling.groups(asked).taught(run, self.agent)
         scores = TokenScores(
             learner=learner,
             agent=agent,
@@ -282,7 +283,7 @@ class RunParts:
             learner=learner,
             engine=engine,
             rollouts=self.rollouts(agent, engine, report, sampling),
-            memory=sampling.memory,
+            sampling=sampling,
             credit=CreditAssignment.of(
                 self.credit,
                 self.seeds,

@@ -14,8 +14,9 @@ from turnwise.credit.steps import Floats, Ints, Steps
 from turnwise.training.batch.batch import Batch, outcomes_of, pack
 from turnwise.training.batch.sampling_temperature import SamplingTemperature
 from turnwise.training.errors import TrainingError
-from turnwise.training.objectives.sources import STORED
+from turnwise.training.objectives.sources import STORED, TEACHER
 from turnwise.training.sampling.grown_groups import PlayedGroup
+from turnwise.training.sampling.growth import BranchPoint
 from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
 
 
@@ -50,7 +51,9 @@ class Played:
     @property
     def sources(self) -> dict[str, int]:
         """Where the episodes come from that were not played for this iteration, by id."""
-        return {member.id: STORED for played in self.sampled for member in played.replayed}
+        stored = {member.id: STORED for played in self.sampled for member in played.replayed}
+        taught = {member.id: TEACHER for group in self.groups for member in group.trajectories if member.teacher}
+        return stored | taught
 
     @property
     def everyone(self) -> list[Group]:
@@ -116,7 +119,25 @@ class Played:
             outcomes=outcomes_of(steps),
             sources=self.sources,
             temperature=temperature,
+            parts=self._parts,
         )
+
+    @property
+    def _ends(self) -> dict[str, BranchPoint]:
+        """Where the loss of members ends that are trained on in part, by id."""
+        return {at.trajectory: at for played in self.sampled if not played.dropped for at in played.growth.until}
+
+    @property
+    def _parts(self) -> dict[tuple[str, int], slice]:
+        """Which tokens of an answer are trained on, where these are not all: by trajectory id and turn."""
+        starts = {
+            (member.id, member.fork_turn or 0): member.fork_tokens
+            for group in self.groups
+            for member in group.finished
+            if member.fork_tokens and not self.each_path
+        }
+        ends = {(at.trajectory, at.turn): at.tokens for at in self._ends.values() if at.tokens}
+        return {turn: slice(starts.get(turn, 0), ends.get(turn)) for turn in starts.keys() | ends.keys()}
 
     def _cut(self, member: Trajectory) -> list[tuple[str, int]]:
         """Return the turns of an episode that are left out because of a limit."""
@@ -127,16 +148,18 @@ class Played:
         return [(member.id, number) for number in range(len(member.turns))] if whole else []
 
     def _weighted(self, advantages: Advantages) -> Advantages:
-        """Return the advantages with the weights of their groups."""
+        """Return the advantages with the weights of their groups, and 0 for turns after the end of a member's loss."""
         weights = {
             member.id: played.drawn.weight
             for played in self.sampled
             if played.drawn.weight != 1.0
             for member in played.group.trajectories
         }
-        if not weights:
+        ends = {name: at.turn + (at.tokens > 0) for name, at in self._ends.items()}
+        if not weights and not ends:
             return advantages
-        factors = np.array([weights.get(name, 1.0) for name in advantages.trajectory])
+        rows = zip(advantages.trajectory.tolist(), advantages.turn.tolist(), strict=True)
+        factors = np.array([weights.get(name, 1.0) if turn < ends.get(name, np.inf) else 0.0 for name, turn in rows])
         return replace(advantages, weight=advantages.weight * factors)
 
     def age_metrics(self, batch: Batch) -> dict[str, float]:

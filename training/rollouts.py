@@ -174,6 +174,7 @@ class SynchronousRollouts:
             replacements=self._section.replacements,
             on_finish=finished,
             report=counts,
+            teachers=self._sampling.teachers,
         )
 
     def _restored(
@@ -208,5 +209,6 @@ class SynchronousRollouts:
         self._resumed = True
 
     def close(self) -> None:
-        """Close the environments."""
+        """Close the environments and the teachers."""
         self._pool.close()
+        self._sampling.close()

@@ -86,6 +86,7 @@ class SamplingParts:
                 run.train.iterations,
                 rules.max_rounds if forest is None else sys.maxsize,
                 memory,
+                tuple(run.sampling.teachers),
             ),
             memory=memory,
             files=SamplingFiles(run.folder),

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from turnwise.agents.agent import Agent
 from turnwise.agents.models.tokenization import codec_of
 from turnwise.agents.trajectory import Group
@@ -11,6 +13,7 @@ from turnwise.training.batch.sampling_temperature import SamplingTemperature
 from turnwise.training.batch.scores import Scores
 from turnwise.training.batch.token_advantages import AppliedTransform
 from turnwise.training.learner.learner import Learner
+from turnwise.training.objectives.sources import TEACHER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +61,9 @@ class TokenScores:
         if self.recompute or (transform is not None and transform.needs_scores):
             scores = self.policy(batch)
             if self.recompute:
-                batch = replace(batch, old=scores.logprobs, rollout=batch.old)
+                taught = batch.episodes.source[batch.trajectory] == TEACHER  # nobody knows how likely these were
+                sampled = np.where(taught[:, None], scores.logprobs, batch.old)
+                batch = replace(batch, old=scores.logprobs, rollout=sampled)
         if self.learner.has_reference:
             batch = replace(batch, reference=self.reference(batch).logprobs)
         if transform is None:

@@ -35,6 +35,7 @@ class EngineFacts:
     has_tokenizer: bool
     context: int | None
     images: bool
+    continues: bool
 
 
 class EngineHost:
@@ -140,6 +141,7 @@ class EngineHost:
             has_tokenizer=sampler.tokenizer is not None,
             context=sampler.context,
             images=sampler.images,
+            continues=sampler.continues,
         )
 
 

@@ -106,6 +106,7 @@ class ClusterSampler(Sampler):
             self.close()
             raise
         self.context, self.images = self._facts.context, self._facts.images
+        self.continues = self._facts.continues
         self.tokenizer = (settings.tokenizer or self._facts.tokenizer) if self._facts.has_tokenizer else None
 
     def metrics(self) -> dict[str, float]:

@@ -60,7 +60,14 @@ _TRAJECTORY_FIELDS = {
 }
 _FORK_FIELDS = {"fork_of": _STRING, "fork_turn": _INTEGER}
 """Of a trajectory that began in the middle of another."""
-_GROWTH_FIELDS = {"round": _INTEGER, "hint": _STRING, "temperature": _NUMBER}
+_GROWTH_FIELDS = {
+    "fork_tokens": _INTEGER,
+    "round": _INTEGER,
+    "hint": _STRING,
+    "notes": _BOOLEAN,
+    "temperature": _NUMBER,
+    "teacher": _STRING,
+}
 """Of a trajectory that a group rule asked for; stored where they differ from the defaults."""
 
 _TURN_FIELDS = {
@@ -190,6 +197,10 @@ def from_record(record: object, images: ImageStore = _NO_STORE) -> Trajectory:
         turns = _turns(record["turns"], images)
         if forked and not 0 <= values["fork_turn"] <= len(turns):
             raise StoreError(f"fork_turn must be one of the {len(turns)} turns, got {values['fork_turn']}")
+        joined = turns[values["fork_turn"] :][:1] if forked else ()
+        begun = values.get("fork_tokens", 0)
+        if not 0 <= begun <= min((len(turn.response) for turn in joined), default=begun):
+            raise StoreError(f"fork_tokens must be some of the tokens of turn fork_turn, got {begun}")
         return Trajectory(**values, turns=turns)
     except KeyError as error:
         raise StoreError(f"not a trajectory: the key {error} is missing") from error

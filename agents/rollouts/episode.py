@@ -23,11 +23,12 @@ from turnwise.agents.errors import (
 )
 from turnwise.agents.json_types import JsonObject
 from turnwise.agents.prompts.dialogue import Dialogue, Prompt
-from turnwise.agents.prompts.hints import hinted, plan_hint
+from turnwise.agents.prompts.hints import TurnNotes, hinted, plan_hint
 from turnwise.agents.prompts.prompt import View
 from turnwise.agents.reported_values import check_columns
 from turnwise.agents.rollouts.env_pool import Environment, EnvWorker, StepResult
 from turnwise.agents.rollouts.forks import Fork, Moment, Snapshot, Snapshots
+from turnwise.agents.rollouts.turn_requests import request_for
 from turnwise.agents.samplers.base import Completion, Request, Sampler, Samples
 from turnwise.agents.samplers.token_requests import check_sample
 from turnwise.agents.samplers.wrappers import as_sampler
@@ -87,6 +88,10 @@ class EpisodeSpec:
     """Share of the expert's plan that is shown as the hint."""
     temperature: float | None = None
     """Of the sampling; None: that of the agent."""
+    teacher: str = ""
+    """The model that plays in the place of the policy; empty: none."""
+    notes: TurnNotes | None = None
+    """Shown turn by turn; None: none."""
 
 
 @dataclass(slots=True)
@@ -194,6 +199,12 @@ class Episode:
                 self._hint = plan_hint(self._plan(), self.spec.plan)
             self._start(result)
             return None
+        if fork.tokens and not self.sampler.continues:
+            raise AgentError(
+                f"a fork of {fork.trajectory.id} begins inside an answer, after {fork.tokens} of its tokens, and the "
+                f"sampler {self.sampler.name} does not go on from given tokens; transformers, vllm and openai with "
+                "tokens = true do"
+            )
         snapshot = fork.snapshot if self.snapshots is None else self.snapshots.find(fork)
         if snapshot is not None and snapshot.dialogue.agent is self.agent:
             await self._restore(fork, snapshot)
@@ -206,8 +217,13 @@ class Episode:
     def _start(self, result: StepResult) -> None:
         """Take over the first result of a reset."""
         self.result = self._checked(result)
-        self.observation = hinted(result.observation, self._hint)
+        self.observation = self._noted(result.observation, self._hint)
         self.images, self._extras, self._tools = result.images, dict(result.extras), result.tools
+
+    def _noted(self, observation: str, hint: str = "") -> str:
+        """Return an observation with what the agent is told about it."""
+        notes = "" if self.spec.notes is None else self.spec.notes.about(observation)
+        return hinted(observation, "\n".join(filter(None, (hint, notes))))
 
     def _plan(self) -> list[str]:
         """Return the actions of the expert from the first state.
@@ -394,7 +410,7 @@ class Episode:
             return
         outcome.valid = before.admissible is None or action in before.admissible
         self.result = after = self._checked(await self.worker.step(action))
-        self.observation, self.images, self.valid = after.observation, after.images, after.valid
+        self.observation, self.images, self.valid = self._noted(after.observation), after.images, after.valid
         self.results = after.results
         outcome.extras |= after.extras
         outcome.reward = after.reward
@@ -415,11 +431,19 @@ class Episode:
             raise RequestFailed(f"turn {request.turn}: the sampler was cancelled from within") from error
         if completion.tokens or completion.logprobs:
             check_sample(request, completion.tokens, completion.logprobs, engine="the sampler")
+        begun = request.start.tokens
+        if completion.tokens[: len(begun)] != begun:
+            raise SamplerError(
+                f"turn {request.turn}: the sampler's answer does not begin with the {len(begun)} tokens that it got"
+            )
         return completion
 
     def _request(self, view: View, prompt: Prompt) -> Request:
         request = request_for(view, prompt, self.dialogue, episode=self.spec.name, seed=self.spec.sampling_seed)
-        own = self.spec.temperature
+        own, fork = self.spec.temperature, self.spec.fork
+        if fork is not None and fork.tokens and view.turn == fork.turn:
+            fork.check_prompt(view.turn, prompt.ids)
+            request = replace(request, start=fork.start)
         return request if own is None else replace(request, temperature=own)
 
     def _trajectory(self, stop: Stop, seconds: float) -> Trajectory:
@@ -442,9 +466,12 @@ class Episode:
             seconds=seconds,
             fork_of=None if self.spec.fork is None else self.spec.fork.trajectory.id,
             fork_turn=None if self.spec.fork is None else self.spec.fork.first,
+            fork_tokens=0 if self.spec.fork is None else self.spec.fork.tokens,
             round=self.spec.round,
             hint=self._hint,
             temperature=self.spec.temperature,
+            teacher=self.spec.teacher,
+            notes=self.spec.notes is not None,
         )
 
 
@@ -461,35 +488,3 @@ def storable(text: str) -> str:
     """Return the text cut to a length that can be stored, with lone surrogates, which cannot be written, replaced."""
     text = text[:MAX_RESPONSE_CHARS]
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
-def request_for(view: View, prompt: Prompt, dialogue: Dialogue, *, episode: str, seed: int) -> Request:
-    """Return what a sampler is asked for one turn, with the sampling options of the dialogue's agent.
-
-    Args:
-        view: what the agent sees in this turn.
-        prompt: the prompt that was built for it.
-        dialogue: memory of the episode.
-        episode: name of the episode.
-        seed: seed of the episode's sampling.
-    """
-    agent = dialogue.agent
-    return Request(
-        episode=episode,
-        turn=view.turn,
-        prompt=prompt.ids,
-        messages=prompt.messages,
-        seed=seed,
-        view=view,
-        temperature=agent.temperature,
-        annealing=agent.annealing,
-        top_p=agent.top_p,
-        top_k=agent.top_k,
-        min_p=agent.min_p,
-        max_tokens=agent.max_tokens,
-        stop=agent.stop,
-        past=prompt.past,
-        images=prompt.shown,
-        end=dialogue.end,
-        parser=agent.parser if agent.part else "",
-    )

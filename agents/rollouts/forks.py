@@ -1,6 +1,7 @@
 """A fork: where an episode begins in the middle of another.
 
-    Fork(trajectory, 3)      turns 0, 1 and 2 are taken over as they are; from turn 3 on everything is played anew
+    Fork(trajectory, 3)              turns 0, 1 and 2 are taken over as they are; from turn 3 on all is played anew
+    Fork(trajectory, 3, tokens=5)    and the answer of turn 3 begins with the first five tokens of the parent's
 
 A rollout takes forks where it takes tasks. The environment reaches the state before the turn in one of two ways:
 
@@ -24,6 +25,7 @@ from turnwise.agents.errors import AgentError, ForkRefused
 from turnwise.agents.json_types import JsonObject
 from turnwise.agents.prompts.dialogue import Dialogue
 from turnwise.agents.rollouts.env_pool import StepResult
+from turnwise.agents.samplers.base import AnswerStart
 from turnwise.agents.trajectory import Extra, Trajectory, Turn
 
 __all__ = ["Fork", "Moment", "Snapshot", "Snapshots"]
@@ -70,24 +72,34 @@ class Fork:
     """Whether the parent's answer is given once more at this turn, while the environment answers anew."""
     fresh: bool = False
     """Whether the environment gets other random numbers from here on; without effect where it draws none."""
+    tokens: int = 0
+    """Tokens of the parent's answer at this turn that the new answer begins with."""
     snapshot: Snapshot | None = field(default=None, repr=False, compare=False)
     """The state before the turn; None: it is looked for where the rollout keeps snapshots, else it is replayed."""
 
     def __post_init__(self) -> None:
-        """Check the turn.
+        """Check the place.
 
         Raises:
-            AgentError: the trajectory has no such turn.
+            AgentError: the trajectory has no such turn, or the turn's answer does not go on after so many tokens.
         """
         if not 0 <= self.turn < len(self.trajectory.turns):
             raise AgentError(
                 f"a fork of {self.trajectory.id} begins at one of its turns, 0 to {len(self.trajectory.turns) - 1}; "
                 f"got {self.turn}"
             )
+        answer = len(self.trajectory.turns[self.turn].response)
+        if self.tokens and not 0 < self.tokens < answer:
+            raise AgentError(
+                f"a fork of {self.trajectory.id} at turn {self.turn} takes over fewer tokens than the {answer} of the "
+                f"answer there; got {self.tokens}"
+            )
+        if self.tokens and self.repeat:
+            raise AgentError(f"a fork of {self.trajectory.id} repeats an answer or begins inside it, not both")
 
     @property
     def origin(self) -> str:
-        """What the ids of its episodes begin with: ``task#3/5`` for turn 5 of ``task#3@7``.
+        """What the ids of its episodes begin with: ``task#3/5`` for turn 5 of ``task#3@7``, ``task#3/5:2`` inside it.
 
         >>> turn = Turn((), (), (), 0, "a door", "open", "open", "closed", 0.0, True)
         >>> parent = Trajectory("hall#3@7", "hall", None, 7, (turn,), "turns", False, 0.0, "open", "", None, 0.0)
@@ -95,7 +107,7 @@ class Fork:
         ('hall#3/0', 'hall#3/0.4@7')
         """
         path = self.trajectory.id.rpartition("@")[0] or self.trajectory.id
-        return f"{path}/{self.turn}{'+' if self.repeat else ''}"
+        return f"{path}/{self.turn}{f':{self.tokens}' if self.tokens else '+' if self.repeat else ''}"
 
     def name(self, member: int) -> str:
         """Return the id of one of its episodes, from which its sampling seed follows; no original episode has it."""
@@ -105,6 +117,12 @@ class Fork:
     def taken(self) -> tuple[Turn, ...]:
         """The turns that are taken over."""
         return self.trajectory.turns[: self.turn]
+
+    @property
+    def start(self) -> AnswerStart:
+        """What the answer of its turn begins with."""
+        turn = self.trajectory.turns[self.turn]
+        return AnswerStart(turn.response[: self.tokens], turn.logprobs[: self.tokens], turn.versions[: self.tokens])
 
     @property
     def first(self) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from turnwise.agents.errors import AgentError
+from turnwise.agents.prompts.hints import TurnNotes
 from turnwise.agents.rollouts.episode import EpisodeSpec, sampling_seed
 from turnwise.agents.rollouts.forks import Fork
 from turnwise.agents.trajectory import Trajectory
@@ -47,6 +48,10 @@ class EpisodeOrder:
     """Share of the expert's plan that is shown as the hint."""
     temperature: float | None = None
     """Of the sampling; None: that of the agent."""
+    teacher: str = ""
+    """The model that plays in the place of the policy; empty: none."""
+    notes: TurnNotes | None = None
+    """Shown turn by turn; None: none."""
 
 
 Grow = Callable[[int, Sequence[Trajectory]], Sequence[EpisodeOrder]]
@@ -94,6 +99,7 @@ class GroupRounds:
     """Number of the next round."""
     _plain: int = 0
     _forks: Counter[str] = field(default_factory=Counter)
+    _notes: TurnNotes | None = None
 
     def next(self, members: Iterable[Trajectory]) -> list[EpisodeSpec]:
         """Return the episodes of the next round; none if the group is complete.
@@ -121,6 +127,7 @@ class GroupRounds:
 
     def _episode(self, order: EpisodeOrder, number: int) -> EpisodeSpec:
         spec, fork = self.spec, order.fork
+        self._notes = order.notes or self._notes
         if fork is not None and (order.plan or order.hint not in ("", fork.trajectory.hint)):
             raise AgentError(
                 f"a fork of {fork.trajectory.id} has the hint of its parent, which its prompts show already"
@@ -137,6 +144,8 @@ class GroupRounds:
             hint=order.hint if fork is None else fork.trajectory.hint,
             plan=order.plan,
             temperature=order.temperature,
+            teacher=order.teacher,
+            notes=order.notes if fork is None else self._notes if fork.trajectory.notes else None,
         )
 
 

@@ -5,15 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import Final, TypedDict
+from typing import Final, Protocol, TypedDict
 
+from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError
 from turnwise.agents.rollouts.forks import Snapshots
+from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.trajectory import Trajectory
 
-__all__ = ["RolloutOptions", "RolloutReport", "with_defaults"]
+__all__ = ["RolloutOptions", "RolloutReport", "Teachers", "with_defaults"]
 
 OnFinish = Callable[[Trajectory], None]
+
+
+class Teachers(Protocol):
+    """Other models that play for groups whose rounds ask for some."""
+
+    def player(self, name: str) -> tuple[Agent, Sampler]:
+        """Return a model of this name, and its agent."""
+
+    def told(self, trajectory: Trajectory, agent: Agent, sampler: Sampler) -> Trajectory:
+        """Return an episode of one of them as if the policy had played it, of which agent and sampler are given."""
 
 
 @dataclass(slots=True)
@@ -44,14 +56,14 @@ class RolloutReport:
     """How often each failure message occurred."""
 
     def count(self, trajectory: Trajectory) -> None:
-        """Add a finished episode; the turns that a fork took over are counted with its parent."""
+        """Add a finished episode; what a fork took over is counted with its parent."""
         played = replace(trajectory, turns=trajectory.sampled)
         self.episodes += 1
         self.turns += len(played.turns)
         self.unparsable += played.unparsable
         self.inadmissible += played.inadmissible
         self.prompt_tokens += played.prompt_tokens
-        self.response_tokens += played.response_tokens
+        self.response_tokens += played.response_tokens - (trajectory.fork_tokens if played.turns else 0)
         if trajectory.stop == "error":
             self.errors += 1
             self.reasons[str(trajectory.error)] += 1
@@ -100,6 +112,8 @@ class RolloutOptions(TypedDict, total=False):
     snapshots: Snapshots | None
     """Receives the state before every turn, where the environment can be saved, and gives it to forks. With several
     processes, each has its own."""
+    teachers: Teachers | None
+    """Other models that play, for groups whose rounds ask for some; None: there are none."""
 
 
 _DEFAULTS: Final[RolloutOptions] = {
@@ -110,6 +124,7 @@ _DEFAULTS: Final[RolloutOptions] = {
     "on_finish": None,
     "report": None,
     "snapshots": None,
+    "teachers": None,
 }
 
 

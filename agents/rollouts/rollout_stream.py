@@ -40,7 +40,7 @@ from turnwise.agents.rollouts.group_rounds import (
     original_id,
     replacement_of,
 )
-from turnwise.agents.rollouts.rollout_options import RolloutOptions, RolloutReport, with_defaults
+from turnwise.agents.rollouts.rollout_options import RolloutOptions, RolloutReport, Teachers, with_defaults
 from turnwise.agents.samplers.base import Sampler, Samples
 from turnwise.agents.samplers.wrappers import as_sampler
 from turnwise.agents.trajectory import Group, Trajectory, member_order
@@ -329,16 +329,34 @@ class GroupStream:
 
     async def _play_in(self, worker: EnvWorker, pool: EnvPool, spec: EpisodeSpec) -> None:
         """Play an episode in the environment of a worker."""
-        episode = Episode(self.agent, self.sampler, worker, spec, self.options["snapshots"])
+        agent, sampler = self._player(spec)
+        episode = Episode(agent, sampler, worker, spec, self.options["snapshots"])
         failures = worker.failures
         self.playing += 1
         try:
             trajectory = await episode.play()
+            if spec.teacher:
+                trajectory = self._teachers(spec).told(trajectory, self.agent, self.sampler)
         finally:
             self.playing -= 1
             self.report.restarts += worker.failures - failures
             self.report.replaced += pool.take_replaced()
         self._finish(episode, trajectory)
+
+    def _player(self, spec: EpisodeSpec) -> tuple[Agent, Sampler]:
+        """Return who plays an episode: the policy, or a teacher."""
+        return self._teachers(spec).player(spec.teacher) if spec.teacher else (self.agent, self.sampler)
+
+    def _teachers(self, spec: EpisodeSpec) -> Teachers:
+        """Return the teachers.
+
+        Raises:
+            AgentError: there are none.
+        """
+        teachers = self.options["teachers"]
+        if teachers is None:
+            raise AgentError(f"an episode is to be played by {spec.teacher}, and the rollout has no teachers")
+        return teachers
 
     async def _play_alone(self, pool: EnvPool, spec: EpisodeSpec) -> None:
         """Play an episode in a process that nothing else shares."""

@@ -29,6 +29,7 @@ from turnwise.registry import Registry
 __all__ = [
     "MODEL_FREE",
     "SAMPLERS",
+    "AnswerStart",
     "Completion",
     "Planner",
     "Request",
@@ -42,6 +43,19 @@ __all__ = [
 
 Planner = Callable[[], list[str]]
 """Returns the actions that lead from the environment's current state to success."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerStart:
+    """The first tokens of an answer that was sampled before, with all that is known of each."""
+
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    versions: tuple[int, ...]
+
+
+NOTHING = AnswerStart((), (), ())
+"""The beginning of an answer that is sampled as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +90,8 @@ class Request:
     """All images in the prompt, in order."""
     parser: str = ""
     """The parser of the task's part in a mixture, for samplers that write actions; empty: the sampler's own."""
+    start: AnswerStart = NOTHING
+    """What the answer begins with: a sampler that `continues` samples what follows, and returns the whole answer."""
 
     def temperature_at(self, position: int) -> float:
         """Return the temperature of a token by its position in the answer."""
@@ -130,6 +146,9 @@ class Sampler(ABC):
     """Maximum number of tokens of prompt plus response; None: no limit."""
     images: bool = False
     """Whether it can use images; environments that return images are refused otherwise."""
+    continues: bool = False
+    """Whether it goes on from the first tokens of an answer (`Request.start`); episodes that begin inside an answer are
+    refused otherwise."""
     module: object = None
     """The module that it computes with, where that is in this process: a learner's own, perhaps."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 
 from turnwise.agents.errors import ContextOverflow, RequestFailed, SamplerError
@@ -133,6 +133,26 @@ def _shown(value: object) -> str:
 def stop_strings(request: Request) -> tuple[str, ...]:
     """Return the strings that end a response: the agent's, and the chat template's end if it is no single token."""
     return request.stop if request.end is None else (*request.stop, *request.end.stop)
+
+
+def first_stop(request: Request, tokens: Sequence[int], start: int, decode: Callable[[Sequence[int]], str]) -> int:
+    """Return how many tokens an answer has where a stop string ends that began in an earlier part; 0 without one.
+
+    An engine that samples an answer in parts looks for stop strings in each of them alone.
+
+    Args:
+        request: with the stop strings.
+        tokens: of the answer.
+        start: number of those in earlier parts.
+        decode: returns the text of tokens; a character has at most 4.
+    """
+    stops = stop_strings(request)
+    reach = 4 * max(map(len, stops), default=0)
+    for end in range(start + 1, min(start + reach, len(tokens)) + 1):
+        text = decode(tokens[max(0, start - reach) : end])
+        if any(stop in text for stop in stops):
+            return end
+    return 0
 
 
 def end_tokens(tokenizer: Tokenizer, configured: int | list[int] | None) -> frozenset[int]:

@@ -73,6 +73,7 @@ class _PlainSampler(Sampler):
     tokenizer = _passed_on("tokenizer")
     context = _passed_on("context")
     images = _passed_on("images")
+    continues = _passed_on("continues")
     module = _passed_on("module")
 
     def __init__(self, inner: Samples) -> None:
@@ -106,6 +107,7 @@ class SamplerWrapper(Sampler):
     tokenizer = _passed_on("tokenizer")
     context = _passed_on("context")
     images = _passed_on("images")
+    continues = _passed_on("continues")
     module = _passed_on("module")
 
     def __init__(self, inner: Samples) -> None:

@@ -20,7 +20,7 @@ from toys.waiting import gone
 
 from turnwise.agents.errors import EngineFailed, SamplerError
 from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import SAMPLERS, Completion, Request, SamplerSettings
+from turnwise.agents.samplers.base import SAMPLERS, AnswerStart, Completion, Request, SamplerSettings
 from turnwise.agents.samplers.vllm import arguments as vllm_arguments
 from turnwise.agents.samplers.vllm.answer import PartialAnswer
 from turnwise.agents.samplers.vllm.arguments import engine_arguments, require_package
@@ -491,6 +491,14 @@ def test_parts_make_one_answer(parts: list[Any], tokens: list[int], finish: str)
         answer.add(one, version, frozenset({7}), letters)
     assert (answer.tokens, answer.finish) == (tokens, finish)
     assert len(answer.tokens) == len(answer.logprobs) == len(answer.versions)
+
+
+def test_an_answer_begins_with_given_tokens() -> None:
+    start = AnswerStart((0, 1, 2), (-0.1, -0.2, -0.3), (4, 4, 5))
+    answer = PartialAnswer.of(request(stop=("cd",), start=start), limit=6)
+    answer.add(part([3, 4, 5], "length"), 6, frozenset({7}), letters)
+    assert (answer.tokens, answer.versions, answer.finish) == ([0, 1, 2, 3], [4, 4, 5, 6], "stop")  # "cd" lies across
+    assert answer.logprobs[:3] == [-0.1, -0.2, -0.3]
 
 
 @pytest.mark.vllm

@@ -25,6 +25,7 @@ MORE = [  # options that are not choices
     ("salt", {"base": "gigpo", "endings": "plain"}),
     ("graphgpo", {"progress": True, "unreachable": 9.0, "unit": "turn", "scale": "none"}),
     ("graft", {"gamma": 1.0, "gae_lambda": 0.5, "scale": "none", "unit": "turn"}),
+    ("continuations", {"worth": "own", "bonus": 0.2}),
     ("slea", {"threshold": 0.5}),
     ("trloo", {"peers": "task", "unit": "turn"}),
     ("flow_grpo", {"planner": "main", "unit": "turn"}),

@@ -1,4 +1,4 @@
-"""The rules vine and bpo: hand-computed tables, edges, and what they have in common with other rules."""
+"""The rules vine, bpo and continuations: hand-computed tables, edges, and what they have in common with other rules."""
 
 from typing import Any
 
@@ -9,7 +9,18 @@ from hypothesis import strategies as st
 from test_tree_methods import by_trajectory, forests, path_rows
 from toys.full_tables import random_rows, seeds
 
-from turnwise.credit import BadOption, BadTable, MissingColumn, Steps, arpo_hard, bpo, dr_grpo, gae, vine
+from turnwise.credit import (
+    BadOption,
+    BadTable,
+    MissingColumn,
+    Steps,
+    arpo_hard,
+    bpo,
+    continuations,
+    dr_grpo,
+    gae,
+    vine,
+)
 from turnwise.credit.numerics import discounted_returns
 
 MANY = settings(max_examples=60, deadline=None)
@@ -223,3 +234,79 @@ def test_bpo_of_one_episode_of_equal_ones_and_of_none():
     assert len(bpo(Steps.empty())) == 0
     with pytest.raises(MissingColumn, match=r"^bpo needs the column 'parent'"):
         bpo(Steps.from_columns(task=["q"], trajectory=["a"], turn=[0], reward=[1.0]))
+
+
+# -- continuations --
+
+
+def ways_on(scores: list[tuple[str, int, float]], turns: int = 3) -> Steps:
+    """Episodes of some turns: (tree, turn at which it was forked or -1, score)."""
+    return Steps.from_rows(
+        [
+            {
+                "task": "q",
+                "trajectory": number,
+                "turn": turn,
+                "reward": score if turn == turns - 1 else 0.0,
+                "tree": tree,
+                "forked": int(at >= 0),
+                "fork_turn": max(at, 0),
+            }
+            for number, (tree, at, score) in enumerate(scores)
+            for turn in range(turns)
+        ]
+    )
+
+
+def of_roots(advantages: Any, part: str = "") -> list[list[float]]:
+    values = advantages.parts[part] if part else advantages.values
+    return values[advantages.keep].reshape(-1, 3).tolist()
+
+
+def test_an_episode_is_worth_its_own_win_and_those_of_its_continuations():
+    """PPPO: 1 + 2, 0 + 1 and 1 + 3 wins of three continuations: mean 8/3, spread 1.5275."""
+    wins = [("a", -1, 1.0), ("b", -1, 0.0), ("c", -1, 1.0)]
+    wins += [(tree, 1, won) for tree, ways in (("a", (1, 0, 1)), ("b", (0, 0, 1)), ("c", (1, 1, 1))) for won in ways]
+    advantages = continuations(ways_on(wins), eps=0.0)
+    expected = [(wins - 8 / 3) / np.std([3, 1, 4], ddof=1) for wins in (3, 1, 4)]
+    assert of_roots(advantages) == [pytest.approx([value] * 3) for value in expected]
+    assert expected == pytest.approx([0.2182, -1.0911, 0.8729], abs=1e-4)
+    assert advantages.keep.sum() == 9
+    assert not advantages.values[~advantages.keep].any()
+
+
+def test_means_of_rewards_in_place_and_elsewhere():
+    """MOTIF: rewards 2, 1, 0 and 1 of four ways on make 1, and 0, 0, 2, 0 make .5."""
+    scores = [
+        ("a", -1, 2.0),
+        ("b", -1, 0.0),
+        *[("a", 1, score) for score in (1.0, 0.0, 1.0)],
+        *[("b", 1, score) for score in (0.0, 2.0, 0.0)],
+    ]
+    assert of_roots(continuations(ways_on(scores), scale="none")) == [[0.25] * 3, [-0.25] * 3]
+
+
+def test_progress_from_place_to_place():
+    """MRT: half of the task is won; from turn 1 on a quarter wins, from turn 2 on three quarters, and it won."""
+    scores = [
+        ("a", -1, 1.0),
+        ("b", -1, 0.0),
+        *[("a", 1, score) for score in (1.0, 0.0, 0.0, 0.0)],
+        *[("a", 2, score) for score in (1.0, 1.0, 0.0, 1.0)],
+    ]
+    advantages = continuations(ways_on(scores), worth="own", bonus=0.2, scale="none")
+    assert of_roots(advantages, "step") == [[-0.25, 0.5, 0.25], [-0.5, -0.5, -0.5]]
+    assert of_roots(advantages) == [pytest.approx([0.45, 0.6, 0.55]), pytest.approx([-0.6] * 3)]
+    sums = advantages.parts["step"][:3].sum()
+    assert sums == pytest.approx(1.0 - 0.5)  # all progress leads from the task's mean to the outcome
+
+
+def test_continuations_need_their_columns():
+    with pytest.raises(MissingColumn, match="'tree'"):
+        continuations(Steps.from_columns(task=["q"], trajectory=["a"], turn=[0], reward=[1.0]))
+    with pytest.raises(MissingColumn, match="'fork_turn'"):
+        continuations(
+            Steps.from_columns(task=["q"], trajectory=["a"], turn=[0], reward=[1.0], tree=["a"], forked=[0]), bonus=0.1
+        )
+    with pytest.raises(BadOption, match="worth"):
+        continuations(ways_on([("a", -1, 1.0)]), worth="others")

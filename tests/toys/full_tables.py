@@ -31,6 +31,9 @@ def random_rows(seed: int, tasks: int = 3, group: int = 4, turns: int = 4, rewar
                 "metric": dice.choice([0.25, 0.5, 1.0, 2.0]),
                 "parent": f"plan {dice.randint(0, 1)}",
                 "unfinished": (task + member) % 2 == 0,
+                "forked": member % 2,
+                "source": 2 * (member % 3 == 1),
+                "fork_turn": member % 2 * (task + member // 2) % 3,
             }
             places = [dice.choice("abc") for _ in range(turns + 1)]
             for turn in range(dice.randint(1, turns)):
@@ -78,6 +81,9 @@ def full_episode(rewards: list[float], trajectory: object = 0, task: str = "task
             "role": "main",
             "parent": "plan 0",
             "unfinished": False,
+            "forked": 0,
+            "source": 0,
+            "fork_turn": 0,
             "value": 0.25,
             "entropy": 0.5,
             "logprob": -0.5,

@@ -11,7 +11,7 @@ from numpy.random import default_rng
 
 from turnwise.agents.rollouts.forks import Fork
 from turnwise.agents.trajectory import Extra, Trajectory, Turn
-from turnwise.training.sampling import Growth, MoreEpisodes, OpenGroup
+from turnwise.training.sampling import BranchPoint, Growth, MoreEpisodes, OpenGroup
 
 Rule = Callable[[OpenGroup], Growth]
 
@@ -106,11 +106,11 @@ class Player:
     def play(self, request: MoreEpisodes, group: OpenGroup) -> Trajectory | None:
         """One episode of a request; None if it failed."""
         taken: tuple[Turn, ...] = ()
-        parent, origin = None, "t#"
+        parent, origin, start = None, "t#", tuple[float, ...]()
         if request.at is not None:
             parent = next(member for member in group.members if member.id == request.at.trajectory)
-            fork = Fork(parent, request.at.turn)
-            taken, origin = fork.taken, f"{fork.origin}."
+            fork = Fork(parent, request.at.turn, tokens=request.at.tokens)
+            taken, origin, start = fork.taken, f"{fork.origin}.", fork.start.logprobs
         name = f"{origin}{self.names[origin]}@7"
         self.names[origin] += 1
         chance = random.Random(f"{self.seed} {name}")
@@ -118,15 +118,18 @@ class Player:
         empty, won = empty and not taken, won and not (empty and not taken)
         count = 0 if empty else max(len(taken) + 1, chance.randint(*self.turns))
         new = tuple(self.turn(chance, won and number == count - 1) for number in range(len(taken), count))
+        if start:  # the answer begins with the parent's
+            new = (self.turn(chance, bool(new[0].reward), start), *new[1:])
         member = episode("", won, (*taken, *new), id=name, round=group.round)
         if request.plan or request.hint:
             member = replace(member, hint=request.hint or f"{request.plan:.3f} of the plan")
         if parent is not None:
-            member = replace(member, fork_of=parent.id, fork_turn=request.at.turn if request.at else None)
+            at = request.at or BranchPoint(parent.id, 0)
+            member = replace(member, fork_of=parent.id, fork_turn=at.turn, fork_tokens=at.tokens)
         return None if failed else member
 
     @staticmethod
-    def turn(chance: random.Random, won: bool) -> Turn:
+    def turn(chance: random.Random, won: bool, start: tuple[float, ...] = ()) -> Turn:
         """A turn with some tokens and the columns that rules read."""
-        surprise = tuple(-chance.expovariate(1.0) for _ in range(chance.randint(1, 5)))
+        surprise = start + tuple(-chance.expovariate(1.0) for _ in range(chance.randint(1, 5)))
         return turn(float(won), surprise, {"process": chance.random(), "coverage": chance.random()})

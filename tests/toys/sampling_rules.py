@@ -51,6 +51,26 @@ def forked(group: OpenGroup) -> Growth:
     return Growth(more=(MoreEpisodes(group.size - half, at=at),))
 
 
+def inside(group: OpenGroup) -> Growth:
+    """Play half of the group from a reset, and as many forks inside the second answer of its longest episode."""
+    half = math.ceil(group.size / 2)
+    if not group.round:
+        return Growth(more=(MoreEpisodes(half),))
+    long = [member for member in group.members if len(member.turns) > 1 and len(member.turns[1].response) > 1]
+    longest = max(long, key=lambda member: (len(member.turns), member.id), default=None)
+    if group.round > 1 or longest is None:
+        return Growth()
+    at = BranchPoint(longest.id, 1, len(longest.turns[1].response) // 2)
+    return Growth(more=(MoreEpisodes(group.size - half, at=at),))
+
+
+def first_turns(group: OpenGroup, *, turns: int = 1, tokens: int = 0) -> Growth:
+    """Train on the beginning of each member."""
+    if not group.round:
+        return Growth()
+    return Growth(until=tuple(BranchPoint(member.id, turns, tokens) for member in group.members))
+
+
 def best_and_worst(group: OpenGroup, *, twice: bool = True) -> Growth:
     """Play twice as many episodes; count all but the last, and train on the best and the worst of them."""
     if not group.round:

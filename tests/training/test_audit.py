@@ -259,21 +259,27 @@ def test_forks_are_members_like_others(copy):
     [
         ({"fork_of": "open-3-1#9@9"}, "its parent open-3-1#9@9 is not stored in this iteration"),
         ({"fork_turn": 99}, "it begins at turn 99"),
+        ({"fork_tokens": 1}, None),
+        ({"fork_tokens": 10**6}, "turn 1 does not begin with the first 1000000 tokens of"),
+        ("token", "turn 1 does not begin with the first 2 tokens of"),
         ("turn", "turn 0, before its fork at 1, is not that of"),
     ],
 )
 def test_a_fork_that_is_none_is_found(copy, changes, text):
     def changed(stored):
-        if changes != "turn":
+        if isinstance(changes, dict):
             return forked(stored, **changes)
         parent = next(one for one in stored if len(one.turns) > 1)
+        if changes == "token":
+            other = replace(parent.turns[1], response=(parent.turns[1].response[0], 0, *parent.turns[1].response[2:]))
+            return forked(stored, turns=(parent.turns[0], other, *parent.turns[2:]), fork_tokens=2)
         turns = (replace(parent.turns[0], logprobs=tuple(2 * x for x in parent.turns[0].logprobs)), *parent.turns[1:])
         return forked(stored, turns=turns)
 
     stored = changed(list(read_trajectories(copy / "trajectories/000002.jsonl")))
     problems = [problem for _, problem in wrong_forks(None, 2, [EpisodeEnd.of(one) for one in stored])]
-    assert len(problems) == 1
-    assert problems[0].startswith(text)
+    assert len(problems) == (text is not None)
+    assert all(problem.startswith(text) for problem in problems)
 
 
 def test_versions_that_decrease_are_found(copy):

@@ -49,6 +49,9 @@ BOUNDS |= dict.fromkeys(
         "ssb",
         "lessons",
         "self_reflection",
+        "slea",
+        "rl_plus",
+        "ampo",  # which asks nobody here, since there are no teachers
     ),
     (lambda size: size, lambda size: 1),
 )

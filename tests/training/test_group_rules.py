@@ -26,7 +26,7 @@ from turnwise.training.config.seeds import Seeds
 from turnwise.training.errors import ConfigError, TrainingError
 from turnwise.training.forest.places import get_fork_rule
 from turnwise.training.sampling import BranchPoint, GroupRule, Growth, MoreEpisodes, OpenGroup
-from turnwise.training.sampling.branches import trees
+from turnwise.training.sampling.branches import token_places, trees, unlikely_places
 from turnwise.training.sampling.forest_growth import Forest
 from turnwise.training.sampling.group_draws import DrawnGroup
 from turnwise.training.sampling.group_rules.catalogue import get_group_rule
@@ -449,6 +449,29 @@ def test_treerl_branches_where_answers_were_uncertain() -> None:
     assert starts(rule(group)) == [("0", 2, 2), ("1", 1, 2), ("0", 3, 2), ("1", 2, 2)]
 
 
+def test_treerl_branches_before_unlikely_tokens() -> None:
+    """The first token of all and those that a fork took over are no places; equal ones are ordered by a hash."""
+    first = episode(0, turns=(turn(0.0, (-9.0, -1.0, -7.0)), turn(0.0, (-6.0, -2.0))))
+    second = episode(1, turns=(turn(0.0, (-1.0, -1.5)), turn(0.0, (-5.0,))))
+    growth = get_group_rule("treerl", unit="tokens")(OpenGroup("t", 10, 1, (first, second)))
+    assert [(more.at, more.episodes) for more in growth.more] == [
+        (BranchPoint(f"t#{name}@7", at, tokens), 2) for name, at, tokens in ((0, 0, 2), (1, 1, 0), (0, 1, 0), (1, 0, 1))
+    ]
+    child = replace(first, id="t#0/0:2.0@7", fork_of=first.id, fork_turn=0, fork_tokens=2)
+    assert unlikely_places([child], 9) == [BranchPoint(child.id, 1, 0), BranchPoint(child.id, 1, 1)]
+
+
+def test_spo_tree_branches_after_tokens() -> None:
+    """Branching 3, 2 after 5 and 10 tokens; an episode of 10 tokens does not branch again."""
+    rule = get_group_rule("spo_tree", span=5, branching=[3, 2], unit="tokens")
+    root = episode(0, turns=tuple(turn(0.0, (-1.0,) * 4) for _ in range(3)))
+    (request,) = rule(OpenGroup("t", 6, 1, (root,))).more
+    assert (request.at, request.episodes) == (BranchPoint("t#0@7", 1, 1), 2)
+    short = episode("0/1:1.0", turns=tuple(turn(0.0, (-1.0,) * 5) for _ in range(2)), fork_of="t#0@7", fork_turn=1)
+    growth = rule(OpenGroup("t", 6, 2, (root, replace(short, fork_tokens=1))))
+    assert [more.at for more in growth.more] == [BranchPoint("t#0@7", 2, 2)]
+
+
 def test_spo_tree_branches_after_each_span() -> None:
     """Branching 3, 2 after turns 2 and 4: one root, 3 nodes, 6 leaves; an episode of 4 turns does not branch again."""
     rule = get_group_rule("spo_tree", branching=[3, 2])
@@ -468,6 +491,7 @@ def test_pppo_continues_the_first_part() -> None:
     assert starts(rule(group)) == [("0", 2, 8)]
     end = rule(replace(group, round=2, members=(*group.members, forked("0/2.0", "0", 2, won=True))))
     assert (end.more, numbers(end.keep), end.counted) == ((), ["0", "1"], None)
+    assert end.until == (BranchPoint("t#0@7", 2),)  # the second member has no turn after its first part
     tokens = episode(0, turns=tuple(turn(0.0, (-1.0,) * count) for count in (10, 13, 80)))
     (request,) = get_group_rule("pppo", unit="tokens")(OpenGroup("t", 1, 1, (tokens,))).more
     assert (request.at, request.episodes) == (BranchPoint("t#0@7", 1, 5), 8)
@@ -492,6 +516,8 @@ def test_motif_continues_the_first_turn() -> None:
     group = after("011")
     assert starts(rule(group)) == [("0", 1, 3), ("1", 1, 3), ("2", 1, 3)]
     assert rule(OpenGroup("t", 1, 1, (episode(0, turns=1),))) == Growth()
+    played = replace(group, round=2, members=(*group.members, forked("0/1.0", "0", 1)))
+    assert rule(played).until == tuple(BranchPoint(f"t#{number}@7", 1) for number in range(3))
 
 
 def test_mrt_continues_the_ends_of_blocks() -> None:
@@ -499,6 +525,25 @@ def test_mrt_continues_the_ends_of_blocks() -> None:
     rule = get_group_rule("mrt")
     assert starts(rule(OpenGroup("t", 1, 1, (episode(0, turns=9),)))) == [("0", at, 4) for at in (1, 3, 6, 8)]
     assert starts(rule(OpenGroup("t", 1, 1, (episode(0, turns=3),)))) == [("0", at, 4) for at in (1, 2)]
+    played = OpenGroup("t", 1, 2, (episode(0, turns=3), forked("0/1.0", "0", 1)))
+    assert (numbers(rule(played).keep), rule(played).until) == (["0"], ())  # trained on as a whole
+
+
+def test_blocks_of_tokens_end_inside_answers() -> None:
+    """Of 23 tokens, three places: after 5, 11 and 17, which are 1 of the second answer, 3 and 9 of the third."""
+    member = episode(0, turns=tuple(turn(0.0, (-1.0,) * count) for count in (4, 4, 15)))
+    growth = get_group_rule("mrt", blocks=3, continuations=2, unit="tokens")(OpenGroup("t", 1, 1, (member,)))
+    assert [(more.at, more.episodes) for more in growth.more] == [
+        (BranchPoint("t#0@7", at, tokens), 2) for at, tokens in ((1, 1), (2, 3), (2, 9))
+    ]
+
+
+def test_places_after_tokens() -> None:
+    """Answers of 3, 0 and 2 tokens: the first answer ends where the third begins."""
+    member = episode(0, turns=tuple(turn(0.0, (-1.0,) * count) for count in (3, 0, 2)))
+    places = token_places(member, range(7))
+    assert [(at.turn, at.tokens) for at in places] == [(0, 1), (0, 2), (2, 0), (2, 1)]
+    assert token_places(member, [4, 4]) == [BranchPoint("t#0@7", 2, 1)]
 
 
 def test_forest_forks_where_its_rule_says() -> None:
@@ -605,6 +650,9 @@ def test_forest_grows_as_train_forks_do() -> None:
         ("pppo", {"unit": "letters"}),
         ("motif", {"continuations": 1}),
         ("mrt", {"blocks": 0}),
+        ("mrt", {"unit": "letters"}),
+        ("treerl", {"unit": "letters"}),
+        ("spo_tree", {"unit": "letters"}),
         ("mrt", {"continuations": 0}),
         ("forest", {"roots": -1}),
         ("uct", {"roots": 0}),

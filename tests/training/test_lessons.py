@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from test_annotation import GROUPS, Judge, annotations
 from test_experience import episode
 
+from turnwise.agents.prompts.hints import TurnNotes
 from turnwise.training.errors import ConfigError, TrainingError
 from turnwise.training.sampling import GroupRule, Growth, OpenGroup
 from turnwise.training.sampling.annotators.catalogue import get_annotator
@@ -192,3 +193,21 @@ def test_the_same_group_gets_the_same_answer(name):
             for _ in range(2)
         ]
         assert answers[0] == answers[1]
+
+
+def test_lessons_are_shown_at_turns_like_their_states() -> None:
+    """Golden lessons and experience on one shelf, warnings on another; those about everything are left out."""
+    rule = get_group_rule("slea")
+    told = (
+        Lesson("L0", "Go on.", "experience", "A hall.", 1.0),
+        Lesson("L1", "Wait.", "golden", "A hall.", 2.0),
+        Lesson("L2", "Not there.", "warning", "A cave.", 0.0),
+        Lesson("L3", "Be quick.", "experience", "", 9.0),
+    )
+    (request,) = rule(OpenGroup("t", 4, lessons=told)).more
+    assert request.episodes == 4
+    assert request.notes == TurnNotes(
+        ((2, (("A hall.", "Wait."), ("A hall.", "Go on."))), (1, (("A cave.", "Not there."),))), 0.85, 800
+    )
+    assert not rule(OpenGroup("t", 4, lessons=told[3:])).more
+    assert not rule(OpenGroup("t", 4, 1, lessons=told)).more

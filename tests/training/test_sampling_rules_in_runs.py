@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from test_training_loop import CHILD, TESTS, assert_same_weights, lines, make_run, weights
+from toys.open_groups import after
 from toys.sampling_rules import helped, until_mixed
 from toys.training_helpers import conversation, random_advantages, trajectory
 from toys.warm_processes import WarmPopen
@@ -25,19 +26,22 @@ from turnwise.agents.trajectory import Group
 from turnwise.report.stored_groups import read_groups
 from turnwise.training import ConfigError, Run, train
 from turnwise.training.audit import audit
+from turnwise.training.batch.sampling_temperature import AT_ONE
 from turnwise.training.config.seeds import Seeds
 from turnwise.training.parts import prepare
 from turnwise.training.played import Played
 from turnwise.training.preflight.effects import effective_toml
-from turnwise.training.sampling import TaskRecords
+from turnwise.training.sampling import BranchPoint, TaskRecords
 from turnwise.training.sampling.group_draws import DrawnGroup
 from turnwise.training.sampling.group_rules.catalogue import get_group_rule
 from turnwise.training.sampling.grown_groups import GrowingGroups
+from turnwise.training.sampling.growth import decide
 from turnwise.training.sampling.sampling_files import SamplingFiles, played_groups
 
 HERE = "toys.sampling_rules"
 PLAIN = ("evaluation.episodes=0", "train.iterations=3", "checkpoints.every=1", "checkpoints.keep=9")
 GROWING = (f'sampling.groups=[{{name="{HERE}:until_mixed", most=2}}]', f'sampling.tasks="{HERE}:rare"')
+INSIDE = (f'sampling.groups=["{HERE}:inside"]', "train.group_size=4", "credit.method=tree_grpo")
 IN_ORDER = ("train.staleness.deterministic=true", "train.staleness=1")
 
 
@@ -115,12 +119,16 @@ def test_draws_see_the_records_of_the_iterations_before(grown: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "moment"), [((), "tick rollout 4"), (IN_ORDER, "train  ")], ids=["in-step", "in-order"]
+    ("rules", "order", "moment"),
+    [(GROWING, (), "tick rollout 4"), (GROWING, IN_ORDER, "train  "), (INSIDE, (), "tick rollout 10")],
+    ids=["in-step", "in-order", "inside-answers"],
 )
 @pytest.mark.waits
-def test_a_killed_run_repeats_every_decision(tmp_path: Path, order: tuple[str, ...], moment: str) -> None:
+def test_a_killed_run_repeats_every_decision(
+    tmp_path: Path, rules: tuple[str, ...], order: tuple[str, ...], moment: str
+) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    words = ["train.iterations=4", *GROWING, *order, "train.groups=3"]
+    words = ["train.iterations=4", *rules, *order, "train.groups=3"]
     train(run_of(whole, *words))
     file = tmp_path / "run.toml"
     file.write_text(effective_toml(run_of(cut, *words, "checkpoints.every=2")))
@@ -188,6 +196,80 @@ def test_forks_of_group_rules_are_trained_on(tmp_path: Path, order: tuple[str, .
     assert all(one.round == 1 for one in forks)
     assert len(trajectories) <= 3 * 2 * 4
     assert_sound(tmp_path)
+
+
+@pytest.mark.parametrize("shared", ["first", "each"])
+def test_answers_are_branched_within(tmp_path: Path, shared: str) -> None:
+    train(run_of(tmp_path, *INSIDE, f"train.forks.shared={shared}"))
+    joined = 0
+    for played in stored(tmp_path):
+        by_id = {one.id: one for one in played}
+        for child in played:
+            if child.fork_of is not None:
+                parent, at = by_id[child.fork_of], child.fork_turn
+                assert child.fork_tokens > 0
+                assert child.turns[at].prompt == parent.turns[at].prompt
+                size, one, other = child.fork_tokens, child.turns[at], parent.turns[at]
+                assert one.response[:size] == other.response[:size]
+                assert one.logprobs[:size] == other.logprobs[:size]
+                joined += 1
+    assert joined
+    assert_sound(tmp_path)
+
+
+def test_tokens_that_were_taken_over_carry_loss_once_or_in_each_path() -> None:
+    rng = np.random.default_rng(3)
+    parent = trajectory(conversation(rng, 3), name="t#0@0")
+    before = parent.turns[1]
+    joined = replace(before, response=(before.response[0], 5, 6), logprobs=(before.logprobs[0], -1.0, -2.0))
+    child = replace(
+        trajectory([parent.turns[0], joined], name="t#0/1:1.0@0"), fork_of=parent.id, fork_turn=1, fork_tokens=1
+    )
+    groups = [Group("t", (parent, child))]
+    for each, carry in ((False, 2), (True, 3 + len(parent.turns[0].response))):
+        played = Played(groups, RolloutReport(), 1, forest=True, each_path=each)
+        steps = played.steps("state")
+        advantages = random_advantages(rng, groups)
+        batch = played.batch(steps, advantages, AT_ONE)
+        own = batch.mask[batch.trajectory == 1]
+        tokens = batch.tokens[batch.trajectory == 1][own].tolist()
+        assert own.sum() == carry
+        assert tokens[-2:] == [5, 6]
+        assert batch.mask[batch.trajectory == 0].sum() == sum(len(turn.response) for turn in parent.turns)
+        value = advantages.aligned([child.id], [1]).values[0]
+        assert batch.advantages[batch.trajectory == 1][own][-2:].tolist() == [value, value]
+
+
+def test_the_loss_of_a_member_ends_where_a_rule_says(tmp_path: Path) -> None:
+    train(run_of(tmp_path, f'sampling.groups=[{{name="{HERE}:first_turns",turns=1,tokens=1}}]', "train.iterations=1"))
+    (played,) = stored(tmp_path)
+    groups = played_groups(SamplingFiles(tmp_path).read(1) or [], played)
+    assert {at for group in groups for at in group.growth.until} == {BranchPoint(one.id, 1, 1) for one in played}
+    whole = Played([group.counted for group in groups], RolloutReport(), 1)
+    part = replace(whole, sampled=groups)
+    steps, ones = whole.steps("state"), random_advantages(np.random.default_rng(0), whole.groups)
+    full, cut = whole.batch(steps, ones, AT_ONE), part.batch(steps, ones, AT_ONE)
+    assert (full.mask == cut.mask).all()  # what follows counts in means over tokens
+    numbers = [number for one in played_in_order(whole) for number in range(len(one.turns))]
+    turn = np.where(full.turn >= 0, np.array(numbers)[full.turn], -1)
+    first = np.zeros_like(full.mask)
+    for row, column in zip(*np.nonzero(full.turn >= 0), strict=True):
+        first[row, column] = column == 0 or full.turn[row, column - 1] != full.turn[row, column]
+    until = (turn == 0) | ((turn == 1) & first)
+    assert (cut.advantages == np.where(until, full.advantages, 0.0)).all()
+    assert (cut.advantages != full.advantages).any()
+    assert_sound(tmp_path)
+
+
+def played_in_order(played: Played) -> list[Any]:
+    return [one for group in played.groups for one in group.finished]
+
+
+def test_the_earliest_place_ends_the_loss() -> None:
+    places = ((2, 0), (1, 3), (1, 4))
+    rules = [get_group_rule(f"{HERE}:first_turns", turns=turns, tokens=tokens) for turns, tokens in places]
+    group = after("10")
+    assert {(at.turn, at.tokens) for at in decide(rules, group).until} == {(1, 3)}
 
 
 def test_members_that_are_not_counted_or_kept_take_no_part(tmp_path: Path) -> None:

@@ -268,6 +268,8 @@ def wrong_actions(audited: AuditedRun, _: int, trajectory: Trajectory) -> Found:
 
 def wrong_endings(audited: AuditedRun, _: int, trajectory: Trajectory) -> Found:
     """Yield answers that did not end in the way that is recorded, and episodes that were stopped at another limit."""
+    if trajectory.teacher:
+        return  # its answers ended as those of another model do
     most = audited.agent.max_turns
     if len(trajectory.turns) > most or (trajectory.stop == "turns" and len(trajectory.turns) != most):
         yield None, f"ended as {trajectory.stop!r} after {len(trajectory.turns)} turns, with a limit of {most}"
@@ -326,9 +328,12 @@ class EpisodeEnd:
     finished: bool
     fork_of: str | None = None
     fork_turn: int = 0
+    fork_tokens: int = 0
     plain: bool = True
     digests: tuple[bytes, ...] = ()
     """Of each turn, where forks may take it over."""
+    answers: tuple[bytes, ...] = ()
+    """Of each turn, its tokens and their log-probabilities, where forks may begin inside it."""
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> "EpisodeEnd":
@@ -343,8 +348,10 @@ class EpisodeEnd:
             trajectory.finished,
             trajectory.fork_of,
             trajectory.fork_turn or 0,
+            trajectory.fork_tokens,
             trajectory.plain,
             tuple(map(_digest, trajectory.turns)),
+            tuple(map(_answer, trajectory.turns)),
         )
 
 
@@ -355,6 +362,12 @@ def _digest(turn: Turn) -> bytes:
         (turn.observation, turn.text, turn.action, turn.state, turn.reward),
     )
     return blake2b(repr(facts).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def _answer(turn: Turn) -> bytes:
+    """Return the hashes of an answer's tokens and of their log-probabilities, 16 bytes for each token."""
+    pairs = zip(turn.response, turn.logprobs, strict=False)  # another check finds that one of them is longer
+    return np.array([(hash(token), hash(logprob)) for token, logprob in pairs], dtype=np.int64).tobytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -449,6 +462,19 @@ def wrong_forks(_: AuditedRun, __: int, episodes: Sequence[EpisodeEnd]) -> OfIte
             changed = next((at for at, (mine, theirs) in enumerate(pairs) if mine != theirs), None)
             if changed is not None:
                 yield fork.id, f"turn {changed}, before its fork at {fork.fork_turn}, is not that of {fork.fork_of}"
+            elif not _begins_like(fork, parent):
+                yield (
+                    fork.id,
+                    f"turn {fork.fork_turn} does not begin with the first {fork.fork_tokens} tokens of {fork.fork_of}",
+                )
+
+
+def _begins_like(fork: EpisodeEnd, parent: EpisodeEnd) -> bool:
+    """Return whether the answer inside which an episode begins has the beginning of its parent's."""
+    if not fork.fork_tokens or fork.turns == fork.fork_turn:  # the episode failed before it had an answer there
+        return True
+    size, answers = 16 * fork.fork_tokens, parent.answers[fork.fork_turn : fork.fork_turn + 1]
+    return any(len(answer) > size and fork.answers[fork.fork_turn][:size] == answer[:size] for answer in answers)
 
 
 ITERATION_CHECKS: tuple[IterationCheck, ...] = (

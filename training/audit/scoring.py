@@ -89,8 +89,13 @@ class VersionScorer:
             yield from self.flush()
 
     def _scorable(self, trajectory: Trajectory) -> bool:
-        """Whether the model can read every token, and every token has a log-probability; other checks say if not."""
+        """Whether the policy sampled it, and it can read every token, each of which has a log-probability.
+
+        Other checks say if not.
+        """
         assert self._scorer is not None
+        if trajectory.teacher:
+            return False
         rows = int(self._scorer.model.get_input_embeddings().weight.shape[0])
         return all(
             len(turn.logprobs) == len(turn.versions) == len(turn.response) > 0 and min(ids) >= 0 and max(ids) < rows

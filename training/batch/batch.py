@@ -24,6 +24,8 @@ from turnwise.training.batch.sampling_temperature import AT_ONE, SamplingTempera
 from turnwise.training.objectives.aggregate import token_weights
 from turnwise.training.objectives.sources import POLICY
 
+WHOLE = slice(None)
+
 
 @dataclass(frozen=True, slots=True)
 class PackedEpisodes:
@@ -263,6 +265,7 @@ def pack(
     outcomes: Mapping[str, float] | None = None,
     sources: Mapping[str, int] | None = None,
     temperature: SamplingTemperature = AT_ONE,
+    parts: Mapping[tuple[str, int], slice] | None = None,
 ) -> Batch:
     """Return the turns of trajectories and their advantages as token sequences.
 
@@ -274,6 +277,8 @@ def pack(
         outcomes: score of each trajectory by id, where it is not the sum of the rewards that the environment gave.
         sources: where trajectories come from, by id; POLICY for those that are missing.
         temperature: at which the run sampled.
+        parts: of turns, by trajectory id and turn, that are trained on in part: tokens before the start of the slice
+            carry no loss, and those from its end on have an advantage of 0.
 
     Returns:
         The batch; rows in the order of the trajectories.
@@ -297,7 +302,7 @@ def pack(
     for index, trajectory in enumerate(finished):
         rows.extend(sequences(trajectory, index, first, merge=merge))
         first += len(trajectory.turns)
-    batch = _lay_out(rows, values, keep, tuple(turns))
+    batch = _lay_out(rows, values, keep, tuple(turns), parts or {})
     if any(map(temperature.varies, finished)):
         batch = replace(batch, heat=_heat(rows, batch, finished, temperature))
     scores = {trajectory.id: trajectory.reward for trajectory in finished} | dict(outcomes or {})
@@ -314,6 +319,7 @@ def _lay_out(
     values: NDArray[np.float64],
     keep: NDArray[np.bool_],
     turns: tuple[tuple[str, int], ...],
+    parts: Mapping[tuple[str, int], slice],
 ) -> Batch:
     """Return the batch of some sequences."""
     lengths = np.array([len(row.tokens) for row in rows], dtype=np.int64)
@@ -338,10 +344,11 @@ def _lay_out(
                 raise ValueError(f"turn {number} has {end - start} tokens and {len(turn.logprobs)} log-probabilities")
             batch.turn[index, start:end] = number
             if keep[number]:
-                batch.mask[index, start:end] = True
-                batch.old[index, start:end] = turn.logprobs
-                batch.advantages[index, start:end] = values[number]
-                batch.version[index, start:end] = turn.versions
+                first, last, _ = parts.get(turns[number], WHOLE).indices(end - start)
+                batch.mask[index, start + first : end] = True
+                batch.old[index, start + first : end] = turn.logprobs[first:]
+                batch.advantages[index, start + first : start + last] = values[number]
+                batch.version[index, start + first : end] = turn.versions[first:]
     if batch.experts is not None:
         batch = replace(batch, codes=token_codes(batch.tokens, batch.experts))
     # nothing precedes the first token of a sequence that could predict it

@@ -442,6 +442,9 @@ class SamplingSection(Section):
         description="The model that annotators ask, ENGINE:MODEL or ENGINE:MODEL@URL, such as "
         '"openai:Qwen/Qwen3-8B@http://127.0.0.1:8000/v1".',
     )
+    teachers: list[str] = Field(
+        default=[], description="Other models that play for group rules which ask them: ENGINE:MODEL@URL, or `expert`."
+    )
     experience: Table = Field(
         default={},
         description='Which episodes are stored: {keep = "success", per_task = 8, total = 2048, age = 0, order = '
@@ -455,8 +458,7 @@ class SamplingSection(Section):
     )
     lessons: Table = Field(
         default={},
-        description="The library of lessons: {most = 100, alike = 0.85}, the largest number of a kind, and the "
-        "similarity from which two are one.",
+        description="The library of lessons: {most = 100, alike = 0.85}, most of a kind, and when two are one.",
     )
     max_rounds: int = Field(
         default=16, ge=1, description="Rounds of episodes after which a group is complete, also if a rule wants more."

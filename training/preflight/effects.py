@@ -89,7 +89,11 @@ NEEDS: dict[str, tuple[Condition, str]] = {
         _takes_turns_on_a_gpu,
         "no engine of vLLM takes turns with the learner on its GPU",
     ),
-    **{f"train.forks.{key}": (_forks, "train.forks.where is empty") for key in ("roots", "shared")},
+    "train.forks.roots": (_forks, "train.forks.where is empty"),
+    "train.forks.shared": (
+        lambda run: _forks(run) or bool(run.sampling.groups),
+        "train.forks.where and sampling.groups are empty",
+    ),
     "train.staleness.deterministic": (
         lambda run: run.train.staleness.updates > 0 and not run.train.staleness.spare_groups,
         "it needs train.staleness > 0 and train.staleness.spare_groups = 0",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 
-from turnwise.agents.steps import COLUMNS, FOREST
+from turnwise.agents.steps import COLUMNS, FOREST, SOURCE
 from turnwise.credit.registry import get as get_credit_rule
 from turnwise.envs import maker, parts_of
 from turnwise.envs.info import EXTRAS, Environment
@@ -40,8 +40,9 @@ def _filled(run: Run) -> set[str]:
     """Return the columns that every environment's turns have in a run."""
     forks = run.train.forks
     forked = forks.where or run.sampling.groups
+    taught = (SOURCE,) if any(rule.taught for rule in _rules(run).groups) else ()
     noted = {column for annotator in _rules(run).annotators for column in annotator.columns}
-    return {*COLUMNS, "hindsight", *noted, *(FOREST if forked else ()), *(VALUES if forks.values else ())}
+    return {*COLUMNS, "hindsight", *noted, *(FOREST if forked else ()), *(VALUES if forks.values else ()), *taught}
 
 
 def _rules(run: Run) -> SamplingRules:

@@ -164,7 +164,7 @@ def play_metrics(groups: Sequence[Group]) -> dict[str, float]:
         "success_error": success_error(groups),
         "reward": sum(trajectory.reward for trajectory in done) / count,
         "turns": turns / count,
-        "tokens": sum(len(turn.response) for trajectory in everyone for turn in trajectory.sampled),
+        "tokens": sum(trajectory.sampled_tokens for trajectory in everyone),
         "unparsable": sum(trajectory.unparsable for trajectory in done) * of_turns,
         "inadmissible": sum(trajectory.inadmissible for trajectory in done) * of_turns,
         "loops": sum(map(repeated_turns, done)) * of_turns,

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import heapq
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
+from itertools import accumulate
 
+from turnwise.agents.rollouts.episode import sampling_seed
 from turnwise.agents.trajectory import Trajectory
 from turnwise.training.forest.places import WorthRule, choose_forks
 from turnwise.training.sampling.growth import BranchPoint, Growth, MoreEpisodes, OpenGroup
 from turnwise.training.sampling.members import asked_for, ordered
 
-__all__ = ["best_places", "branches", "filled", "forked_places", "trees"]
+__all__ = [
+    "best_places",
+    "branches",
+    "filled",
+    "forked_places",
+    "response_tokens",
+    "token_places",
+    "trees",
+    "unlikely_places",
+]
 
 
 def best_places(
@@ -22,6 +35,50 @@ def best_places(
 def forked_places(members: Iterable[Trajectory]) -> set[tuple[str, int]]:
     """Return where members were forked, as (id of the parent, turn)."""
     return {(member.fork_of, member.fork_turn or 0) for member in members if member.fork_of is not None}
+
+
+def response_tokens(member: Trajectory) -> int:
+    """Return the number of tokens of all answers of an episode."""
+    return sum(len(turn.response) for turn in member.turns)
+
+
+def token_places(member: Trajectory, counts: Iterable[int]) -> list[BranchPoint]:
+    """Return the places after some numbers of sampled tokens, each once; none before the first token or at the end.
+
+    Args:
+        member: the episode, with the tokens that it took over.
+        counts: tokens of its answers before each place.
+    """
+    ends = list(accumulate(len(turn.response) for turn in member.turns))
+    places = []
+    for count in counts:
+        turn = bisect_right(ends, count)
+        if count > 0 and turn < len(ends):
+            places.append(BranchPoint(member.id, turn, count - (ends[turn - 1] if turn else 0)))
+    return list(dict.fromkeys(places))
+
+
+def unlikely_places(
+    members: Iterable[Trajectory], count: int, taken: Collection[tuple[str, int, int]] = ()
+) -> list[BranchPoint]:
+    """Return the places before the sampled tokens of the lowest log-probability, at most `count`, the lowest first.
+
+    Not among them are tokens that an episode took over, the first one that it sampled itself, and the first of all.
+
+    Args:
+        members: of one group.
+        count: how many.
+        taken: (id of the episode, turn, tokens) of places that are not to be forked again.
+    """
+    places = []
+    for member in members:
+        first = (member.fork_turn or 0, member.fork_tokens)
+        for number, turn in enumerate(member.turns):
+            for token, logprob in enumerate(turn.logprobs):
+                if (number, token) > first and (member.id, number, token) not in taken:
+                    at = BranchPoint(member.id, number, token)
+                    places.append((logprob, sampling_seed(f"{member.id} {number}:{token}"), at))
+    return [at for *_, at in heapq.nsmallest(count, places, key=lambda place: place[:2])]
 
 
 def trees(members: Iterable[Trajectory]) -> list[list[Trajectory]]:

@@ -18,6 +18,7 @@ from turnwise.agents.trajectory import Trajectory
 from turnwise.training.config.seeds import Seeds
 from turnwise.training.errors import CheckpointError, TrainingError
 from turnwise.training.sampling.draws import TaskDraw, TaskRule
+from turnwise.training.sampling.inner_rule import columns_of
 from turnwise.training.sampling.records import TaskRecords, Visit
 from turnwise.training.state_json import from_json, to_json
 from turnwise.training.states import State
@@ -130,6 +131,15 @@ class GroupDraws:
     def learn(self, visits: Sequence[Visit], iteration: int) -> None:
         """Add the groups of an iteration to the records; draws see them from `begin` on."""
         self._newest = self._newest.after(visits, iteration)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Names of the remembered columns that the rule reads."""
+        return columns_of(self._rule)
+
+    def note(self, columns: Mapping[str, Mapping[str, float]]) -> None:
+        """Write numbers of tasks, by the name of their column, into the records; draws see them from `begin` on."""
+        self._newest = self._newest.noted(columns)
 
     def next(self) -> DrawnGroup:
         """Return the next group of the iterations."""

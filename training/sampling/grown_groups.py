@@ -16,7 +16,6 @@ from turnwise.agents.rollouts.forks import Fork
 from turnwise.agents.rollouts.group_rounds import EpisodeOrder, Grow, original_id
 from turnwise.agents.trajectory import Group, Trajectory, member_order
 from turnwise.training.config.seeds import Seeds
-from turnwise.training.errors import TrainingError
 from turnwise.training.sampling.group_draws import DrawnGroup
 from turnwise.training.sampling.growth import GroupRule, Growth, MoreEpisodes, OpenGroup, decide
 from turnwise.training.sampling.records import Visit
@@ -64,7 +63,7 @@ class PlayedGroup:
     @property
     def visit(self) -> Visit:
         """What the task's record learns."""
-        finished = self.group.finished
+        finished = [member for member in self.group.finished if not member.teacher]
         rewards = tuple(member.reward for member in finished)
         return Visit(self.drawn.task, rewards, sum(member.won for member in finished), self.growth.remember)
 
@@ -79,6 +78,7 @@ class GrowingGroups:
         total: iterations of the whole run.
         max_rounds: rounds after which a group is complete.
         memory: what rules see of earlier iterations.
+        teachers: names of other models that may play.
     """
 
     rules: Sequence[GroupRule]
@@ -86,6 +86,7 @@ class GrowingGroups:
     total: int
     max_rounds: int
     memory: RunMemory = field(default_factory=RunMemory)
+    teachers: tuple[str, ...] = ()
 
     def grow(self, drawn: DrawnGroup) -> Grow | None:
         """Return what the rounds of a group play; None if it does not grow."""
@@ -132,6 +133,7 @@ class GrowingGroups:
             default_rng(self.seeds.of(f"grow {number}", drawn.number)),
             moment.lessons,
             moment.stored,
+            self.teachers,
         )
         return decide(self.rules, group)
 
@@ -155,14 +157,7 @@ def _before(number: int, members: Sequence[Trajectory]) -> list[Trajectory]:
 
 
 def _order(more: MoreEpisodes, finished: Mapping[str, Trajectory]) -> EpisodeOrder:
-    """Return what a rollout plays for what a rule wants.
-
-    Raises:
-        TrainingError: the episodes are to begin inside an answer.
-    """
-    fork = None
-    if more.at is not None:
-        if more.at.tokens:
-            raise TrainingError("episodes cannot begin inside an answer yet: `tokens` of a BranchPoint must be 0")
-        fork = Fork(finished[more.at.trajectory], more.at.turn)
-    return EpisodeOrder(more.episodes, fork, more.hint, more.plan, more.temperature)
+    """Return what a rollout plays for what a rule wants."""
+    at = more.at
+    fork = None if at is None else Fork(finished[at.trajectory], at.turn, tokens=at.tokens)
+    return EpisodeOrder(more.episodes, fork, more.hint, more.plan, more.temperature, more.teacher, more.notes)

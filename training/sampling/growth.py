@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from numpy.random import Generator, default_rng
 
+from turnwise.agents.prompts.hints import TurnNotes
 from turnwise.agents.trajectory import Trajectory
 from turnwise.registry import Registry
 from turnwise.training.errors import TrainingError
@@ -42,6 +43,7 @@ class OpenGroup:
         rng: of this group and round.
         lessons: of the run when the group was drawn.
         stored: the experience of the run when the group was drawn.
+        teachers: other models that may play.
     """
 
     task: str
@@ -56,6 +58,7 @@ class OpenGroup:
     rng: Generator = field(default_factory=lambda: default_rng(0), compare=False)
     lessons: tuple[Lesson, ...] = ()
     stored: Index = field(default_factory=Index)
+    teachers: tuple[str, ...] = ()
 
     @property
     def latest(self) -> tuple[Trajectory, ...]:
@@ -104,14 +107,20 @@ class MoreEpisodes:
     """Share of the expert's plan that is shown as the hint: its first ceil(plan * length) actions."""
     temperature: float | None = None
     """Sampling temperature; None: that of the run."""
+    teacher: str = ""
+    """Model that plays in the place of the policy, one of `OpenGroup.teachers`; empty: none."""
+    notes: TurnNotes | None = None
+    """Shown at turns that look like what they are about; forks show those of their parents."""
 
     def __post_init__(self) -> None:
         """Check the numbers.
 
         Raises:
-            TrainingError: no episode is wanted, the share of the plan is outside [0, 1], or the temperature is not
-                positive.
+            TrainingError: no episode is wanted, the share of the plan is outside [0, 1], the temperature is not
+                positive, or a teacher is to begin inside an episode.
         """
+        if self.teacher and self.at is not None:
+            raise TrainingError(f"the episodes of a teacher begin with a reset; got {self!r}")
         if self.episodes < 1 or not 0 <= self.plan <= 1:
             raise TrainingError(f"at least one episode is wanted, with a share of the plan in [0, 1]; got {self!r}")
         if self.temperature is not None and not self.temperature > 0:
@@ -129,6 +138,8 @@ class Growth:
         drop: the group is not trained on, and another one takes its place.
         keep: ids of the members that are trained on; None: all.
         counted: ids of the members that credit sees, trained on or not; None: all.
+        until: places at which the loss of members ends: what follows has an advantage of 0, and counts in means over
+            tokens. A member without a place is trained on to its end.
         replay: ids of stored episodes that join the members, for credit and for the loss.
         remember: numbers for the task's record.
         rule: name of the rule that wanted more or dropped the group; `decide` fills it in.
@@ -138,6 +149,7 @@ class Growth:
     drop: bool = False
     keep: frozenset[str] | None = None
     counted: frozenset[str] | None = None
+    until: tuple[BranchPoint, ...] = ()
     replay: tuple[str, ...] = ()
     remember: Mapping[str, float] = field(default_factory=dict)
     rule: str = field(default="", compare=False)
@@ -159,9 +171,11 @@ class GroupRule(SamplingRule):
 
     Args:
         expert: whether it shows plans of the environment's expert, which the environment must have then.
+        taught: whether teachers play for it, which the run must name then.
     """
 
     expert: bool = False
+    taught: bool = False
 
     def __call__(self, group: OpenGroup) -> Growth:
         """Return what becomes of a group.
@@ -173,12 +187,15 @@ class GroupRule(SamplingRule):
         if not isinstance(growth, Growth):
             raise TrainingError(f"the group rule {self.name!r} must return a Growth, got {type(growth).__name__}")
         ids = {member.id for member in group.members}
-        branches = {more.at.trajectory for more in growth.more if more.at is not None}
+        if unknown := {more.teacher for more in growth.more} - {"", *group.teachers}:
+            raise TrainingError(f"the group rule {self.name!r} named the teacher {min(unknown)!r}, which the run lacks")
+        places = {more.at.trajectory for more in growth.more if more.at is not None}
+        places |= {at.trajectory for at in growth.until}
         if unknown := set(growth.replay) - {episode.id for episode in group.stored.of_task(group.task)}:
             raise TrainingError(
                 f"the group rule {self.name!r} replays {min(unknown)!r}, which is not stored for the task"
             )
-        if unknown := (branches | (growth.keep or set()) | (growth.counted or set())) - ids:
+        if unknown := (places | (growth.keep or set()) | (growth.counted or set())) - ids:
             raise TrainingError(f"the group rule {self.name!r} named {min(unknown)!r}, which is no finished member")
         return growth
 
@@ -194,7 +211,8 @@ def decide(rules: Sequence[GroupRule], group: OpenGroup) -> Growth:
     """Return what several rules make of a group.
 
     The first rule that wants more episodes or drops the group decides. If all call it complete, a member is kept, and
-    counted, where every rule keeps and counts it, and what they replay and remember is joined.
+    counted, where every rule keeps and counts it, its loss ends at the earliest place, and what they replay and
+    remember is joined.
     """
     growths = []
     for rule in rules:
@@ -205,6 +223,7 @@ def decide(rules: Sequence[GroupRule], group: OpenGroup) -> Growth:
     return Growth(
         keep=_common([growth.keep for growth in growths]),
         counted=_common([growth.counted for growth in growths]),
+        until=_earliest([at for growth in growths for at in growth.until]),
         replay=tuple(dict.fromkeys(name for growth in growths for name in growth.replay)),
         remember={name: value for growth in growths for name, value in growth.remember.items()},
     )
@@ -213,3 +232,9 @@ def decide(rules: Sequence[GroupRule], group: OpenGroup) -> Growth:
 def _common(choices: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
     chosen = [choice for choice in choices if choice is not None]
     return frozenset.intersection(*chosen) if chosen else None
+
+
+def _earliest(places: Sequence[BranchPoint]) -> tuple[BranchPoint, ...]:
+    """Return the first place inside each episode."""
+    last_first = sorted(places, key=lambda at: (at.turn, at.tokens), reverse=True)
+    return tuple({at.trajectory: at for at in last_first}.values())

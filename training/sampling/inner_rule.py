@@ -12,10 +12,16 @@ from turnwise.training.sampling.draws import TASK_RULES, TaskDraw, TaskRule
 from turnwise.training.sampling.records import TaskRecords
 from turnwise.training.sampling.rule_registry import bound
 
-__all__ = ["Inner", "RuleChoice", "chosen_rule", "drawn_by"]
+__all__ = ["Inner", "RuleChoice", "chosen_rule", "columns_of", "drawn_by"]
 
 RuleChoice = str | Mapping[str, object]
 """A task rule by name, or a table with its name and options: {"name": "spo", "floor": 0.1}."""
+
+
+COLUMN, METRICS = "column", "metrics"
+"""Options of task rules that name columns: one, or several with their weights."""
+INNER = ("tasks", "rule", "other")
+"""Options of task rules that are task rules."""
 
 
 class Inner(TypedDict):
@@ -41,6 +47,23 @@ def chosen_rule(choice: RuleChoice, *, check: bool = True) -> TaskRule:
     if not isinstance(name, str):
         raise BadOption(f'a task rule is a name or a table with a name, such as {{name = "vade"}}; got {choice!r}')
     return bound(TASK_RULES, name, options) if check else TASK_RULES.get(name).bind(**options)
+
+
+def columns_of(rule: TaskRule) -> frozenset[str]:
+    """Return the names of the remembered columns that a rule reads, by its options, and those of its inner rules.
+
+    >>> columns_of(TaskRule("mine", "", None, "", "", lambda records, *, column="value": None))
+    frozenset({'value'})
+    """
+    names = set[str]()
+    for option, value in rule.options.items():
+        if option == COLUMN and isinstance(value, str):
+            names.add(value)
+        elif option == METRICS and isinstance(value, Mapping):
+            names |= value.keys()
+        elif option in INNER and isinstance(value, str | Mapping):
+            names |= columns_of(chosen_rule(value, check=False))
+    return frozenset(names)
 
 
 def drawn_by(

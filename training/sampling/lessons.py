@@ -8,11 +8,11 @@ Not included: retrieval by embeddings. Lessons are matched by the similarity of 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, Self
 
+from turnwise.agents.prompts.hints import similar
 from turnwise.registry import suggest
 from turnwise.training.config.toml import Table
 from turnwise.training.errors import ConfigError
@@ -23,8 +23,6 @@ __all__ = ["Lesson", "LessonEdit", "LessonLibrary", "nearest", "similar"]
 Operation = Literal["add", "update", "delete"]
 LONGEST = 800
 """Characters of a lesson that are kept."""
-COMPARED = 500
-"""Characters of two texts that are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,15 +148,6 @@ class LessonLibrary:
         """Continue with the lessons of a checkpoint."""
         self._count = state["count"]
         self.lessons = tuple(Lesson(**lesson) for lesson in state["lessons"])
-
-
-def similar(text: str, other: str) -> float:
-    """Return how similar two texts are, from 0 to 1, by their longest common blocks.
-
-    >>> similar("open the door", "open the door"), similar("abc", "xyz")
-    (1.0, 0.0)
-    """
-    return difflib.SequenceMatcher(None, text[:COMPARED], other[:COMPARED], autojunk=False).ratio()
 
 
 def nearest(lessons: Sequence[Lesson], key: str, count: int, *, alike: float = 0.0) -> list[Lesson]:

@@ -53,7 +53,7 @@ class TaskRecords:
         reward: float64, sum of their rewards.
         reward2: float64, sum of the squares of these.
         window: float64 [tasks, WINDOW], shares of won episodes of the last visits, the newest first; NaN before.
-        remembered: float64 columns that group rules wrote; NaN where nothing was written.
+        remembered: float64 columns that group rules and iterations wrote; NaN where nothing was written.
     """
 
     tasks: tuple[str, ...]
@@ -86,7 +86,7 @@ class TaskRecords:
         return np.where(self.episodes > 0, self.reward / np.maximum(self.episodes, 1), np.nan)
 
     def column(self, name: str) -> Floats:
-        """Return what group rules remembered under a name; NaN where nothing was."""
+        """Return what was remembered under a name; NaN where nothing was."""
         return self.remembered.get(name, np.full(len(self.tasks), np.nan))
 
     def of_task(self, task: str) -> dict[str, float]:
@@ -123,6 +123,19 @@ class TaskRecords:
             if n:
                 columns["window"][row] = np.r_[visit.wins / n, columns["window"][row, :-1]]
         return TaskRecords(self.tasks, **columns, remembered=remembered)
+
+    def noted(self, columns: Mapping[str, Mapping[str, float]]) -> TaskRecords:
+        """Return the records with some numbers remembered.
+
+        Args:
+            columns: for each name, the numbers of tasks.
+        """
+        rows, remembered = {task: row for row, task in enumerate(self.tasks)}, dict(self.remembered)
+        for name, numbers in columns.items():
+            remembered[name] = self.column(name).copy()
+            for task, number in numbers.items():
+                remembered[name][rows[task]] = number
+        return replace(self, remembered=remembered)
 
     def state(self) -> State:
         """Return the rows of the tasks that were visited, as `turnwise.training.state_json` writes them."""

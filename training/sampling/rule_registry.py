@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from turnwise.credit.registry import MEMORY, RANDOM, Method
 from turnwise.registry import CannotLoad, Registry, UnknownName
 from turnwise.training.errors import ConfigError
 
 R = TypeVar("R", bound="SamplingRule")
+G = TypeVar("G", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -81,3 +82,29 @@ def bound(registry: Registry[R], name: str, options: Mapping[str, object]) -> R:
             raise ConfigError(f"{name} needs the option {option!r}")
     rule.check()
     return rule
+
+
+class Getter(Protocol[G]):
+    """Returns a rule of one kind with its options bound and checked."""
+
+    def __call__(self, name: str, **options: object) -> G:
+        """Return the rule.
+
+        Args:
+            name: a name of the registry, or "module:function".
+            options: of the rule.
+
+        Raises:
+            ConfigError: there is no such rule, it cannot be imported, or an option without default is missing.
+            BadOption: it has no such option, or the option has an impossible value.
+        """
+
+
+def getter(registry: Registry[R]) -> Getter[R]:
+    """Return what gets the rules of a registry.
+
+    >>> from turnwise.training.sampling.task_rules.catalogue import get_task_rule
+    >>> get_task_rule("spo", floor=0.1).options["floor"]
+    0.1
+    """
+    return lambda name, **options: bound(registry, name, options)

@@ -199,8 +199,8 @@ class RunMemory:
 
 
 def _without(group: Group, ids: frozenset[str]) -> Group:
-    """Return a group without the members that are stored already."""
-    members = tuple(member for member in group.trajectories if member.id not in ids)
+    """Return a group without the members that are stored already, and those of teachers."""
+    members = tuple(member for member in group.trajectories if member.id not in ids and not member.teacher)
     return group if len(members) == len(group.trajectories) else replace(group, trajectories=members)
 
 

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from turnwise.agents.rollouts.group_rounds import GroupSpec
 from turnwise.agents.trajectory import Group, Trajectory
+from turnwise.credit.steps import Steps
+from turnwise.training.batch.batch import Batch
+from turnwise.training.config.agents import MakeAgent
+from turnwise.training.config.run import Run
 from turnwise.training.sampling.group_draws import DrawnGroup, GroupDraws
 from turnwise.training.sampling.grown_groups import GrowingGroups, PlayedGroup
 from turnwise.training.sampling.run_memory import RunMemory
+from turnwise.training.sampling.run_teachers import RunTeachers
 from turnwise.training.sampling.sampling_files import SamplingFiles
 from turnwise.training.sampling.sampling_metrics import draw_metrics, fork_metrics, growth_metrics
+from turnwise.training.sampling.task_columns import task_columns
 
 __all__ = ["RunSampling"]
 
@@ -28,6 +35,7 @@ class RunSampling:
         max_drops: groups that may be dropped in an iteration.
         forest: whether episodes may begin in the middle of others.
         skip_truncated: what is left out of the loss because a limit cut it.
+        teachers: other models that play; None: there are none.
     """
 
     draws: GroupDraws
@@ -37,6 +45,16 @@ class RunSampling:
     max_drops: int
     forest: bool = False
     skip_truncated: str = ""
+    teachers: RunTeachers | None = None
+
+    def taught(self, run: Run, agents: MakeAgent) -> Self:
+        """Return the sampling with the teachers of a run, if it has any.
+
+        Args:
+            run: the configuration.
+            agents: makes the agent for a tokenizer.
+        """
+        return replace(self, teachers=RunTeachers(run, agents)) if run.sampling.teachers else self
 
     def begin(self, iteration: int) -> None:
         """Let later draws and their groups see what is known after a number of finished iterations."""
@@ -67,6 +85,24 @@ class RunSampling:
         """
         self.files.write(step + 1, sampled)
         self.draws.learn([played.visit for played in sampled], step)
+
+    def learn(self, sampled: Sequence[PlayedGroup], steps: Steps, batch: Batch) -> None:
+        """Write into the records what the update of an iteration tells, and the task rule reads.
+
+        Args:
+            sampled: the groups, dropped ones included.
+            steps: table of the turns.
+            batch: what was trained on.
+        """
+        if names := self.draws.columns:
+            drawn = [played.drawn for played in sampled if not played.dropped]
+            tasks, weights = [group.task for group in drawn], [group.weight for group in drawn]
+            self.draws.note(task_columns(names, steps, batch, tasks, weights))
+
+    def close(self) -> None:
+        """Close the teachers."""
+        if self.teachers is not None:
+            self.teachers.close()
 
     def metrics(self, sampled: Sequence[PlayedGroup]) -> dict[str, float]:
         """Return statistics of what an iteration was made of."""

@@ -11,7 +11,7 @@ import json
 import warnings
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from turnwise.agents.errors import StoreError
@@ -21,7 +21,7 @@ from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.tools.bounded_input import read_json
 from turnwise.training.sampling.group_draws import DrawnGroup
 from turnwise.training.sampling.grown_groups import PlayedGroup
-from turnwise.training.sampling.growth import Growth
+from turnwise.training.sampling.growth import BranchPoint, Growth
 from turnwise.training.states import State
 
 __all__ = [
@@ -83,6 +83,7 @@ def _entry(played: PlayedGroup) -> State:
         "dropped": growth.rule if played.dropped else None,
         "remember": dict(growth.remember),
         "replayed": [member.id for member in played.replayed],
+        **({"until": [astuple(at) for at in growth.until]} if growth.until else {}),
     }
 
 
@@ -102,6 +103,7 @@ def played_groups(entries: Sequence[State], trajectories: Sequence[Trajectory]) 
             Growth(
                 keep=_ids(entry["kept"]),
                 counted=_ids(entry["counted"]),
+                until=tuple(BranchPoint(*at) for at in entry.get("until", ())),
                 remember=entry["remember"],
                 rule=entry["dropped"] or "",
             ),

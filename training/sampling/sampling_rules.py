@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
@@ -19,6 +19,7 @@ from turnwise.training.sampling.lessons import LessonLibrary
 from turnwise.training.sampling.replay import ReplayRule
 from turnwise.training.sampling.replay_rules.catalogue import get_replay_rule
 from turnwise.training.sampling.reward_rules.catalogue import get_reward_rule
+from turnwise.training.sampling.rule_registry import Getter
 from turnwise.training.sampling.task_rules.catalogue import get_task_rule
 
 __all__ = ["SamplingRules"]
@@ -98,6 +99,14 @@ class SamplingRules:
                 f"the annotator {asking[0]} asks a model: set sampling.judge, such as "
                 '"openai:Qwen/Qwen3-8B@http://127.0.0.1:8000/v1"'
             )
+        taught = [rule.name for rule in self.groups if rule.taught]
+        if taught and not section.teachers:
+            raise ConfigError(
+                f"the group rule {taught[0]} lets other models play: set sampling.teachers, such as "
+                '["openai:Qwen/Qwen3-8B@http://127.0.0.1:8000/v1"]'
+            )
+        for teacher in section.teachers:
+            look_up(SAMPLERS, parse_sampler(teacher)[0])
         if section.judge:
             look_up(SAMPLERS, parse_sampler(section.judge)[0])
         if self.replay is not None and self.admission is None:
@@ -107,12 +116,12 @@ class SamplingRules:
             )
 
 
-def _rule(get: Callable[..., R], choice: Choice, key: str) -> R:
+def _rule(get: Getter[R], choice: Choice, key: str) -> R:
     name, options = chosen(choice, key)
     return get(name, **options)
 
 
 def _task_rule(choice: Choice, defaults: Mapping[str, object]) -> TaskRule:
-    rule: TaskRule = _rule(get_task_rule, choice, "sampling.tasks")
+    rule = _rule(get_task_rule, choice, "sampling.tasks")
     _, options = chosen(choice, "sampling.tasks")
     return rule.bind(**{name: value for name, value in defaults.items() if name in rule.options.keys() - options})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence, Sized
+from typing import cast
 
 from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
 from turnwise.agents.json_types import JsonObject
@@ -20,7 +21,8 @@ from turnwise.agents.samplers.openai.options import OpenAIOptions
 from turnwise.agents.samplers.openai.served import ServedModel, answer_bytes, choice_of
 from turnwise.agents.samplers.openai.weights import ServedWeights
 from turnwise.agents.samplers.seeds import request_seed
-from turnwise.agents.samplers.token_requests import check_prompt, check_sample, stop_strings
+from turnwise.agents.samplers.token_requests import check_prompt, check_sample, first_stop, stop_strings
+from turnwise.agents.trajectory import Finish, version_switches
 from turnwise.registry import suggest
 
 __all__ = ["OpenAITokens"]
@@ -33,6 +35,7 @@ class OpenAITokens(ServedModel):
     """Samples token ids from a server, and their log-probabilities."""
 
     tokenizer: Tokenizer
+    continues = True
 
     def __init__(self, settings: SamplerSettings, options: OpenAIOptions, tokenizer: Tokenizer) -> None:
         """Ask the server for its model, and compare the tokenizers.
@@ -102,16 +105,17 @@ class OpenAITokens(ServedModel):
     async def _answer(self, request: Request) -> Completion:
         if request.temperature not in (0.0, 1.0) or request.truncated:
             await self._require_processed_logprobs(request.prompt)
+        begun, end = request.start, request.end
         most = min(request.max_tokens, (self.context or len(request.prompt) + request.max_tokens) - len(request.prompt))
-        end = request.end
+        most -= len(begun.tokens)
         choice = await self._complete(
-            request.prompt,
+            [*request.prompt, *begun.tokens],
             max_tokens=most,
             temperature=request.temperature,
             top_p=request.top_p,
             top_k=request.top_k,
             min_p=request.min_p,
-            seed=request_seed(request.seed, request.turn),
+            seed=request_seed(request.seed, request.turn, len(begun.tokens)),
             stop=list(stop_strings(request)),
             stop_token_ids=sorted(end.tokens) if end is not None else [],
         )
@@ -124,8 +128,12 @@ class OpenAITokens(ServedModel):
         ends = self._ends if reason == "stop" else frozenset()
         if reason == "stop" and isinstance(choice.get("stop_reason"), int):
             ends |= {tokens[-1]}
-        text = answer_text(self._codec.decode, tokens, ends, end)
-        return Completion(tokens, logprobs, text, self.version, reason)
+        versions = begun.versions + (self.version,) * len(tokens)
+        tokens, logprobs = begun.tokens + tokens, begun.logprobs + logprobs
+        if begun.tokens and (stop := first_stop(request, tokens, len(begun.tokens), self._codec.decode)):
+            tokens, logprobs, versions, reason = tokens[:stop], logprobs[:stop], versions[:stop], "stop"
+        text, finish = answer_text(self._codec.decode, tokens, ends, end), cast(Finish, reason)
+        return Completion(tokens, logprobs, text, versions[0], finish, switches=version_switches(versions))
 
     async def _complete(self, prompt: Sequence[int], **fields: object) -> JsonObject:
         """Return the choice that completes a prompt; servers' defaults from the model's folder are overridden."""

@@ -68,6 +68,7 @@ class TransformersSampler(Sampler):
 
     tokenizer: Tokenizer
     context: int
+    continues = True
 
     def __init__(
         self,
@@ -180,12 +181,16 @@ class TransformersSampler(Sampler):
             SamplerError: the request is invalid, or the model's logits are not finite.
         """
         self._check(request)
+        start = request.start
         item = Generation(
             request,
             asyncio.get_running_loop().create_future(),
-            self._ids(request),
+            [*self._ids(request), *start.tokens],
             min(request.max_tokens, self.context - len(request.prompt)),
             stream_key(request.seed, request.turn),
+            list(start.tokens),
+            list(start.logprobs),
+            list(start.versions),
         )
         self._wake()
         self._waiting.append(item)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.agents.errors import RequestFailed
 from turnwise.agents.samplers.base import Request
-from turnwise.agents.samplers.token_requests import stop_strings
+from turnwise.agents.samplers.token_requests import first_stop
 from turnwise.agents.token_experts import Experts
 
 __all__ = ["PartialAnswer"]
@@ -42,6 +42,17 @@ class PartialAnswer:
     experts: list[NDArray[np.integer]] = field(default_factory=list)
     held: bool = False
 
+    @classmethod
+    def of(cls, request: Request, limit: int) -> Self:
+        """Return the answer to a request before anything is sampled.
+
+        Args:
+            request: what it answers.
+            limit: maximum number of its tokens, those that the request begins it with included.
+        """
+        start = request.start
+        return cls(request, limit, list(start.tokens), list(start.logprobs), list(start.versions))
+
     def add(self, part: Any, version: int, ends: frozenset[int], decode: Callable[[Sequence[int]], str]) -> None:
         """Append what vLLM returned for the rest of the answer.
 
@@ -61,7 +72,7 @@ class PartialAnswer:
         if (experts := getattr(part, "routed_experts", None)) is not None:
             self.experts.append(experts[sum(map(len, self.experts)) :])
         self.finish = str(part.finish_reason)
-        if start and (end := self._first_stop(start, decode)):
+        if start and (end := first_stop(self.request, self.tokens, start, decode)):
             self.finish = "stop"
             del self.tokens[end:], self.logprobs[end:], self.versions[end:]
         elif self.finish == "abort" and self.tokens and self.tokens[-1] in ends:
@@ -83,16 +94,3 @@ class PartialAnswer:
             )
         experts = np.concatenate(self.experts)[:count]
         return experts if experts.dtype == np.uint8 else experts.astype(np.uint16)
-
-    def _first_stop(self, start: int, decode: Callable[[Sequence[int]], str]) -> int:
-        """Return where a stop string ends that began in an earlier part, which vLLM does not see; 0 if there is none.
-
-        A character has at most 4 tokens.
-        """
-        stops = stop_strings(self.request)
-        reach = 4 * max(map(len, stops), default=0)
-        for end in range(start + 1, min(start + reach, len(self.tokens)) + 1):
-            text = decode(self.tokens[max(0, start - reach) : end])
-            if any(stop in text for stop in stops):
-                return end
-        return 0

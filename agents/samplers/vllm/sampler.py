@@ -55,6 +55,7 @@ class VLLMSampler(Sampler):
 
     tokenizer: Tokenizer
     context: int
+    continues = True
 
     def __init__(self, settings: SamplerSettings) -> None:
         """Start the engine, which takes seconds to minutes.
@@ -107,7 +108,7 @@ class VLLMSampler(Sampler):
             EngineFailed: the engine has ended.
         """
         self._check(request)
-        answer = PartialAnswer(request, min(request.max_tokens, self.context - len(request.prompt)))
+        answer = PartialAnswer.of(request, min(request.max_tokens, self.context - len(request.prompt)))
         task = asyncio.ensure_future(self._complete(answer))
         self._running[request.episode] = entry = (task, answer)
         try:

@@ -14,7 +14,9 @@ from toys.openai_client import ask, connect
 from toys.openai_server import NAME, ToyServer, error
 
 from turnwise.agents.errors import EngineFailed, SamplerError
+from turnwise.agents.samplers.base import AnswerStart
 from turnwise.agents.samplers.weight_files import MEMORY
+from turnwise.agents.trajectory import token_versions
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -131,3 +133,30 @@ def test_weights_that_cannot_be_written_are_one_sentence(
     sampler = connect(server, opened, tokens=True, tokenizer=server.tokenizer)
     with pytest.raises(SamplerError, match=r"cannot be written into .*No space left"):
         asyncio.run(sampler.load(server.module, 1))
+
+
+def test_an_answer_goes_on_from_given_tokens(server: ToyServer, opened: ExitStack) -> None:
+    sampler = connect(server, opened, tokens=True, tokenizer=server.tokenizer)
+    whole = ask(sampler, prompt=(5, 6, 7), temperature=0.0, max_tokens=6)
+    for given in range(1, len(whole.tokens)):
+        start = AnswerStart(whole.tokens[:given], whole.logprobs[:given], (9,) * given)
+        answer = ask(sampler, prompt=(5, 6, 7), temperature=0.0, max_tokens=6, start=start)
+        assert (answer.tokens, answer.text, answer.finish) == (whole.tokens, whole.text, whole.finish)
+        assert answer.logprobs == pytest.approx(whole.logprobs, abs=1e-4)
+        assert token_versions(answer.version, answer.switches, len(answer.tokens)) == (
+            *(9,) * given,
+            *(sampler.version,) * (len(whole.tokens) - given),
+        )
+        sent = server.sent("/completions")[-1]
+        assert sent["prompt"] == [5, 6, 7, *whole.tokens[:given]]
+        assert sent["max_tokens"] == 6 - given
+
+
+def test_a_stop_string_across_the_given_tokens_ends_the_answer(server: ToyServer, opened: ExitStack) -> None:
+    sampler = connect(server, opened, tokens=True, tokenizer=server.tokenizer)
+    whole = ask(sampler, prompt=(5, 6, 7), temperature=0.0, max_tokens=6)
+    given = 2
+    stop = sampler.tokenizer.decode(whole.tokens[given - 1 : given + 1])
+    start = AnswerStart(whole.tokens[:given], whole.logprobs[:given], (9,) * given)
+    answer = ask(sampler, prompt=(5, 6, 7), temperature=0.0, max_tokens=6, start=start, stop=(stop,))
+    assert (answer.tokens, answer.finish) == (whole.tokens[: given + 1], "stop")

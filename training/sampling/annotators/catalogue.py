@@ -6,7 +6,7 @@ from turnwise.training.sampling.annotation import ANNOTATORS, Annotator
 from turnwise.training.sampling.annotators.judges import judge, pairwise
 from turnwise.training.sampling.annotators.teachers import attempts, reflect, training_free_grpo
 from turnwise.training.sampling.annotators.texts import answers, repeated, text_vector
-from turnwise.training.sampling.rule_registry import bound
+from turnwise.training.sampling.rule_registry import getter
 
 __all__ = ["ANNOTATORS", "CATALOGUE", "get_annotator"]
 
@@ -32,16 +32,4 @@ CATALOGUE = (
 for _annotator in CATALOGUE:
     ANNOTATORS.register(_annotator.name, _annotator)
 
-
-def get_annotator(name: str, **options: object) -> Annotator:
-    """Return an annotator with its options bound.
-
-    Args:
-        name: a name of `ANNOTATORS`, or "module:function".
-        options: of the annotator.
-
-    Raises:
-        ConfigError: there is no such annotator, or it cannot be imported.
-        BadOption: it has no such option, or the option has an impossible value.
-    """
-    return bound(ANNOTATORS, name, options)
+get_annotator = getter(ANNOTATORS)

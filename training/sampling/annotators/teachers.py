@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 
+from turnwise.agents.prompts.hints import without_hint
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.option_checks import check_number
 from turnwise.tools.bounded_input import parse_json
@@ -93,7 +94,7 @@ async def reflect(groups: Sequence[Group], *, ask: Ask, most: int = 8, words: in
         answer = await ask([{"role": "user", "content": text}], max_tokens=4 * words)
         if answer is None or not answer.strip():
             return None
-        return LessonEdit("add", answer, kind="warning", key=member.turns[-1].observation, score=1.0)
+        return LessonEdit("add", answer, kind="warning", key=without_hint(member.turns[-1].observation), score=1.0)
 
     edits = await asyncio.gather(*(warning(member) for member in members))
     return Notes(edits=tuple(edit for edit in edits if edit is not None))

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from turnwise.training.sampling.group_rules.arpo import arpo
 from turnwise.training.sampling.group_rules.continuations import motif, mrt, pppo
-from turnwise.training.sampling.group_rules.dapo import dapo
 from turnwise.training.sampling.group_rules.forest import forest, uct
 from turnwise.training.sampling.group_rules.plan_hints import ghpo, sage, scaf_grpo
 from turnwise.training.sampling.group_rules.reinforce_ada import reinforce_ada
 from turnwise.training.sampling.group_rules.roll_in import expert_roll_in
 from turnwise.training.sampling.group_rules.seele import seele
-from turnwise.training.sampling.group_rules.stopping import v05, xrpo
+from turnwise.training.sampling.group_rules.stopping import dapo, v05, xrpo
 from turnwise.training.sampling.group_rules.stored import arpo_gui, r3_ccr, ssb
 from turnwise.training.sampling.group_rules.subsets import dagrpo, drkernel_prs, pods, prof, rorecomp, ttrl
-from turnwise.training.sampling.group_rules.told import lessons, self_reflection
+from turnwise.training.sampling.group_rules.teachers import ampo, rl_plus
+from turnwise.training.sampling.group_rules.told import lessons, self_reflection, slea
 from turnwise.training.sampling.group_rules.trees import spo_tree, tree_grpo, treerl
 from turnwise.training.sampling.growth import GROUP_RULES, GroupRule
-from turnwise.training.sampling.rule_registry import bound
+from turnwise.training.sampling.rule_registry import getter
 
 __all__ = ["CATALOGUE", "GROUP_RULES", "get_group_rule"]
 
@@ -48,9 +48,16 @@ CATALOGUE = (
               "A stored episode of the opposite outcome for a group that ended alike.", r3_ccr),
     GroupRule("ssb", "Selective sample buffer (Skywork R1V2)", "2504.16656", "our reading",
               "Stored episodes of a task in the place of a group that teaches nothing.", ssb),
+    # Other models.
+    GroupRule("ampo", "Teachers for lost groups (AMPO)", "2510.02227", "paper",
+              "Other models win what the policy never does.", ampo, taught=True),
+    GroupRule("rl_plus", "A teacher in every group (RL-PLUS)", "2508.00222", "paper",
+              "Episodes of another model are learned from beside the policy's own.", rl_plus, taught=True),
     # Words.
     GroupRule("lessons", "Lessons in the prompt (Training-Free GRPO)", "2510.08191", "paper",
               "Shows what the run has learned in words to every episode.", lessons),
+    GroupRule("slea", "Lessons turn by turn (SLEA-RL)", "2603.18079", "our reading",
+              "Shows each turn what was learned in states like its own.", slea),
     GroupRule("self_reflection", "In-context self-refinement (R3)", "2601.19620", "paper",
               "Shows a failed attempt at the same task where it is seldom won.", self_reflection),
 
@@ -88,16 +95,4 @@ CATALOGUE = (
 for _rule in CATALOGUE:
     GROUP_RULES.register(_rule.name, _rule)
 
-
-def get_group_rule(name: str, **options: object) -> GroupRule:
-    """Return a group rule with its options bound.
-
-    Args:
-        name: a name of `GROUP_RULES`, or "module:function".
-        options: of the rule.
-
-    Raises:
-        ConfigError: there is no such rule, or it cannot be imported.
-        BadOption: it has no such option, or the option has an impossible value.
-    """
-    return bound(GROUP_RULES, name, options)
+get_group_rule = getter(GROUP_RULES)

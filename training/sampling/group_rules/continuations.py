@@ -1,10 +1,8 @@
 """Members whose prefixes are played on several times, to learn what the prefixes are worth.
 
 The continuations are counted and not kept: credit rules see them, and the update does not train on them. What the
-published methods add to the reward of a member, such as the wins of its continuations, a credit rule computes from
-the tree: `arpo_hard` gives the turns that branches share the mean of all that went through them, and `spo_segment` with
-`mode = "tree"` the change of that mean. Not included, since a growth keeps whole episodes: loss on the turns of the
-prefix alone. Members that are trained on carry loss in all their turns.
+published methods make of them is the credit rule `continuations`. Where a method trains on the prefix alone, the loss
+of each member ends at the place where it is played on.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ import numpy as np
 
 from turnwise.agents.trajectory import Trajectory
 from turnwise.credit.option_checks import check_choice, check_number
+from turnwise.training.sampling.branches import response_tokens, token_places
 from turnwise.training.sampling.growth import BranchPoint, Growth, MoreEpisodes, OpenGroup
 from turnwise.training.sampling.members import ids, ordered
 
@@ -28,6 +27,8 @@ def pppo(group: OpenGroup, *, share: float = 0.15, continuations: int = 8, unit:
 
         turns:   the first ceil(share * turns) turns of a member
         tokens:  its first floor(share * tokens) sampled tokens, which may end inside an answer
+
+    Its loss ends there; a member without such a place is trained on as a whole. Credit: `continuations`.
 
     At most size * (1 + continuations) episodes in 2 rounds.
 
@@ -46,23 +47,20 @@ def pppo(group: OpenGroup, *, share: float = 0.15, continuations: int = 8, unit:
     check_number("share", share, 0, 0.999, open_low=True)
     check_number("continuations", continuations, 1, whole=True)
     check_choice("unit", unit, Unit)
-    return _continued(group, lambda member: _ends_of_part(member, share, unit), continuations)
+    return _continued(group, lambda member: _ends_of_part(member, share, unit), continuations, prefix=True)
 
 
 def _ends_of_part(member: Trajectory, share: float, unit: Unit) -> list[BranchPoint]:
     if unit == "turns":
         end = math.ceil(share * len(member.turns))
         return [BranchPoint(member.id, end)] if end < len(member.turns) else []
-    left = math.floor(share * sum(len(turn.response) for turn in member.turns))
-    for number, turn in enumerate(member.turns):
-        if left < len(turn.response):
-            return [BranchPoint(member.id, number, left)] if number or left else []
-        left -= len(turn.response)
-    return []
+    return token_places(member, [math.floor(share * response_tokens(member))])
 
 
 def motif(group: OpenGroup, *, continuations: int = 4) -> Growth:
     """Play each member on from the end of its first turn; its own way on is one of the continuations.
+
+    Its loss ends there; a member of one turn is trained on as a whole. Credit: `continuations`.
 
     At most size * continuations episodes in 2 rounds.
 
@@ -78,14 +76,20 @@ def motif(group: OpenGroup, *, continuations: int = 4) -> Growth:
     """
     check_number("continuations", continuations, 2, whole=True)
     return _continued(
-        group, lambda member: [BranchPoint(member.id, 1)] if len(member.turns) > 1 else [], continuations - 1
+        group,
+        lambda member: [BranchPoint(member.id, 1)] if len(member.turns) > 1 else [],
+        continuations - 1,
+        prefix=True,
     )
 
 
-def mrt(group: OpenGroup, *, blocks: int = 4, continuations: int = 4) -> Growth:
+def mrt(group: OpenGroup, *, blocks: int = 4, continuations: int = 4, unit: Unit = "turns") -> Growth:
     """Play each member on from the ends of its blocks, several times each, to see where it made progress.
 
-        all turns but the first, or `blocks` of them at equal distances
+        turns:   all turns but the first, or `blocks` of them at equal distances
+        tokens:  after floor(j * tokens / (blocks + 1)) sampled tokens, j = 1 .. blocks
+
+    Credit: `continuations` with `worth = "own"` and a bonus.
 
     At most size * (1 + blocks * continuations) episodes in 2 rounds.
 
@@ -93,30 +97,41 @@ def mrt(group: OpenGroup, *, blocks: int = 4, continuations: int = 4) -> Growth:
         group: the group so far.
         blocks: places of a member.
         continuations: of each place.
+        unit: what blocks consist of.
 
     Raises:
-        BadOption: an option < 1.
+        BadOption: a number < 1, or an unknown unit.
 
-    Source: Qu et al. 2025 (MRT), arXiv 2503.07572, from its abstract. There, continuations must answer at once, and
-    progress is a bonus of the reward.
+    Source: Qu et al. 2025 (MRT), arXiv 2503.07572, from its abstract. There, continuations must answer at once.
     """
     check_number("blocks", blocks, 1, whole=True)
     check_number("continuations", continuations, 1, whole=True)
-    return _continued(group, lambda member: _ends_of_blocks(member, blocks), continuations)
+    check_choice("unit", unit, Unit)
+    return _continued(group, lambda member: _ends_of_blocks(member, blocks, unit), continuations)
 
 
-def _ends_of_blocks(member: Trajectory, blocks: int) -> list[BranchPoint]:
+def _ends_of_blocks(member: Trajectory, blocks: int, unit: Unit) -> list[BranchPoint]:
+    if unit == "tokens":
+        tokens = response_tokens(member)
+        return token_places(member, [number * tokens // (blocks + 1) for number in range(1, blocks + 1)])
     last = len(member.turns) - 1
     turns = dict.fromkeys(np.linspace(1, last, blocks).round().astype(int).tolist()) if last > 0 else {}
     return [BranchPoint(member.id, turn) for turn in turns]
 
 
-def _continued(group: OpenGroup, places: Callable[[Trajectory], list[BranchPoint]], continuations: int) -> Growth:
-    """Return continuations of the members of the first round, which are those that are kept."""
+def _continued(
+    group: OpenGroup,
+    places: Callable[[Trajectory], list[BranchPoint]],
+    continuations: int,
+    *,
+    prefix: bool = False,
+) -> Growth:
+    """Return continuations of the members of the first round, which are those that are kept, perhaps up to there."""
     if not group.round:
         return Growth()
     roots = [member for member in ordered(group.members) if member.fork_of is None]
     starts = [point for member in roots for point in places(member)]
     if group.round == 1 and starts:
         return Growth(tuple(MoreEpisodes(continuations, at=point) for point in starts))
-    return Growth(keep=ids(roots)) if len(roots) < len(group.members) else Growth()
+    until = tuple(starts) if prefix else ()
+    return Growth(keep=ids(roots), until=until) if len(roots) < len(group.members) else Growth(until=until)

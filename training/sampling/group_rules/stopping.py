@@ -1,4 +1,4 @@
-"""Groups that begin small and grow while another episode is worth its price: V0.5 and XRPO."""
+"""Groups that stop: when they teach nothing (DAPO), or when another episode is not worth its price (V0.5, XRPO)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,20 @@ from turnwise.credit.option_checks import check_number
 from turnwise.evaluation.seed_statistics import student_quantile
 from turnwise.training.sampling.growth import Growth, MoreEpisodes, OpenGroup
 from turnwise.training.sampling.members import asked_for
+
+
+def dapo(group: OpenGroup) -> Growth:
+    """Drop a group whose finished episodes all have the same reward, or of which fewer than two finished.
+
+    A group of one episode is kept.
+
+    At most size episodes in one round; those of the group that takes its place are counted there.
+
+    Source: Yu et al. 2025 (DAPO), arXiv 2503.14476, dynamic sampling.
+    """
+    if not group.round or group.size == 1:
+        return Growth()
+    return Growth(drop=len(group.members) < 2 or group.even)
 
 
 def v05(group: OpenGroup, *, least: int = 4, cost: float = 0.0039, prior: float = 0.0, step: int = 1) -> Growth:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from turnwise.agents.prompts.hints import TurnNotes
 from turnwise.credit.errors import BadOption
 from turnwise.credit.option_checks import check_number
 from turnwise.training.sampling.growth import Growth, MoreEpisodes, OpenGroup
+from turnwise.training.sampling.lessons import Lesson
 
 HEADING = "Lessons from earlier attempts:"
 MISTAKE = "An earlier attempt at this task failed. Find its mistake first, and do not repeat it:"
@@ -28,11 +32,51 @@ def lessons(
     check_number("most", most, 1, whole=True)
     if isinstance(kinds, str) or not all(isinstance(kind, str) for kind in kinds):
         raise BadOption(f"kinds must be a list of names, got {kinds!r}")
-    chosen = sorted((lesson for lesson in group.lessons if lesson.kind in kinds), key=lambda lesson: -lesson.score)
+    chosen = _worthiest(group, kinds)
     if group.round or not chosen:
         return Growth()
     text = "\n".join([heading, *(f"- {lesson.text}" for lesson in chosen[:most])])
     return Growth((MoreEpisodes(group.size, hint=text),))
+
+
+def slea(
+    group: OpenGroup,
+    *,
+    golden: int = 2,
+    warnings: int = 1,
+    alike: float = 0.85,
+    longest: int = 800,
+) -> Growth:
+    """Show lessons turn by turn: those about states whose text is like that of the turn.
+
+    At most size episodes in 1 round.
+
+    Args:
+        group: the group; the annotator `reflect` writes warnings.
+        golden: most lessons of the kinds "golden" and "experience" that a turn shows.
+        warnings: most lessons of the kind "warning".
+        alike: least similarity of the two texts, in (0, 1].
+        longest: characters that a turn shows.
+
+    Source: SLEA-RL, arXiv 2603.18079, by a note. There, golden experience has three levels.
+    """
+    check_number("golden", golden, 0, whole=True)
+    check_number("warnings", warnings, 0, whole=True)
+    check_number("alike", alike, 0.0, 1.0, open_low=True)
+    check_number("longest", longest, 1, whole=True)
+    kinds = (golden, ("golden", "experience")), (warnings, ("warning",))
+    shelves = tuple(
+        (most, tuple((lesson.key, lesson.text) for lesson in _worthiest(group, names) if lesson.key))
+        for most, names in kinds
+    )
+    if group.round or not any(notes for _, notes in shelves):
+        return Growth()
+    return Growth((MoreEpisodes(group.size, notes=TurnNotes(shelves, alike, longest)),))
+
+
+def _worthiest(group: OpenGroup, kinds: Collection[str]) -> list[Lesson]:
+    """Return the lessons of some kinds, those of the highest score first."""
+    return sorted((lesson for lesson in group.lessons if lesson.kind in kinds), key=lambda lesson: -lesson.score)
 
 
 def self_reflection(group: OpenGroup, *, below: float = 0.5, heading: str = MISTAKE) -> Growth:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from turnwise.training.sampling.replay import REPLAY_RULES, ReplayRule
 from turnwise.training.sampling.replay_rules.spear import spear
 from turnwise.training.sampling.replay_rules.stored_groups import dots_rr, rorecomp, successes
-from turnwise.training.sampling.rule_registry import bound
+from turnwise.training.sampling.rule_registry import getter
 
 __all__ = ["CATALOGUE", "REPLAY_RULES", "get_replay_rule"]
 
@@ -23,16 +23,4 @@ CATALOGUE = (
 for _rule in CATALOGUE:
     REPLAY_RULES.register(_rule.name, _rule)
 
-
-def get_replay_rule(name: str, **options: object) -> ReplayRule:
-    """Return a replay rule with its options bound.
-
-    Args:
-        name: a name of `REPLAY_RULES`, or "module:function".
-        options: of the rule.
-
-    Raises:
-        ConfigError: there is no such rule, or it cannot be imported.
-        BadOption: it has no such option, or the option has an impossible value.
-    """
-    return bound(REPLAY_RULES, name, options)
+get_replay_rule = getter(REPLAY_RULES)

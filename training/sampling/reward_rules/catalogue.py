@@ -16,7 +16,7 @@ from turnwise.training.sampling.reward_rules.lengths import budget, cosine, dylr
 from turnwise.training.sampling.reward_rules.several import advevo, ensemble, weighted
 from turnwise.training.sampling.reward_rules.votes import con_rag, diversity, frequency, majority
 from turnwise.training.sampling.rewards import REWARD_RULES, RewardRule
-from turnwise.training.sampling.rule_registry import bound
+from turnwise.training.sampling.rule_registry import getter
 
 __all__ = ["CATALOGUE", "REWARD_RULES", "get_reward_rule"]
 
@@ -89,16 +89,4 @@ CATALOGUE: tuple[RewardRule, ...] = (
 for _rule in CATALOGUE:
     REWARD_RULES.register(_rule.name, _rule)
 
-
-def get_reward_rule(name: str, **options: object) -> RewardRule:
-    """Return a reward rule with its options bound.
-
-    Args:
-        name: a name of `REWARD_RULES`, or "module:function".
-        options: of the rule.
-
-    Raises:
-        ConfigError: there is no such rule, or it cannot be imported.
-        BadOption: it has no such option, or the option has an impossible value.
-    """
-    return bound(REWARD_RULES, name, options)
+get_reward_rule = getter(REWARD_RULES)

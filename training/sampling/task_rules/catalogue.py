@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from turnwise.training.sampling.draws import TASK_RULES, TaskRule
-from turnwise.training.sampling.rule_registry import bound
+from turnwise.training.sampling.rule_registry import getter
 from turnwise.training.sampling.task_rules.craft_gui import craft_gui
 from turnwise.training.sampling.task_rules.cures import cures
 from turnwise.training.sampling.task_rules.dots import dots
@@ -71,16 +71,4 @@ CATALOGUE = (
 for _rule in CATALOGUE:
     TASK_RULES.register(_rule.name, _rule)
 
-
-def get_task_rule(name: str, **options: object) -> TaskRule:
-    """Return a task rule with its options bound.
-
-    Args:
-        name: a name of `TASK_RULES`, or "module:function".
-        options: of the rule.
-
-    Raises:
-        ConfigError: there is no such rule, or it cannot be imported.
-        BadOption: it has no such option, or the option has an impossible value.
-    """
-    return bound(TASK_RULES, name, options)
+get_task_rule = getter(TASK_RULES)

@@ -51,7 +51,7 @@ def craft_gui(
     a stage, the tasks that were drawn longest ago come first, in random order where that is equally long.
 
     Args:
-        records: of all tasks. The number of turns is the column of that name which a group rule remembered.
+        records: of all tasks. The number of turns is the remembered column of that name.
         count: number of groups.
         group: episodes of a group.
         iteration, total: finished iterations, and those of the whole run.

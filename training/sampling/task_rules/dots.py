@@ -10,6 +10,7 @@ from turnwise.training.sampling.draws import TaskDraw
 from turnwise.training.sampling.picking import weighted
 from turnwise.training.sampling.records import TaskRecords
 from turnwise.training.sampling.rows import by_id
+from turnwise.training.sampling.similar_tasks import from_similar
 
 
 def dots(
@@ -21,31 +22,38 @@ def dots(
     target: float = 0.5,
     temperature: float = 1e-3,
     column: str = "difficulty",
+    similar: float = 0.0,
 ) -> TaskDraw:
     """Return tasks drawn without replacement, with probability proportional to exp(-|d - target| / temperature).
 
-        d = predicted share of lost episodes, from the column; else that of the last visit; else the target
+        d = predicted share of lost episodes, from the column; else that of the last visit; else, with `similar`, what
+            tasks like it say (`from_similar`); else the target
 
     So tasks of which nothing is known come first, in random order.
 
     Args:
-        records: of all tasks. The prediction is the column of that name which a group rule remembered, in [0, 1].
+        records: of all tasks. The prediction is the remembered column of that name, in [0, 1].
         count: number of groups.
         group: episodes of a group.
         rng: of the draw.
         target: difficulty that is looked for, in [0, 1].
         temperature: above 0; 0.001 is almost the nearest only.
         column: name of the predictions.
+        similar: temperature of the likeness of tasks; 0: tasks of which nothing is known come first.
 
     Source: Sun et al. 2025 (DOTS), arXiv 2506.05316. There, every second iteration plays 256 tasks for reference, and
-        an adapter on embeddings predicts the difficulty of all others from them; predictions of your own go
-        into the column. The share of tasks that come from replay instead is no matter of this rule.
+        an adapter on embeddings predicts the difficulty of all others from them; here those that were played last are
+        the reference, and predictions of your own go into the column. The share of tasks that come from replay instead
+        is no matter of this rule.
     """
     check_number("target", target, 0.0, 1.0)
     check_number("temperature", temperature, 0.0, open_low=True)
+    check_number("similar", similar, 0.0)
     pool = by_id(records)
     predicted = pool.column(column)
     difficulty = np.where(np.isfinite(predicted), predicted, 1 - pool.success)
+    if similar:
+        difficulty = from_similar(pool, difficulty, similar)
     distance = np.where(np.isfinite(difficulty), np.abs(difficulty - target), 0.0)
     rows = weighted(rng, -distance / temperature, count)
     return TaskDraw(tuple(pool.tasks[row] for row in rows), (group,) * count)

@@ -58,8 +58,8 @@ def gdro_prompt(
         edges: of the bins.
         margin: by which a task must pass an edge to change its bin.
         eta: how much a score counts, at least 0.
-        column: remembered column with the mean policy-gradient loss of the task's last group; None: the share of lost
-            episodes, which needs nothing (ours).
+        column: remembered column with the loss of the task's last group; "loss": its mean policy-gradient loss, which
+            every iteration writes (`task_columns`); None: the share of lost episodes (ours).
         state: of the previous draw.
 
     Source: GDRO, 2026, arXiv 2601.19280, and the code and constants of its release. There, a window has 100 visits

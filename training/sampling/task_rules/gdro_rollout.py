@@ -65,8 +65,8 @@ def gdro_rollout(
         rng: of the draw.
         closed_form: no scores, only the spread of each bin.
         explore: draw the sizes.
-        column: remembered column with the mean policy-gradient loss of the task's last group; None: the share of lost
-            episodes, which needs nothing (ours).
+        column: remembered column with the loss of the task's last group; "loss": its mean policy-gradient loss, which
+            every iteration writes (`task_columns`); None: the share of lost episodes (ours).
         edges: of the bins, by the share of visits with a winner (`bins_of`, with a margin of 0.03).
         state: of the previous draw.
 

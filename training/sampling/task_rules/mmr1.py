@@ -45,7 +45,7 @@ def mmr1(
     0, is drawn from uniformly. p is the share of won episodes at the last visit, 1/2 for a task without one.
 
     Args:
-        records: of all tasks. A metric is a column that a group rule remembered; 0 where it did not.
+        records: of all tasks. A metric is a remembered column; 0 where nothing was.
         count: number of groups.
         group: episodes of a group.
         iteration, total: finished iterations, and those of the whole run.

@@ -40,7 +40,7 @@ def v0(
     size, which a credit rule with `unit = "trajectory"` expects.
 
     Args:
-        records: of all tasks. The prediction is the column of that name which a group rule remembered, in [0, 1].
+        records: of all tasks. The prediction is the remembered column of that name, in [0, 1].
         count: number of groups.
         group: episodes of a group, on average.
         iteration, total: finished iterations, and those of the whole run.

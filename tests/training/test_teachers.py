@@ -1,0 +1,245 @@
+"""Episodes that other models play: which ones, what credit makes of them, and runs that train on them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.random import default_rng
+from test_training_loop import lines, make_run
+from toys.corridor import Corridor
+from toys.open_groups import after, episode, members
+from toys.tokens import Bytes
+from toys.training_helpers import trajectory
+from toys.training_helpers import turn as made_turn
+from toys.wanderer import Wanderer
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.errors import AgentError
+from turnwise.agents.files.trajectory_files import from_json, read_trajectories, to_json
+from turnwise.agents.rollouts.group_rounds import EpisodeOrder, GroupSpec
+from turnwise.agents.rollouts.rollout import rollout
+from turnwise.agents.samplers.base import Sampler
+from turnwise.agents.samplers.expert import Expert
+from turnwise.agents.steps import steps_of
+from turnwise.agents.trajectory import Group, Trajectory
+from turnwise.credit import MissingColumn, Steps, taught
+from turnwise.training import ConfigError, TrainingError, train
+from turnwise.training.audit import audit
+from turnwise.training.batch.batch import pack
+from turnwise.training.batch.scores import Scores
+from turnwise.training.objectives.sources import POLICY, TEACHER
+from turnwise.training.parts import prepare
+from turnwise.training.sampling import BranchPoint, GroupRule, Growth, MoreEpisodes, OpenGroup
+from turnwise.training.sampling.group_draws import DrawnGroup
+from turnwise.training.sampling.group_rules.catalogue import get_group_rule
+from turnwise.training.sampling.grown_groups import PlayedGroup
+from turnwise.training.sampling.run_teachers import in_tokens_of
+from turnwise.training.token_scores import TokenScores
+
+TWO = ("expert", "random")
+
+
+def scores(*rows: tuple[float, int]) -> Steps:
+    """Episodes of one turn: (reward, source)."""
+    return Steps.from_columns(
+        task=["q"] * len(rows),
+        trajectory=range(len(rows)),
+        turn=[0] * len(rows),
+        reward=[reward for reward, _ in rows],
+        source=[source for _, source in rows],
+    )
+
+
+def test_a_lost_group_gains_what_its_teachers_won() -> None:
+    """AMPO: six losers and two winners of teachers: mean and spread of the policy's own are 0 and count as 0 and 1."""
+    values = taught(scores(*[(0.0, POLICY)] * 6, (1.0, TEACHER), (1.0, TEACHER))).values
+    assert values.tolist() == [0.0] * 6 + [1.0, 1.0]
+
+
+def test_teachers_do_not_move_the_baseline() -> None:
+    """RL-PLUS: three of the policy with mean 1/3, and one that won: 2/3. With a spread of .5774: 1.1547."""
+    table = scores((1.0, POLICY), (0.0, POLICY), (0.0, POLICY), (1.0, TEACHER))
+    assert taught(table, scale="none").values.tolist() == pytest.approx([2 / 3, -1 / 3, -1 / 3, 2 / 3])
+    assert taught(table, eps=0.0).values.tolist() == pytest.approx([1.1547, -0.5774, -0.5774, 1.1547], abs=1e-4)
+    assert taught(scores((1.0, TEACHER), (0.0, TEACHER))).values.tolist() == [0.0, 0.0]  # nobody to compare with
+    with pytest.raises(MissingColumn, match="'source'"):
+        taught(Steps.from_columns(task=["q"], trajectory=["a"], turn=[0], reward=[1.0]))
+
+
+def lesson(number: int, won: bool) -> Trajectory:
+    return episode(number, won, teacher=TWO[number % 2], round=1)
+
+
+def test_ampo_asks_teachers_where_everybody_lost() -> None:
+    rule = get_group_rule("ampo", teachers=1)
+    assert rule(OpenGroup("t", 4, teachers=TWO)) == Growth()
+    assert rule(after("0100", teachers=TWO)) == Growth()
+    assert rule(after("0000")) == Growth()  # nobody could be asked
+    (request,) = rule(after("0000", teachers=TWO)).more
+    assert request.episodes == 1
+    assert request.teacher in TWO
+    both = get_group_rule("ampo")(after("0000", teachers=TWO)).more
+    assert [more.teacher for more in both] == list(TWO)
+
+
+def test_ampo_puts_winners_in_the_place_of_losers() -> None:
+    rule = get_group_rule("ampo")
+    own = members("0000")
+    for seed in range(5):
+        group = OpenGroup("t", 4, 2, (*own, lesson(4, True), lesson(5, False)), rng=default_rng(seed), teachers=TWO)
+        end = rule(group)
+        assert end.keep == end.counted
+        assert end.keep is not None
+        assert len(end.keep) == 4
+        assert "t#4@7" in end.keep
+        assert "t#5@7" not in end.keep
+        assert not end.more
+    nobody = rule(OpenGroup("t", 4, 2, (*own, lesson(4, False)), teachers=TWO))
+    assert nobody.keep == frozenset(member.id for member in own)
+
+
+def test_rl_plus_has_a_teacher_in_every_group() -> None:
+    rule = get_group_rule("rl_plus")
+    more = rule(OpenGroup("t", 8, teachers=TWO[:1])).more
+    assert more == (MoreEpisodes(7), MoreEpisodes(1, teacher="expert"))
+    assert rule(OpenGroup("t", 8)) == Growth()
+    assert rule(OpenGroup("t", 1, teachers=TWO)) == Growth()
+    assert not rule(OpenGroup("t", 8, 1, members("0000"), teachers=TWO)).more
+
+
+def test_only_teachers_of_the_run_are_asked_and_only_from_the_beginning() -> None:
+    rule = GroupRule("mine", "", None, "", "", lambda group: Growth((MoreEpisodes(1, teacher="expart"),)))
+    with pytest.raises(TrainingError, match="named the teacher 'expart', which the run lacks"):
+        rule(OpenGroup("t", 2, teachers=TWO))
+    with pytest.raises(TrainingError, match="the episodes of a teacher begin with a reset"):
+        MoreEpisodes(1, at=BranchPoint("t#0@7", 1), teacher="expert")
+
+
+class ExpertTeacher:
+    """The expert of the corridor."""
+
+    def player(self, name: str) -> tuple[Agent, Sampler]:
+        assert name == "expert"
+        return Agent(max_turns=12), Expert()
+
+    def told(self, trajectory: Trajectory, agent: Agent, sampler: Sampler) -> Trajectory:
+        return in_tokens_of(agent, sampler, trajectory)
+
+
+def grow(number: int, members: Any) -> tuple[EpisodeOrder, ...]:
+    return () if number else (EpisodeOrder(1), EpisodeOrder(1, teacher="expert"))
+
+
+def test_an_episode_of_a_teacher_is_told_in_tokens_of_the_policy() -> None:
+    agent, policy = Agent(max_turns=12), Wanderer(tokenizer=Bytes(), parser="bare")
+    policy.version = 4
+    spec = GroupSpec("open-3-1", 3, 2, grow=grow)
+    (group,) = rollout(agent, policy, [spec], make=Corridor, teachers=ExpertTeacher())
+    own, lesson = group.trajectories
+    assert (own.teacher, lesson.teacher, lesson.id) == ("", "expert", "open-3-1#1@3")
+    assert lesson.won
+    assert not lesson.plain
+    assert from_json(to_json(lesson)) == lesson
+    for turn in lesson.turns:
+        assert Bytes().decode(turn.response[:-1]) == turn.text
+        assert turn.logprobs == (0.0,) * len(turn.response)
+        assert turn.version == 4
+    assert lesson.turns[0].prompt == own.turns[0].prompt
+    before, following = lesson.turns[:2]
+    assert following.prompt[: len(before.prompt) + len(before.response)] == before.prompt + before.response
+    steps = steps_of([group])
+    sources = dict(zip(steps.ids("trajectory").tolist(), steps.column("source").tolist(), strict=True))
+    assert sources == {own.id: POLICY, lesson.id: TEACHER}
+    assert "source" not in steps_of([replace(group, trajectories=(own,))])
+
+
+def test_an_episode_that_the_policy_cannot_read_has_failed() -> None:
+    policy = Wanderer(tokenizer=Bytes(), parser="bare")
+    policy.context = 100
+    spec = GroupSpec("open-3-1", 3, 2, grow=grow)
+    (group,) = rollout(Agent(max_turns=12), policy, [spec], make=Corridor, teachers=ExpertTeacher())
+    lesson = group.trajectories[1]
+    assert lesson.stop == "error"
+    assert "expert played" in str(lesson.error)
+    assert "do not fit into the policy's 100" in str(lesson.error)
+
+
+def test_a_rollout_without_teachers_says_so() -> None:
+    policy = Wanderer(tokenizer=Bytes(), parser="bare")
+    with pytest.raises(AgentError, match="to be played by expert, and the rollout has no teachers"):
+        rollout(Agent(), policy, [GroupSpec("open-3-1", 3, 2, grow=grow)], make=Corridor)
+
+
+def test_records_are_those_of_the_policy() -> None:
+    group = Group("t", (*members("0000"), lesson(4, True)))
+    assert PlayedGroup(DrawnGroup(0, "t", 4, 7), group).visit.rewards == (0.0,) * 4
+
+
+AMPO = (
+    'sampling.groups=["ampo"]',
+    'sampling.teachers=["expert"]',
+    "credit.method=taught",
+    "objective.name=ampo",
+    "imitation.epochs=0",
+)
+RL_PLUS = (
+    'sampling.groups=["rl_plus"]',
+    'sampling.teachers=["expert"]',
+    "credit.method=taught",
+    'credit.options.scale="none"',
+    "objective.name=rl_plus",
+    "objective.old_logprobs=recomputed",
+)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [AMPO, RL_PLUS, (*RL_PLUS, "train.staleness=1", "objective.correction=tis_token")],
+    ids=["ampo", "rl_plus", "rl_plus-beside"],
+)
+def test_runs_learn_from_teachers(tmp_path: Path, words: tuple[str, ...]) -> None:
+    plain = ("evaluation.episodes=0", "train.iterations=2", "train.group_size=4", "checkpoints.every=1")
+    train(make_run(tmp_path, *plain, "sampling.experience={keep='all'}", *words))
+    lessons = []
+    for number, event in enumerate([event for event in lines(tmp_path) if event["phase"] == "train"], start=1):
+        stored = list(read_trajectories(tmp_path / "trajectories" / f"{number:06d}.jsonl"))
+        lessons += [one for one in stored if one.teacher]
+        own = [one for one in stored if not one.teacher]
+        assert event["success"] == pytest.approx(np.mean([one.won for one in own]))
+        assert np.isfinite(event["loss"])
+    assert lessons
+    assert {one.teacher for one in lessons} == {"expert"}
+    checks = audit(tmp_path).checks
+    assert not [check.problems for check in checks if check.count]
+    kept = [json.loads(line) for file in (tmp_path / "experience").glob("*.jsonl") for line in file.open()]
+    assert kept
+    assert not [one for one in kept if one.get("teacher")]
+
+
+def test_a_correction_leaves_teachers_alone() -> None:
+    """What the engine sampled is compared with the learner; a teacher's tokens were never sampled from the policy."""
+    own, lesson = (trajectory([made_turn((1,), (2, 3))], name=f"t#{number}@0") for number in range(2))
+    groups = [Group("t", (own, replace(lesson, teacher="expert")))]
+    learner = SimpleNamespace(
+        has_reference=False, score=lambda batch, **_: Scores(np.full(batch.mask.shape, -0.5), None)
+    )
+    scores = TokenScores(learner=learner, agent=Agent(), micro_tokens=99, recompute=True, transform=None)  # type: ignore[arg-type]
+    batch, _ = scores.complete(pack(groups, sources={lesson.id: TEACHER}), groups)
+    assert batch.rollout is not None
+    assert batch.rollout[0, 1:].tolist() == list(own.turns[0].logprobs)
+    assert batch.rollout[1].tolist() == [-0.5] * 3
+
+
+def test_a_run_without_its_teachers_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"the group rule ampo lets other models play: set sampling\.teachers"):
+        prepare(make_run(tmp_path, 'sampling.groups=["ampo"]'))
+    with pytest.raises(AgentError, match="expart"):
+        prepare(make_run(tmp_path, 'sampling.groups=["ampo"]', 'sampling.teachers=["expart"]'))
+    with pytest.raises(ConfigError, match="'taught' needs 'source'"):
+        prepare(make_run(tmp_path, "credit.method=taught"))

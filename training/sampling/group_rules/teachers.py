@@ -1,0 +1,63 @@
+"""Group rules in which other models play some of the episodes."""
+
+from __future__ import annotations
+
+from turnwise.credit.option_checks import check_number
+from turnwise.training.sampling.growth import Growth, MoreEpisodes, OpenGroup
+from turnwise.training.sampling.members import ids, ordered
+
+
+def ampo(group: OpenGroup, *, teachers: int = 2) -> Growth:
+    """Let teachers play where the whole group lost, and put those that win in the place of losers.
+
+    Without teachers, the group is as it was drawn. Credit: `taught`; objective: `ampo`.
+
+    At most size + teachers episodes in 2 rounds.
+
+    Args:
+        group: the group so far.
+        teachers: number of other models that play, each once; of more, some at random.
+
+    Raises:
+        BadOption: teachers < 1.
+
+    Source: Yuan et al. 2025 (AMPO), arXiv 2510.02227, and its code. There, the traces of the teachers are stored and
+    ranked by how much they raise the probability of the answer; here they play, and those that fail are left out.
+    """
+    check_number("teachers", teachers, 1, whole=True)
+    own = [member for member in ordered(group.members) if not member.teacher]
+    if group.round == 1 and own and group.teachers and not any(member.won for member in own):
+        chosen = group.rng.permutation(len(group.teachers))[:teachers]
+        return Growth(tuple(MoreEpisodes(1, teacher=group.teachers[number]) for number in sorted(chosen)))
+    taught = [member for member in ordered(group.members) if member.teacher]
+    if not taught:
+        return Growth()
+    winners = [member for member in taught if member.won]
+    leaving = set(group.rng.permutation(len(own))[: len(winners)].tolist())
+    stay = ids([*winners, *(member for number, member in enumerate(own) if number not in leaving)])
+    return Growth(keep=stay, counted=stay)
+
+
+def rl_plus(group: OpenGroup, *, count: int = 1) -> Growth:
+    """Let teachers play some of the episodes of every group.
+
+    Without teachers, the policy plays them all. Credit: `taught` with `scale = "none"`; objective: `rl_plus`.
+
+    At most size episodes in 1 round.
+
+    Args:
+        group: the group so far.
+        count: number of episodes that a teacher plays, each time one at random.
+
+    Raises:
+        BadOption: count < 1.
+
+    Source: Dong et al. 2025 (RL-PLUS), arXiv 2508.00222, and its code, where one of eight is a stored trace.
+    """
+    check_number("count", count, 1, whole=True)
+    count = min(count, group.size - 1)
+    if group.round or not group.teachers or not count:
+        return Growth()
+    chosen = group.rng.integers(len(group.teachers), size=count)
+    taught = tuple(MoreEpisodes(1, teacher=group.teachers[number]) for number in chosen)
+    return Growth((MoreEpisodes(group.size - count), *taught))

@@ -1,0 +1,85 @@
+"""Teachers: other models that play episodes of a run in the place of its policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.demonstrations.tokens import tokenize_trajectory
+from turnwise.agents.samplers.base import Sampler, SamplerSettings, parse_sampler
+from turnwise.agents.samplers.wrappers import make_sampler
+from turnwise.agents.trajectory import Trajectory
+from turnwise.training.config.agents import MakeAgent
+from turnwise.training.config.run import Run
+from turnwise.training.config.seeds import Seeds
+
+__all__ = ["RunTeachers", "in_tokens_of"]
+
+
+@dataclass(slots=True)
+class RunTeachers:
+    """Opens the teachers of a run when they are first asked for.
+
+    Attributes:
+        run: names them, ENGINE:MODEL or ENGINE:MODEL@URL.
+        agents: makes the agent for a tokenizer: each teacher sees its own template.
+    """
+
+    run: Run
+    agents: MakeAgent
+    _opened: dict[str, tuple[Agent, Sampler]] = field(default_factory=dict)
+
+    def player(self, name: str) -> tuple[Agent, Sampler]:
+        """Return a teacher and its agent.
+
+        Args:
+            name: of the teacher, as the run writes it.
+
+        Raises:
+            AgentError: the sampler cannot be made.
+        """
+        if name not in self._opened:
+            engine, model, url = parse_sampler(name)
+            settings = SamplerSettings(
+                model=model,
+                url=url,
+                device=self.run.policy.device,
+                concurrency=self.run.train.concurrency,
+                seed=Seeds(self.run.seed).of("teacher"),
+                parser=self.run.agent.parser,
+            )
+            sampler = make_sampler(engine, settings)
+            self._opened[name] = self.agents(sampler.tokenizer), sampler
+        return self._opened[name]
+
+    def told(self, trajectory: Trajectory, agent: Agent, sampler: Sampler) -> Trajectory:
+        """Return an episode of a teacher in the policy's tokens; see `in_tokens_of`."""
+        return in_tokens_of(agent, sampler, trajectory)
+
+    def close(self) -> None:
+        """Close those that were opened."""
+        for _, sampler in self._opened.values():
+            sampler.close()
+        self._opened.clear()
+
+
+def in_tokens_of(agent: Agent, sampler: Sampler, trajectory: Trajectory) -> Trajectory:
+    """Return an episode of another model as if the policy had been given and had said the same.
+
+    Its turns have the policy's ids, log-probabilities of 0, and the version of the policy's weights. An episode that
+    does not fit into the policy's context has failed.
+
+    Args:
+        agent: of the policy.
+        sampler: of the policy; without a tokenizer, the episode stays as it is.
+        trajectory: that the other model played.
+    """
+    if sampler.tokenizer is None:
+        return trajectory
+    written = tokenize_trajectory(trajectory, agent, sampler.tokenizer, context=sampler.context)
+    turns = tuple(replace(turn, version=sampler.version, switches=()) for turn in written.turns)
+    longest = max((len(turn.prompt) + len(turn.response) for turn in turns), default=0)
+    if sampler.context is not None and longest > sampler.context:
+        error = f"{trajectory.teacher} played {longest} tokens, which do not fit into the policy's {sampler.context}"
+        return replace(written, turns=turns, stop="error", won=False, error=error)
+    return replace(written, turns=turns)
