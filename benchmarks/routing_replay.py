@@ -37,7 +37,7 @@ def mixture(layers: int, experts: int, top: int, words: int) -> Any:
         head_dim=32, moe_intermediate_size=64, num_experts=experts, num_experts_per_tok=top, norm_topk_prob=True,
         max_position_embeddings=512,
     )  # fmt: skip
-    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    model = transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=False).eval()
     for weight in model.parameters():
         if weight.ndim >= 2:
             torch.nn.init.normal_(weight, std=0.1)

@@ -82,6 +82,7 @@ HEAVY: dict[str, set[str]] = {
         "agents/samplers/vllm",
         "agents/cluster/weight_chunks.py",
         "agents/models/lora_folders.py",
+        "agents/models/lora_layers.py",
         "tools/retrieval/encoder.py",
     },
     "transformers": {
@@ -103,7 +104,7 @@ HEAVY: dict[str, set[str]] = {
     "faiss": set(),
     "tokenizers": {"training/learner/policy.py"},
     "accelerate": {"credit/adapters/trl_trainer.py"},
-    "peft": {"agents/models/lora_folders.py"},
+    "peft": {"agents/models/lora_folders.py", "agents/models/lora_layers.py"},
     "bitsandbytes": {"training/learner/optimizers.py", "agents/models/four_bits.py"},
     "safetensors": {
         "training/run_folder/checkpoint.py",
@@ -166,7 +167,10 @@ HEAVY: dict[str, set[str]] = {
 
 # Modules that are made of torch may import it at their top, as long as their package does not import them at its top.
 AT_THE_TOP = {
-    "torch": lambda file: file.startswith(("training/", "agents/samplers/transformers/", "agents/vision/screen_tower")),
+    "torch": lambda file: file.startswith(
+        ("training/", "agents/samplers/transformers/", "agents/vision/screen_tower", "agents/models/lora_layers")
+    ),
+    "peft": lambda file: file == "agents/models/lora_layers.py",
     "transformers": lambda file: file.startswith(("agents/samplers/transformers/", "agents/vision/screen_tower")),
     "triton": lambda file: file == "agents/samplers/transformers/page_kernel.py",
 }

@@ -26,6 +26,7 @@ from turnwise.agents.models.weights import has_adapter, require_plain_adapter, s
 from turnwise.tools.bounded_input import parse_json, read_json
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 CONFIG = "adapter_config.json"
@@ -133,15 +134,15 @@ def attach(model: Any, folder: str | Path, *, trainable: bool = False) -> Any:
             require_plain_adapter(adapted)
         except SamplerError as error:
             raise ModelError(f"the adapter in {path} cannot be trained: {error}") from error
-    return in_its_type(adapted.eval())
+    use_fast_layers(adapted)
+    return adapted.eval()
 
 
-def in_its_type(model: Any) -> Any:
-    """Return the peft model, whose adapters are now computed in the type of a base in 16 bits (`lora_layers`)."""
+def use_fast_layers(model: torch.nn.Module) -> None:
+    """Let a peft model compute its adapters in the type of a base in 16 bits (`lora_layers`)."""
     from turnwise.agents.models.lora_layers import compute_in_half
 
     compute_in_half(model)
-    return model
 
 
 def merge(model: Any) -> Any:

@@ -9,8 +9,6 @@ A and B are rounded to the type of the base for each pass, and keep their gradie
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from peft.tuners.lora.layer import Linear
 from torch import Tensor
@@ -21,7 +19,7 @@ HALF = (torch.bfloat16, torch.float16)
 class HalfLinear(Linear):
     """A matrix of peft with one plain adapter; in other cases, and beside float32, it computes what peft does."""
 
-    def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def forward(self, x: Tensor, *args: object, **kwargs: object) -> Tensor:
         """Return y, in the type of the base."""
         name = self.active_adapters[0] if len(self.active_adapters) == 1 else ""
         plain = name in self.lora_A and name not in self.lora_variant

@@ -28,11 +28,10 @@ from turnwise.agents.prompts.prompt import View
 from turnwise.agents.reported_values import check_columns
 from turnwise.agents.rollouts.env_pool import Environment, EnvWorker, StepResult
 from turnwise.agents.rollouts.forks import Fork, Moment, Snapshot, Snapshots
-from turnwise.agents.rollouts.turn_requests import request_for
+from turnwise.agents.rollouts.turn_requests import experts_of, request_for
 from turnwise.agents.samplers.base import Completion, Request, Sampler, Samples
 from turnwise.agents.samplers.token_requests import check_sample
 from turnwise.agents.samplers.wrappers import as_sampler
-from turnwise.agents.token_experts import TurnExperts
 from turnwise.agents.trajectory import Extra, Stop, Trajectory, Turn, check_extras
 
 MAX_RESPONSE_CHARS = 20_000
@@ -390,15 +389,10 @@ class Episode:
                     free=view.free if self._lists else (),
                     images=tuple(image.compressed() for image in view.images),
                     shown=tuple(image.compressed() for image in prompt.shown),
-                    experts=self._experts_of(completion),
+                    experts=experts_of(completion, self.turns),
                 )
             )
             self.dialogue.add(view, text, parsed.action, completion.tokens, completion.message)
-
-    def _experts_of(self, completion: Completion) -> TurnExperts | None:
-        if completion.experts is None:
-            return None
-        return TurnExperts.after(self.turns[-1].experts if self.turns else None, completion.experts)
 
     async def _act(self, action: str | None, why: str, outcome: _Outcome) -> None:
         """Give an action to the environment, or a correction to the agent, and note what came of it."""

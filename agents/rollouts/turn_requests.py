@@ -1,12 +1,16 @@
-"""What a sampler is asked for one turn of an episode."""
+"""What a sampler is asked for one turn of an episode, and what it recorded of its answer."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from turnwise.agents.prompts.dialogue import Dialogue, Prompt
 from turnwise.agents.prompts.prompt import View
-from turnwise.agents.samplers.base import Request
+from turnwise.agents.samplers.base import Completion, Request
+from turnwise.agents.token_experts import TurnExperts
+from turnwise.agents.trajectory import Turn
 
-__all__ = ["request_for"]
+__all__ = ["experts_of", "request_for"]
 
 
 def request_for(view: View, prompt: Prompt, dialogue: Dialogue, *, episode: str, seed: int) -> Request:
@@ -39,3 +43,10 @@ def request_for(view: View, prompt: Prompt, dialogue: Dialogue, *, episode: str,
         end=dialogue.end,
         parser=agent.parser if agent.part else "",
     )
+
+
+def experts_of(completion: Completion, before: Sequence[Turn]) -> TurnExperts | None:
+    """Return the experts of a turn's tokens, without those that the turn before has; None if none were recorded."""
+    if completion.experts is None:
+        return None
+    return TurnExperts.after(before[-1].experts if before else None, completion.experts)

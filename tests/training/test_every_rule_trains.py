@@ -52,6 +52,8 @@ class Reporting(toys.corridor.Corridor):
             "multi": (reward, float(valid)),
             "tree": self._task,
             "parent": f"{self._episode}/{self._turns}",
+            "forked": 0.0,
+            "source": 0.0,
             "label": f"answer {self._episode % 2}",
         }
 

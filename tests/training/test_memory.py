@@ -168,3 +168,17 @@ def test_recorded_experts_are_counted_by_hand():
     plain, replaying = estimate(small, needs), estimate(small, replace(needs, routing_replay=True))
     assert replaying.experts == 6 * (1000 + 256)
     assert replaying.total - plain.total == replaying.experts
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_mixtures_whose_weights_are_trained_have_an_estimate(dtype: str):
+    """Its experts keep what they multiply: two of four for each token, before and after the gate."""
+    sizes = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 3, "num_experts": 4, "num_experts_per_tok": 2}
+    sizes |= {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 16}
+    narrow, wide = (Qwen3MoeConfig(moe_intermediate_size=n, **sizes) for n in (16, 48))
+    needs = replace(NEEDS, dtype=dtype)
+    few, many = (estimate(config, needs) for config in (narrow, wide))
+    assert many.parameters - few.parameters == 3 * 4 * 3 * 32 * 32
+    rows, length = needs.shape
+    inside = 32 * 2 * rows * length * 3 * 2  # numbers of 2 bytes: 32 more for each of two experts, in three layers
+    assert many.activations - few.activations >= inside

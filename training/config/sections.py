@@ -398,11 +398,7 @@ class TrainSection(Section):
         description="What is computed at a time in updates: its tokens, or a table.",
     )
     routing_replay: bool = Field(default=False, description="Update a mixture with the experts that its engine chose.")
-    peak_tflops: float = Field(
-        default=0.0,
-        ge=0,
-        description="Peak of the device in teraFLOP/s, against which mfu is measured; 0: that of a known GPU.",
-    )
+    peak_tflops: float = Field(default=0.0, ge=0, description="Peak of the device in TFLOP/s, for mfu; 0: known GPUs'.")
 
     @property
     def asynchronous(self) -> bool:

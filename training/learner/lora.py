@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
 from turnwise.agents.errors import SamplerError
-from turnwise.agents.models.lora_folders import adapter_tensors, import_peft, in_its_type, quiet_peft
+from turnwise.agents.models.lora_folders import adapter_tensors, import_peft, quiet_peft, use_fast_layers
 from turnwise.agents.models.weights import require_plain_adapter
 from turnwise.registry import suggest
 from turnwise.training.batch.batch import Batch
@@ -104,7 +104,8 @@ def add_adapter(
     except SamplerError as error:
         raise ConfigError(f"policy.lora.targets: {error}") from error
     config.base_model_name_or_path, config.revision = base or None, revision or None
-    return in_its_type(adapted)
+    use_fast_layers(adapted)
+    return adapted
 
 
 def _beside_the_text(model: CausalLM) -> str | None:

@@ -6,7 +6,8 @@ fragmentation and the libraries themselves are not counted.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import InitVar, asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -356,6 +357,28 @@ def _numbers(parameters: Sequence[Tensor]) -> int:
     return sum(int(parameter.numel()) for parameter in parameters)
 
 
+@contextmanager
+def _experts_of_any_type() -> Iterator[None]:
+    """Let transformers multiply by experts in its own way, which knows tensors without data of every type.
+
+    torch's grouped product of such tensors is for bfloat16 alone.
+    """
+    try:
+        from transformers.integrations import moe
+    except ImportError:  # older versions of transformers
+        yield
+        return
+    usable = getattr(moe, "_can_use_grouped_mm", None)
+    if usable is None:
+        yield
+        return
+    moe._can_use_grouped_mm = lambda *_: False
+    try:
+        yield
+    finally:
+        moe._can_use_grouped_mm = usable
+
+
 def _kept_activations(model: CausalLM, needs: MemoryNeeds) -> tuple[int, int]:
     """Return the bytes that a forward pass keeps, and the bytes of one hidden state."""
     weights = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
@@ -368,7 +391,7 @@ def _kept_activations(model: CausalLM, needs: MemoryNeeds) -> tuple[int, int]:
         return tensor
 
     half = torch.autocast("cpu", dtype=torch.bfloat16, enabled=needs.dtype == "bfloat16")
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), half:
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), half, _experts_of_any_type():
         tokens = torch.ones(needs.shape, dtype=torch.int64)
         hidden = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state
     return sum(sizes.values()) + _mask_bytes(needs), hidden.shape[-1] * hidden.element_size()
