@@ -72,11 +72,11 @@ def continuations(
             groups = Groups(score[root], compact(episodes.task[root]), size_of_terms=terms[root])
             normalised[root] = options.normalise(groups)
         values, parts = normalised[episodes.member], {"episode": normalised[episodes.member]}
-        kept = root[episodes.member]
+        rooted = root[episodes.member]
         if bonus:
-            parts["step"] = np.where(kept, _progress(table, episodes, tree, root), 0.0)
+            parts["step"] = np.where(rooted, _progress(table, episodes, tree, root), 0.0)
             values = values + bonus * parts["step"]
-        return Advantages.of(table, values, parts, episodes.counts, keep=kept)
+        return Advantages.of(table, values, parts, episodes.counts, keep=rooted)
 
     return without_copies(steps, estimate)
 

@@ -100,8 +100,8 @@ def complete_page(data: ReportData, limit: int = LIMIT, screens: int = 0) -> str
     whole = data.since(0)
     chunks: dict[str, bytes] = {}
     left = limit - len(page({**whole, "kept": None}, {}))
-    shown = _replayed(data, places, screens, left) if screens else {}
-    drawn = {f"{prefix}screens/{n}": iterations.packed(some.content()) for (prefix, n), some in shown.items()}
+    replayed = _replayed(data, places, screens, left) if screens else {}
+    drawn = {f"{prefix}screens/{n}": iterations.packed(some.content()) for (prefix, n), some in replayed.items()}
     left -= sum(map(_stored, drawn.values()))
     later: dict[str, bytes] = {}
     for prefix, number in places:
@@ -115,7 +115,7 @@ def complete_page(data: ReportData, limit: int = LIMIT, screens: int = 0) -> str
         if _stored(more) <= left:
             later[f"{prefix}tokens/{number}"] = more
     for prefix, number in places:
-        name, some = f"{prefix}screens/{number}", shown.get((prefix, number), Screens())
+        name, some = f"{prefix}screens/{number}", replayed.get((prefix, number), Screens())
         if f"{prefix}turns/{number}" in chunks:
             before = drawn.get(name)
             left += _stored(before) if before else 0
