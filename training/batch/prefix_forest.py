@@ -132,8 +132,8 @@ def common_prefixes(tokens: Integers, lengths: Integers) -> Integers:
 def stand_ins(tokens: Integers, lengths: Integers) -> Integers:
     """Return other numbers for tokens, nearly all of them 0, with which rows begin alike and are ordered as they do.
 
-    `prefix_order` and `common_prefixes` of them are those of the tokens, also of rows whose ends are left out: where two
-    rows part, the later one in the order has the larger number.
+    `prefix_order` and `common_prefixes` of them are those of the tokens, also where ends of rows are left out: of two
+    rows that part, the later one in the order has the larger number.
 
     Args:
         tokens: int64 [B, L].
