@@ -120,6 +120,7 @@ class ConcurrentProcess:
         self._waiting: deque[_Call] = deque()
         self._sent: dict[int, _Call] = {}
         self._numbers = 0
+        self._sends_since = float("inf")  # when the writer began to send what the child has not taken yet
         self._printed = b""
         self._output, theirs = multiprocessing.Pipe(duplex=False)
         self._running = RawValue(c_longlong, 0)  # number of the call that the child's main thread runs
@@ -197,8 +198,10 @@ class ConcurrentProcess:
                 if self.ended:
                     return
                 message = self._next_message()
+                self._sends_since = time.monotonic()
             with contextlib.suppress(OSError, ValueError):  # it has died, as the reader will see
                 self._child.pipe.send_bytes(pickle.dumps(message))
+            self._sends_since = float("inf")
 
     def _next_message(self) -> _Message:
         current_time, message = time.monotonic(), []
@@ -270,11 +273,28 @@ class ConcurrentProcess:
             self.late += len(late)
             if late:
                 self._changed.notify()
+            late += self._late_behind_the_writer(current_time)
             endless = [call for call in self._sent.values() if call.seconds is None]
         for call in late:
             call.future.set_exception(DeadlinePassed(f"took longer than {call.seconds:g} s"))
         self._watch(endless, current_time)
         return None
+
+    def _late_behind_the_writer(self, current_time: float) -> list[_Call]:
+        """Take out calls that the child has room for, and that wait too long behind a message that it does not read."""
+        stuck = current_time - self._sends_since > _LOOK
+        room = self._most - len(self._sent) if stuck else 0
+        late = []
+        for position, call in enumerate(self._waiting):
+            if position >= room or call.seconds is None:
+                call.late_at = float("inf")
+            elif call.late_at == float("inf"):
+                call.late_at = current_time + call.seconds
+            elif call.late_at < current_time:
+                late.append(call)
+        for call in late:
+            self._waiting.remove(call)
+        return late
 
     def _watch(self, calls: list[_Call], current_time: float) -> None:
         """Tell which calls without a deadline take long, and end the process over one that takes too long."""

@@ -65,7 +65,7 @@ def pids(groups: list[Group]) -> Counter[int]:
     [
         ("turnwise/Household-v0", {"level": "tiny"}, 12),
         ("turnwise/WebShop-v0", {}, 6),
-        ("turnwise/Code-v0", {}, 2),
+        ("turnwise/Code-v0", {"seconds": 30.0}, 2),
         ("turnwise/Android-v0", {}, 3),
         ("toys/Fragile-v0", {"harm": "raise"}, 9),
     ],

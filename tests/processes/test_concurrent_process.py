@@ -316,7 +316,9 @@ def test_a_process_that_does_not_start_says_why() -> None:
 def test_a_process_that_reads_nothing_holds_up_nobody_here(process: ConcurrentProcess) -> None:
     process.submit(0, LONG, "echo", 0).result(LONG)
     os.kill(process.pid, signal.SIGSTOP)
-    calls = [process.submit(lane, 0.5, "echo", bytes(1 << 20)) for lane in range(8)]
+    calls = [process.submit(0, 0.5, "echo", bytes(1 << 20))]
+    time.sleep(0.2)  # the others come when this one is being sent
+    calls += [process.submit(lane, 0.5, "echo", bytes(1 << 20)) for lane in range(1, 8)]
     for call in calls:
         with pytest.raises(DeadlinePassed):
             call.result(LONG)
