@@ -222,4 +222,5 @@ def test_a_cluster_whose_processes_were_ended_with_the_driver_is_left_at_once():
     done = subprocess.run(
         [sys.executable, "-P", "-c", f"import asyncio{ENDED}"], capture_output=True, text=True, timeout=100
     )
-    assert (done.returncode, done.stdout.split()) == (0, ["closed", "0"]), done.stderr[-2000:]
+    words = done.stdout.split()[-2:]  # Ray may print what its own processes say as they end
+    assert (done.returncode, words) == (0, ["closed", "0"]), done.stderr[-2000:]
