@@ -3,8 +3,8 @@
     y = W x + B (s A x),    s = alpha / rank
 
 peft computes an adapter that is held in float32 in float32, and writes the inputs and outputs of every matrix in
-float32, or passes over them several times. On a GPU that traffic takes as long as the products of the frozen base. Here
-A and B are rounded to the type of the base for each pass, and keep their gradients in float32.
+float32, or passes over them several times. Here A and B are rounded to the type of the base for each pass, and keep
+their gradients in float32.
 """
 
 from __future__ import annotations

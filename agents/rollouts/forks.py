@@ -81,7 +81,7 @@ class Fork:
         """Check the place.
 
         Raises:
-            AgentError: the trajectory has no such turn, or the turn's answer does not go on after so many tokens.
+            AgentError: the trajectory has no such turn, or the turn's answer does not go on after that many tokens.
         """
         if not 0 <= self.turn < len(self.trajectory.turns):
             raise AgentError(

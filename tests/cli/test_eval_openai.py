@@ -16,14 +16,14 @@ pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
 from toys.harbor_tasks import harbor_task
-from toys.openai_server import Fault, ToyServer, error
+from toys.openai_server import Fault, ToyServer, chat_model, error
 from toys.sandboxes import needed
 
 from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.agents.samplers.openai import failures as openai_failures
 from turnwise.envs import register
 from turnwise.envs.toolenv import ToolEnv
-from turnwise.training.learner.policy import build_policy, save_policy
+from turnwise.training.learner.policy import save_policy
 
 WIN = ["go east", "take key", "unlock door", "go east"]  # of open-3-2, which the panel draws
 KEY = "sk-this-is-secret-4711"
@@ -31,12 +31,7 @@ KEY = "sk-this-is-secret-4711"
 
 @pytest.fixture(scope="module")
 def model() -> tuple[Any, Any]:
-    module, tokenizer = build_policy(["You see a door."] * 3, vocab=300, hidden=32, layers=1, heads=1, context=4096)
-    tokenizer.chat_template = (
-        "{% for message in messages %}{{ message.role }}: {{ message.content }}<|end|>{% endfor %}"
-        "{% if add_generation_prompt %}assistant: {% endif %}"
-    )
-    return module, tokenizer
+    return chat_model(4096)
 
 
 @pytest.fixture

@@ -16,14 +16,13 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
-from toys.openai_server import ToyServer, error
+from toys.openai_server import ToyServer, chat_model, error
 
 import turnwise.envs
 from turnwise.agents import desk_user
 from turnwise.agents.samplers.openai import failures as openai_failures
 from turnwise.envs import register
 from turnwise.envs.desk.generator import generate
-from turnwise.training.learner.policy import build_policy
 
 pytestmark = pytest.mark.waits
 
@@ -41,12 +40,7 @@ class Gullible(Quiz):
 
 @pytest.fixture(scope="module")
 def model() -> tuple[Any, Any]:
-    module, tokenizer = build_policy(["You see a door."] * 3, vocab=300, hidden=32, layers=1, heads=1, context=8192)
-    tokenizer.chat_template = (
-        "{% for message in messages %}{{ message.role }}: {{ message.content }}<|end|>{% endfor %}"
-        "{% if add_generation_prompt %}assistant: {% endif %}"
-    )
-    return module, tokenizer
+    return chat_model(8192)
 
 
 @pytest.fixture

@@ -222,7 +222,7 @@ def test_an_environment_names_its_demonstrators_before_it_is_made():
 def test_what_a_test_registers_is_forgotten_after_it():
     """And what a module of the toys registers on its import, or a package, is not."""
     with forgotten():
-        for number in range(30):  # so many that a list of choices would no longer name ours
+        for number in range(30):  # more than a list of choices names
             register(f"toys/Many{number}-v0", "toys.corridor:Corridor")
             register(f"toys/Own{number}-v0", lambda **options: Corridor(**options))
         gymnasium.register("theirs/Kept-v0", "gymnasium.envs.toy_text.taxi:TaxiEnv")

@@ -25,6 +25,7 @@ from turnwise.agents.prompts.prompt import View
 from turnwise.agents.samplers.base import Completion, Request
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler
 from turnwise.processes.serving import serve_in_thread
+from turnwise.training.learner.policy import build_policy
 
 NAME = "tiny"
 VIEW = View("", "", None, 0)
@@ -46,6 +47,16 @@ def error(status: int, message: str, code: str = "", **headers: str) -> Fault:
     """Return an error in the form of the OpenAI API; underscores in the names of headers become dashes."""
     body = json.dumps({"error": {"message": message, "type": "error", "code": code or status}})
     return Fault(status, body, {name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def chat_model(context: int) -> tuple[Any, Any]:
+    """Return a tiny random model and its tokenizer, which has a chat template."""
+    module, tokenizer = build_policy(["You see a door."] * 3, vocab=300, hidden=32, layers=1, heads=1, context=context)
+    tokenizer.chat_template = (
+        "{% for message in messages %}{{ message.role }}: {{ message.content }}<|end|>{% endfor %}"
+        "{% if add_generation_prompt %}assistant: {% endif %}"
+    )
+    return module, tokenizer
 
 
 class ToyServer:

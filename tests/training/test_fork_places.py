@@ -83,7 +83,7 @@ class Unsaved(Corridor):
 
 
 def wins(env: Corridor, actions: list[str | None], turns: int) -> bool:
-    """Whether a new corridor is won by these actions and then its plan, in so many turns."""
+    """Whether a new corridor is won by these actions and then its plan, in that number of turns."""
     env.reset(seed=5, options={"task": "fetch-4-2"})
     for action in actions:
         if action is not None:
