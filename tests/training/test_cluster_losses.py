@@ -28,7 +28,7 @@ from turnwise.training.preflight.effects import effective_toml
 torch.set_num_threads(1)
 
 STEPS = 12  # enough for all losses on a fast machine
-MAX_SECONDS = 240  # without progress, after which a run counts as hanging
+MAX_SECONDS = 480  # without progress, after which a run counts as hanging
 WORDS = (
     *(
         f"train.iterations={STEPS}",
@@ -56,11 +56,11 @@ def descendants(pid):
             titles[int(folder.name)] = (folder / "cmdline").read_bytes().decode(errors="replace")
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has ended meanwhile
-    found, level = {}, {pid}
+    processes, level = {}, {pid}
     while level:
-        level = {one for one, parent in parents.items() if parent in level}
-        found |= {one: titles[one] for one in level if one in titles}
-    return found
+        level = {child for child, parent in parents.items() if parent in level}
+        processes |= {child: titles[child] for child in level if child in titles}
+    return processes
 
 
 class Life:
@@ -71,16 +71,17 @@ class Life:
         words = ["--resume"] if (folder / "run.toml").exists() else []
         environment = {**os.environ, "PYTHONPATH": str(TESTS), "RAY_USAGE_STATS_ENABLED": "0"}
         command = [sys.executable, "-P", "-m", "turnwise.cli.main", "train", str(file), *words]
-        log = (folder.parent / "log.txt").open("a")
-        self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        self.log = folder.parent / "log.txt"
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
 
     def find(self, part):
         """Return the processes of a part."""
         if part == "driver":
             return [self.process.pid]
-        found = descendants(self.process.pid)
-        self.seen |= found
-        return [pid for pid, title in found.items() if title.startswith(PARTS[part])]
+        processes = descendants(self.process.pid)
+        self.seen |= processes
+        return [pid for pid, title in processes.items() if title.startswith(PARTS[part])]
 
     @property
     def iterations(self):
@@ -99,7 +100,7 @@ class Life:
 
     def wait_for(self, holds):
         """Wait until a condition holds, or the process has ended."""
-        assert eventually(lambda: self.over or holds(), MAX_SECONDS), "it hangs"
+        assert eventually(lambda: self.over or holds(), MAX_SECONDS), self.log.read_text()
 
 
 def lose_parts(life, left, chance):
