@@ -353,7 +353,7 @@ def test_any_tree_is_restored_or_refused(made: list[tuple[str, str, object]]) ->
 
 
 @pytest.mark.slow
-@settings(max_examples=4000)
+@settings(max_examples=1500)
 @given(st.lists(steps, max_size=30))
 def test_any_tree_is_restored_or_refused_at_length(made: list[tuple[str, str, object]]) -> None:
     check_tree(made)
