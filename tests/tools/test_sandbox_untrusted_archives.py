@@ -345,7 +345,7 @@ def test_any_archive_is_a_tree_or_refused(data: bytes) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=12_000)
+@settings(max_examples=4_000)
 @given(hostile | mixed)
 def test_any_archive_is_a_tree_or_refused_at_length(data: bytes) -> None:
     check_hostile(data)
