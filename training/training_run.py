@@ -16,6 +16,7 @@ from turnwise.training.parts import RunParts, prepare
 from turnwise.training.preflight.shared_card import lay_out_card
 from turnwise.training.run_folder.events import OnEvent, Reporter
 from turnwise.training.run_folder.folder import begin, check_resumable
+from turnwise.training.run_folder.paths import with_checkpoint
 from turnwise.training.run_folder.recovery import find_restart, open_metrics, restore_learner
 from turnwise.training.staged_run import train_stages
 
@@ -68,6 +69,7 @@ def train(
 
         with cluster_ranks(run) as leader:
             return train(run, resume=resume, on_event=on_event, leader=leader)
+    run = with_checkpoint(run, resume=resume)
     policy = None if resume else find_policy(run.policy)
     run = with_date(run, None if policy is None else policy.path)
     parts = prepare(run, leader)
