@@ -55,8 +55,8 @@ def test_a_checkpoint_is_itself_and_options_replace_those_of_the_run(folder: Pat
         assert player.folder == first
         assert (player.agent.temperature, player.agent.max_turns, player.agent.max_tokens) == (0.0, 2, 8)
         (group,) = rollout(player.agent, player.sampler, ["train/tiny/000000"], make=player.make, size=2)
-    one, other = group.trajectories
-    assert [turn.response for turn in one.turns] == [turn.response for turn in other.turns]  # greedy
+    sampled, other = group.trajectories
+    assert [turn.response for turn in sampled.turns] == [turn.response for turn in other.turns]  # greedy
     model = load_model(first)
     assert model.config.max_position_embeddings >= 500
 

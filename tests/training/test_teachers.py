@@ -307,16 +307,16 @@ def test_runs_learn_from_teachers(tmp_path: Path, words: tuple[str, ...]) -> Non
     lessons = []
     for number, event in enumerate([event for event in lines(tmp_path) if event["phase"] == "train"], start=1):
         stored = list(read_trajectories(tmp_path / "trajectories" / f"{number:06d}.jsonl"))
-        lessons += [one for one in stored if one.teacher]
-        own = [one for one in stored if not one.teacher]
-        assert event["success"] == pytest.approx(np.mean([one.won for one in own]))
+        lessons += [member for member in stored if member.teacher]
+        own = [member for member in stored if not member.teacher]
+        assert event["success"] == pytest.approx(np.mean([member.won for member in own]))
         assert np.isfinite(event["loss"])
     assert lessons
     names = {"expert", "toys.open_groups:second_expert"} if words is RANKED else {"expert"}
-    assert {one.teacher for one in lessons} == names
+    assert {member.teacher for member in lessons} == names
     if words is RANKED:  # both won, and one was trained on
         written = [json.loads(path.read_text()) for path in sorted((tmp_path / "sampling").glob("*.json"))]
-        teachers, winners = {one.id for one in lessons}, {one.id for one in lessons if one.won}
+        teachers, winners = {member.id for member in lessons}, {member.id for member in lessons if member.won}
         asked = [entry for file in written for entry in file["groups"] if teachers & set(entry["members"])]
         assert [len(teachers & set(entry["members"])) for entry in asked] == [2] * len(asked)
         both = [entry for entry in asked if len(winners & set(entry["members"])) == 2]
@@ -324,9 +324,9 @@ def test_runs_learn_from_teachers(tmp_path: Path, words: tuple[str, ...]) -> Non
         assert [len(winners & set(entry["kept"])) for entry in both] == [1] * len(both)
     checks = audit(tmp_path).checks
     assert not [check.problems for check in checks if check.count]
-    kept = [json.loads(line) for file in (tmp_path / "experience").glob("*.jsonl") for line in file.open()]
-    assert kept
-    assert not [one for one in kept if one.get("teacher")]
+    entries = [json.loads(line) for file in (tmp_path / "experience").glob("*.jsonl") for line in file.open()]
+    assert entries
+    assert not [member for member in entries if member.get("teacher")]
 
 
 def test_a_correction_leaves_teachers_alone() -> None:
