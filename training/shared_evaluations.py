@@ -74,7 +74,7 @@ class SharedEvaluations:
             panel: the tasks.
         """
         decisive = {"panel": panel_json(panel), "weights": self._weights(), **_sampling(self.run), **describe()}
-        return hashlib.sha256(json.dumps(decisive, sort_keys=True, default=str).encode()).hexdigest()[:32]
+        return hashlib.sha256(json.dumps(decisive, sort_keys=True, default=str).encode("ascii")).hexdigest()[:32]
 
     def _weights(self) -> JsonObject:
         """Return size and SHA-256 of the files that a sampler reads, by name."""
