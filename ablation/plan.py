@@ -2,6 +2,7 @@
 
     ABLATION/plan.json                the run, the arms and the seeds
     ABLATION/warm-start/seed-0/       a run without iterations; every arm of the seed starts from its checkpoint
+    ABLATION/warm-start/evaluations/  evaluations before training that runs share (turnwise.training.shared_evaluations)
     ABLATION/gigpo/seed-0/            an ordinary run
     ABLATION/calls.jsonl              the duration of each call of the command that was not killed
     ABLATION/results.json             see turnwise.ablation.results
@@ -112,6 +113,11 @@ class Ablation:
     def folder_of(self, folder: str, seed: int) -> Path:
         """Return the folder of one run."""
         return self.folder / folder / f"seed-{seed}"
+
+    @property
+    def evaluated(self) -> Path:
+        """Folder of the evaluations before training: a policy that several runs begin with is measured once."""
+        return self.folder / WARM_START / "evaluations"
 
     def _run_words(self, name: str, seed: int, folder: str = "") -> list[str]:
         output = str(self.folder_of(folder or name, seed))

@@ -33,6 +33,7 @@ class PooledRun:
         seed: of the run.
         run: the configuration.
         after: the run that must finish first, or None.
+        evaluated: folder of evaluations before training that runs share; None: the run makes its own.
         state: of the run.
         text: why it failed.
         stopping: whether it was asked to stop.
@@ -42,6 +43,7 @@ class PooledRun:
     seed: int
     run: Run
     after: "PooledRun | None" = None
+    evaluated: Path | None = None
     state: State = "waiting"
     text: str = ""
     stopping: bool = False
@@ -146,7 +148,7 @@ def _read_events(job: PooledRun, events: "queue.Queue[RunEvent]", end: float | N
     last: dict[str, object] = {}
     try:
         left = None if end is None else max(0.0, end - time.monotonic())
-        process.stdin.write(job_line(job.run.model_dump(exclude_unset=True), left))
+        process.stdin.write(job_line(job.run.model_dump(exclude_unset=True), left, job.evaluated))
         process.stdin.flush()
         for line in process.stdout:
             try:

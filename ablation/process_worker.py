@@ -17,6 +17,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from turnwise.processes.garbage_collection import collect_garbage_less_often
@@ -45,7 +46,7 @@ def main() -> None:
         imports = job["imports"]
         adopt_import_rules(ImportRules(**imports | {"typed": frozenset(imports["typed"])}))
         threading.Thread(target=_follow_parent, daemon=True).start()
-        _train(job["run"], send, job["seconds"])
+        _train(job["run"], send, job["seconds"], evaluated=job["evaluated"])
     except KeyboardInterrupt:
         send({"phase": "ended", "finished": False})
     except BaseException as error:
@@ -54,26 +55,33 @@ def main() -> None:
         sys.exit(1)
 
 
-def _train(table: dict[str, object], send: Callable[[dict[str, object]], None], seconds: float | None) -> None:
+def _train(
+    table: dict[str, object],
+    send: Callable[[dict[str, object]], None],
+    seconds: float | None,
+    *,
+    evaluated: str | None = None,
+) -> None:
     from turnwise.training.config.run import Run
 
     listen, clock = _throttled(send), None if seconds is None else TimeLimit(seconds)
     run = Run.parse(table)
-    outcome = _unlocked(run, clock.watched(listen) if clock else listen)
+    outcome = _unlocked(run, clock.watched(listen) if clock else listen, evaluated)
     if clock is not None and clock.reached and not outcome.finished and outcome.step:
-        outcome = _unlocked(Run.parse(table, [f"train.iterations={outcome.step}"]), listen)
+        outcome = _unlocked(Run.parse(table, [f"train.iterations={outcome.step}"]), listen, evaluated)
     send({"phase": "ended", "finished": outcome.finished})
 
 
-def _unlocked(run: "Run", listen: "OnEvent") -> "TrainingResult":
+def _unlocked(run: "Run", listen: "OnEvent", evaluated: str | None) -> "TrainingResult":
     """Train or resume a run as soon as its folder is not locked."""
     from turnwise.agents.errors import FolderInUse
+    from turnwise.training.run_folder.paths import RUN_FILE
     from turnwise.training.training_run import train
 
-    waited = 0.0
+    shared, waited = None if evaluated is None else Path(evaluated), 0.0
     while True:
         try:
-            return train(run, resume=(run.folder / "run.toml").exists(), on_event=listen)
+            return train(run, resume=(run.folder / RUN_FILE).exists(), on_event=listen, evaluated=shared)
         except FolderInUse:
             if waited >= PATIENCE:
                 raise
@@ -172,15 +180,17 @@ def command() -> list[str]:
     return [sys.executable, "-P", "-m", "turnwise.ablation.process_worker"]
 
 
-def job_line(table: dict[str, object], seconds: float | None = None) -> str:
+def job_line(table: dict[str, object], seconds: float | None = None, evaluated: Path | None = None) -> str:
     """Return the line that a worker reads.
 
     Args:
         table: the run, as `Run.parse` accepts it.
         seconds: time limit of its iterations; None: none.
+        evaluated: folder of evaluations before training that runs share; None: the run makes its own.
     """
     rules = asdict(import_rules())
-    return json.dumps({"run": table, "seconds": seconds, "imports": rules | {"typed": sorted(rules["typed"])}}) + "\n"
+    job = {"run": table, "seconds": seconds, "evaluated": None if evaluated is None else str(evaluated)}
+    return json.dumps({**job, "imports": rules | {"typed": sorted(rules["typed"])}}) + "\n"
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ the runs' folders. Unfinished runs are named but not counted. There is no rankin
 reference arm, and more comparisons would need more seeds.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -79,6 +80,7 @@ def ablation_results(ablation: Ablation, states: Mapping[tuple[str, int], str] |
             "seeds": seeds,
         }
     start = {str(s): _seed(ablation.folder_of(WARM_START, s), warm.get(s), None) for s in ablation.seeds}
+    runs = [start, *(arm["seeds"] for arm in arms.values())]
     return {
         "version": VERSION,
         "command": ablation.command,
@@ -91,8 +93,14 @@ def ablation_results(ablation: Ablation, states: Mapping[tuple[str, int], str] |
         "arms": arms,
         "comparisons": _comparisons(ablation.arms[0].name, results),
         "calls": read_events(ablation.folder / CALLS),
-        "seconds": sum(e["seconds"] for part in (start, *(a["seeds"] for a in arms.values())) for e in part.values()),
+        "seconds": sum(e["seconds"] for part in runs for e in part.values()) - _shared_seconds(runs),
     }
+
+
+def _shared_seconds(runs: Sequence[Mapping[str, ResultTable]]) -> float:
+    """Seconds of evaluations before training that runs took over from others, whose number they repeat bit for bit."""
+    repeated: Counter[float] = Counter(e["evaluated"] for part in runs for e in part.values() if e["evaluated"])
+    return sum(seconds * (count - 1) for seconds, count in repeated.items())
 
 
 def _results(ablation: Ablation, folder: str) -> dict[int, EvaluationResult]:
@@ -119,6 +127,7 @@ def _seed(folder: Path, after: EvaluationResult | None, before: EvaluationResult
     entry: ResultTable = {
         "state": state,
         "seconds": sum(float(event.get("seconds") or 0.0) for event in events if event.get("phase") in TIMED),
+        "evaluated": next((float(event.get("seconds") or 0.0) for event in judged if not event["iteration"]), 0.0),
         "training": {key: [event.get(key) for event in train] for key in ("iteration", "success", "turns", "entropy")},
         "evaluations": {key: [event.get(key) for event in judged] for key in ("iteration", "success", "n")},
         "diagnostics": {key: _mean([event.get(key) for event in train]) for key in DIAGNOSTICS},

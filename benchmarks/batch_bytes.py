@@ -3,7 +3,7 @@
 Random batches stand for an update of 64 episodes: with a window prompt, where each turn is a row of its own; as
 conversations; and as conversations with screens, or with the experts of a mixture (48 layers, 8 experts). They are
 pickled as plain arrays, as a batch pickles itself, and as it is dealt to several ranks: the largest part of a rank, and
-all parts together.
+all parts together. A batch of demonstrations is dealt for a warm start of one epoch and of three, whose order differs.
 
     python benchmarks/batch_bytes.py
 """
@@ -20,6 +20,8 @@ import numpy as np
 from turnwise.agents.content import ImagePart
 from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.cutting import Cutting
+from turnwise.training.config.sections import ImitationSection
+from turnwise.training.imitation.imitation import imitation_steps
 from turnwise.training.learner.dealt_batch import DealtBatch
 from turnwise.training.learner.gradient import with_gradient
 from turnwise.training.learner.learner import split_minibatches
@@ -30,6 +32,8 @@ SHAPES = {
     "64 conversations": (64, 2500, 1200, 8192),
 }
 """Rows, tokens of a row (mean), sampled tokens of each, and the longest row."""
+STEP = 32768
+"""Tokens of an optimizer step of a warm start."""
 
 
 def random_batch(rows: int, mean: int, sampled: int, longest: int) -> Batch:
@@ -83,6 +87,13 @@ def dealt(batch: Batch, ranks: int) -> list[int]:
     return [len(pickle.dumps(whole.part(rank), protocol=5)) for rank in range(1, ranks)]
 
 
+def imitated(batch: Batch, ranks: int, epochs: int) -> list[int]:
+    """Return the bytes that each rank but the first receives for a warm start."""
+    steps = imitation_steps(batch.lengths, ImitationSection(epochs=epochs, batch_tokens=STEP), 0)
+    whole = DealtBatch.of(batch, [(index, batch.rows(index)) for _, index in steps], Cutting(), ranks)
+    return [len(pickle.dumps(whole.part(rank), protocol=5)) for rank in range(1, ranks)]
+
+
 def processor_seconds(work: Callable[[], object]) -> float:
     """Return the processor time of some work."""
     started = time.process_time()
@@ -108,6 +119,9 @@ def main() -> None:
             sizes = dealt(batch, ranks)
             most, total = max(sizes) / 2**20, sum(sizes) / 2**20
             print(f"  {ranks} ranks {most:7.1f} MiB to each of {ranks - 1}, {total:7.1f} MiB in all")
+            epochs = {epochs: max(imitated(batch, ranks, epochs)) / 2**20 for epochs in (1, 3)}
+            sizes_of_imitation = ", ".join(f"{size:.1f} MiB for {number}" for number, size in epochs.items())
+            print(f"          imitation, epochs: {sizes_of_imitation}")
 
 
 if __name__ == "__main__":

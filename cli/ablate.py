@@ -165,8 +165,9 @@ def jobs_of(ablation: Ablation) -> list[PooledRun]:
 
     jobs: list[PooledRun] = []
     for seed in ablation.seeds:
-        warm = PooledRun(WARM, seed, ablation.warm_start(seed))
-        jobs += [warm, *(PooledRun(arm.name, seed, ablation.run(arm, seed), after=warm) for arm in ablation.arms)]
+        warm = PooledRun(WARM, seed, ablation.warm_start(seed), evaluated=ablation.evaluated)
+        runs = [(arm.name, ablation.run(arm, seed)) for arm in ablation.arms]
+        jobs += [warm, *(PooledRun(name, seed, run, after=warm, evaluated=ablation.evaluated) for name, run in runs)]
     return jobs
 
 

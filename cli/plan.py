@@ -51,8 +51,9 @@ def plan(
     from turnwise.training.plan import Gpu, make_plan
     from turnwise.training.preflight.effects import check_effects
     from turnwise.training.preflight.shared_card import model_configuration
+    from turnwise.training.run_folder.paths import with_checkpoint
 
-    run = load_run(path, overrides or [], None)
+    run = with_checkpoint(load_run(path, overrides or [], None))
     check_effects(run)
     device = Gpu(memory * GIB, tflops * 1e12, bandwidth * 1e9, learner_efficiency, engine_efficiency, transfer * 1e9)
     made = make_plan(run, model_configuration(run.policy), gpus, device, _episodes(run, like), machine=machine)

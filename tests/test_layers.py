@@ -236,7 +236,7 @@ def imports(path: Path) -> list[Import]:
 
 @cache
 def imports_of(module: ast.Module, file: str) -> list[Import]:
-    found = []
+    entries = []
     for node, lazy in walk(module):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -245,14 +245,14 @@ def imports_of(module: ast.Module, file: str) -> list[Import]:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
             continue
-        found += [Import(file, node.lineno, name, lazy) for name in names]
-    return found
+        entries += [Import(file, node.lineno, name, lazy) for name in names]
+    return entries
 
 
 @cache
 def all_imports() -> list[Import]:
     """Every import of the package, read when the first test asks."""
-    return [found for path in sources() for found in imports(path)]
+    return [entry for path in sources() for entry in imports(path)]
 
 
 MODULES = {module_name(path): path for path in sources()}
@@ -273,8 +273,8 @@ class A:
     def f(self):
         from turnwise import credit
 """
-    found = {(found.name, found.lazy) for found in imports_of(ast.parse(source), "x.py")}
-    assert found == {
+    pairs = {(entry.name, entry.lazy) for entry in imports_of(ast.parse(source), "x.py")}
+    assert pairs == {
         ("torch", False),
         ("typing.TYPE_CHECKING", False),
         ("matplotlib", True),
@@ -287,7 +287,7 @@ class A:
 
 
 def test_there_is_something_to_judge() -> None:
-    assert {found.file.split("/")[0] for found in all_imports()} >= set(FOLDERS) - {"tools"}
+    assert {entry.file.split("/")[0] for entry in all_imports()} >= set(FOLDERS) - {"tools"}
     assert not (ROOT / "__init__.py").exists()
 
 
@@ -295,37 +295,37 @@ def test_there_is_something_to_judge() -> None:
 def test_a_folder_imports_only_what_it_may(folder: str) -> None:
     allowed = MAY_IMPORT[folder] | {folder, "registry"}
     wrong = [
-        f"{found.file}:{found.line} imports {found.name}"
-        for found in all_imports()
-        if found.file.startswith(f"{folder}/")
-        and found.name.startswith("turnwise.")
-        and found.name.split(".")[1] not in allowed
+        f"{entry.file}:{entry.line} imports {entry.name}"
+        for entry in all_imports()
+        if entry.file.startswith(f"{folder}/")
+        and entry.name.startswith("turnwise.")
+        and entry.name.split(".")[1] not in allowed
     ]
     assert wrong == []
 
 
 def test_our_folders_are_imported_under_our_name() -> None:
-    bare = [f"{found.file}:{found.line} {found.name}" for found in all_imports() if found.name.split(".")[0] in FOLDERS]
+    bare = [f"{entry.file}:{entry.line} {entry.name}" for entry in all_imports() if entry.name.split(".")[0] in FOLDERS]
     assert bare == []
 
 
 def test_heavy_packages_are_imported_where_they_belong() -> None:
     wrong = [
-        f"{found.file}:{found.line} {found.name}"
-        for found in all_imports()
-        if (places := HEAVY.get(found.name.split(".")[0])) is not None
-        and not any(found.file == place or found.file.startswith(f"{place}/") for place in places)
+        f"{entry.file}:{entry.line} {entry.name}"
+        for entry in all_imports()
+        if (places := HEAVY.get(entry.name.split(".")[0])) is not None
+        and not any(entry.file == path or entry.file.startswith(f"{path}/") for path in places)
     ]
     assert wrong == []
 
 
 def test_heavy_packages_are_imported_when_they_are_needed() -> None:
     wrong = [
-        f"{found.file}:{found.line} {found.name}"
-        for found in all_imports()
-        if found.name.split(".")[0] in HEAVY
-        and not found.lazy
-        and not AT_THE_TOP.get(found.name.split(".")[0], lambda file: False)(found.file)
+        f"{entry.file}:{entry.line} {entry.name}"
+        for entry in all_imports()
+        if entry.name.split(".")[0] in HEAVY
+        and not entry.lazy
+        and not AT_THE_TOP.get(entry.name.split(".")[0], lambda file: False)(entry.file)
     ]
     assert wrong == []
 
@@ -338,7 +338,7 @@ WITHOUT_LIMIT = {"read", "json", "readlines", "iter_bytes", "aiter_bytes", "aite
 
 def reads_without_limit(module: ast.Module, file: str) -> list[str]:
     """Why a module with a client of servers may read answers of any length."""
-    names = {found.name for found in imports_of(module, file)}
+    names = {entry.name for entry in imports_of(module, file)}
     if not any(name == client or name.startswith(f"{client}.") for name in names for client in CLIENTS):
         return []
     wrong = [
@@ -379,9 +379,9 @@ def eager_graph() -> dict[str, set[str]]:
     """Which module imports which when it is imported itself, with the packages that lie on the way."""
     graph: dict[str, set[str]] = {name: set() for name in MODULES}
     for name, path in MODULES.items():
-        for found in imports(path):
-            target = resolve(found.name)
-            if target and not found.lazy and target != name:
+        for entry in imports(path):
+            target = resolve(entry.name)
+            if target and not entry.lazy and target != name:
                 graph[name].add(target)
     return graph
 
@@ -405,7 +405,7 @@ def test_torch_stays_away_until_it_is_asked_for() -> None:
     with_torch = {
         name
         for name, path in MODULES.items()
-        if any(found.name.split(".")[0] in HEAVY and not found.lazy for found in imports(path))
+        if any(entry.name.split(".")[0] in HEAVY and not entry.lazy for entry in imports(path))
     }
     for folder in FOLDERS:
         start = f"turnwise.{folder}"
@@ -417,7 +417,7 @@ def test_there_are_no_import_cycles() -> None:
     """No module imports itself through others, at its top, inside a function or for type checking."""
     graph = networkx.DiGraph()
     for name, path in MODULES.items():
-        targets = {resolve(found.name) for found in imports(path)} - {None, name}
+        targets = {resolve(entry.name) for entry in imports(path)} - {None, name}
         graph.add_edges_from((name, target) for target in targets)
     groups = [sorted(group) for group in networkx.strongly_connected_components(graph) if len(group) > 1]
     assert groups == []
@@ -431,7 +431,7 @@ def rooms_of_training() -> networkx.DiGraph:
         parts = (name or "").split(".")
         return parts[2] if parts[1:2] == ["training"] and parts[2:3] and parts[2] in rooms else None
 
-    pairs = [(room(name), room(resolve(found.name))) for name, path in MODULES.items() for found in imports(path)]
+    pairs = [(room(name), room(resolve(entry.name))) for name, path in MODULES.items() for entry in imports(path)]
     return networkx.DiGraph([(here, there) for here, there in pairs if here and there and here != there])
 
 
@@ -461,9 +461,9 @@ def test_modules_take_only_core_packages_at_their_top(folder: str) -> None:
     if folder in ("training", "agents"):
         allowed |= set(AT_THE_TOP)  # the test above says in which modules
     wrong = [
-        f"{found.file}:{found.line} {found.name}"
-        for found in all_imports()
-        if found.file.startswith(f"{folder}/") and not found.lazy and found.name.split(".")[0] not in allowed
+        f"{entry.file}:{entry.line} {entry.name}"
+        for entry in all_imports()
+        if entry.file.startswith(f"{folder}/") and not entry.lazy and entry.name.split(".")[0] not in allowed
     ]
     assert wrong == []
 
@@ -523,7 +523,7 @@ def inherits_docstring(owner: ast.ClassDef, method: str) -> bool:
 
 def undocumented(path: Path) -> list[str]:
     module = tree(path)
-    found = [] if ast.get_docstring(module) else [f"{relative(path)}: the module"]
+    missing = [] if ast.get_docstring(module) else [f"{relative(path)}: the module"]
     for node in module.body:
         if not public(node):
             continue
@@ -535,8 +535,8 @@ def undocumented(path: Path) -> list[str]:
             setter = any(ast.unparse(decorator).endswith(".setter") for decorator in thing.decorator_list)
             inherited = thing is not node and isinstance(node, ast.ClassDef) and inherits_docstring(node, thing.name)
             if not ast.get_docstring(thing) and not overloaded and not setter and not inherited:
-                found.append(f"{relative(path)}:{thing.lineno} {thing.name}")
-    return found
+                missing.append(f"{relative(path)}:{thing.lineno} {thing.name}")
+    return missing
 
 
 def test_everything_public_is_documented() -> None:

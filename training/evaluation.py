@@ -4,16 +4,20 @@ The best checkpoint is deliberately not chosen by them, since the panel would th
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.samplers.base import Sampler
 from turnwise.evaluation.evaluation import evaluate
 from turnwise.evaluation.panels import Panel, draw_by_part
-from turnwise.evaluation.results import Rate
+from turnwise.evaluation.results import EvaluationResult, Rate
 from turnwise.training.config.sections import EvaluationSection
 from turnwise.training.environments import Environments
 from turnwise.training.run_folder.events import Reporter
+from turnwise.training.shared_evaluations import SharedEvaluations
+
+__all__ = ["Evaluations", "SharedEvaluations"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +35,7 @@ class Evaluations:
         concurrency: maximum number of episodes in play at once.
         processes: number of processes that play, of which this one is the first.
         report: receives an event "evaluation" and ticks of that name.
+        shared: evaluations before training that other runs may have made; None: this run makes its own.
     """
 
     section: EvaluationSection
@@ -43,6 +48,7 @@ class Evaluations:
     concurrency: int
     processes: int
     report: Reporter
+    shared: SharedEvaluations | None = None
 
     def if_due(self, step: int, sampler: Sampler) -> None:
         """Evaluate after `step` iterations if it is due and not yet done.
@@ -63,17 +69,8 @@ class Evaluations:
         if during and section.episodes_during_training:
             few = draw_by_part(panel.tasks, section.episodes_during_training, panel.seed, panel.parts())
             panel = replace(panel, tasks=few)
-        with self.environments.pool() as pool:
-            result = evaluate(
-                self.agent,
-                sampler,
-                panel,
-                pool,
-                name=f"{self.name}, iteration {step}",
-                concurrency=self.concurrency,
-                processes=self.processes,
-                on_finish=self.report.counting("evaluation", len(panel.tasks)),
-            )
+        name, measure = f"{self.name}, iteration {step}", partial(self._measure, step, panel, sampler)
+        result = measure() if self.shared is None or step else self.shared.result(panel, name, measure)
         summary = result.summary()
         self.report.event(
             "evaluation",
@@ -94,6 +91,19 @@ class Evaluations:
         for name, due in (("before.json", step == 0), ("after.json", step == self.last)):
             if due:
                 result.save(self.folder / name)
+
+    def _measure(self, step: int, panel: Panel, sampler: Sampler) -> EvaluationResult:
+        with self.environments.pool() as pool:
+            return evaluate(
+                self.agent,
+                sampler,
+                panel,
+                pool,
+                name=f"{self.name}, iteration {step}",
+                concurrency=self.concurrency,
+                processes=self.processes,
+                on_finish=self.report.counting("evaluation", len(panel.tasks)),
+            )
 
 
 def _rate(rate: Rate) -> dict[str, float | None]:

@@ -131,6 +131,10 @@ class TrainingLoop:
         except TrainingError:
             self.recovery.save(self)
             raise
+        ranked = self.scores.best_teachers(played)
+        if ranked is not played:
+            self.sampling.files.write(self.step + 1, ranked.sampled)
+            played = ranked
         if played.report.errors or played.report.skipped:
             self.reports.note(played.report.sentence())
         return played

@@ -6,6 +6,7 @@ what warm start, recovery and loop are made of. Nothing is trained here.
 
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnwise.agents.agent import Agent
@@ -27,7 +28,7 @@ from turnwise.training.engine.engine import RunEngine, check_sampler, open_sampl
 from turnwise.training.engine.engine_probe import EngineProbe
 from turnwise.training.engine.first_prompts import FirstPrompts
 from turnwise.training.environments import Environments, image_size, list_tasks, shared_hosts, weights_of
-from turnwise.training.evaluation import Evaluations
+from turnwise.training.evaluation import Evaluations, SharedEvaluations
 from turnwise.training.imitation.demonstration_source import DemonstrationSource
 from turnwise.training.imitation.warmstart import WarmStart
 from turnwise.training.iteration_reports import IterationReports
@@ -76,6 +77,7 @@ class RunParts:
         panel: the evaluation panel, independent of the run's seed; None without evaluation.
         leader: commands the other ranks that train the policy; None for one process.
         card: how engine and learner share a GPU; None if they do not.
+        evaluated: folder of the evaluations before training that runs share; None for none.
     """
 
     run: Run
@@ -92,6 +94,7 @@ class RunParts:
     panel: Panel | None
     leader: "Leader | None"
     card: "CardLayout | None" = None
+    evaluated: Path | None = None
 
     def remarks(self) -> list[str]:
         """Return sentences about settings that are allowed but probably not meant."""
@@ -259,6 +262,7 @@ class RunParts:
             concurrency=run.train.concurrency,
             processes=run.processes,
             report=report,
+            shared=None if self.evaluated is None else SharedEvaluations(self.evaluated, run),
         )
 
     def loop(self, learner: Learner, report: Reporter, recovery: Recovery, stages: "Stages") -> TrainingLoop:

@@ -33,7 +33,9 @@ def train_stages(
     whole, last = parts.run, None
     while True:
         if stages.sections:
-            parts = replace(prepare(run_in_stage(whole, stages.number), parts.leader), card=parts.card)
+            parts = replace(
+                prepare(run_in_stage(whole, stages.number), parts.leader), card=parts.card, evaluated=parts.evaluated
+            )
         opened = stack.enter_context(ExitStack())
         loop = opened.enter_context(parts.loop(learner, report, recovery, stages))
         if last is not None:

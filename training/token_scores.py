@@ -8,12 +8,15 @@ import numpy as np
 from turnwise.agents.agent import Agent
 from turnwise.agents.models.tokenization import codec_of
 from turnwise.agents.trajectory import Group
+from turnwise.credit.columns import Floats
 from turnwise.training.batch.batch import Batch
 from turnwise.training.batch.sampling_temperature import SamplingTemperature
 from turnwise.training.batch.scores import Scores
 from turnwise.training.batch.token_advantages import AppliedTransform
 from turnwise.training.learner.learner import Learner
 from turnwise.training.objectives.sources import TEACHER
+from turnwise.training.played import Played
+from turnwise.training.teacher_ranks import with_best_teachers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,14 @@ class TokenScores:
     def policy(self, batch: Batch, factor: float = 1.0) -> Scores:
         """Return the scores of a batch under the policy, at the sampling temperature times a factor."""
         return self.learner.score(batch, temperature=self.agent.temperature * factor, micro_tokens=self.micro_tokens)
+
+    def best_teachers(self, played: Played) -> Played:
+        """Return the groups of an iteration without surplus episodes of teachers; see `with_best_teachers`."""
+
+        def score(batch: Batch) -> Floats:
+            return self.learner.score(batch, micro_tokens=self.micro_tokens).logprobs
+
+        return with_best_teachers(played, score, lambda ids: codec_of(self.learner.tokenizer).decode(ids))
 
     def reference(self, batch: Batch) -> Scores:
         """Return the scores of a batch under the reference policy."""

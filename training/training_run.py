@@ -16,6 +16,7 @@ from turnwise.training.parts import RunParts, prepare
 from turnwise.training.preflight.shared_card import lay_out_card
 from turnwise.training.run_folder.events import OnEvent, Reporter
 from turnwise.training.run_folder.folder import begin, check_resumable
+from turnwise.training.run_folder.paths import with_checkpoint
 from turnwise.training.run_folder.recovery import find_restart, open_metrics, restore_learner
 from turnwise.training.staged_run import train_stages
 
@@ -41,7 +42,12 @@ class TrainingResult:
 
 
 def train(
-    run: Run, *, resume: bool = False, on_event: OnEvent | None = None, leader: "Leader | None" = None
+    run: Run,
+    *,
+    resume: bool = False,
+    on_event: OnEvent | None = None,
+    leader: "Leader | None" = None,
+    evaluated: Path | None = None,
 ) -> TrainingResult:
     """Train as the run describes: warm start, iterations, evaluations. Everything is written to run.folder.
 
@@ -55,6 +61,8 @@ def train(
         resume: continue from the last checkpoint in run.folder, or from the beginning if there is none.
         on_event: called with every event, on this thread.
         leader: commands the other ranks if several train the policy (`turnwise.training.learner.rank_commands`).
+        evaluated: folder of evaluations before training that this run shares with others
+            (`turnwise.training.shared_evaluations`); None: it makes its own.
 
     Returns:
         How it ended. Ctrl-C ends a run at the last finished iteration, with a checkpoint.
@@ -67,11 +75,12 @@ def train(
         from turnwise.training.learner.cluster_ranks import cluster_ranks  # it imports FSDP, which takes a while
 
         with cluster_ranks(run) as leader:
-            return train(run, resume=resume, on_event=on_event, leader=leader)
+            return train(run, resume=resume, on_event=on_event, leader=leader, evaluated=evaluated)
+    run = with_checkpoint(run, resume=resume)
     policy = None if resume else find_policy(run.policy)
     run = with_date(run, None if policy is None else policy.path)
     parts = prepare(run, leader)
-    parts = replace(parts, card=lay_out_card(run, parts.memory_needs, DeviceMemory(parts.device)))
+    parts = replace(parts, card=lay_out_card(run, parts.memory_needs, DeviceMemory(parts.device)), evaluated=evaluated)
     started = time.perf_counter()
     with locked(run.folder, "training in"), ExitStack() as stack:
         if resume:

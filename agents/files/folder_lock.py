@@ -20,15 +20,16 @@ _held: dict[Path, tuple[int, int]] = {}
 
 
 @contextmanager
-def locked(folder: Path, activity: str) -> Iterator[None]:
+def locked(folder: Path, activity: str, *, wait: bool = False) -> Iterator[None]:
     """Make a folder and lock it against other processes; the system releases the lock when this process ends.
 
     Args:
         folder: the folder; its file ``.lock`` names the process.
         activity: what the process does there, for the message of another one: "training in".
+        wait: until no other process holds the lock.
 
     Raises:
-        FolderInUse: another process holds the lock.
+        FolderInUse: another process holds the lock, and this one does not wait.
         StoreError: the folder cannot be written, or lies on a file system without locks.
     """
     try:
@@ -39,7 +40,7 @@ def locked(folder: Path, activity: str) -> Iterator[None]:
     path = folder.absolute()
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             holder = os.pread(handle, 32, 0).decode(errors="replace").strip() or "unknown"
             raise FolderInUse(

@@ -100,7 +100,7 @@ def load_model(
     path = _model_folder(folder)
     if is_adapter(path):
         base = load_model(find_model(base_of(path).reference).path, dtype=dtype, attention=attention)
-        return merge(attach(base, path)).to(device)
+        return merge(attach(base, path)).requires_grad_().to(device)  # peft freezes what lies below an adapter
     transformers = transformers_library()
     kind = dtype_of(dtype)
     options = {"attn_implementation": attention} if attention else {}

@@ -63,32 +63,32 @@ def test_an_axis_has_several_values_outside_of_brackets_and_quotes():
 
 
 def test_arms_bring_keys_of_their_own(tmp_path):
-    found = ablation(tmp_path, "credit=grpo,gigpo:w=1.0:anchor=observation,gigpo:train.lr=0.01", "seeds=2", "seed=3")
-    assert found.seeds == (3, 4)
-    assert [arm.folder for arm in found.arms] == ["grpo", "gigpo-w-1.0-anchor-observation", "gigpo-train.lr-0.01"]
-    grpo, other, fast = (found.run(arm, 4) for arm in found.arms)
+    planned = ablation(tmp_path, "credit=grpo,gigpo:w=1.0:anchor=observation,gigpo:train.lr=0.01", "seeds=2", "seed=3")
+    assert planned.seeds == (3, 4)
+    assert [arm.folder for arm in planned.arms] == ["grpo", "gigpo-w-1.0-anchor-observation", "gigpo-train.lr-0.01"]
+    grpo, other, fast = (planned.run(arm, 4) for arm in planned.arms)
     assert (grpo.credit.method, grpo.credit.options) == ("grpo", {"invalid_penalty": 0.1})  # grpo has no w
-    assert found.arms[0].left_out == ("w",)
-    assert any("grpo" in text and "no option w" in text for text in found.remarks())
+    assert planned.arms[0].left_out == ("w",)
+    assert any("grpo" in text and "no option w" in text for text in planned.remarks())
     assert (other.credit.anchor, other.credit.options) == ("observation", {"invalid_penalty": 0.1, "w": 1.0})
     assert (fast.train.lr, fast.credit.anchor, fast.credit.options["w"]) == (0.01, "state", 0.5)
     assert {run.seed for run in (grpo, other, fast)} == {4}
     assert grpo.objective.options == {"clip_low": 0.1}
-    check(found)
+    check(planned)
 
 
 def test_a_rule_that_stands_on_another_hands_it_the_options_of_the_file(tmp_path):
     table = {**TABLE, "credit": {"options": {"invalid_penalty": 0.2, "scale": "none", "w": 0.5}}}
     published = 'salt:base_options={scale="std"}:endings="marked"'
-    found = ablation(tmp_path, f"credit=gigpo,salt,{published}", table=table)
-    _, plain, told = (found.run(arm, 0).credit.options for arm in found.arms)
+    planned = ablation(tmp_path, f"credit=gigpo,salt,{published}", table=table)
+    _, plain, told = (planned.run(arm, 0).credit.options for arm in planned.arms)
     assert plain == {"base_options": {"scale": "none", "invalid_penalty": 0.2}}
     assert told == {"base_options": {"scale": "std", "invalid_penalty": 0.2}, "endings": "marked"}
-    assert [arm.left_out for arm in found.arms] == [(), ("w",), ("scale", "w")]
-    assert any("salt: invalid_penalty, scale of the file are passed to" in text for text in found.remarks())
-    check(found)
-    open_folder(found)
-    assert read_plan(found.folder).arms == found.arms
+    assert [arm.left_out for arm in planned.arms] == [(), ("w",), ("scale", "w")]
+    assert any("salt: invalid_penalty, scale of the file are passed to" in text for text in planned.remarks())
+    check(planned)
+    open_folder(planned)
+    assert read_plan(planned.folder).arms == planned.arms
 
 
 def test_what_is_wrong_with_an_arm_names_it(tmp_path):
@@ -97,22 +97,22 @@ def test_what_is_wrong_with_an_arm_names_it(tmp_path):
 
 
 def test_any_key_can_be_an_axis_and_axes_are_crossed(tmp_path):
-    found = ablation(tmp_path, "credit=gigpo", "credit.anchor=state,observation", "train.lr=1e-3,1e-4")
-    assert [arm.name for arm in found.arms] == [
+    planned = ablation(tmp_path, "credit=gigpo", "credit.anchor=state,observation", "train.lr=1e-3,1e-4")
+    assert [arm.name for arm in planned.arms] == [
         "anchor=state, lr=1e-3",
         "anchor=state, lr=1e-4",
         "anchor=observation, lr=1e-3",
         "anchor=observation, lr=1e-4",
     ]
-    runs = [found.run(arm, 0) for arm in found.arms]
+    runs = [planned.run(arm, 0) for arm in planned.arms]
     assert [(run.credit.anchor, run.train.lr) for run in runs] == [
         ("state", 1e-3),
         ("state", 1e-4),
         ("observation", 1e-3),
         ("observation", 1e-4),
     ]
-    assert len({arm.folder for arm in found.arms}) == 4
-    assert found.remarks() == []
+    assert len({arm.folder for arm in planned.arms}) == 4
+    assert planned.remarks() == []
     assert "different budgets" in ablation(tmp_path, "train.group_size=2,3").remarks()[0]
 
 
@@ -124,15 +124,15 @@ def test_an_arm_may_use_the_old_name_of_a_key(tmp_path):
 
 
 def test_objectives_are_arms_like_credit_rules(tmp_path):
-    found = ablation(tmp_path, "objective=ppo_clip,ppo_clip:clip_low=0.3:kl=0.1")
-    assert [arm.name for arm in found.arms] == ["ppo_clip", "ppo_clip:clip_low=0.3:kl=0.1"]
-    other = found.run(found.arms[1], 0)
+    planned = ablation(tmp_path, "objective=ppo_clip,ppo_clip:clip_low=0.3:kl=0.1")
+    assert [arm.name for arm in planned.arms] == ["ppo_clip", "ppo_clip:clip_low=0.3:kl=0.1"]
+    other = planned.run(planned.arms[1], 0)
     assert (other.objective.options["clip_low"], other.objective.kl.coefficient, other.credit.method) == (
         0.3,
         0.1,
         "gigpo",
     )
-    check(found)
+    check(planned)
 
 
 def test_asynchronous_arms_start_from_a_warm_start_without_staleness(tmp_path):
@@ -141,23 +141,25 @@ def test_asynchronous_arms_start_from_a_warm_start_without_staleness(tmp_path):
         "objective": {"name": "decoupled", "old_logprobs": "recomputed"},
         "train": {**TABLE["train"], "staleness": {"updates": 4, "spare_groups": 1}},
     }
-    found = ablation(tmp_path, "train.lr=1e-4,2e-4", table=table)
-    check(found)
-    warm = found.warm_start(0)
+    planned = ablation(tmp_path, "train.lr=1e-4,2e-4", table=table)
+    check(planned)
+    warm = planned.warm_start(0)
     assert (warm.train.staleness, warm.train.groups) == (StalenessSection(), 2)
-    assert {found.run(arm, 0).train.staleness.updates for arm in found.arms} == {4}
+    assert {planned.run(arm, 0).train.staleness.updates for arm in planned.arms} == {4}
 
 
 def test_arms_share_all_but_what_they_name(tmp_path):
-    found = ablation(tmp_path, "credit=grpo,gigpo", "seeds=2")
-    one, other = (found.run(arm, 0) for arm in found.arms)
-    assert set(differences(one, other)) == {"credit.method", "credit.options.w", "name", "output"}
+    planned = ablation(tmp_path, "credit=grpo,gigpo", "seeds=2")
+    first, other = (planned.run(arm, 0) for arm in planned.arms)
+    assert set(differences(first, other)) == {"credit.method", "credit.options.w", "name", "output"}
     assert (
-        one.policy.model == other.policy.model == str(found.folder_of("warm-start", 0).resolve() / "checkpoints/000000")
+        first.policy.model
+        == other.policy.model
+        == str(planned.folder_of("warm-start", 0).resolve() / "checkpoints/000000")
     )
-    assert one.imitation.episodes == 0
-    assert one.policy.model != found.run(found.arms[0], 1).policy.model
-    warm = found.warm_start(0)
+    assert first.imitation.episodes == 0
+    assert first.policy.model != planned.run(planned.arms[0], 1).policy.model
+    warm = planned.warm_start(0)
     assert (warm.train.iterations, warm.imitation.episodes, warm.policy.new.hidden) == (0, 10, 32)
 
 
@@ -366,55 +368,55 @@ def fabricate(folder: Path, won: str, *, train=(), before: str | None = None):
 
 @pytest.fixture
 def done(tmp_path):
-    found = ablation(tmp_path, "credit=grpo,gigpo,rloo", "seeds=3")
+    planned = ablation(tmp_path, "credit=grpo,gigpo,rloo", "seeds=3")
     for seed, (warm, grpo, gigpo) in enumerate(
         [("1000", "1100", "1111"), ("0000", "1000", "1110"), ("1000",) * 2 + ("1001",)]
     ):
-        fabricate(found.folder_of("warm-start", seed), warm, before=warm)
-        fabricate(found.folder_of("grpo", seed), grpo, before=warm, train=(0.0, 0.5))
-        fabricate(found.folder_of("gigpo", seed), gigpo, before="1111" if seed == 2 else warm, train=(0.25, 0.75))
-    fabricate(found.folder_of("rloo", 0), "1100", before="1000")
-    (found.folder_of("rloo", 1)).mkdir(parents=True)
-    write_text(found.folder_of("rloo", 1) / "run.toml", "")
-    return found
+        fabricate(planned.folder_of("warm-start", seed), warm, before=warm)
+        fabricate(planned.folder_of("grpo", seed), grpo, before=warm, train=(0.0, 0.5))
+        fabricate(planned.folder_of("gigpo", seed), gigpo, before="1111" if seed == 2 else warm, train=(0.25, 0.75))
+    fabricate(planned.folder_of("rloo", 0), "1100", before="1000")
+    (planned.folder_of("rloo", 1)).mkdir(parents=True)
+    write_text(planned.folder_of("rloo", 1) / "run.toml", "")
+    return planned
 
 
 def test_the_table_by_hand(done):
-    found = json.loads(json.dumps(ablation_results(done, {("rloo", 1): "failed (so)"})))
-    grpo, gigpo, rloo = (found["arms"][name] for name in ("grpo", "gigpo", "rloo"))
+    results = json.loads(json.dumps(ablation_results(done, {("rloo", 1): "failed (so)"})))
+    grpo, gigpo, rloo = (results["arms"][name] for name in ("grpo", "gigpo", "rloo"))
     # gigpo: 1, 3/4, 1/2; mean 3/4, variance (1/16 + 0 + 1/16) / 2 = 1/16, error 1/4 / sqrt(3)
     error = 0.25 / 3**0.5
     assert gigpo["success"]["value"] == pytest.approx(0.75)
     assert gigpo["success"]["error"] == pytest.approx(error)
     assert gigpo["success"]["low"] == pytest.approx(0.75 - student_quantile(0.95, 2) * error)
     assert (gigpo["pooled"]["k"], gigpo["pooled"]["n"]) == (9, 12)
-    assert (grpo["pooled"]["k"], found["warm_start"]["pooled"]["k"]) == (4, 2)
+    assert (grpo["pooled"]["k"], results["warm_start"]["pooled"]["k"]) == (4, 2)
     # gains over the warm start: 3/4, 3/4, 1/4
     assert gigpo["gain"]["value"] == pytest.approx((3 / 4 + 3 / 4 + 1 / 4) / 3)
-    one, other = found["comparisons"]
-    assert [(s["only_first"], s["only_second"], s["p"]) for s in one["seeds"]] == [
+    first, other = results["comparisons"]
+    assert [(s["only_first"], s["only_second"], s["p"]) for s in first["seeds"]] == [
         (0, 2, 0.5),
         (0, 2, 0.5),
         (0, 1, 1.0),
     ]
-    assert one["difference"]["value"] == pytest.approx((2 / 4 + 2 / 4 + 1 / 4) / 3)
+    assert first["difference"]["value"] == pytest.approx((2 / 4 + 2 / 4 + 1 / 4) / 3)
     # by task: b 0+1+0, c 1+1+0, d 1+0+1: three positive, two of the eight patterns of signs
-    assert one["p_tasks"] == 2 / 8
-    assert one["p_tasks_holm"] == 2 * 2 / 8
-    assert one["p_flips"] == one["smallest"] == 0.25
+    assert first["p_tasks"] == 2 / 8
+    assert first["p_tasks_holm"] == 2 * 2 / 8
+    assert first["p_flips"] == first["smallest"] == 0.25
     # differences 1/2, 1/2, 1/4: mean 5/12, error sqrt(1/24 / 2 / 3) = 1/12, t = 5; p = 1 - t / sqrt(t^2 + 2)
-    assert one["p_seeds"] == pytest.approx(1 - 5 / 27**0.5)
-    assert one["p_seeds_holm"] == pytest.approx(2 * one["p_seeds"])
-    assert one["verdict"] == "within the noise"
+    assert first["p_seeds"] == pytest.approx(1 - 5 / 27**0.5)
+    assert first["p_seeds_holm"] == pytest.approx(2 * first["p_seeds"])
+    assert first["verdict"] == "within the noise"
     assert (other["arm"], len(other["seeds"]), other["p_seeds"]) == ("rloo", 1, 1.0)
     assert [entry["state"] for entry in rloo["seeds"].values()] == ["finished", "failed (so)", "waiting"]
     assert grpo["diagnostics"]["step_signal"] == pytest.approx(0.25)
     assert (grpo["diagnostics"]["unparsable"], rloo["success"]["n"]) == (None, 1)
-    assert found["seconds"] == 2.0 * 2 * 6
+    assert results["seconds"] == 2.0 * 2 * 6
     assert [entry["begins_as_the_warm_start"] for entry in gigpo["seeds"].values()] == [True, True, False]
     assert gigpo["seeds"]["1"]["rows"]["won"] == [True, True, True, False]
     assert gigpo["seeds"]["1"]["training"]["success"] == [0.25, 0.75]
-    assert found["panel"]["tasks"] == list("abcd")
+    assert results["panel"]["tasks"] == list("abcd")
 
 
 def test_the_first_iterations_stand_beside_the_gains(done):
@@ -422,8 +424,8 @@ def test_the_first_iterations_stand_beside_the_gains(done):
     write_text(done.folder_of("grpo", 2) / "metrics.jsonl", "")
     rows = [{"phase": "train", "iteration": k, "turns": 10.0 * k, "shared_turns": 0.5} for k in range(1, 8)]
     write_text(done.folder_of("grpo", 1) / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    found = summary({"home": ablation_results(done)}, lambda name, arm, seed: {0: 0.5, 1: 0.25}.get(seed))
-    by_seed = {row["seed"]: row for row in found["rows"] if row["arm"] == "gigpo"}
+    table = summary({"home": ablation_results(done)}, lambda name, arm, seed: {0: 0.5, 1: 0.25}.get(seed))
+    by_seed = {row["seed"]: row for row in table["rows"] if row["arm"] == "gigpo"}
     assert [by_seed[seed]["gain"]["value"] for seed in (0, 1, 2)] == [2 / 4, 2 / 4, 1 / 4]
     assert [by_seed[seed]["success"] for seed in (0, 1, 2)] == [0.25, None, None]
     assert by_seed[1]["turns"] == (10 + 20 + 30 + 40 + 50) / 5  # the first five iterations, not all seven
@@ -434,7 +436,7 @@ def test_the_first_iterations_stand_beside_the_gains(done):
     assert (mean["n"], mean["success"], mean["shared_turns"]) == (3, 0.25, 0.5)
     assert [row["agreement"] for row in (by_seed[0], by_seed[2], mean)] == [0.5, None, 0.375]
     assert mean["gain"]["value"] == pytest.approx((2 / 4 + 2 / 4 + 1 / 4) / 3)
-    assert [(line["arm"], line["n"], line["turns"]["value"]) for line in found["correlations"]] == [
+    assert [(line["arm"], line["n"], line["turns"]["value"]) for line in table["correlations"]] == [
         *(("gigpo", 3, None), ("rloo", 1, None), ("mean of gigpo, rloo", 1, None)),
     ]
 
@@ -453,8 +455,8 @@ def test_correlations_over_two_ablations():
         }
 
     tables = {"a": table([0.3, 0.2, 0.1], [5, 6, 7]), "b": table([0.5, 0.4], [8, 9])}
-    found = summary(tables, lambda name, arm, seed: {"a": 0.5, "b": -0.5}[name] + seed / 10)
-    alone, other, both = found["correlations"]
+    correlations = summary(tables, lambda name, arm, seed: {"a": 0.5, "b": -0.5}[name] + seed / 10)
+    alone, other, both = correlations["correlations"]
     assert (alone["ablation"], alone["n"], alone["turns"]["value"]) == ("a", 3, None)
     assert (other["ablation"], other["n"]) == ("b", 2)
     # 1 - 6 * (4 + 0 + 4 + 1 + 1) / (5 * 24)
@@ -473,10 +475,10 @@ def played(name, rewards, states):
 def test_the_agreement_of_two_rules_by_hand(tmp_path):
     """The turns hall, door (won) and hall, wall (lost): grpo +1/2 +1/2 -1/2 -1/2; gigpo adds +1/4 0 -1/4 0."""
     words = "credit=grpo,gigpo:gamma=0.5:w=1.0,gigpo:w=0.0,ppr_renorm"
-    found = ablation(tmp_path, words, "credit.options={scale='none'}")
-    reference, gigpo, same, other = found.arms
-    assert credit_agreement(found, gigpo, 0, first=5) is None  # nothing is stored
-    folder = found.folder_of(reference.folder, 0) / "trajectories"
+    planned = ablation(tmp_path, words, "credit.options={scale='none'}")
+    reference, gigpo, same, other = planned.arms
+    assert credit_agreement(planned, gigpo, 0, first=5) is None  # nothing is stored
+    folder = planned.folder_of(reference.folder, 0) / "trajectories"
     folder.mkdir(parents=True)
     for iteration in (1, 2, 6):  # the sixth is left out, and in the second all advantages are zero
         won = 0.0 if iteration == 2 else 1.0
@@ -484,9 +486,9 @@ def test_the_agreement_of_two_rules_by_hand(tmp_path):
             writer.write(played("t#0@0", [0.0, won], ["hall", "door" if iteration == 1 else "hall"]))
             writer.write(played("t#1@0", [0.0, 0.0], ["hall", "wall"]))
     products, squares = (3 / 4 + 1 / 2) / 2 * 2, 2 * (9 / 16 + 1 / 4)
-    assert credit_agreement(found, gigpo, 0, first=5) == pytest.approx(products / squares**0.5)
-    assert credit_agreement(found, same, 0, first=5) == pytest.approx(1.0)
-    assert credit_agreement(found, other, 0, first=5) is None  # it needs rewards of steps, which nobody gave
+    assert credit_agreement(planned, gigpo, 0, first=5) == pytest.approx(products / squares**0.5)
+    assert credit_agreement(planned, same, 0, first=5) == pytest.approx(1.0)
+    assert credit_agreement(planned, other, 0, first=5) is None  # it needs rewards of steps, which nobody gave
 
 
 def test_arms_are_slugs_of_their_names():

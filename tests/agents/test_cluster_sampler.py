@@ -77,14 +77,14 @@ def pid(answer: Completion) -> int:
     return int(answer.extras["pid"])  # type: ignore[call-overload]
 
 
-def timeless(found: Trajectory) -> Trajectory:
-    return dataclasses.replace(found, seconds=0.0)
+def timeless(trajectory: Trajectory) -> Trajectory:
+    return dataclasses.replace(trajectory, seconds=0.0)
 
 
 def played(sampler: Any, **options: Any) -> list[Trajectory]:
     agent = Agent(max_turns=6, max_tokens=8)
     groups = rollout(agent, sampler, ["open-4-2", "fetch-3-2", "open-5-3"], make=Corridor, size=3, seed=1, **options)
-    return [timeless(one) for group in groups for one in group.trajectories]
+    return [timeless(trajectory) for group in groups for trajectory in group.trajectories]
 
 
 def test_a_rollout_gives_the_same_trajectories_as_without_a_cluster() -> None:
@@ -128,9 +128,9 @@ def test_a_model_plays_the_same_on_two_engines_as_in_this_process(tmp_path: Path
 
 
 def test_an_episode_stays_with_its_engine_and_others_are_spread(toy: ClusterSampler) -> None:
-    first = [pid(one) for one in ask(toy, *(request(number) for number in range(6)))]
-    assert sorted(first.count(one) for one in set(first)) == [3, 3]
-    assert [pid(one) for one in ask(toy, *(request(number, 1) for number in range(6)))] == first
+    first = [pid(answer) for answer in ask(toy, *(request(number) for number in range(6)))]
+    assert sorted(first.count(answer) for answer in set(first)) == [3, 3]
+    assert [pid(answer) for answer in ask(toy, *(request(number, 1) for number in range(6)))] == first
     for number in range(6):
         toy.forget(f"task#{number}@0")
     assert eventually(lambda: not any(engine.episodes for engine in toy._engines))
@@ -153,15 +153,15 @@ def test_a_killed_engine_costs_no_answer_and_comes_back_with_the_current_weights
             return await asyncio.gather(*tasks)
 
         answers = asyncio.run(killed_meanwhile())
-        assert [one.text for one in answers] == ["7 1 2.0"] * 4
+        assert [answer.text for answer in answers] == ["7 1 2.0"] * 4
         assert victim not in map(pid, answers)
         assert eventually(lambda: sampler.metrics()["engines"] == 2)
-        found = sampler.metrics()
-        assert (found["engines_lost"], found["requests_repeated"], found["episodes_moved"]) == (1, 2, 2)
+        metrics = sampler.metrics()
+        assert (metrics["engines_lost"], metrics["requests_repeated"], metrics["episodes_moved"]) == (1, 2, 2)
         new = ask(sampler, *(request(number) for number in range(10, 14)))  # the new engine has the fewest episodes
-        assert {one.version for one in new} == {5}
+        assert {answer.version for answer in new} == {5}
         assert victim not in map(pid, new)
-        assert not {pid(one) for one in new} <= {pid(one) for one in before}
+        assert not {pid(answer) for answer in new} <= {pid(answer) for answer in before}
     finally:
         sampler.close()
 
@@ -185,7 +185,7 @@ def test_a_request_that_ends_every_engine_fails_alone() -> None:
 def test_engines_that_cannot_start_again_end_the_rollout(tmp_path: Path) -> None:
     sampler = opened(marker=str(tmp_path / "full"), broken_after=True, seconds=0.2)
     try:
-        victims = {pid(one) for one in ask(sampler, request(0), request(1))}
+        victims = {pid(answer) for answer in ask(sampler, request(0), request(1))}
         (tmp_path / "full").touch()
         for victim in victims:
             os.kill(victim, signal.SIGKILL)
@@ -201,7 +201,7 @@ def test_engines_that_cannot_start_again_end_the_rollout(tmp_path: Path) -> None
 def test_an_engine_that_hangs_is_replaced(tmp_path: Path) -> None:
     sampler = opened(hangs_on="task#2@0", marker=str(tmp_path / "hung"), timeout=3.0)
     try:
-        assert [one.text for one in ask(sampler, *map(request, range(4)))] == ["7 0 1.0"] * 4
+        assert [answer.text for answer in ask(sampler, *map(request, range(4)))] == ["7 0 1.0"] * 4
         assert sampler.metrics()["engines_lost"] == 1
     finally:
         sampler.close()
@@ -209,10 +209,10 @@ def test_an_engine_that_hangs_is_replaced(tmp_path: Path) -> None:
 
 def test_weights_wait_for_the_requests_in_progress_and_versions_never_go_back() -> None:
     sampler = opened(seconds=0.1)
-    found: dict[int, list[int]] = {}
+    seen_versions: dict[int, list[int]] = {}
 
     async def play(number: int) -> None:
-        found[number] = [(await sampler.sample(request(number, turn))).version for turn in range(12)]
+        seen_versions[number] = [(await sampler.sample(request(number, turn))).version for turn in range(12)]
 
     async def all_together() -> None:
         episodes = [asyncio.create_task(play(number)) for number in range(6)]
@@ -224,8 +224,8 @@ def test_weights_wait_for_the_requests_in_progress_and_versions_never_go_back() 
 
     try:
         asyncio.run(all_together())
-        assert all(versions == sorted(versions) for versions in found.values())
-        assert {version for versions in found.values() for version in versions} >= {0, 3}
+        assert all(versions == sorted(versions) for versions in seen_versions.values())
+        assert {version for versions in seen_versions.values() for version in versions} >= {0, 3}
         assert ask(sampler, request(50))[0].text == "7 0 3.0"
         asyncio.run(sampler.load({"scale": torch.tensor(9.0)}, 1))  # a resumed run counts from an earlier version
         assert ask(sampler, request(0))[0].version == 1
@@ -243,7 +243,7 @@ def test_engines_that_cannot_be_interrupted_answer_first(toy: ClusterSampler) ->
         await toy.proceed()
         return await asyncio.gather(*tasks)
 
-    assert {one.version for one in asyncio.run(interrupted())} == {0}
+    assert {answer.version for answer in asyncio.run(interrupted())} == {0}
     assert ask(toy, request(9))[0].version == 1
 
 
@@ -264,7 +264,7 @@ def test_answers_of_a_model_go_on_under_new_weights(tmp_path: Path, killed: bool
     asked = [request(n, prompt=tuple(range(5, 30 + n)), max_tokens=1900, temperature=0.0) for n in range(4)]
 
     async def interrupted() -> list[Completion]:
-        tasks = [asyncio.create_task(sampler.sample(one)) for one in asked]
+        tasks = [asyncio.create_task(sampler.sample(question)) for question in asked]
         while not all(engine.busy for engine in sampler._engines):
             await asyncio.sleep(0.001)
         await asyncio.sleep(0.3)
@@ -283,14 +283,14 @@ def test_answers_of_a_model_go_on_under_new_weights(tmp_path: Path, killed: bool
         answers = asyncio.run(interrupted())
         assert sampler.metrics()["engines_lost"] == killed
         switched = 0
-        for one, answer in zip(asked, answers, strict=True):
+        for question, answer in zip(asked, answers, strict=True):
             switched += bool(answer.switches)
             versions = token_versions(answer.version, answer.switches, len(answer.tokens))
             assert versions[-1] == 1
             for version, model in enumerate((old, new)):
                 with torch.no_grad():
-                    logits = model(input_ids=torch.tensor([[*one.prompt, *answer.tokens]])).logits[0].double()
-                table = torch.log_softmax(logits, dim=-1)[len(one.prompt) - 1 :]
+                    logits = model(input_ids=torch.tensor([[*question.prompt, *answer.tokens]])).logits[0].double()
+                table = torch.log_softmax(logits, dim=-1)[len(question.prompt) - 1 :]
                 for row, token, logprob, its in zip(table, answer.tokens, answer.logprobs, versions, strict=False):
                     assert its != version or float(row[token]) == pytest.approx(logprob, abs=1e-3)
         assert 1 <= switched <= (2 if killed else 4)

@@ -116,11 +116,11 @@ def without_tokens(trajectory: Trajectory) -> Trajectory:
 
 def there_and_back(name: str, exported: Sequence[Exported], plain: bool = False) -> list[Any]:
     """What comes back of episodes that were written in a format."""
-    known = FORMATS[name]
+    entry = FORMATS[name]
     with TemporaryDirectory() as folder:
-        path = Path(folder) / f"out{known.suffix}"
-        known.write(exported, path, replace(ORIGIN, plain=plain))
-        return list(known.read(path))
+        path = Path(folder) / f"out{entry.suffix}"
+        entry.write(exported, path, replace(ORIGIN, plain=plain))
+        return list(entry.read(path))
 
 
 @pytest.mark.parametrize("name", ["atif", "sts", "openai"])
@@ -132,7 +132,8 @@ def there_and_back(name: str, exported: Sequence[Exported], plain: bool = False)
 def test_what_is_written_comes_back(name: str, played: list[Trajectory], iteration: int) -> None:
     rule = {"gigpo": [0.5, -0.5, None, 0.0]}
     exported = [
-        Exported(one, iteration, {key: values[: len(one.turns)] for key, values in rule.items()}) for one in played
+        Exported(trajectory, iteration, {key: values[: len(trajectory.turns)] for key, values in rule.items()})
+        for trajectory in played
     ]
     read = there_and_back(name, exported)
     whole = "token ids" not in FORMATS[name].lacks
@@ -144,7 +145,9 @@ def test_what_is_written_comes_back(name: str, played: list[Trajectory], iterati
 @settings(max_examples=2, deadline=None)
 def test_a_data_set_comes_back(played: list[Trajectory]) -> None:
     pytest.importorskip("polars")
-    read = there_and_back("hf", [Exported(one, 3, {"grpo": [0.5] * len(one.turns)}) for one in played])
+    read = there_and_back(
+        "hf", [Exported(trajectory, 3, {"grpo": [0.5] * len(trajectory.turns)}) for trajectory in played]
+    )
     assert [item.trajectory for item in read] == played
 
 
@@ -155,8 +158,8 @@ def test_plain_files_keep_the_conversation(name: str) -> None:
     trajectory = episode(turn(text=f"<think>\nHm.\n</think>\n\n{CALL}"), turn("It is open.", "go east"))
     (item,) = there_and_back(name, [Exported(trajectory)], plain=True)
     assert not item.stored
-    assert [(one.observation, one.text) for one in item.trajectory.turns] == [
-        (one.observation, one.text) for one in trajectory.turns
+    assert [(step.observation, step.text) for step in item.trajectory.turns] == [
+        (step.observation, step.text) for step in trajectory.turns
     ]
     assert item.trajectory.final_observation == "The end."
 
@@ -167,9 +170,9 @@ def test_the_parts_of_an_answer_give_its_text_again(text: str) -> None:
 
 
 def test_an_answer_in_parts() -> None:
-    said = answer_of(f"<think>\nHm.\n</think>\n\nI look.\n{TWO_CALLS}", 3)
-    assert (said.reasoning, said.content) == ("Hm.", "I look.")
-    assert [(call.name, call.arguments, call.id) for call in said.calls] == [
+    answer = answer_of(f"<think>\nHm.\n</think>\n\nI look.\n{TWO_CALLS}", 3)
+    assert (answer.reasoning, answer.content) == ("Hm.", "I look.")
+    assert [(call.name, call.arguments, call.id) for call in answer.calls] == [
         ("find", {"shelf": 9}, "t0003c000"),
         ("take", {}, "t0003c001"),
     ]
@@ -182,27 +185,27 @@ def test_an_answer_in_parts() -> None:
 def test_every_call_has_its_result_before_the_next_answer(trajectory: Trajectory) -> None:
     """What the servers of models ask of a conversation with tool calls."""
     open_calls: list[str] = []
-    for said in messages_of(trajectory):
-        if said.role == "tool":
-            assert open_calls.pop(0) == said.call
+    for message in messages_of(trajectory):
+        if message.role == "tool":
+            assert open_calls.pop(0) == message.call
             continue
         assert open_calls == []
-        open_calls = [call.id for call in said.calls]
+        open_calls = [call.id for call in message.calls]
     assert open_calls == []
 
 
 def test_equal_pasts_have_equal_states() -> None:
     def states(*pairs: tuple[str, str]) -> list[str]:
-        said = [
+        messages = [
             ChatMessage(role, text) for pair in pairs for role, text in zip(("user", "assistant"), pair, strict=True)
         ]
-        trajectory = conversation_trajectory(said, "x").trajectory
-        return [*(one.state for one in trajectory.turns), trajectory.final_state]
+        trajectory = conversation_trajectory(messages, "x").trajectory
+        return [*(turn.state for turn in trajectory.turns), trajectory.final_state]
 
-    one, other = states(("a", "b"), ("c", "d")), states(("a", "b"), ("c", "e"))
-    assert one[:2] == other[:2]
-    assert one[2] != other[2]
-    assert len(set(one)) == 3
+    first, other = states(("a", "b"), ("c", "d")), states(("a", "b"), ("c", "e"))
+    assert first[:2] == other[:2]
+    assert first[2] != other[2]
+    assert len(set(first)) == 3
     assert states(("ab", "c"))[0] != states(("a", "bc"))[0]
 
 
@@ -211,17 +214,17 @@ def test_equal_pasts_have_equal_states() -> None:
     [(None, 1.0, 1.0, True), (0.4, 0.4, 0.4, False), (-3, -3, 0, False), (7, 7, 1, True)],
 )
 def test_a_score_is_the_last_reward(score: float | None, reward: float, cut: float, won: bool) -> None:
-    said = [
+    messages = [
         ChatMessage("user", "a"),
         ChatMessage("assistant", "b"),
         ChatMessage("user", "c"),
         ChatMessage("assistant", "d"),
     ]
-    item = conversation_trajectory(said, "x", score=score)
-    assert [one.reward for one in item.trajectory.turns] == [0.0, reward]
+    item = conversation_trajectory(messages, "x", score=score)
+    assert [turn.reward for turn in item.trajectory.turns] == [0.0, reward]
     assert (item.trajectory.score, item.trajectory.won, item.scored) == (cut, won, score is not None)
     with pytest.raises(InputError, match="the score must be finite, got nan"):
-        conversation_trajectory(said, "x", score=float("nan"))
+        conversation_trajectory(messages, "x", score=float("nan"))
 
 
 def test_a_record_of_another_conversation_is_refused(tmp_path: Path) -> None:
@@ -297,8 +300,8 @@ def test_the_job_of_a_harbor_agent_is_a_group(tmp_path: Path) -> None:
         '<think>\nI look.\n</think>\n\n<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>'
     )
     assert (last.observation, last.text) == ("test.py", "Done.")
-    assert [one.response for one in won.turns] == [(3, 4), (6,)]
-    assert [one.logprobs for one in won.turns] == [(-0.5, -0.25), (-0.125,)]
+    assert [turn.response for turn in won.turns] == [(3, 4), (6,)]
+    assert [turn.logprobs for turn in won.turns] == [(-0.5, -0.25), (-0.125,)]
     assert steps_of([group]).column("tokens").tolist() == [2, 1, 2, 1]
     assert read[0].left_out == ("images and audio",)
 
@@ -410,7 +413,7 @@ def test_steps_without_a_model_are_not_imitated(tmp_path: Path) -> None:
     (item,) = FORMATS["atif"].read(path)
     assert item.mistakes == {0, 1}
     assert "token ids that lack a prompt, an answer or a log-probability" in item.left_out
-    assert [one.response for one in item.trajectory.turns] == [(), (), ()]
+    assert [turn.response for turn in item.trajectory.turns] == [(), (), ()]
 
 
 def test_a_session_of_another_harness(tmp_path: Path) -> None:
@@ -427,7 +430,7 @@ def test_a_session_of_another_harness(tmp_path: Path) -> None:
     (path := tmp_path / "session.jsonl").write_text("\n".join(map(json.dumps, lines)))
     first, second = FORMATS["sts"].read(path)
     assert (first.trajectory.id, second.trajectory.id, first.scored) == ("abc", "def", False)
-    assert [(one.observation, one.text) for one in first.trajectory.turns] == [
+    assert [(turn.observation, turn.text) for turn in first.trajectory.turns] == [
         ("what time is it?", '<tool_call>\n{"name": "get_time", "arguments": {}}\n</tool_call>'),
         ("15:00", "<think>\nEasy.\n</think>\n\nIt is 15:00."),
     ]
@@ -437,20 +440,20 @@ def test_a_session_of_another_harness(tmp_path: Path) -> None:
 
 
 def test_an_imported_folder_is_imitated_without_its_mistakes(tmp_path: Path) -> None:
-    said = [
+    messages = [
         ChatMessage("user", "a"),
         ChatMessage("assistant", "no", imitated=False),
         ChatMessage("user", "c"),
         ChatMessage("assistant", "Action: d"),
     ]
     with ImportedFolder(tmp_path / "run") as folder:
-        folder.write(conversation_trajectory(said, "x", score=1.0))
-        folder.write(conversation_trajectory(said, "x", score=1.0))
+        folder.write(conversation_trajectory(messages, "x", score=1.0))
+        folder.write(conversation_trajectory(messages, "x", score=1.0))
     first, second = read_demonstrations(tmp_path / "run", Agent().parse)
     assert (first.trajectory.id, second.trajectory.id) == ("x", "x/2")
     assert first.mistakes == {0}
-    assert [one.extras[IMITATED] for one in first.trajectory.turns] == [0, 1]
-    assert [one.action for one in first.trajectory.turns] == ["no", "Action: d"]
+    assert [turn.extras[IMITATED] for turn in first.trajectory.turns] == [0, 1]
+    assert [turn.action for turn in first.trajectory.turns] == ["no", "Action: d"]
 
 
 def test_output_is_whole_or_absent(tmp_path: Path) -> None:
@@ -474,7 +477,7 @@ def test_a_large_data_set_has_several_files(tmp_path: Path, monkeypatch: pytest.
     pytest.importorskip("polars")
     monkeypatch.setattr("turnwise.agents.interchange.hub_dataset.SHARD", 100)
     played = [episode(turn("x" * 30), name=f"t#{number}@0") for number in range(4)]
-    FORMATS["hf"].write([Exported(one) for one in played], tmp_path / "out", ORIGIN)
+    FORMATS["hf"].write([Exported(trajectory) for trajectory in played], tmp_path / "out", ORIGIN)
     names = sorted(path.name for path in (tmp_path / "out" / "data").iterdir())
     assert names == ["train-00000-of-00002.parquet", "train-00001-of-00002.parquet"]
     assert [item.trajectory for item in FORMATS["hf"].read(tmp_path / "out")] == played

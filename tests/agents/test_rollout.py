@@ -43,7 +43,7 @@ def one(agent: Agent, sampler: Any, task: str = TASK, **options: Any) -> Traject
 def timeless(groups: list[Group]) -> list[Group]:
     """Return the groups without the clock."""
     return [
-        Group(group.task, tuple(dataclasses.replace(found, seconds=0.0) for found in group.trajectories))
+        Group(group.task, tuple(dataclasses.replace(episode, seconds=0.0) for episode in group.trajectories))
         for group in groups
     ]
 
@@ -104,23 +104,29 @@ class Unreliable(Scripted):
 
 
 def test_a_won_episode_is_recorded_turn_by_turn() -> None:
-    found = one(Agent(), Scripted(WIN), seed=7)
-    assert (found.id, found.task, found.task_type, found.seed) == ("open-3-1#0@7", TASK, "open", 7)
-    assert (found.stop, found.won, found.score, found.reward, found.error) == ("terminated", True, 1.0, 1.0, None)
-    assert [turn.action for turn in found.turns] == WIN
-    assert [turn.reward for turn in found.turns] == [0, 0, 0, 1]
-    assert found.turns[0].observation.endswith("Your task is to: reach room 3.")
-    assert found.turns[1].observation == "You take the key."
-    assert found.turns[0].state == "room=1 key=1 open=0 coin=3"
-    assert found.turns[3].state == "room=2 key=0 open=1 coin=3"
-    assert found.final_state == "room=3 key=0 open=1 coin=3"
-    assert found.final_observation.startswith("You are in room 3 of 3.")
-    assert (found.unparsable, found.inadmissible) == (0, 0)
+    episode = one(Agent(), Scripted(WIN), seed=7)
+    assert (episode.id, episode.task, episode.task_type, episode.seed) == ("open-3-1#0@7", TASK, "open", 7)
+    assert (episode.stop, episode.won, episode.score, episode.reward, episode.error) == (
+        "terminated",
+        True,
+        1.0,
+        1.0,
+        None,
+    )
+    assert [turn.action for turn in episode.turns] == WIN
+    assert [turn.reward for turn in episode.turns] == [0, 0, 0, 1]
+    assert episode.turns[0].observation.endswith("Your task is to: reach room 3.")
+    assert episode.turns[1].observation == "You take the key."
+    assert episode.turns[0].state == "room=1 key=1 open=0 coin=3"
+    assert episode.turns[3].state == "room=2 key=0 open=1 coin=3"
+    assert episode.final_state == "room=3 key=0 open=1 coin=3"
+    assert episode.final_observation.startswith("You are in room 3 of 3.")
+    assert (episode.unparsable, episode.inadmissible) == (0, 0)
 
 
 def test_what_cannot_be_parsed_is_not_sent_but_costs_a_turn_and_is_told() -> None:
-    found = one(Agent(max_turns=6), Scripted(["", "fly", *WIN]))
-    first, second, third = found.turns[:3]
+    episode = one(Agent(max_turns=6), Scripted(["", "fly", *WIN]))
+    first, second, third = episode.turns[:3]
     assert (first.action, first.valid, first.text) == (None, False, "")
     assert second.observation == (
         "Nothing was done: the answer was empty. Expected: one action on one line and nothing else."
@@ -128,13 +134,13 @@ def test_what_cannot_be_parsed_is_not_sent_but_costs_a_turn_and_is_told() -> Non
     assert (second.action, second.valid) == ("fly", False)
     assert third.observation == "Nothing happens."
     assert first.state == second.state == third.state
-    assert (found.unparsable, found.inadmissible, found.won, len(found.turns)) == (1, 1, True, 6)
+    assert (episode.unparsable, episode.inadmissible, episode.won, len(episode.turns)) == (1, 1, True, 6)
 
 
 def test_the_limit_of_turns_counts_what_could_not_be_parsed() -> None:
-    found = one(Agent(max_turns=5), Scripted(["", "", *WIN]))
-    assert (found.stop, found.won, len(found.turns)) == ("turns", False, 5)
-    assert found.score == pytest.approx(2 / 3)
+    episode = one(Agent(max_turns=5), Scripted(["", "", *WIN]))
+    assert (episode.stop, episode.won, len(episode.turns)) == ("turns", False, 5)
+    assert episode.score == pytest.approx(2 / 3)
 
 
 def test_an_environment_that_cuts_the_episode_is_told_apart() -> None:
@@ -146,21 +152,21 @@ def test_an_environment_that_cuts_the_episode_is_told_apart() -> None:
 
 def test_ids_are_given_and_kept_as_sampled() -> None:
     tokenizer = Bytes()
-    found = one(Agent(), Scripted(WIN, tokenizer=tokenizer))
-    for before, after in zip(found.turns, found.turns[1:], strict=False):
+    episode = one(Agent(), Scripted(WIN, tokenizer=tokenizer))
+    for before, after in zip(episode.turns, episode.turns[1:], strict=False):
         whole = before.prompt + before.response
         assert after.prompt[: len(whole)] == whole
         assert tokenizer.decode(after.prompt[len(whole) :]) == f"\n{after.observation}\n> "
-    assert tokenizer.decode(found.turns[0].prompt) == found.turns[0].observation + "\n> "
-    assert tokenizer.decode(found.turns[0].response) == "take key<|end|>"
+    assert tokenizer.decode(episode.turns[0].prompt) == episode.turns[0].observation + "\n> "
+    assert tokenizer.decode(episode.turns[0].response) == "take key<|end|>"
 
 
 def test_a_window_and_listed_actions_reach_the_prompt() -> None:
     tokenizer = Bytes()
     agent = Agent(Window(REACT, 1), "think-action")
-    found = one(agent, Scripted(WIN, parser="think-action", tokenizer=tokenizer))
-    assert found.won
-    text = tokenizer.decode(found.turns[2].prompt)
+    episode = one(agent, Scripted(WIN, parser="think-action", tokenizer=tokenizer))
+    assert episode.won
+    text = tokenizer.decode(episode.turns[2].prompt)
     assert "Possible actions: go west, look, unlock door" in text
     assert "Action: go east" in text
     assert "Action: take key" not in text
@@ -169,12 +175,12 @@ def test_a_window_and_listed_actions_reach_the_prompt() -> None:
 def test_a_context_that_outgrows_the_model_ends_the_episode_and_says_so() -> None:
     sampler = Scripted(["look"] * 50, tokenizer=Bytes())
     sampler.context = 400
-    found = one(Agent(max_tokens=8), sampler)
-    assert found.stop == "tokens"
-    assert found.error is not None
-    assert "the model's context of 400" in found.error
-    assert 0 < len(found.turns) < 50
-    assert all(len(turn.prompt) + 8 <= 400 for turn in found.turns)
+    episode = one(Agent(max_tokens=8), sampler)
+    assert episode.stop == "tokens"
+    assert episode.error is not None
+    assert "the model's context of 400" in episode.error
+    assert 0 < len(episode.turns) < 50
+    assert all(len(turn.prompt) + 8 <= 400 for turn in episode.turns)
     sampler.context = 20
     assert (one(Agent(), sampler).stop, one(Agent(), sampler).turns) == ("tokens", ())
 
@@ -186,8 +192,8 @@ def test_a_sampler_that_finds_no_room_ends_the_episode_as_tokens() -> None:
                 raise ContextOverflow("no room for a token")
             return await super().sample(request)
 
-    found = one(Agent(), Full(WIN))
-    assert (found.stop, found.error, len(found.turns)) == ("tokens", "no room for a token", 2)
+    episode = one(Agent(), Full(WIN))
+    assert (episode.stop, episode.error, len(episode.turns)) == ("tokens", "no room for a token", 2)
 
 
 # groups and seeds
@@ -201,9 +207,9 @@ def test_members_of_a_group_share_the_start_and_differ_in_their_sampling() -> No
     groups = rollout(Agent(), Random(), tasks, make=make, size=8, seed=3)
     assert [group.task for group in groups] == tasks
     for group in groups:
-        assert len({found.turns[0].state for found in group.trajectories}) == 1
-        assert len({tuple(turn.action for turn in found.turns) for found in group.trajectories}) == 8
-        assert [found.id for found in group.trajectories] == [f"{group.task}#{k}@3" for k in range(8)]
+        assert len({episode.turns[0].state for episode in group.trajectories}) == 1
+        assert len({tuple(turn.action for turn in episode.turns) for episode in group.trajectories}) == 8
+        assert [episode.id for episode in group.trajectories] == [f"{group.task}#{k}@3" for k in range(8)]
     other = rollout(Agent(), Random(), tasks, make=make, size=8, seed=4)
     assert [a.turns[0].state for g in groups for a in g.trajectories] != [
         a.turns[0].state for g in other for a in g.trajectories
@@ -212,7 +218,7 @@ def test_members_of_a_group_share_the_start_and_differ_in_their_sampling() -> No
 
 def test_a_task_that_comes_twice_makes_two_different_groups() -> None:
     first, second = rollout(Agent(), Random(), ["open-5-2"] * 2, make=Corridor, size=2)
-    assert [found.id for found in second.trajectories] == ["open-5-2#2@0", "open-5-2#3@0"]
+    assert [episode.id for episode in second.trajectories] == ["open-5-2#2@0", "open-5-2#3@0"]
     assert timeless([first]) != timeless([second])
 
 
@@ -261,7 +267,7 @@ def test_only_live_episodes_are_sampled() -> None:
             return await super().sample(request)
 
     groups = rollout(Agent(), Watched(), ["open-3-1", "fetch-5-4"], make=Corridor)
-    turns = [len(found.turns) for group in groups for found in group.trajectories]
+    turns = [len(episode.turns) for group in groups for episode in group.trajectories]
     assert len(asked) == sum(turns)
     assert turns[0] < turns[1]
 
@@ -314,9 +320,9 @@ def test_a_failing_environment_ends_its_own_episode_only(
         Agent(), Expert(), tasks, make=lambda: Failing(bad), size=2, concurrency=1, deadline=deadline, report=report
     )
     failed = groups[1].trajectories
-    assert [found.stop for group in groups for found in group.trajectories] == ["terminated"] * 2 + ["error"] * 2 + [
-        "terminated"
-    ] * 2
+    assert [episode.stop for group in groups for episode in group.trajectories] == ["terminated"] * 2 + [
+        "error"
+    ] * 2 + ["terminated"] * 2
     assert words.split(":")[0].split(" in ")[0] in str(failed[0].error)
     if deadline is None:
         assert words in str(failed[0].error)
@@ -336,7 +342,7 @@ def test_an_environment_that_fails_to_close_or_has_a_plan_that_raises_ends_nothi
             raise asyncio.CancelledError
 
     groups = rollout(Agent(), Scripted(WIN), [TASK, "open-3-2"], make=Slamming)
-    assert [found.stop for group in groups for found in group.trajectories] == ["error"] * 2
+    assert [episode.stop for group in groups for episode in group.trajectories] == ["error"] * 2
     assert "CancelledError in plan" in str(groups[0].trajectories[0].error)
 
 
@@ -397,7 +403,7 @@ def test_construction_and_reset_failures_are_episodes_too() -> None:
 
     report = RolloutReport()
     groups = rollout(Agent(), Expert(), ["open-3-1"], make=make, size=2, report=report)
-    assert [found.error for found in groups[0].trajectories] == ["OSError in the construction: no display"] * 2
+    assert [episode.error for episode in groups[0].trajectories] == ["OSError in the construction: no display"] * 2
     groups = rollout(Agent(), Expert(), ["open-9-9", "open-3-1"], make=Corridor)
     assert "UnknownTask in reset()" in str(groups[0].trajectories[0].error)
     assert groups[1].trajectories[0].won
@@ -408,8 +414,8 @@ def test_a_plan_that_fails_is_the_environments_failure() -> None:
         def plan(self) -> list[str]:
             raise RuntimeError("no way")
 
-    found = one(Agent(), Expert(), make=Lost)
-    assert (found.stop, found.error) == ("error", "RuntimeError in plan(): no way")
+    episode = one(Agent(), Expert(), make=Lost)
+    assert (episode.stop, episode.error) == ("error", "RuntimeError in plan(): no way")
 
 
 def test_a_hanging_environment_is_left_behind_at_its_deadline() -> None:
@@ -427,7 +433,7 @@ def test_a_hanging_environment_is_left_behind_at_its_deadline() -> None:
     start = time.monotonic()
     groups = rollout(Agent(), Expert(), ["open-5-1", "open-3-1", "open-4-1"], make=make, concurrency=1, deadline=2.0)
     assert time.monotonic() - start < 120
-    stops = [found.stop for group in groups for found in group.trajectories]
+    stops = [episode.stop for group in groups for episode in group.trajectories]
     assert stops == ["error", "terminated", "terminated"]
     assert groups[0].trajectories[0].error == "step() took longer than 2 seconds"
     assert len(made) == 2
@@ -446,9 +452,9 @@ def test_a_failing_sampler_ends_the_rollout_with_its_own_error() -> None:
                 raise ConnectionError("the model is gone")
             return await super().sample(request)
 
-    kept: list[Trajectory] = []
+    finished: list[Trajectory] = []
     with pytest.raises(ConnectionError, match="the model is gone"):
-        rollout(Agent(), Gone(), ["open-5-3"] * 9, make=Corridor, on_finish=kept.append)
+        rollout(Agent(), Gone(), ["open-5-3"] * 9, make=Corridor, on_finish=finished.append)
 
 
 # loops and Ctrl-C
@@ -487,9 +493,9 @@ def test_ctrl_c_keeps_what_is_finished(slow: bool, tmp_path: Path) -> None:
 
         with pytest.raises(Interrupted, match="finished episode") as caught:
             rollout(Agent(), Waits(), ["open-3-1"] * 5000, make=Corridor, concurrency=2, on_finish=finish)
-    kept = [found for group in caught.value.groups for found in group.trajectories]
-    assert 5 <= len(kept) < 100
-    assert sorted(found.id for found in read_trajectories(path)) == sorted(found.id for found in kept)
+    finished = [episode for group in caught.value.groups for episode in group.trajectories]
+    assert 5 <= len(finished) < 100
+    assert sorted(episode.id for episode in read_trajectories(path)) == sorted(episode.id for episode in finished)
     assert isinstance(caught.value, KeyboardInterrupt)
 
 
@@ -536,16 +542,16 @@ def test_a_failed_request_ends_its_episode_alone_and_quarantines_no_task() -> No
     failed, played = rollout(
         Agent(max_turns=3), sampler, tasks, make=make, size=5, report=report, concurrency=1, seed=1
     )
-    assert [found.stop for found in failed.trajectories] == ["error"] * 5  # more than the errors of a quarantine
-    assert {found.error for found in failed.trajectories} == {"the server hung up"}
-    assert [len(found.turns) for found in failed.trajectories] == [1] * 5
-    assert [found.stop for found in played.trajectories] == ["turns"] * 5
+    assert [episode.stop for episode in failed.trajectories] == ["error"] * 5  # more than the errors of a quarantine
+    assert {episode.error for episode in failed.trajectories} == {"the server hung up"}
+    assert [len(episode.turns) for episode in failed.trajectories] == [1] * 5
+    assert [episode.stop for episode in played.trajectories] == ["turns"] * 5
     assert (report.errors, report.quarantined, report.skipped, report.restarts) == (5, [], 0, 0)
     assert len(made) == 1  # the environment is as good as before
 
 
 def test_a_failed_engine_ends_the_rollout_and_what_was_finished_is_kept(tmp_path: Path) -> None:
-    kept: list[Trajectory] = []
+    finished: list[Trajectory] = []
     sampler = Unreliable(EngineFailed("the server is gone"))
     with pytest.raises(EngineFailed, match="the server is gone") as caught:
         rollout(
@@ -554,9 +560,9 @@ def test_a_failed_engine_ends_the_rollout_and_what_was_finished_is_kept(tmp_path
             [TASK, "open-5-1", "open-3-2"],
             make=Corridor,
             concurrency=1,
-            on_finish=kept.append,
+            on_finish=finished.append,
         )
-    assert [found.task for found in kept] == [TASK]
+    assert [episode.task for episode in finished] == [TASK]
     assert caught.value.groups is not None
     assert [len(group.trajectories) for group in caught.value.groups] == [1, 0, 0]
 
@@ -564,12 +570,12 @@ def test_a_failed_engine_ends_the_rollout_and_what_was_finished_is_kept(tmp_path
 def test_tokens_of_a_model_without_ids_are_those_that_its_server_counted() -> None:
     class Counting(Scripted):
         async def sample(self, request: Request) -> Completion:
-            found = await super().sample(request)
+            answer = await super().sample(request)
             counts = {"prompt_tokens": 10 + request.turn, "response_tokens": 2, "request_cost": 0.5}
-            return dataclasses.replace(found, extras=counts, finish="length" if request.turn else "refusal")
+            return dataclasses.replace(answer, extras=counts, finish="length" if request.turn else "refusal")
 
     report = RolloutReport()
-    found = one(Agent(), Counting(WIN), report=report)
+    episode = one(Agent(), Counting(WIN), report=report)
     assert (report.prompt_tokens, report.response_tokens) == (10 + 11 + 12 + 13, 8)
-    assert found.cost == 2.0
-    assert (found.truncated_answers, found.refused_answers, found.empty_answers) == (3, 1, 0)
+    assert episode.cost == 2.0
+    assert (episode.truncated_answers, episode.refused_answers, episode.empty_answers) == (3, 1, 0)

@@ -59,11 +59,11 @@ def begin(file: Path, folder: Path, gate: Path) -> subprocess.Popen[str]:
 def wait_for(condition: Any, parent: subprocess.Popen[str] | None = None, seconds: float = 1200.0) -> Any:
     """What the condition gives, once it gives something; in vain where the command ends before."""
     until = time.monotonic() + seconds
-    while not (found := condition()):
+    while not (value := condition()):
         assert time.monotonic() < until, "it took too long"
         assert parent is None or parent.poll() is None, parent.communicate()[0]
         time.sleep(0.02)
-    return found
+    return value
 
 
 def holder(folder: Path) -> int:
@@ -102,9 +102,9 @@ def finished(file: Path, turnwise: Any, tmp_path_factory: pytest.TempPathFactory
         parent.kill()
         gate.unlink(missing_ok=True)
     assert not (folder / "results.json").exists()
-    said = turnwise("ablate", file, *ARMS, "--output", folder)
-    assert said.code == 0, said.err
-    return folder, first, said.out
+    result = turnwise("ablate", file, *ARMS, "--output", folder)
+    assert result.code == 0, result.err
+    return folder, first, result.out
 
 
 def weights(folder: Path, step: int) -> dict[str, Any]:
@@ -113,11 +113,11 @@ def weights(folder: Path, step: int) -> dict[str, Any]:
     return load_file(folder / f"checkpoints/{step:06d}/model.safetensors")
 
 
-def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
+def assert_same(first: dict[str, Any], other: dict[str, Any]) -> None:
     import torch
 
-    assert one.keys() == other.keys()
-    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert first.keys() == other.keys()
+    assert all(torch.equal(first[name], other[name]) for name in first)
 
 
 def test_a_killed_worker_is_reported_and_the_next_arm_begins(finished: tuple[Path, str, str]) -> None:
@@ -155,10 +155,10 @@ def test_arms_begin_with_the_same_weights_and_end_as_plain_training_does(
 
 def test_every_arm_is_a_run_like_any_other(finished: tuple[Path, str, str], turnwise: Any, tmp_path: Path) -> None:
     folder, _, _ = finished
-    said = turnwise("eval", folder / "grpo/seed-0", "--trust", "--episodes", 4, "--output", tmp_path / "again.json")
-    assert said.code == 0, said.err
-    said = turnwise("compare", tmp_path / "again.json", folder / "gigpo-w-0.5/seed-0/after.json")
-    assert said.code == 0, said.err
+    result = turnwise("eval", folder / "grpo/seed-0", "--trust", "--episodes", 4, "--output", tmp_path / "again.json")
+    assert result.code == 0, result.err
+    result = turnwise("compare", tmp_path / "again.json", folder / "gigpo-w-0.5/seed-0/after.json")
+    assert result.code == 0, result.err
     assert turnwise("train", folder / "grpo/seed-0", "--resume", "--trust").code == 0
 
 
@@ -166,21 +166,21 @@ def test_what_is_written_says_what_was_found(finished: tuple[Path, str, str]) ->
     from turnwise.evaluation.comparison import compare
     from turnwise.evaluation.results import EvaluationResult
 
-    folder, _, said = finished
-    found = json.loads((folder / "results.json").read_text())
+    folder, _, output = finished
+    results = json.loads((folder / "results.json").read_text())
     first, second = (EvaluationResult.load(folder / arm / "seed-0/after.json") for arm in ("grpo", "gigpo-w-0.5"))
-    (comparison,) = found["comparisons"]
+    (comparison,) = results["comparisons"]
     pair = compare(first, second)
     (seed,) = comparison["seeds"]
     assert (seed["only_first"], seed["only_second"], seed["p"]) == (pair.only_first, pair.only_second, pair.p_success)
-    assert found["arms"]["grpo"]["seeds"]["0"]["rows"]["won"] == [row.won for row in first.rows]
+    assert results["arms"]["grpo"]["seeds"]["0"]["rows"]["won"] == [row.won for row in first.rows]
     text = (folder / "results.md").read_text()
     rate = f"{100 * sum(row.won for row in second.rows) / 4:.1f}"
     assert re.search(rf"^\| gigpo:w=0.5 \| {rate} \| 1 \| {rate} \[", text, re.MULTILINE)
     assert "turnwise ablate" in text
     assert "seeds 0." in text
     assert comparison["verdict"] in text
-    assert set(comparison["verdict"].split()) <= set(said.split())  # a narrow terminal wraps the words of a cell
+    assert set(comparison["verdict"].split()) <= set(output.split())  # a narrow terminal wraps the words of a cell
     assert (folder / "curves.png").read_bytes()[:4] == b"\x89PNG"
 
 
@@ -188,17 +188,17 @@ def test_another_configuration_in_the_same_folder_is_refused(
     finished: tuple[Path, str, str], file: Path, turnwise: Any
 ) -> None:
     folder, _, _ = finished
-    said = turnwise("ablate", file, *ARMS, "train.lr=0.5", "--output", folder)
-    assert (said.code, said.err.count("\n")) == (2, 1)
-    assert "train.lr changed since the ablation" in said.err
+    result = turnwise("ablate", file, *ARMS, "train.lr=0.5", "--output", folder)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "train.lr changed since the ablation" in result.err
 
 
 def test_a_folder_goes_on_as_it_was_begun(finished: tuple[Path, str, str], turnwise: Any) -> None:
     folder, _, _ = finished
     before = json.loads((folder / "results.json").read_text())
-    said = turnwise("ablate", folder, "--trust")
-    assert said.code == 0, said.err
-    assert "started" not in said.out
+    result = turnwise("ablate", folder, "--trust")
+    assert result.code == 0, result.err
+    assert "started" not in result.out
     after = json.loads((folder / "results.json").read_text())
     assert (after["comparisons"], after["command"]) == (before["comparisons"], before["command"])
     assert after["command"].startswith("turnwise ablate ")
@@ -210,20 +210,20 @@ def test_the_summary_relates_gains_to_the_first_iterations(
 ) -> None:
     folder, _, _ = finished
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
-    said = turnwise("ablate", "--summary", folder, "--output", tmp_path / "all")
-    assert said.code == 0, said.err
+    result = turnwise("ablate", "--summary", folder, "--output", tmp_path / "all")
+    assert result.code == 0, result.err
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()} == before
-    found = json.loads((tmp_path / "all/summary.json").read_text())
-    one, mean = found["rows"]
+    content = json.loads((tmp_path / "all/summary.json").read_text())
+    row, mean = content["rows"]
     events = [json.loads(line) for line in (folder / "grpo/seed-0/metrics.jsonl").read_text().splitlines()]
     first = [event["turns"] for event in events if event["phase"] == "train"]
-    assert (one["arm"], one["seed"], mean["seed"]) == ("gigpo:w=0.5", 0, None)
-    assert one["turns"] == mean["turns"] == pytest.approx(sum(first) / len(first))
+    assert (row["arm"], row["seed"], mean["seed"]) == ("gigpo:w=0.5", 0, None)
+    assert row["turns"] == mean["turns"] == pytest.approx(sum(first) / len(first))
     (comparison,) = json.loads((folder / "results.json").read_text())["comparisons"]
-    assert one["gain"]["value"] == comparison["difference"]["value"]
+    assert row["gain"]["value"] == comparison["difference"]["value"]
     text = (tmp_path / "all/summary.md").read_text()
     assert re.search(r"^\| killed \| gigpo:w=0.5 \| 1 \| .*\| – \| – \| – \| – \|$", text, re.MULTILINE | re.DOTALL)
-    assert f"{100 * comparison['difference']['value']:+.1f}" in said.out
+    assert f"{100 * comparison['difference']['value']:+.1f}" in result.out
     assert (tmp_path / "all/summary.png").read_bytes()[:4] == b"\x89PNG"
     for words, part in (((folder, folder), "once"), ((folder, tmp_path), "not the folder of an ablation")):
         wrong = turnwise("ablate", "--summary", *words)
@@ -233,9 +233,9 @@ def test_the_summary_relates_gains_to_the_first_iterations(
 
 def test_mistakes_are_one_sentence(file: Path, turnwise: Any, tmp_path: Path) -> None:
     for word, part in (("credit=grpo,gigppo", "gigpo"), ("credit=grpo,gigpo:gama=1", "gamma"), ("seed=x", "seed")):
-        said = turnwise("ablate", file, word, "--output", tmp_path / "abl")
-        assert (said.code, said.err.count("\n")) == (2, 1), said.err
-        assert part in said.err
+        result = turnwise("ablate", file, word, "--output", tmp_path / "abl")
+        assert (result.code, result.err.count("\n")) == (2, 1), result.err
+        assert part in result.err
         assert not (tmp_path / "abl").exists()
 
 
@@ -322,7 +322,7 @@ def test_runs_that_are_missing_are_named() -> None:
 
     empty = {"success": {"value": None, "n": 0}, "pooled": {"value": None, "k": 0, "n": 0}, "gain": {"value": None}}
     missing = {**empty, "seeds": {"0": {"state": "failed (so)"}}, "diagnostics": dict.fromkeys(DIAGNOSTICS)}
-    found = {
+    content = {
         "command": "",
         "seeds": [0],
         "remarks": ["a remark"],
@@ -331,7 +331,7 @@ def test_runs_that_are_missing_are_named() -> None:
         "arms": {"x": missing},
     }
     more = {"comparisons": [], "calls": [], "seconds": 0.0, "packages": {}, "python": "3", "platform": "p"}
-    text = markdown({**found, **more})
+    text = markdown({**content, **more})
     assert "**x, seed 0: failed (so)**" in text
     assert "- a remark" in text
 

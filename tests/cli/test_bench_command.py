@@ -60,33 +60,33 @@ def larger(tmp_path: Path) -> Path:
 
 
 def test_a_benchmark_is_a_table_a_card_and_every_episode(turnwise: Call, larger: Path, tmp_path: Path) -> None:
-    place = tmp_path / "out"
-    said = turnwise("bench", "random", "--suite", larger, "--output", place)
-    assert said.code == 0, said.err
-    assert re.search(r"^ short +2 +\d+\.\d % +\d+\.\d to \d+\.\d +\d\.\d{3}", said.out, re.MULTILINE)
-    assert re.search(r"^ long +6 ", said.out, re.MULTILINE)
-    assert re.search(r"^ mean of 3 ", said.out, re.MULTILINE)
-    assert "absent: not available: there is no browser on this machine" in said.out
-    assert "unlisted: not playable by this player: a random action needs admissible actions" in said.out
-    assert len((place / "long.jsonl").read_text().splitlines()) == 6
-    card = Card.load(place / "card.json")
+    folder = tmp_path / "out"
+    result = turnwise("bench", "random", "--suite", larger, "--output", folder)
+    assert result.code == 0, result.err
+    assert re.search(r"^ short +2 +\d+\.\d % +\d+\.\d to \d+\.\d +\d\.\d{3}", result.out, re.MULTILINE)
+    assert re.search(r"^ long +6 ", result.out, re.MULTILINE)
+    assert re.search(r"^ mean of 3 ", result.out, re.MULTILINE)
+    assert "absent: not available: there is no browser on this machine" in result.out
+    assert "unlisted: not playable by this player: a random action needs admissible actions" in result.out
+    assert len((folder / "long.jsonl").read_text().splitlines()) == 6
+    card = Card.load(folder / "card.json")
     assert [panel.status for panel in card.panels] == ["played", "played", "unavailable", "unplayable", "played"]
     assert card.about["model"] == "random"
     assert {"python", "turnwise", "numpy"} <= set(card.about["versions"])
     assert card.about["machine"]["cores"] >= 1
-    text = (place / "card.md").read_text()
+    text = (folder / "card.md").read_text()
     assert text.startswith("# random: suite larger\n\ncorridors.")
     assert "| short | 2 |" in text
     assert f"| long | {ENV} | `lengths=[4, 5]` | 6 | `{card.panels[1].digest}` |" in text
     assert "- absent: not available" in text
     assert "](card.svg)" in text
-    assert "<svg" in (place / "card.svg").read_text()
+    assert "<svg" in (folder / "card.svg").read_text()
 
 
 def test_a_demonstrator_plays_the_panels_whose_environments_offer_it(turnwise: Call, larger: Path, tmp_path: Path):
-    said = turnwise("bench", "searcher", "--suite", larger, "--output", tmp_path / "out")
-    assert said.code == 0
-    assert "the environment has no player 'searcher'; expected random, rule, expert" in " ".join(said.out.split())
+    result = turnwise("bench", "searcher", "--suite", larger, "--output", tmp_path / "out")
+    assert result.code == 0
+    assert "the environment has no player 'searcher'; expected random, rule, expert" in " ".join(result.out.split())
     card = Card.load(tmp_path / "out" / "card.json")
     assert [panel.name for panel in card.panels if panel.status == "played"] == ["house"]
 
@@ -94,26 +94,26 @@ def test_a_demonstrator_plays_the_panels_whose_environments_offer_it(turnwise: C
 def test_the_same_command_plays_nothing_again_and_panels_can_be_added(
     turnwise: Call, suite: Path, tmp_path: Path
 ) -> None:
-    place = tmp_path / "out"
-    assert turnwise("bench", "random", "--suite", suite, "--output", place, "--panel", "short").code == 0
-    before = (place / "short.jsonl").read_bytes()
-    said = turnwise("bench", "random", "--suite", suite, "--output", place)
-    assert said.code == 0, said.err
-    assert (place / "short.jsonl").read_bytes() == before
-    assert [panel.name for panel in Card.load(place / "card.json").panels] == ["short", "long"]
-    said = turnwise("bench", "expert", "--suite", suite, "--output", place)
-    one_sentence(said, "holds another benchmark (player was 'random' and is 'expert')")
-    said = turnwise("bench", "random", "agent.max_turns=3", "--suite", suite, "--output", place)
-    one_sentence(said, "panel short: max_turns was 12 and is 3")
+    folder = tmp_path / "out"
+    assert turnwise("bench", "random", "--suite", suite, "--output", folder, "--panel", "short").code == 0
+    before = (folder / "short.jsonl").read_bytes()
+    result = turnwise("bench", "random", "--suite", suite, "--output", folder)
+    assert result.code == 0, result.err
+    assert (folder / "short.jsonl").read_bytes() == before
+    assert [panel.name for panel in Card.load(folder / "card.json").panels] == ["short", "long"]
+    result = turnwise("bench", "expert", "--suite", suite, "--output", folder)
+    one_sentence(result, "holds another benchmark (player was 'random' and is 'expert')")
+    result = turnwise("bench", "random", "agent.max_turns=3", "--suite", suite, "--output", folder)
+    one_sentence(result, "panel short: max_turns was 12 and is 3")
 
 
-def start(suite: Path, place: Path, slow: float) -> subprocess.Popen[str]:
+def start(suite: Path, folder: Path, slow: float) -> subprocess.Popen[str]:
     """Start the slow player in a process of its own, which registers the toys first."""
     code = (
         "from toys import corridor, benchmarks; corridor.register(); benchmarks.register_toys()\n"
         "from turnwise.cli.main import main; main()"
     )
-    words = ["bench", "toys.benchmarks:slow", "--suite", str(suite), "--output", str(place), "--concurrency", "2"]
+    words = ["bench", "toys.benchmarks:slow", "--suite", str(suite), "--output", str(folder), "--concurrency", "2"]
     return subprocess.Popen(
         [sys.executable, "-P", "-c", code, *words],
         env={**os.environ, "SLOW": str(slow), "PYTHONPATH": str(TESTS)},
@@ -125,9 +125,9 @@ def start(suite: Path, place: Path, slow: float) -> subprocess.Popen[str]:
 
 def wait_for_lines(process: subprocess.Popen[str], file: Path, least: int) -> int:
     for _ in range(2400):
-        found = file.read_bytes().count(b"\n") if file.exists() else 0
-        if found >= least:
-            return found
+        lines = file.read_bytes().count(b"\n") if file.exists() else 0
+        if lines >= least:
+            return lines
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
     raise AssertionError(f"{file} did not get {least} lines in two minutes")
@@ -136,26 +136,26 @@ def wait_for_lines(process: subprocess.Popen[str], file: Path, least: int) -> in
 @pytest.mark.waits
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_benchmark_that_was_stopped_goes_on(suite: Path, tmp_path: Path, how: signal.Signals) -> None:
-    place, whole = tmp_path / "out", tmp_path / "whole"
-    process = start(suite, place, slow=0.2)
-    wait_for_lines(process, place / "long.jsonl", 2)
+    output, whole = tmp_path / "out", tmp_path / "whole"
+    process = start(suite, output, slow=0.2)
+    wait_for_lines(process, output / "long.jsonl", 2)
     process.send_signal(how)
     _, err = process.communicate(timeout=60)
     assert process.returncode == (-9 if how == signal.SIGKILL else 130), err
-    stored = (place / "long.jsonl").read_bytes()
+    stored = (output / "long.jsonl").read_bytes()
     assert 2 <= stored.count(b"\n") < 6
-    assert not (place / "card.json").exists()
+    assert not (output / "card.json").exists()
     if how == signal.SIGINT:
-        assert f"finished episodes are stored in {place}; to continue: turnwise bench toys.benchmarks:slow" in err
+        assert f"finished episodes are stored in {output}; to continue: turnwise bench toys.benchmarks:slow" in err
     else:
-        (place / "long.jsonl").write_bytes(stored + stored[:50])  # a line that the killed process was writing
-    for folder in (place, whole):
+        (output / "long.jsonl").write_bytes(stored + stored[:50])  # a line that the killed process was writing
+    for folder in (output, whole):
         process = start(suite, folder, slow=0)
         _, err = process.communicate(timeout=120)
         assert process.returncode == 0, err
         assert "warning" not in err
-    assert (place / "long.jsonl").read_bytes().startswith(stored)
-    parts, once = Card.load(place / "card.json"), Card.load(whole / "card.json")
+    assert (output / "long.jsonl").read_bytes().startswith(stored)
+    parts, once = Card.load(output / "card.json"), Card.load(whole / "card.json")
     for a, b in zip(parts.panels, once.panels, strict=True):
         assert a.result is not None
         assert b.result is not None
@@ -163,21 +163,21 @@ def test_a_benchmark_that_was_stopped_goes_on(suite: Path, tmp_path: Path, how: 
 
 
 def test_a_server_that_dies_ends_the_benchmark_with_a_sentence(turnwise: Call, suite: Path, tmp_path: Path) -> None:
-    said = turnwise("bench", "toys.benchmarks:dying", "--suite", suite, "--output", tmp_path / "out")
-    one_sentence(said, "the server does not answer", "to continue: turnwise")
+    result = turnwise("bench", "toys.benchmarks:dying", "--suite", suite, "--output", tmp_path / "out")
+    one_sentence(result, "the server does not answer", "to continue: turnwise")
     assert (tmp_path / "out/short.jsonl").read_text().count("\n") == 2
 
 
 def test_tokens_and_prices_stand_in_the_table(turnwise: Call, suite: Path, tmp_path: Path) -> None:
-    said = turnwise("bench", "toys.benchmarks:counting", "--suite", suite, "--output", tmp_path)
-    assert said.code == 0, said.err
+    result = turnwise("bench", "toys.benchmarks:counting", "--suite", suite, "--output", tmp_path)
+    assert result.code == 0, result.err
     rows = Card.load(tmp_path / "card.json").panels[1].result.rows  # type: ignore[union-attr]
     turns = sum(row.turns for row in rows) / 6
-    found = re.search(r"^ long +([\d.]+) .* (\d+) +(\d+) +\S+ +([\d.]+) *$", said.out, re.MULTILINE)
-    assert found is not None, said.out
-    assert float(found[1]) == pytest.approx(turns, abs=0.05)
-    assert (float(found[2]), float(found[3])) == pytest.approx((10 * turns, 3 * turns), abs=0.51)
-    assert float(found[4]) == pytest.approx(0.5 * turns, abs=0.05)
+    match = re.search(r"^ long +([\d.]+) .* (\d+) +(\d+) +\S+ +([\d.]+) *$", result.out, re.MULTILINE)
+    assert match is not None, result.out
+    assert float(match[1]) == pytest.approx(turns, abs=0.05)
+    assert (float(match[2]), float(match[3])) == pytest.approx((10 * turns, 3 * turns), abs=0.51)
+    assert float(match[4]) == pytest.approx(0.5 * turns, abs=0.05)
 
 
 def test_other_cards_stand_beside_it_on_the_same_panels(turnwise: Call, larger: Path, tmp_path: Path) -> None:
@@ -186,8 +186,8 @@ def test_other_cards_stand_beside_it_on_the_same_panels(turnwise: Call, larger: 
     other = larger.with_name("other.toml")
     other.write_text(larger.read_text().replace("episodes = 6", "episodes = 5"), encoding="utf-8")
     words = [word for who in ("expert", "rule") for word in ("--against", tmp_path / who / "card.json")]
-    said = turnwise("bench", "random", "--suite", other, "--output", tmp_path / "random", *words)
-    assert said.code == 0, said.err
+    result = turnwise("bench", "random", "--suite", other, "--output", tmp_path / "random", *words)
+    assert result.code == 0, result.err
     card = Card.load(tmp_path / "random/card.json")
     rows = success_rows(card, [Card.load(tmp_path / who / "card.json") for who in ("expert", "rule")])
     cells = {row[0]: row[5:] for row in rows}
@@ -202,14 +202,14 @@ def test_cards_are_compared(turnwise: Call, suite: Path, larger: Path, tmp_path:
     for who in ("random", "expert"):
         assert turnwise("bench", who, "--suite", suite, "--output", tmp_path / who).code == 0
     a, b = tmp_path / "random/card.json", tmp_path / "expert/card.json"
-    said = turnwise("compare", a, b)
-    assert said.code == 0, said.err
-    assert re.search(r"^ long +6 .* 100\.0 % ", said.out, re.MULTILINE)
-    assert re.search(r"^ all tasks +8 ", said.out, re.MULTILINE)
-    assert "points on 8 tasks" in said.out
-    found = json.loads(turnwise("compare", a, b, "--json").out)
-    assert set(found["panels"]) == {"short", "long"}
-    assert found["overall"]["pairs"] == 8
+    outcome = turnwise("compare", a, b)
+    assert outcome.code == 0, outcome.err
+    assert re.search(r"^ long +6 .* 100\.0 % ", outcome.out, re.MULTILINE)
+    assert re.search(r"^ all tasks +8 ", outcome.out, re.MULTILINE)
+    assert "points on 8 tasks" in outcome.out
+    comparison = json.loads(turnwise("compare", a, b, "--json").out)
+    assert set(comparison["panels"]) == {"short", "long"}
+    assert comparison["overall"]["pairs"] == 8
     result = tmp_path / "result.json"
     assert turnwise("eval", "random", ENV, "--episodes", 2, "--output", result).code == 0
     one_sentence(turnwise("compare", a, result), "card.json is a card, and the other file is not")
@@ -236,15 +236,15 @@ def test_bad_input(turnwise: Call, tmp_path: Path, words: list[Any], parts: list
 
 def test_an_environment_that_does_not_exist_is_named(turnwise: Call, suite: Path, tmp_path: Path) -> None:
     suite.write_text(SUITE.replace("Corridor", "Coridor"), encoding="utf-8")
-    said = turnwise("bench", "random", "--suite", suite, "--output", tmp_path / "out")
-    one_sentence(said, "panel 'short': unknown environment 'toys/Coridor-v0'; did you mean 'toys/Corridor-v0'?")
+    result = turnwise("bench", "random", "--suite", suite, "--output", tmp_path / "out")
+    one_sentence(result, "panel 'short': unknown environment 'toys/Coridor-v0'; did you mean 'toys/Corridor-v0'?")
 
 
 def test_a_trained_run_keeps_its_prompt_and_takes_the_limit_of_turns(
     turnwise: Call, trained: Path, suite: Path, tmp_path: Path
 ) -> None:
-    said = turnwise("bench", trained, "--suite", suite, "--output", tmp_path / "out")
-    assert said.code == 0, said.err
+    result = turnwise("bench", trained, "--suite", suite, "--output", tmp_path / "out")
+    assert result.code == 0, result.err
     card = Card.load(tmp_path / "out/card.json")
     for panel in card.panels:
         assert panel.result is not None
@@ -258,8 +258,8 @@ def test_a_password_in_a_url_is_not_written() -> None:
 
     import turnwise.cli.command_line as module
 
-    found = doctest.testmod(module)
-    assert (found.failed, found.attempted) == (0, 1)
+    outcome = doctest.testmod(module)
+    assert (outcome.failed, outcome.attempted) == (0, 1)
 
 
 @pytest.mark.parametrize("name", ["quick", "standard"])
@@ -287,7 +287,7 @@ def test_the_baselines_that_are_shipped_played_the_panels_of_the_suites(
         except Unavailable:
             continue  # no sandbox
         for card in cards.values():
-            (panel,) = [one for one in card.panels if one.name == spec.name]
+            (panel,) = [panel_result for panel_result in card.panels if panel_result.name == spec.name]
             assert panel.digest in ("", digest), f"{card.name} played other tasks of {spec.name}"
             compared += panel.digest == digest
     assert compared >= 3 * 4
@@ -297,17 +297,17 @@ def test_the_baselines_that_are_shipped_played_the_panels_of_the_suites(
 @pytest.mark.parametrize("who", ["random", "rule", "expert"])
 def test_the_baselines_are_what_is_measured_now(turnwise: Call, tmp_path: Path, who: str) -> None:
     """The whole quick suite, where this machine has what it needs: the same episodes, row by row."""
-    said = turnwise("bench", who, "--output", tmp_path)
-    assert said.code == 0, said.err
+    result = turnwise("bench", who, "--output", tmp_path)
+    assert result.code == 0, result.err
     (shipped,) = [card for card in baseline_cards() if (card.name, card.suite) == (who, "quick")]
     now = Card.load(tmp_path / "card.json")
     compared = 0
     for panel in now.panels:
-        known = shipped.result_of(panel.digest)
+        measured = shipped.result_of(panel.digest)
         if panel.status == "played" and "miniwob" not in panel.name:
-            assert known is not None, panel.name
+            assert measured is not None, panel.name
             assert panel.result is not None
             rows = [replace(row, counted=None, priced=None) for row in panel.result.rows]  # older cards do not say
-            assert rows == [replace(row, counted=None, priced=None) for row in known.rows], panel.name
+            assert rows == [replace(row, counted=None, priced=None) for row in measured.rows], panel.name
             compared += 1
     assert compared >= 4

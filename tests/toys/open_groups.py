@@ -10,10 +10,17 @@ from dataclasses import dataclass, field, replace
 from numpy.random import default_rng
 
 from turnwise.agents.rollouts.forks import Fork
+from turnwise.agents.samplers.base import SamplerSettings
+from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.trajectory import Extra, Trajectory, Turn
 from turnwise.training.sampling import BranchPoint, Growth, MoreEpisodes, OpenGroup
 
 Rule = Callable[[OpenGroup], Growth]
+
+
+def second_expert(settings: SamplerSettings) -> Expert:
+    """The expert under another name, for runs of several teachers."""
+    return Expert.from_settings(settings)
 
 
 def turn(reward: float = 0.0, logprobs: tuple[float, ...] = (-1.0,), extras: dict[str, Extra] | None = None) -> Turn:

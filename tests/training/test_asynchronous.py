@@ -51,7 +51,8 @@ def make_run(folder, *overrides):
 def stored(folder):
     """Return the groups of each iteration, by task and seed, with the ids of their members."""
     return [
-        sorted(one.id for one in read_trajectories(path)) for path in sorted((folder / "trajectories").glob("*.jsonl"))
+        sorted(episode.id for episode in read_trajectories(path))
+        for path in sorted((folder / "trajectories").glob("*.jsonl"))
     ]
 
 
@@ -112,7 +113,7 @@ def test_no_group_begins_before_the_capacity_rule_lets_it(tmp_path, staleness, s
         playing.close()
     assert len(seen) == 12
     assert engine.rested == engine.rooms == (0 if staleness else 6)  # one that works during updates never sleeps
-    names = Counter(one.id for group in seen for one in group.trajectories)
+    names = Counter(episode.id for group in seen for episode in group.trajectories)
     assert len(names) == 36
     assert set(names.values()) == {1}
     for seed, version in engine.sampler.began.items():
@@ -123,8 +124,8 @@ def test_no_group_begins_before_the_capacity_rule_lets_it(tmp_path, staleness, s
 def test_a_run_in_step_and_one_ahead_play_the_same_episodes(tmp_path, in_step):
     """Tasks, seeds and members are those of the synchronous run; only when they are trained on may differ."""
     train(make_run(tmp_path / "async", "train.iterations=4", "train.staleness=2"))
-    one, other = in_step, stored(tmp_path / "async")
-    assert sorted(chain(*one)) == sorted(chain(*other))
+    first, other = in_step, stored(tmp_path / "async")
+    assert sorted(chain(*first)) == sorted(chain(*other))
     assert [len(names) for names in other] == [6] * 4
     assert not GroupFiles(tmp_path / "async/groups").numbers()
     events = [event for event in lines(tmp_path / "async") if event["phase"] == "train"]
@@ -155,23 +156,23 @@ def interrupted(tmp_path_factory):
 def log_probabilities(folder, iteration=None):
     """Return how the audit of a run, or of one of its iterations, finds its log-probabilities."""
     report = audit(folder, AuditOptions(iteration=iteration))
-    return next(one for one in report.checks if one.name == "log-probabilities"), report
+    return next(check for check in report.checks if check.name == "log-probabilities"), report
 
 
 def test_versions_of_tokens_do_not_fall_and_the_batch_carries_them(interrupted):
     mixed = within = 0
     for number, path in enumerate(sorted((interrupted / "trajectories").glob("*.jsonl"))):
         played = list(read_trajectories(path))
-        for one in played:
-            versions = [version for turn in one.turns for version in turn.versions]
+        for episode in played:
+            versions = [version for turn in episode.turns for version in turn.versions]
             assert versions == sorted(versions)
-            assert len(versions) == sum(len(turn.response) for turn in one.turns)
+            assert len(versions) == sum(len(turn.response) for turn in episode.turns)
             assert versions[-1] <= number
             mixed += versions[0] != versions[-1]
-            within += sum(bool(turn.switches) for turn in one.turns)
-        batch = pack([Group(one.task, (one,)) for one in played])
-        known = [version for one in played for turn in one.turns for version in turn.versions]
-        assert batch.version[batch.mask].tolist() == known
+            within += sum(bool(turn.switches) for turn in episode.turns)
+        batch = pack([Group(episode.task, (episode,)) for episode in played])
+        token_versions = [version for episode in played for turn in episode.turns for version in turn.versions]
+        assert batch.version[batch.mask].tolist() == token_versions
         assert (batch.version[~batch.mask] == -1).all()
     assert mixed  # an episode was carried over, and went on under new weights
     assert within  # in the middle of an answer
@@ -189,12 +190,14 @@ def test_versions_of_tokens_do_not_fall_and_the_batch_carries_them(interrupted):
 def test_an_answer_of_two_versions_that_is_said_to_be_of_one_is_found(interrupted, tmp_path, kept):
     shutil.copytree(interrupted, tmp_path / "run")
     files = sorted((tmp_path / "run/trajectories").glob("*.jsonl"))
-    file = next(file for file in files if any(turn.switches for one in read_trajectories(file) for turn in one.turns))
+    file = next(
+        file for file in files if any(turn.switches for episode in read_trajectories(file) for turn in episode.turns)
+    )
     changed = [
-        replace(one, turns=tuple(replace(t, version=t.versions[kept], switches=()) for t in one.turns))
-        for one in read_trajectories(file)
+        replace(episode, turns=tuple(replace(t, version=t.versions[kept], switches=()) for t in episode.turns))
+        for episode in read_trajectories(file)
     ]
-    file.write_text("".join(to_json(one) + "\n" for one in changed))
+    file.write_text("".join(to_json(episode) + "\n" for episode in changed))
     gaps, _ = log_probabilities(tmp_path / "run", int(file.stem))
     assert gaps.count
 
@@ -215,7 +218,7 @@ def test_in_order_a_run_repeats_bit_for_bit(tmp_path, in_step, staleness):
     assert_same_weights(weights(tmp_path / "one", 4), weights(tmp_path / "other", 4))
     assert stored(tmp_path / "one") == in_step  # the same episodes in the same iterations
     for number, path in enumerate(sorted((tmp_path / "one/trajectories").glob("*.jsonl"))):
-        versions = {turn.version for one in read_trajectories(path) for turn in one.turns}
+        versions = {turn.version for episode in read_trajectories(path) for turn in episode.turns}
         assert versions == {max(0, number - staleness)}
 
 
@@ -232,9 +235,9 @@ def test_ages_by_hand():
     assert advantages.keep.tolist() == [False, False, True, True, False]
     batch = pack(groups, advantages)
     assert set(batch.turn[batch.mask].tolist()) == {2, 3}  # stale turns are context and carry no loss
-    found = age_metrics(groups, 5, 1)
-    assert (found["age"], found["age_max"], found["stale"]) == (1.4, 2.0, 0.6)
-    assert [found[f"age_{k}"] for k in range(3)] == [0.2, 0.2, 0.6]
+    metrics = age_metrics(groups, 5, 1)
+    assert (metrics["age"], metrics["age_max"], metrics["stale"]) == (1.4, 2.0, 0.6)
+    assert [metrics[f"age_{k}"] for k in range(3)] == [0.2, 0.2, 0.6]
 
 
 def test_ratios_by_hand():
@@ -261,16 +264,16 @@ def test_kill_minus_nine_loses_no_finished_group(tmp_path):
     assert child.wait() == -signal.SIGKILL
     assert len(stored(folder)) == 3  # of which the checkpoint knows two
     files = GroupFiles(folder / "groups")
-    kept = {one.id: one.turns for number in files.numbers() for one in files.read(number)}
-    assert set(stored(folder)[2]) <= set(kept)
+    stored_turns = {episode.id: episode.turns for number in files.numbers() for episode in files.read(number)}
+    assert set(stored(folder)[2]) <= set(stored_turns)
     assert train(Run.load(file), resume=True).step == 6
     again = {
-        one.id: one.turns
+        episode.id: episode.turns
         for path in sorted((folder / "trajectories").glob("*.jsonl"))
-        for one in read_trajectories(path)
+        for episode in read_trajectories(path)
     }
     assert len(again) == 36
-    assert {name: again[name] for name in kept} == kept  # the same episodes, not played again
+    assert {name: again[name] for name in stored_turns} == stored_turns  # the same episodes, not played again
     assert not files.numbers()
 
 
@@ -291,7 +294,7 @@ def test_an_engine_that_fails_ends_the_run_with_a_checkpoint(tmp_path, monkeypat
         train(run)
     monkeypatch.undo()
     assert train(run, resume=True).step == 6
-    assert not [one for one in threading.enumerate() if one.name == "turnwise-rollouts"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "turnwise-rollouts"]
 
 
 def test_when_every_episode_fails_the_run_says_why_and_can_go_on(tmp_path, monkeypatch):
@@ -320,15 +323,15 @@ def test_episodes_that_failed_before_a_run_was_resumed_are_played_again(tmp_path
     files = GroupFiles(run.folder / "groups")
     for number, group in enumerate(groups):
         files._path(number).unlink()
-        for one in group.trajectories:
-            files.write(number, replace(one, stop="error", error="the door is jammed", turns=()))
+        for episode in group.trajectories:
+            files.write(number, replace(episode, stop="error", error="the door is jammed", turns=()))
     again = rollouts(run, Engine())
     again.load_state(state)
     again.load(0)
-    found = again.next(0).groups
+    result = again.next(0).groups
     again.close()
-    assert [one.id for group in found for one in group.finished] == [
-        one.id for group in groups for one in group.trajectories
+    assert [episode.id for group in result for episode in group.finished] == [
+        episode.id for group in groups for episode in group.trajectories
     ]
 
 
@@ -386,7 +389,7 @@ def test_after_a_kill_the_capacity_rule_holds_for_groups_that_were_begun(tmp_pat
     for step in range(12):
         resumed.load(step)
         groups = resumed.next(step).groups
-        ages += [step - turn.version for group in groups for one in group.finished for turn in one.turns]
+        ages += [step - turn.version for group in groups for episode in group.finished for turn in episode.turns]
     resumed.close()
     assert max(ages) <= run.train.oldest
 
@@ -415,7 +418,7 @@ def test_the_audit_knows_groups_that_replace_rejected_ones(tmp_path, monkeypatch
     monkeypatch.setattr(toys.corridor.Corridor, "reset", reset)
     run = make_run(tmp_path / "run", "train.staleness=1", "train.iterations=6")
     train(run)
-    seeds = {one.seed for path in (tmp_path / "run/trajectories").glob("*") for one in read_trajectories(path)}
+    seeds = {episode.seed for path in (tmp_path / "run/trajectories").glob("*") for episode in read_trajectories(path)}
     assert seeds - {Seeds(run.seed).of("rollout", number) for number in range(6)}
     monkeypatch.undo()
     groups = next(check for check in audit(tmp_path / "run").checks if check.name == "groups")
@@ -459,9 +462,9 @@ def test_a_run_folder_is_read_as_the_run_that_it_holds(tmp_path, words):
 def test_objectives_of_asynchronous_runs_can_be_arms(tmp_path):
     run = make_run(tmp_path / "run", "train.staleness=2", "evaluation.episodes=4")
     assert (run.objective.name, run.objective.old_logprobs) == ("decoupled", "recomputed")
-    found = plan(run, ["objective=ppo_clip,decoupled:old_logprobs=recomputed"], tmp_path / "all")
-    check(found)
-    assert [found.run(arm, 0).objective.old_logprobs for arm in found.arms] == ["sampled", "recomputed"]
+    result = plan(run, ["objective=ppo_clip,decoupled:old_logprobs=recomputed"], tmp_path / "all")
+    check(result)
+    assert [result.run(arm, 0).objective.old_logprobs for arm in result.arms] == ["sampled", "recomputed"]
 
 
 @pytest.mark.parametrize(
@@ -498,12 +501,12 @@ def test_objectives_that_know_how_to_take_older_samples_are_accepted(tmp_path, o
 
 def test_a_torn_member_is_played_again(tmp_path):
     files = GroupFiles(tmp_path / "groups")
-    one, two = (trajectory(conversation(np.random.default_rng(k), 2), name=f"t#{k}@0") for k in (0, 1))
-    files.write(7, one)
+    first, two = (trajectory(conversation(np.random.default_rng(k), 2), name=f"t#{k}@0") for k in (0, 1))
+    files.write(7, first)
     files.write(7, two)
     path = Path(tmp_path / "groups/000007.jsonl")
     path.write_bytes(path.read_bytes()[:-20])
-    assert [found.id for found in files.read(7)] == ["t#0@0"]
+    assert [member.id for member in files.read(7)] == ["t#0@0"]
     files.write(7, two)
     assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["t#0@0", "t#1@0"]
     assert (files.numbers(), files.read(8)) == ([7], ())

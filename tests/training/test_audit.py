@@ -91,11 +91,11 @@ def copy(audited, tmp_path):
 
 
 def failed(report):
-    return {one.name for one in report.checks if one.count}
+    return {check.name for check in report.checks if check.count}
 
 
 def result(report, name):
-    return next(one for one in report.checks if one.name == name)
+    return next(check for check in report.checks if check.name == name)
 
 
 # -- runs in order --
@@ -104,10 +104,10 @@ def result(report, name):
 @pytest.mark.parametrize("kind", KINDS)
 def test_runs_of_every_kind_pass(audited, kind):
     report = audit(audited(kind))
-    assert report.passed, [str(problem) for one in report.checks for problem in one.problems]
+    assert report.passed, [str(problem) for check in report.checks for problem in check.problems]
     steps = report.counts["episodes"] // 6
     assert report.counts["episodes"] == 6 * steps
-    assert {one.name: one.checked for one in report.checks if one.unit == "turns"} == dict.fromkeys(
+    assert {check.name: check.checked for check in report.checks if check.unit == "turns"} == dict.fromkeys(
         ("numbers", "versions", "prompts", "masks", "texts", "actions", "endings"), report.counts["turns"]
     )
     assert result(report, "groups").checked == result(report, "metrics").checked == steps
@@ -123,8 +123,8 @@ def test_every_kept_version_is_scored(audited):
     assert gaps.not_done == []
     assert gaps.checked == report.counts["tokens"]
     for table in ("by_version", "by_position", "by_turn"):
-        assert sum(one["tokens"] for one in gaps.details[table].values()) == gaps.checked
-        assert max(one["max"] for one in gaps.details[table].values()) == gaps.details["max"]
+        assert sum(gap["tokens"] for gap in gaps.details[table].values()) == gaps.checked
+        assert max(gap["max"] for gap in gaps.details[table].values()) == gaps.details["max"]
 
 
 def test_chunks_do_not_change_the_statistics(audited, monkeypatch):
@@ -138,7 +138,7 @@ def test_chunks_do_not_change_the_statistics(audited, monkeypatch):
 def test_answers_are_counted(copy):
     file = copy / "trajectories/000001.jsonl"
     stored = list(read_trajectories(file))
-    turns = [turn for one in stored for turn in one.turns]
+    turns = [turn for episode in stored for turn in episode.turns]
     counts = audit(copy, AuditOptions(iteration=1, scores=False)).counts
     assert counts["turns"] == len(turns)
     assert counts["unparsable"] == sum(turn.action is None for turn in turns)
@@ -153,7 +153,7 @@ def first_turn(changed):
     """Return a corruption of the second turn of the fourth trajectory, which is the first that has one."""
 
     def corrupt(stored):
-        which = next(k for k, one in enumerate(stored) if k >= 2 and len(one.turns) > 1)
+        which = next(k for k, episode in enumerate(stored) if k >= 2 and len(episode.turns) > 1)
         turns = list(stored[which].turns)
         turns[1] = changed(turns[1])
         stored[which] = replace(stored[which], turns=tuple(turns))
@@ -203,20 +203,20 @@ def test_a_corrupted_turn_is_found(copy, way):
     file = copy / "trajectories/000002.jsonl"
     stored, (trajectory, turn) = first_turn(changed)(list(read_trajectories(file)))
     with TrajectoryWriter(file) as writer:
-        for one in stored:
-            writer.write(one)
+        for episode in stored:
+            writer.write(episode)
     report = audit(copy, AuditOptions(iteration=2))
     assert name in failed(report)
-    place = result(report, name).problems[0].location
-    assert (place.iteration, place.trajectory) == (2, trajectory)
-    assert place.turn in ((turn, None) if name == "masks" else (turn,))
+    location = result(report, name).problems[0].location
+    assert (location.iteration, location.trajectory) == (2, trajectory)
+    assert location.turn in ((turn, None) if name == "masks" else (turn,))
     assert audit(copy, AuditOptions(iteration=1, scores=False)).passed
 
 
 def rewrite(folder, changed, iteration=2):
     file = folder / f"trajectories/{iteration:06d}.jsonl"
     stored = changed(list(read_trajectories(file)))
-    file.write_text("".join(to_json(one) + "\n" for one in stored))
+    file.write_text("".join(to_json(episode) + "\n" for episode in stored))
 
 
 CORRUPT_ITERATIONS = {
@@ -241,10 +241,10 @@ def test_a_corrupted_iteration_is_found(copy, way):
 
 def forked(stored, **changes):
     """The iteration with a fork of its first episode, which repeats it, in place of a sibling."""
-    parent = next(one for one in stored if len(one.turns) > 1)
-    sibling = next(one for one in stored if one.task == parent.task and one.id != parent.id)
+    parent = next(episode for episode in stored if len(episode.turns) > 1)
+    sibling = next(episode for episode in stored if episode.task == parent.task and episode.id != parent.id)
     fork = replace(parent, id=Fork(parent, 1).name(0), fork_of=parent.id, fork_turn=1)
-    return [replace(fork, **changes) if one is sibling else one for one in stored]
+    return [replace(fork, **changes) if episode is sibling else episode for episode in stored]
 
 
 def test_forks_are_members_like_others(copy):
@@ -269,7 +269,7 @@ def test_a_fork_that_is_none_is_found(copy, changes, text):
     def changed(stored):
         if isinstance(changes, dict):
             return forked(stored, **changes)
-        parent = next(one for one in stored if len(one.turns) > 1)
+        parent = next(episode for episode in stored if len(episode.turns) > 1)
         if changes == "token":
             other = replace(parent.turns[1], response=(parent.turns[1].response[0], 0, *parent.turns[1].response[2:]))
             return forked(stored, turns=(parent.turns[0], other, *parent.turns[2:]), fork_tokens=2)
@@ -277,7 +277,7 @@ def test_a_fork_that_is_none_is_found(copy, changes, text):
         return forked(stored, turns=turns)
 
     stored = changed(list(read_trajectories(copy / "trajectories/000002.jsonl")))
-    problems = [problem for _, problem in wrong_forks(None, 2, [EpisodeEnd.of(one) for one in stored])]
+    problems = [problem for _, problem in wrong_forks(None, 2, [EpisodeEnd.of(episode) for episode in stored])]
     assert len(problems) == (text is not None)
     assert all(problem.startswith(text) for problem in problems)
 
@@ -343,7 +343,7 @@ def test_prompts_of_every_kind_are_compared(audited, tmp_path, kind):
     folder = shutil.copytree(audited(kind), tmp_path / "run")
 
     def changed(stored):
-        which = next(k for k, one in enumerate(stored) if len(one.turns) > 2)
+        which = next(k for k, episode in enumerate(stored) if len(episode.turns) > 2)
         turns = list(stored[which].turns)
         turns[2] = replace(turns[2], prompt=swapped(turns[2].prompt, len(turns[2].prompt) // 2, 270))
         stored[which] = replace(stored[which], turns=tuple(turns))
@@ -380,7 +380,7 @@ def test_the_bound_follows_the_type_of_the_engine(copy):
         def noisy(turn):
             return replace(turn, logprobs=tuple(value - 0.02 for value in turn.logprobs))
 
-        return [replace(one, turns=tuple(map(noisy, one.turns))) for one in stored]
+        return [replace(episode, turns=tuple(map(noisy, episode.turns))) for episode in stored]
 
     rewrite(copy, moved)
     report = audit(copy)
@@ -451,7 +451,7 @@ def test_missing_checkpoints_are_no_failure(copy, audited):
     shutil.rmtree(copy / "checkpoints")
     report = audit(copy)
     assert report.passed
-    assert [one.name for one in report.checks if one.state == "not done"] == [
+    assert [check.name for check in report.checks if check.state == "not done"] == [
         "prompts", "texts", "endings", "checkpoints", "log-probabilities",
     ]  # fmt: skip
 
@@ -474,7 +474,7 @@ def test_a_run_of_an_earlier_version_did_not_store_how_answers_ended(copy):
 def test_an_iteration_in_progress_is_no_failure(copy):
     lines = (copy / "metrics.jsonl").read_text().splitlines(keepends=True)
     (copy / "metrics.jsonl").write_text(
-        "".join(lines[: next(k for k, one in enumerate(lines) if '"train"' in one) + 1])
+        "".join(lines[: next(k for k, line in enumerate(lines) if '"train"' in line) + 1])
     )
     file = copy / "trajectories/000002.jsonl"
     file.write_bytes(file.read_bytes()[:-100])
@@ -500,9 +500,9 @@ def test_an_iteration_in_progress_is_no_failure(copy):
 )
 def test_metrics_that_are_not_whole_are_found(copy, harm, said):
     harm(copy / "metrics.jsonl")
-    found = result(audit(copy, AuditOptions(scores=False)), "metrics file")
+    checked = result(audit(copy, AuditOptions(scores=False)), "metrics file")
     for words in said:
-        assert any(words in str(one) for one in found.problems), found.problems
+        assert any(words in str(problem) for problem in checked.problems), checked.problems
 
 
 def test_a_limit_is_said(copy):

@@ -14,6 +14,8 @@ from turnwise.agents.content import ImagePart
 from turnwise.training.batch.batch import pack
 from turnwise.training.batch.cutting import Cutting
 from turnwise.training.batch.prefix_forest import common_prefixes, prefix_order, stand_ins
+from turnwise.training.config.sections import ImitationSection
+from turnwise.training.imitation.imitation import imitation_steps
 from turnwise.training.learner.dealt_batch import DealtBatch
 from turnwise.training.learner.gradient import with_gradient
 from turnwise.training.learner.learner import split_minibatches
@@ -93,6 +95,42 @@ def test_a_rank_cuts_its_batch_as_rank_0_does_and_has_all_that_it_computes(name,
                 assert not received.tokens[row].any()
                 assert received.images is None or received.images[row] == ()
                 assert received.experts is None or received.experts[row] is None
+
+
+def imitated(batch, cutting, ranks, *, epochs=1):
+    section = ImitationSection(batch_tokens=60, epochs=epochs)
+    steps = [rows for _, rows in imitation_steps(batch.lengths, section, seed=5)]
+    return steps, DealtBatch.of(batch, [(index, batch.rows(index)) for index in steps], cutting, ranks)
+
+
+@pytest.mark.parametrize("name", CUTTINGS)
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("what", [{}, {"images": True}])
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_a_rank_imitates_what_it_would_of_the_whole_batch(name, ranks, what, epochs):
+    batch, cutting = batch_of(**what), CUTTINGS[name]
+    steps, whole = imitated(batch, cutting, ranks, epochs=epochs)
+    for rank in range(1, ranks):
+        received = pickle.loads(pickle.dumps(whole.part(rank)))
+        computed = set()
+        for index in steps:
+            mine, theirs = received.rows(index), batch.rows(index)
+            assert mine.advantages.sum() == theirs.advantages.sum()
+            assert np.array_equal(mine.mask & (mine.turn >= 0), theirs.mask & (theirs.turn >= 0))
+            cuts = [[rows.tolist() for rows in cutting.cuts(part, 40, ranks)[rank]] for part in (mine, theirs)]
+            assert cuts[0] == cuts[1]
+            computed.update(int(index[row]) for rows in cuts[0] for row in rows)
+        assert computed == set(whole.rows[rank].tolist())
+        for row in computed:
+            assert np.array_equal(received.tokens[row], batch.tokens[row])
+            assert received.images is None or received.images[row] == batch.images[row]
+        assert not received.tokens[[row for row in range(len(batch)) if row not in computed]].any()
+
+
+def test_in_one_epoch_each_demonstration_goes_to_one_rank():
+    batch = batch_of(images=True)
+    _, whole = imitated(batch, Cutting(), 4)
+    assert sorted(row for rows in whole.rows for row in rows.tolist()) == list(range(len(batch)))
 
 
 def test_ranks_divide_the_contents():

@@ -19,7 +19,7 @@ from turnwise.training.batch.batch import deal, pack
 from turnwise.training.config.run import Run
 from turnwise.training.config.sections import ImitationSection
 from turnwise.training.errors import ConfigError
-from turnwise.training.imitation.imitation import demonstration_batch, imitate
+from turnwise.training.imitation.imitation import demonstration_batch, imitate, imitation_steps
 from turnwise.training.learner.distributed_learner import DistributedLearner
 from turnwise.training.learner.gradient import UpdatePlan
 from turnwise.training.learner.learner import Learner
@@ -122,7 +122,8 @@ def imitated(make):
     batch = demonstration_batch(play(rng, groups=3, size=4), None, context=100, observations=0.1)
     learner, steps = make(tiny_llama(), None), []
     section = ImitationSection(batch_tokens=120, epochs=2)
-    stats = learner.on_all_ranks(imitate, batch, section, micro_tokens=40, here={"on_step": steps.append})
+    dealt = learner.dealt(batch, [rows for _, rows in imitation_steps(batch.lengths, section, seed=0)])
+    stats = learner.on_all_ranks(imitate, dealt, section, micro_tokens=40, here={"on_step": steps.append})
     return stats, [step["loss"] for step in steps], weights(learner)
 
 

@@ -52,8 +52,8 @@ def test_a_run_trains_on_forests(tmp_path: Any, policy: Any, where: str, method:
         stored = list(read_trajectories(tmp_path / "trajectories" / f"{number:06d}.jsonl"))
         assert event["episodes"] == len(stored) == 12
         assert event["errors"] == 0
-        assert event["forks"] == sum(one.fork_of is not None for one in stored)
-        assert event["sampled_turns"] == sum(len(one.sampled) for one in stored)
+        assert event["forks"] == sum(episode.fork_of is not None for episode in stored)
+        assert event["sampled_turns"] == sum(len(episode.sampled) for episode in stored)
         assert np.isfinite(event["loss"])
     checks = {check.name: check for check in audit(tmp_path).checks}
     assert not [check.problems for check in checks.values() if check.count]
@@ -64,9 +64,11 @@ def test_a_run_trains_on_forests(tmp_path: Any, policy: Any, where: str, method:
 
 def test_a_run_forks_where_the_expert_could_still_win(tmp_path: Any, policy: Any) -> None:
     train(run_of(tmp_path, policy, "credit.method=bpo", "train.forks={where={name='failed',by='expert'},roots=2}"))
-    stored = [one for number in (1, 2) for one in read_trajectories(tmp_path / "trajectories" / f"{number:06d}.jsonl")]
-    forks = [one for one in stored if one.fork_of is not None]
-    by_id, pool = {one.id: one for one in stored}, EnvPool(Corridor)
+    stored = [
+        episode for number in (1, 2) for episode in read_trajectories(tmp_path / "trajectories" / f"{number:06d}.jsonl")
+    ]
+    forks = [episode for episode in stored if episode.fork_of is not None]
+    by_id, pool = {episode.id: episode for episode in stored}, EnvPool(Corridor)
     with load_agent(tmp_path) as player:
         expert = ExpertReplay(player.agent, player.sampler, pool)
         for fork in forks:
@@ -91,18 +93,22 @@ class NaiveTree:
 
     def __init__(self, group: Group) -> None:
         self.episodes = {member.id: member for member in group.finished}
-        self.score = {name: sum(turn.reward for turn in one.turns) for name, one in self.episodes.items()}
+        self.score = {name: sum(turn.reward for turn in episode.turns) for name, episode in self.episodes.items()}
         self.centred = {name: score - np.mean(list(self.score.values())) for name, score in self.score.items()}
 
     def owner(self, name: str, number: int) -> str:
         """The episode that sampled a turn; for number -1 the one that the tree began with."""
-        one = self.episodes[name]
-        return name if one.fork_of is None or number >= (one.fork_turn or 0) else self.owner(one.fork_of, number)
+        episode = self.episodes[name]
+        return (
+            name
+            if episode.fork_of is None or number >= (episode.fork_turn or 0)
+            else self.owner(episode.fork_of, number)
+        )
 
     def sharers(self, name: str, number: int) -> list[str]:
         """The episodes with a turn in common."""
         owner = self.owner(name, number)
-        long = [other for other, one in self.episodes.items() if number < len(one.turns)]
+        long = [other for other, episode in self.episodes.items() if number < len(episode.turns)]
         return [other for other in long if self.owner(other, number) == owner]
 
     def mean(self, name: str, number: int) -> float:
@@ -147,17 +153,25 @@ def test_rules_of_trees_get_the_trees_of_a_run(
     credit = f"credit={{method='{method}',options={{invalid_penalty=0.0,{options}}}}}"
     train(run_of(tmp_path, policy, credit, f"train.forks={{where='uniform',roots=2,shared='{shared}'}}"))
     branching = varied = 0
-    for number, found in enumerate(given, start=1):
+    for number, steps_of_run in enumerate(given, start=1):
         groups = grouped(read_trajectories(tmp_path / "trajectories" / f"{number:06d}.jsonl"))
-        rows = dict(zip(zip(found.trajectory, found.turn.tolist(), strict=True), found.values.tolist(), strict=True))
+        rows = dict(
+            zip(
+                zip(steps_of_run.trajectory, steps_of_run.turn.tolist(), strict=True),
+                steps_of_run.values.tolist(),
+                strict=True,
+            )
+        )
         for group in groups:
             tree = NaiveTree(group)
-            for name, one in tree.episodes.items():
-                for turn_number in range(len(one.turns)):
+            for name, episode in tree.episodes.items():
+                for turn_number in range(len(episode.turns)):
                     expected = tree.advantage(method, name, turn_number)
                     assert rows.pop((name, turn_number)) == pytest.approx(expected, abs=1e-9), (name, turn_number)
                     branching += len(tree.sharers(name, turn_number)) > 1
-                varied += len({round(tree.advantage(method, name, place), 9) for place in range(len(one.turns))}) > 1
+                varied += (
+                    len({round(tree.advantage(method, name, index), 9) for index in range(len(episode.turns))}) > 1
+                )
         assert not rows
     assert len(given) == 2
     assert branching

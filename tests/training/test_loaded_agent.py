@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -54,15 +55,13 @@ def test_a_checkpoint_is_itself_and_options_replace_those_of_the_run(folder: Pat
         assert player.folder == first
         assert (player.agent.temperature, player.agent.max_turns, player.agent.max_tokens) == (0.0, 2, 8)
         (group,) = rollout(player.agent, player.sampler, ["train/tiny/000000"], make=player.make, size=2)
-    one, other = group.trajectories
-    assert [turn.response for turn in one.turns] == [turn.response for turn in other.turns]  # greedy
+    sampled, other = group.trajectories
+    assert [turn.response for turn in sampled.turns] == [turn.response for turn in other.turns]  # greedy
     model = load_model(first)
     assert model.config.max_position_embeddings >= 500
 
 
 def test_a_damaged_checkpoint_is_passed_over_with_a_warning(folder: Path, tmp_path: Path) -> None:
-    import shutil
-
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     (copy / "checkpoints/000001/model.safetensors").write_bytes(b"")
@@ -73,8 +72,6 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(folder: Path, tmp_pa
 
 
 def test_a_model_without_a_run_has_no_environment(folder: Path, tmp_path: Path) -> None:
-    import shutil
-
     shutil.copytree(folder / "checkpoints/000001", tmp_path / "a/b/model")
     with turnwise.load_agent(tmp_path / "a/b/model", max_turns=3) as player:
         assert (player.name, player.run, player.agent.max_turns) == ("model", None, 3)
@@ -93,3 +90,66 @@ def test_mistakes_are_sentences(folder: Path, tmp_path: Path) -> None:
         turnwise.load_agent(folder, dtype="float23")
     with pytest.raises(ConfigError, match=r"unknown policy\.device 'tpu'"):
         turnwise.load_agent(folder, device="tpu")
+
+
+TRAIN_FURTHER = {key: value for key, value in RUN.items() if key != "imitation"} | {
+    "train": {"iterations": 0},
+    "evaluation": {"episodes": 0},
+}
+
+
+def start_from(model: Path, output: Path, *, resume: bool = False, **policy: object) -> Run:
+    """Train nothing further from a model, and return the run as its folder holds it."""
+    table = {**TRAIN_FURTHER, "policy": {"model": str(model), "context": 500, **policy}, "output": str(output)}
+    train(Run.parse(table), resume=resume)
+    return Run.load(output / "run.toml")
+
+
+def test_a_run_begins_from_the_checkpoint_that_an_evaluation_of_the_folder_takes(folder: Path, tmp_path: Path) -> None:
+    run = start_from(folder, tmp_path / "next")
+    with turnwise.load_agent(folder) as player:
+        assert Path(run.policy.model) == player.folder == folder / "checkpoints/000001"
+    begun = load_model(tmp_path / "next/checkpoints/000000").state_dict()
+    assert all((begun[name] == tensor).all() for name, tensor in load_model(player.folder).state_dict().items())
+    assert start_from(folder / "checkpoints", tmp_path / "other").policy.model == run.policy.model
+
+
+def test_a_resumed_run_keeps_the_checkpoint_that_it_began_with(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    begun = start_from(copy, tmp_path / "next").policy.model
+    (copy / "checkpoints/000001").rename(copy / "checkpoints/000002")  # the other run went on
+    assert start_from(copy, tmp_path / "next", resume=True).policy.model == begun
+
+
+def test_what_a_run_folder_cannot_give_is_refused_with_what_it_holds(folder: Path, tmp_path: Path) -> None:
+    refused = tmp_path / "refused"
+    choices = rf"{folder} holds the checkpoints 000001, 000000 \(the warm start\), newest first"
+    for missing in ("final", "checkpoints/000007"):
+        with pytest.raises(ConfigError, match=rf"policy.model: {folder / missing} does not exist; {choices}: name"):
+            start_from(folder / missing, refused)
+        with pytest.raises(CheckpointError, match=choices):
+            turnwise.load_agent(folder / missing)
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    for checkpoint in (copy / "checkpoints").iterdir():
+        (checkpoint / "model.safetensors").write_bytes(b"")
+    with (
+        pytest.warns(UserWarning, match="is damaged"),
+        pytest.raises(ConfigError, match="no intact checkpoint; damaged: 000001, 000000"),
+    ):
+        start_from(copy, refused)
+    shutil.rmtree(copy / "checkpoints")
+    with pytest.raises(ConfigError, match=rf"holds no checkpoint yet: .*turnwise train {copy} --resume"):
+        start_from(copy, refused)
+    assert not refused.exists()
+
+
+def test_an_adapter_begins_beside_a_whole_model(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    adapted = tmp_path / "adapted"
+    start_from(folder, adapted, lora={"rank": 2})
+    assert (adapted / "final/config.json").is_file()
+    with pytest.raises(ConfigError, match=rf"policy.lora needs a whole model: set policy.model={adapted / 'final'}"):
+        start_from(adapted, tmp_path / "second", lora={"rank": 2})
+    assert start_from(adapted, tmp_path / "merged").policy.model == str(adapted / "checkpoints/000000")

@@ -56,7 +56,7 @@ def entries(folder: Path) -> list[list[dict[str, Any]]]:
 
 def stored(folder: Path) -> list[list[Any]]:
     files = sorted((folder / "trajectories").glob("*.jsonl"))
-    return [sorted(read_trajectories(path), key=lambda one: one.id) for path in files]
+    return [sorted(read_trajectories(path), key=lambda episode: episode.id) for path in files]
 
 
 def answers(trajectory: Any) -> list[tuple[int, ...]]:
@@ -69,8 +69,8 @@ def assert_sound(folder: Path) -> None:
     assert not [check.problems for check in checks.values() if check.count]
     for number, trajectories in enumerate(stored(folder), start=1):
         groups = played_groups(SamplingFiles(folder).read(number) or [], trajectories)
-        names = Counter(one.id for group in groups for one in group.group.trajectories)
-        assert names == Counter(one.id for one in trajectories)
+        names = Counter(episode.id for group in groups for episode in group.group.trajectories)
+        assert names == Counter(episode.id for episode in trajectories)
 
 
 @pytest.fixture(scope="module")
@@ -84,26 +84,26 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_groups_grow_and_are_replaced(grown: Path) -> None:
     events = [event for event in lines(grown) if event["phase"] == "train"]
     for event, groups, trajectories in zip(events, entries(grown), stored(grown), strict=True):
-        kept = [group for group in groups if group["dropped"] is None]
-        assert len(kept) == 2
+        trained_groups = [group for group in groups if group["dropped"] is None]
+        assert len(trained_groups) == 2
         assert event["groups_dropped"] == len(groups) - 2
         assert event["episodes"] == len(trajectories) == sum(len(group["members"]) for group in groups)
-        assert event["sampled_turns"] == sum(len(one.turns) for one in trajectories)
+        assert event["sampled_turns"] == sum(len(episode.turns) for episode in trajectories)
         assert event["distinct_tasks"] == len({group["task"] for group in groups})
         assert [group["number"] for group in groups] == sorted(group["number"] for group in groups)
         assert {group["dropped"] for group in groups} <= {None, f"{HERE}:until_mixed"}
         for group in groups:
-            parities = {one.response_tokens % 2 for one in trajectories if one.id in group["members"]}
+            parities = {episode.response_tokens % 2 for episode in trajectories if episode.id in group["members"]}
             assert (len(parities) == 1) == (group["dropped"] is not None)
-            rounds = {one.round for one in trajectories if one.id in group["members"]}
+            rounds = {episode.round for episode in trajectories if episode.id in group["members"]}
             assert rounds == set(range(group["rounds"]))
     assert any(event["groups_dropped"] for event in events)
-    assert any(one.round for played in stored(grown) for one in played)
+    assert any(episode.round for played in stored(grown) for episode in played)
     assert_sound(grown)
 
 
 def test_every_member_has_a_seed_of_its_own(grown: Path) -> None:
-    names = [one.id for played in stored(grown) for one in played]
+    names = [episode.id for played in stored(grown) for episode in played]
     assert len(set(names)) == len(names)
 
 
@@ -145,8 +145,8 @@ def test_a_killed_run_repeats_every_decision(
     child.wait()
     assert train(Run.load(file), resume=True).finished
     assert entries(cut) == entries(whole)
-    assert [[(one.id, one.round, *answers(one)) for one in played] for played in stored(cut)] == [
-        [(one.id, one.round, *answers(one)) for one in played] for played in stored(whole)
+    assert [[(episode.id, episode.round, *answers(episode)) for episode in played] for played in stored(cut)] == [
+        [(episode.id, episode.round, *answers(episode)) for episode in played] for played in stored(whole)
     ]
     assert_sound(cut)
     if order:  # members from before the kill are missing in the batches of the others, which then round differently
@@ -190,10 +190,10 @@ def test_environments_in_other_processes_play_the_same_groups(tmp_path: Path, gr
 def test_forks_of_group_rules_are_trained_on(tmp_path: Path, order: tuple[str, ...]) -> None:
     rule = f'sampling.groups=["{HERE}:forked"]'
     train(run_of(tmp_path, rule, "credit.method=tree_grpo", "train.group_size=4", *order))
-    trajectories = [one for played in stored(tmp_path) for one in played]
-    forks = [one for one in trajectories if one.fork_of is not None]
+    trajectories = [episode for played in stored(tmp_path) for episode in played]
+    forks = [episode for episode in trajectories if episode.fork_of is not None]
     assert forks
-    assert all(one.round == 1 for one in forks)
+    assert all(episode.round == 1 for episode in forks)
     assert len(trajectories) <= 3 * 2 * 4
     assert_sound(tmp_path)
 
@@ -244,13 +244,15 @@ def test_the_loss_of_a_member_ends_where_a_rule_says(tmp_path: Path) -> None:
     train(run_of(tmp_path, f'sampling.groups=[{{name="{HERE}:first_turns",turns=1,tokens=1}}]', "train.iterations=1"))
     (played,) = stored(tmp_path)
     groups = played_groups(SamplingFiles(tmp_path).read(1) or [], played)
-    assert {at for group in groups for at in group.growth.until} == {BranchPoint(one.id, 1, 1) for one in played}
+    assert {at for group in groups for at in group.growth.until} == {
+        BranchPoint(episode.id, 1, 1) for episode in played
+    }
     whole = Played([group.counted for group in groups], RolloutReport(), 1)
     part = replace(whole, sampled=groups)
     steps, ones = whole.steps("state"), random_advantages(np.random.default_rng(0), whole.groups)
     full, cut = whole.batch(steps, ones, AT_ONE), part.batch(steps, ones, AT_ONE)
     assert (full.mask == cut.mask).all()  # what follows counts in means over tokens
-    numbers = [number for one in played_in_order(whole) for number in range(len(one.turns))]
+    numbers = [number for episode in played_in_order(whole) for number in range(len(episode.turns))]
     turn = np.where(full.turn >= 0, np.array(numbers)[full.turn], -1)
     first = np.zeros_like(full.mask)
     for row, column in zip(*np.nonzero(full.turn >= 0), strict=True):
@@ -262,7 +264,7 @@ def test_the_loss_of_a_member_ends_where_a_rule_says(tmp_path: Path) -> None:
 
 
 def played_in_order(played: Played) -> list[Any]:
-    return [one for group in played.groups for one in group.finished]
+    return [episode for group in played.groups for episode in group.finished]
 
 
 def test_the_earliest_place_ends_the_loss() -> None:
@@ -289,16 +291,16 @@ def test_hints_are_shown_stored_and_audited(tmp_path: Path, prompt: str) -> None
     train(run_of(tmp_path, rule, f'agent.prompt="{prompt}"', "train.iterations=1", "policy.context=600"))
     (event,) = [event for event in lines(tmp_path) if event["phase"] == "train"]
     played = stored(tmp_path)[0]
-    for one in played:
-        first = one.turns[0].observation
-        assert first.endswith(f"\n\nHint: {one.hint}") == bool(one.hint)
-        assert ("Hint" in first) == bool(one.hint)
-    assert len({one.hint for one in played}) > 2
-    assert sum("Begin with these actions: 1. " in one.hint for one in played) == 2
-    assert Counter(one.temperature for one in played) == {None: 6, 0.7: 2}
-    plain = [one for one in played if one.plain]
+    for episode in played:
+        first = episode.turns[0].observation
+        assert first.endswith(f"\n\nHint: {episode.hint}") == bool(episode.hint)
+        assert ("Hint" in first) == bool(episode.hint)
+    assert len({episode.hint for episode in played}) > 2
+    assert sum("Begin with these actions: 1. " in episode.hint for episode in played) == 2
+    assert Counter(episode.temperature for episode in played) == {None: 6, 0.7: 2}
+    plain = [episode for episode in played if episode.plain]
     assert len(plain) == 2
-    assert event["success"] == pytest.approx(sum(one.won for one in plain) / 2)
+    assert event["success"] == pytest.approx(sum(episode.won for episode in plain) / 2)
     assert event["gap_max"] < 1e-3  # the learner divides its logits by the same temperatures
     assert_sound(tmp_path)  # its log-probabilities and prompts among others
 
@@ -409,13 +411,13 @@ def test_answers_and_episodes_that_a_limit_cut_carry_no_loss() -> None:
     cut = trajectory([turns[0], replace(turns[1], finish="length"), turns[2]], name="t#0@0")
     groups = [Group("t", (cut, trajectory(turns, name="t#1@0", stop="turns"), trajectory(turns, name="t#2@0")))]
     advantages = random_advantages(rng, groups)
-    for choice, kept in (
+    for choice, expected in (
         ("", [True] * 9),
         ("answers", [True, False, True, *[True] * 6]),
         ("episodes", [*[False] * 6, *[True] * 3]),
     ):
         fresh = Played(groups, RolloutReport(), 0, skip_truncated=choice).fresh(advantages)
-        assert fresh.keep.tolist() == kept
+        assert fresh.keep.tolist() == expected
 
 
 def test_the_order_of_members_means_nothing() -> None:

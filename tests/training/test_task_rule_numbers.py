@@ -19,12 +19,13 @@ from turnwise.training.sampling.difficulty_bins import bins_of
 from turnwise.training.sampling.group_sizes import best_sizes, evenly, proportional
 from turnwise.training.sampling.picking import heaviest, logs, waiting, weighted
 from turnwise.training.sampling.rows import by_id, counts_of, played_since
+from turnwise.training.sampling.similar_tasks import from_similar
 from turnwise.training.sampling.task_rules.catalogue import get_task_rule
 from turnwise.training.sampling.task_rules.gdro_prompt import bin_scores, bin_weights
 from turnwise.training.sampling.task_rules.gdro_rollout import arm_sizes
 from turnwise.training.sampling.task_rules.knapsack import knapsack_sizes
 from turnwise.training.sampling.task_rules.pcurl import pcurl_weights
-from turnwise.training.sampling.task_rules.v0 import v0_sizes
+from turnwise.training.sampling.task_rules.v0 import LIKENESS, v0_sizes
 
 
 def visit(task: str, wins: int, episodes: int, **remember: float) -> Visit:
@@ -268,6 +269,25 @@ def test_knapsack_sizes(released):
     assert knapsack_sizes(np.array([1.0, 1.0]), 8, released=released).tolist() == [8, 8]
     assert knapsack_sizes(np.array([1.0, 0.5, 1.0]), 8, most=5, released=released).tolist() == [10, 5, 9]
     assert knapsack_sizes(np.array([0.5, 0.5]), 8, most=5, released=released).tolist() == [8, 8]
+
+
+def test_v0_knows_of_a_task_that_was_never_played_what_tasks_like_it_say():
+    """cos("xxx", "xxxx") = 1 and cos("xxx", "yyyy") = 0.
+
+    At temperature 1 the weights are e / (e + 1) = .7311 and .2689: p = .7311 x .25 + .2689 x .75 = .3845. At .1, as in
+    v0, the second is 1 / (e^10 + 1) = .000045, and p = .25002. With p = 1/2 the sizes would be others.
+    """
+    records = records_of({"xxxx": (2, 8), "yyyy": (6, 8)}, "xxx")
+    assert from_similar(records, records.success, 1.0).tolist() == pytest.approx([0.25, 0.75, 0.3845], abs=1e-4)
+    assert from_similar(records, records.success, LIKENESS)[2] == pytest.approx(0.250023, abs=1e-6)
+    like, half = (v0_sizes(np.array([p, 0.25, 0.75]), 24, solver="greedy").tolist() for p in (0.250023, 0.5))
+    assert (like, half) == ([20, 2, 2], [4, 18, 2])
+    drawn = sizes_of(draw("v0", records, 3, solver="greedy"))
+    assert drawn == dict(zip(("xxx", "xxxx", "yyyy"), like, strict=True))
+
+
+def test_v0_takes_one_half_before_any_task_was_played():
+    assert set(sizes_of(draw("v0", records_of({}, "a", "b"), 2)).values()) == {8}
 
 
 def test_knapsack_finds_the_largest_gain():

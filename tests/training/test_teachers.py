@@ -23,23 +23,25 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError
 from turnwise.agents.files.trajectory_files import from_json, read_trajectories, to_json
 from turnwise.agents.rollouts.group_rounds import EpisodeOrder, GroupSpec
-from turnwise.agents.rollouts.rollout import rollout
+from turnwise.agents.rollouts.rollout import RolloutReport, rollout
 from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.steps import steps_of
-from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.credit import MissingColumn, Steps, taught
+from turnwise.agents.trajectory import Group, Trajectory, Turn
+from turnwise.credit import BadOption, MissingColumn, Steps, taught
 from turnwise.training import ConfigError, TrainingError, train
 from turnwise.training.audit import audit
-from turnwise.training.batch.batch import pack
+from turnwise.training.batch.batch import Batch, pack
 from turnwise.training.batch.scores import Scores
 from turnwise.training.objectives.sources import POLICY, TEACHER
 from turnwise.training.parts import prepare
+from turnwise.training.played import Played
 from turnwise.training.sampling import BranchPoint, GroupRule, Growth, MoreEpisodes, OpenGroup
 from turnwise.training.sampling.group_draws import DrawnGroup
 from turnwise.training.sampling.group_rules.catalogue import get_group_rule
 from turnwise.training.sampling.grown_groups import PlayedGroup
 from turnwise.training.sampling.run_teachers import in_tokens_of
+from turnwise.training.teacher_ranks import answer_gains, with_best_teachers
 from turnwise.training.token_scores import TokenScores
 
 TWO = ("expert", "random")
@@ -77,7 +79,7 @@ def lesson(number: int, won: bool) -> Trajectory:
 
 
 def test_ampo_asks_teachers_where_everybody_lost() -> None:
-    rule = get_group_rule("ampo", teachers=1)
+    rule = get_group_rule("ampo", teachers=1, rank="random")
     assert rule(OpenGroup("t", 4, teachers=TWO)) == Growth()
     assert rule(after("0100", teachers=TWO)) == Growth()
     assert rule(after("0000")) == Growth()  # nobody could be asked
@@ -102,6 +104,97 @@ def test_ampo_puts_winners_in_the_place_of_losers() -> None:
         assert not end.more
     nobody = rule(OpenGroup("t", 4, 2, (*own, lesson(4, False)), teachers=TWO))
     assert nobody.keep == frozenset(member.id for member in own)
+
+
+THREE = ("expert", "random", "openai:large")
+
+
+def test_ampo_lets_all_teachers_play_and_says_how_many_stay() -> None:
+    rule = get_group_rule("ampo")
+    assert [more.teacher for more in rule(after("0000", teachers=THREE)).more] == list(THREE)
+    assert len(get_group_rule("ampo", rank="random")(after("0000", teachers=THREE)).more) == 2
+    own = members("00000000")
+    lessons = tuple(episode(8 + number, True, teacher=name, round=1) for number, name in enumerate(THREE))
+    end = rule(OpenGroup("t", 8, 2, (*own, *lessons), teachers=THREE))
+    assert end.best == 2
+    assert end.keep is not None
+    assert {lesson.id for lesson in lessons} <= end.keep
+    assert len(end.keep) == 6 + 3  # two losers leave, since two teachers stay
+    with pytest.raises(BadOption, match="rank"):
+        get_group_rule("ampo", rank="answers")(OpenGroup("t", 4))
+
+
+def said(prompt: str, text: str, action: str) -> Turn:
+    ids = (*Bytes().ids(text), 256)
+    made = made_turn(Bytes().ids(prompt), ids, action=action, logprobs=(0.0,) * len(ids))
+    return replace(made, text=text)
+
+
+def taught_lessons() -> tuple[Trajectory, ...]:
+    """Three won episodes whose answer is "go": of two turns, of a thought and an answer, and of the answer alone."""
+    turns = (
+        (said("Q", "look", "look"), said("Q look door", "go", "go")),
+        (said("Q", "go? I think go", "go"),),
+        (said("Q", "go", "go"),),
+    )
+    return tuple(
+        replace(episode(8 + number, True, turns), teacher=name, round=1)
+        for number, (name, turns) in enumerate(zip(THREE, turns, strict=True))
+    )
+
+
+def decode(ids: Any) -> str:
+    return Bytes().decode([token for token in ids if token < 256])
+
+
+def test_a_trace_is_worth_what_it_adds_to_the_probability_of_its_answer() -> None:
+    """The tokens of "go" and the end: .9, .6, .3 after the first episode and .2 each before it; .5 and .4; equal."""
+    asked: list[tuple[str, str]] = []
+    probabilities = np.array([[0.9, 0.6, 0.3], [0.2] * 3, [0.5] * 3, [0.4] * 3, [0.7] * 3, [0.7] * 3])
+
+    def score(batch: Batch) -> Any:
+        for row in range(len(batch)):
+            ids = batch.tokens[row, : batch.lengths[row]]
+            asked.append(
+                (decode(ids[~batch.mask[row, : batch.lengths[row]]]), decode(ids[batch.mask[row, : len(ids)]]))
+            )
+        logprobs = np.zeros(batch.mask.shape)
+        logprobs[batch.mask] = np.log(probabilities).ravel()
+        return logprobs
+
+    assert answer_gains(taught_lessons(), score, decode).tolist() == pytest.approx([0.4, 0.1, 0.0])
+    assert asked == [
+        ("Q look door", "go"),
+        ("Q", "go"),
+        ("Qgo? I think ", "go"),
+        ("Q", "go"),
+        ("Q", "go"),
+        ("Q", "go"),
+    ]
+
+
+def test_the_best_teachers_stay() -> None:
+    """With gains of 0, .5 and .2, two of three stay: in credit, in the loss, and in what is written down."""
+    own, lessons = members("00000000"), taught_lessons()
+    stay = frozenset(member.id for member in (*own[2:], *lessons))
+    growth = Growth(keep=stay, counted=stay, best=2)
+    group = PlayedGroup(DrawnGroup(0, "t", 8, 7), Group("t", (*own, *lessons)), growth, 2)
+    other = PlayedGroup(DrawnGroup(1, "u", 8, 7), Group("u", (*own, *lessons[:2])), growth, 2)
+    played = Played([group.counted, other.counted], RolloutReport(), 3, sampled=[group, other])
+
+    def score(batch: Batch) -> Any:
+        assert len(batch) == 6  # nothing is asked of a group with two teachers
+        return np.where(batch.mask, np.log([0.3, 0.3, 0.7, 0.2, 0.6, 0.4])[:, None], 0.0)
+
+    ranked = with_best_teachers(played, score, decode)
+    (first, second) = ranked.sampled
+    assert [member.id for member in ranked.groups[0].trajectories if member.teacher] == [
+        lesson.id for lesson in lessons[1:]
+    ]
+    assert first.growth.keep == first.growth.counted == stay - {lessons[0].id}
+    assert ranked.metrics["trained_episodes"] == 8 + 8
+    assert second is other
+    assert with_best_teachers(replace(played, sampled=[other]), score, decode).sampled == [other]
 
 
 def test_rl_plus_has_a_teacher_in_every_group() -> None:
@@ -188,6 +281,11 @@ AMPO = (
     "objective.name=ampo",
     "imitation.epochs=0",
 )
+RANKED = (
+    *AMPO,
+    'sampling.groups=[{name="ampo", teachers=1}]',
+    'sampling.teachers=["expert", "toys.open_groups:second_expert"]',
+)
 RL_PLUS = (
     'sampling.groups=["rl_plus"]',
     'sampling.teachers=["expert"]',
@@ -200,8 +298,8 @@ RL_PLUS = (
 
 @pytest.mark.parametrize(
     "words",
-    [AMPO, RL_PLUS, (*RL_PLUS, "train.staleness=1", "objective.correction=tis_token")],
-    ids=["ampo", "rl_plus", "rl_plus-beside"],
+    [AMPO, RANKED, RL_PLUS, (*RL_PLUS, "train.staleness=1", "objective.correction=tis_token")],
+    ids=["ampo", "ranked", "rl_plus", "rl_plus-beside"],
 )
 def test_runs_learn_from_teachers(tmp_path: Path, words: tuple[str, ...]) -> None:
     plain = ("evaluation.episodes=0", "train.iterations=2", "train.group_size=4", "checkpoints.every=1")
@@ -209,17 +307,26 @@ def test_runs_learn_from_teachers(tmp_path: Path, words: tuple[str, ...]) -> Non
     lessons = []
     for number, event in enumerate([event for event in lines(tmp_path) if event["phase"] == "train"], start=1):
         stored = list(read_trajectories(tmp_path / "trajectories" / f"{number:06d}.jsonl"))
-        lessons += [one for one in stored if one.teacher]
-        own = [one for one in stored if not one.teacher]
-        assert event["success"] == pytest.approx(np.mean([one.won for one in own]))
+        lessons += [member for member in stored if member.teacher]
+        own = [member for member in stored if not member.teacher]
+        assert event["success"] == pytest.approx(np.mean([member.won for member in own]))
         assert np.isfinite(event["loss"])
     assert lessons
-    assert {one.teacher for one in lessons} == {"expert"}
+    names = {"expert", "toys.open_groups:second_expert"} if words is RANKED else {"expert"}
+    assert {member.teacher for member in lessons} == names
+    if words is RANKED:  # both won, and one was trained on
+        written = [json.loads(path.read_text()) for path in sorted((tmp_path / "sampling").glob("*.json"))]
+        teachers, winners = {member.id for member in lessons}, {member.id for member in lessons if member.won}
+        asked = [entry for file in written for entry in file["groups"] if teachers & set(entry["members"])]
+        assert [len(teachers & set(entry["members"])) for entry in asked] == [2] * len(asked)
+        both = [entry for entry in asked if len(winners & set(entry["members"])) == 2]
+        assert both
+        assert [len(winners & set(entry["kept"])) for entry in both] == [1] * len(both)
     checks = audit(tmp_path).checks
     assert not [check.problems for check in checks if check.count]
-    kept = [json.loads(line) for file in (tmp_path / "experience").glob("*.jsonl") for line in file.open()]
-    assert kept
-    assert not [one for one in kept if one.get("teacher")]
+    entries = [json.loads(line) for file in (tmp_path / "experience").glob("*.jsonl") for line in file.open()]
+    assert entries
+    assert not [member for member in entries if member.get("teacher")]
 
 
 def test_a_correction_leaves_teachers_alone() -> None:

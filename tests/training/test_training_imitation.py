@@ -141,14 +141,14 @@ def test_what_was_seen_is_learned_by_its_weight():
     keep = np.array([True, False, True])
     advantages = Advantages.of(steps_of(groups), np.ones(3), keep=keep)
     batch = demonstration_batch(groups, advantages, context=99, observations=0.25)
-    said = np.isin(batch.turn, (0, 2))
+    answered = np.isin(batch.turn, (0, 2))
     seen = (batch.turn == -1) & (np.arange(batch.tokens.shape[1]) > 0)
-    assert (batch.advantages == said + 0.25 * seen).all()
-    assert (batch.mask == (said | seen)).all()
+    assert (batch.advantages == answered + 0.25 * seen).all()
+    assert (batch.mask == (answered | seen)).all()
     losses, model = [], tiny_llama()
     scores = -_learner(model).score(batch).logprobs
     imitate(_learner(model), batch, ImitationSection(lr=1e-9), on_step=lambda event: losses.append(event["loss"]))
-    assert losses == pytest.approx([scores[said].mean()])
+    assert losses == pytest.approx([scores[answered].mean()])
 
 
 def test_a_warm_start_ends_when_its_loss_is_down_to_the_target():
@@ -181,15 +181,15 @@ def test_what_is_not_finite_is_skipped_and_counted():
         model.lm_head.weight[0] = math.inf
     before = [p.detach().clone() for p in model.parameters()]
     assert imitate(_learner(model), batch, ImitationSection(batch_tokens=10_000))["skipped"] == 1
-    assert all(torch.equal(one, other) for one, other in zip(before, model.parameters(), strict=True))
+    assert all(torch.equal(first, other) for first, other in zip(before, model.parameters(), strict=True))
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.4])
 def test_noise_is_played_and_not_imitated(tmp_path, noise):
     setup = _setup(tmp_path, demonstrator={"noise": noise})
     played = setup.demonstrations().demonstrate(setup.environments.tasks[:12])
-    turns = [(one.id, k, turn) for one in played.trajectories for k, turn in enumerate(one.turns)]
-    assert all(one.won for one in played.trajectories)
+    turns = [(episode.id, k, turn) for episode in played.trajectories for k, turn in enumerate(episode.turns)]
+    assert all(episode.won for episode in played.trajectories)
     assert all(turn.valid for name, k, turn in turns if (name, k) not in played.mistakes)
     noisy = [turn for name, k, turn in turns if (name, k) in played.mistakes]
     assert bool(noisy) == bool(noise)
@@ -197,7 +197,7 @@ def test_noise_is_played_and_not_imitated(tmp_path, noise):
     groups, advantages = played.tokenized(Agent(max_turns=12), tokenizer)
     assert advantages.keep.sum() == len(turns) - len(noisy)
     batch = demonstration_batch(groups, advantages, context=1000)
-    learned = sum(len(turn.response) for g in groups for one in g.trajectories for turn in one.turns)
+    learned = sum(len(turn.response) for g in groups for episode in g.trajectories for turn in episode.turns)
     assert (batch.mask.sum() == learned) == (not noise)
     assert len(batch) == len(groups)  # every conversation is one sequence
 
@@ -224,8 +224,8 @@ def test_slips_are_what_cannot_be_done(tmp_path, slips, invalid):
     setup = _setup(tmp_path)
     player = NoisyDemonstrator(Expert(), noise=0.5, slips=slips)
     groups = rollout(setup.agent(None), player, setup.environments.tasks[:12], make=setup.environments.make)
-    played = [one for group in groups for one in group.trajectories]
-    noisy = [turn for one in played for k, turn in enumerate(one.turns) if (one.id, k) in player.mistakes]
+    played = [episode for group in groups for episode in group.trajectories]
+    noisy = [turn for episode in played for k, turn in enumerate(episode.turns) if (episode.id, k) in player.mistakes]
     assert noisy
     assert {turn.valid for turn in noisy} == {not invalid}
 
@@ -253,8 +253,8 @@ def test_a_typo_changes_one_piece_for_one_that_was_seen(action, seen, seed):
         for other in others
         if other != pieces[at] and kind(other) == kind(pieces[at]) != " "
     }
-    found = typo(action, seen, random.Random(seed))
-    assert found in may or (found is None and not may)
+    misspelt = typo(action, seen, random.Random(seed))
+    assert misspelt in may or (misspelt is None and not may)
 
 
 def test_a_typo_needs_another_piece_of_the_kind():
@@ -270,10 +270,10 @@ def test_an_expert_comes_back_from_typos(tmp_path):
     setup = _setup(tmp_path, {"id": "turnwise/Code-v0", "kwargs": {"level": "tiny"}}, demonstrator={"typos": 0.6})
     played = setup.demonstrations().demonstrate(setup.environments.tasks[:12])
     assert played.mistakes
-    assert all(one.won for one in played.trajectories)
-    for one in played.trajectories:
-        for turn, after in pairwise(enumerate(one.turns)):
-            if (one.id, turn[0]) in played.mistakes:
+    assert all(episode.won for episode in played.trajectories)
+    for episode in played.trajectories:
+        for turn, after in pairwise(enumerate(episode.turns)):
+            if (episode.id, turn[0]) in played.mistakes:
                 assert turn[1].action.startswith("replace")
                 changed = "is now:" in after[1].observation
                 assert (after[1].action == "test") == changed, "what was changed is tested before it is mended"
@@ -281,9 +281,9 @@ def test_an_expert_comes_back_from_typos(tmp_path):
 
 def test_the_same_demonstrations_come_again(tmp_path):
     setup = _setup(tmp_path, demonstrator={"noise": 0.3})
-    one, other = (setup.demonstrations().demonstrate(setup.environments.tasks[:6]) for _ in range(2))
-    assert [t.turns for t in one.trajectories] == [t.turns for t in other.trajectories]
-    assert one.mistakes == other.mistakes
+    first, other = (setup.demonstrations().demonstrate(setup.environments.tasks[:6]) for _ in range(2))
+    assert [t.turns for t in first.trajectories] == [t.turns for t in other.trajectories]
+    assert first.mistakes == other.mistakes
 
 
 def test_a_template_that_lists_actions_can_be_imitated(tmp_path):
@@ -300,14 +300,14 @@ def test_a_template_that_lists_actions_can_be_imitated(tmp_path):
         }
         return prepare(Run.parse(content))
 
-    one = setup("expert")
+    prepared = setup("expert")
     stored = str(tmp_path / "demonstrations.jsonl")
     with TrajectoryWriter(stored) as writer:
-        played = one.demonstrations().demonstrate(one.environments.tasks, writer.write)
+        played = prepared.demonstrations().demonstrate(prepared.environments.tasks, writer.write)
     other = setup(stored)
     read = other.demonstrations().demonstrate(other.environments.tasks)
     model, tokenizer = build_policy(played.texts, vocab=300, hidden=16, layers=1, heads=1, context=8192)
-    agent = one.agent(tokenizer)
+    agent = prepared.agent(tokenizer)
     groups, advantages = played.tokenized(agent, tokenizer)
     by_id = {group.trajectories[0].id: group.trajectories[0] for group in groups}
     for group in read.tokenized(agent, tokenizer)[0]:
@@ -335,9 +335,9 @@ def test_what_an_expert_plays_without_a_plan_is_not_imitated(tmp_path, monkeypat
     played = setup.demonstrations().demonstrate(setup.environments.tasks[:12])
     assert len(played.trajectories) == 12
     assert len(played.mistakes) >= 12  # everybody has to pass room 2
-    starts = {(one.id, 0) for one in played.trajectories}
+    starts = {(episode.id, 0) for episode in played.trajectories}
     assert not starts & played.mistakes
-    assert all(turn.valid for one in played.trajectories for turn in one.turns)
+    assert all(turn.valid for episode in played.trajectories for turn in episode.turns)
 
 
 def test_other_tasks_are_demonstrated_than_practised(tmp_path, monkeypatch):
@@ -350,7 +350,7 @@ def test_other_tasks_are_demonstrated_than_practised(tmp_path, monkeypatch):
     assert len(setup.demonstrated.tasks) == len(setup.environments.tasks)
     assert {task.split("/")[1] for task in setup.demonstrated.tasks} == {f"tiny@{seed}" for seed in (50, 51, 52)}
     played = setup.demonstrations().demonstrate(setup.demonstrated.tasks[:4]).trajectories
-    assert [one.task for one in played] == list(setup.demonstrated.tasks[:4])
+    assert [episode.task for episode in played] == list(setup.demonstrated.tasks[:4])
 
     def recorded(_source, tasks, *_):
         raise NoDemonstrations(" ".join(tasks))
@@ -384,23 +384,23 @@ def test_a_searcher_demonstrates_in_the_household(tmp_path):
     played = setup.demonstrations().demonstrate(setup.environments.tasks)
     assert len(played.trajectories) >= 3
     assert played.mistakes
-    assert all(one.won for one in played.trajectories)
+    assert all(episode.won for episode in played.trajectories)
 
 
 def test_conversations_of_other_programs_are_imitated(tmp_path):
-    said = [{"from": "human", "value": "room 1 of 3"}, {"from": "gpt", "value": "east", "loss": False}] * 2
-    rows = [{"conversations": [*said, {"from": "human", "value": "room 2"}, {"from": "gpt", "value": "west"}]}] * 3
+    messages = [{"from": "human", "value": "room 1 of 3"}, {"from": "gpt", "value": "east", "loss": False}] * 2
+    rows = [{"conversations": [*messages, {"from": "human", "value": "room 2"}, {"from": "gpt", "value": "west"}]}] * 3
     (stored := tmp_path / "sharegpt.json").write_text(json.dumps(rows))
     setup = _setup(tmp_path, demonstrator=str(stored))
     played = setup.demonstrations().demonstrate(setup.environments.tasks)
     assert len(played.trajectories) == 3
-    assert len({one.id for one in played.trajectories}) == 3
-    assert played.mistakes == {(one.id, turn) for one in played.trajectories for turn in (0, 1)}
+    assert len({episode.id for episode in played.trajectories}) == 3
+    assert played.mistakes == {(episode.id, turn) for episode in played.trajectories for turn in (0, 1)}
     _, tokenizer = build_policy(played.texts, vocab=300, hidden=16, layers=1, heads=1, context=8192)
     groups, advantages = played.tokenized(setup.agent(tokenizer), tokenizer)
     batch = demonstration_batch(groups, advantages, context=8192)
     learned = batch.mask & (batch.advantages > 0)
-    assert {tokenizer.decode(row[kept]).strip() for row, kept in zip(batch.tokens, learned, strict=True)} == {
+    assert {tokenizer.decode(row[mask]).strip() for row, mask in zip(batch.tokens, learned, strict=True)} == {
         "west<|end|>"
     }
 

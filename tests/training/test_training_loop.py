@@ -73,9 +73,9 @@ def timeless(events):
     ]
 
 
-def assert_same_weights(one, other):
-    assert one.keys() == other.keys()
-    assert all(torch.equal(one[name], other[name]) for name in one)
+def assert_same_weights(first, other):
+    assert first.keys() == other.keys()
+    assert all(torch.equal(first[name], other[name]) for name in first)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,9 @@ def test_the_warm_start_leaves_its_losses(finished):
     ticks = [event for event in events if event.get("what") == "imitation"]
     told = [event for event in lines(folder) if event["phase"] == "imitation" and "step" in event]
     assert len(ticks) < 50  # so that every step is told
-    assert [(one["step"], one["loss"]) for one in told] == [(one["done"], one["loss"]) for one in ticks]
+    assert [(record["step"], record["loss"]) for record in told] == [
+        (record["done"], record["loss"]) for record in ticks
+    ]
     assert told[-1]["step"] == told[-1]["steps"] == len(ticks)
     assert told[-1]["loss"] < told[0]["loss"]
 
@@ -115,16 +117,16 @@ def test_metrics_are_those_of_the_stored_trajectories(finished):
         if event["phase"] != "train":
             continue
         played = list(read_trajectories(folder / f"trajectories/{event['iteration']:06d}.jsonl"))
-        turns = sum(len(one.turns) for one in played)
+        turns = sum(len(episode.turns) for episode in played)
         assert event["episodes"] == len(played) == 6
-        assert event["success"] == pytest.approx(sum(one.won for one in played) / 6)
+        assert event["success"] == pytest.approx(sum(episode.won for episode in played) / 6)
         assert event["turns"] == pytest.approx(turns / 6)
-        assert event["unparsable"] == pytest.approx(sum(one.unparsable for one in played) / turns)
-        assert event["inadmissible"] == pytest.approx(sum(one.inadmissible for one in played) / turns)
-        assert {turn.version for one in played for turn in one.turns} == {event["iteration"] - 1}
+        assert event["unparsable"] == pytest.approx(sum(episode.unparsable for episode in played) / turns)
+        assert event["inadmissible"] == pytest.approx(sum(episode.inadmissible for episode in played) / turns)
+        assert {turn.version for episode in played for turn in episode.turns} == {event["iteration"] - 1}
         assert event["gap_max"] < 1e-3
         prompts = event["prompt_tokens_per_second"] * event["rollout_seconds"]
-        assert prompts == pytest.approx(sum(one.prompt_tokens for one in played))
+        assert prompts == pytest.approx(sum(episode.prompt_tokens for episode in played))
         assert 2**26 < event["process_memory"] < 2**36
         assert event["left"] == 5 - event["iteration"]
         assert 0 <= event["entropy"] < 6
@@ -279,8 +281,8 @@ def test_killed_and_resumed_it_ends_with_the_same_weights(finished, tmp_path, mo
     assert timeless(lines(folder))[1:] == timeless(lines(whole))[1:]
     for step in range(1, 6):
         name = f"trajectories/{step:06d}.jsonl"
-        one, other = (list(read_trajectories(place / name)) for place in (whole, folder))
-        assert [t.turns for t in sorted(one, key=lambda t: t.id)] == [
+        expected, other = (list(read_trajectories(root / name)) for root in (whole, folder))
+        assert [t.turns for t in sorted(expected, key=lambda t: t.id)] == [
             t.turns for t in sorted(other, key=lambda t: t.id)
         ]
 
@@ -574,9 +576,9 @@ def test_a_panel_of_the_split_that_is_trained_on_is_remarked(tmp_path, overrides
         "train": {"distinct_tasks": 2},
         "evaluation": {"episodes": 2},
     }
-    said = prepare(Run.parse(table, overrides)).remarks()
-    assert len(said) == count
-    assert all("tasks of the training split" in text for text in said)
+    remarks = prepare(Run.parse(table, overrides)).remarks()
+    assert len(remarks) == count
+    assert all("tasks of the training split" in text for text in remarks)
 
 
 @pytest.mark.parametrize(
@@ -593,9 +595,9 @@ def test_many_demonstrations_of_few_tasks_are_remarked(tmp_path, monkeypatch, ov
     monkeypatch.chdir(tmp_path)
     Path("played.jsonl").touch()
     table = {"output": str(tmp_path), "env": {"kwargs": {"level": "tiny"}}, "evaluation": {"episodes": 0}}
-    said = prepare(Run.parse(table, overrides)).remarks()
-    assert len(said) == count
-    assert all("train.distinct_tasks=6000" in text for text in said)
+    remarks = prepare(Run.parse(table, overrides)).remarks()
+    assert len(remarks) == count
+    assert all("train.distinct_tasks=6000" in text for text in remarks)
 
 
 def test_an_environment_whose_listing_takes_no_count_is_not_remarked_on(tmp_path, monkeypatch):
@@ -609,8 +611,8 @@ def test_an_environment_whose_listing_takes_no_count_is_not_remarked_on(tmp_path
 )
 def test_bfloat16_on_a_cpu_without_it_is_remarked(tmp_path, monkeypatch, fast, dtype, count):
     monkeypatch.setattr(run_remarks, "multiplies_bfloat16", lambda: fast)
-    found = prepare(make_run(tmp_path, f"policy.dtype={dtype}")).remarks()
-    assert sum("no instructions for bfloat16" in text for text in found) == count
+    remarks = prepare(make_run(tmp_path, f"policy.dtype={dtype}")).remarks()
+    assert sum("no instructions for bfloat16" in text for text in remarks) == count
 
 
 @pytest.mark.parametrize(
@@ -624,8 +626,8 @@ def test_bfloat16_on_a_cpu_without_it_is_remarked(tmp_path, monkeypatch, fast, d
     ],
 )
 def test_older_samples_with_unbalanced_turns_are_remarked(tmp_path, words, count):
-    said = prepare(make_run(tmp_path, *words)).remarks()
-    assert len([text for text in said if "credit.options.unit" in text]) == count
+    remarks = prepare(make_run(tmp_path, *words)).remarks()
+    assert len([text for text in remarks if "credit.options.unit" in text]) == count
 
 
 def test_a_run_says_its_remarks_at_its_beginning(tmp_path, monkeypatch):
@@ -661,9 +663,9 @@ def test_a_resumed_run_continues_its_loggers(tmp_path):
 
 def test_the_revision_of_a_model_from_the_hub_is_recorded(finished, tmp_path, monkeypatch):
     folder, _ = finished
-    found = ModelFolder(folder / "checkpoints/000005", "org/name@v1", "c" * 40)
+    model = ModelFolder(folder / "checkpoints/000005", "org/name@v1", "c" * 40)
     for module in ("learner.policy", "imitation.warmstart"):
-        monkeypatch.setattr(f"turnwise.training.{module}.find_model", lambda name: found)
+        monkeypatch.setattr(f"turnwise.training.{module}.find_model", lambda name: model)
     table = {
         **TABLE,
         "policy": {"model": "org/name@v1", "context": 400},
@@ -682,13 +684,13 @@ def test_a_run_with_a_stop_string_imitates_and_samples_it(tmp_path):
     tokenizer = load_tokenizer(Checkpoints(folder / "checkpoints").path(1))
     (stored,) = (folder / "trajectories").iterdir()
     trajectories = list(read_trajectories(stored))
-    ended = [turn for one in trajectories for turn in one.turns if turn.text.endswith("\n")]
+    ended = [turn for episode in trajectories for turn in episode.turns if turn.text.endswith("\n")]
     assert ended, "demonstrations ended with the stop string, so the policy samples it"
     for turn in ended:
         assert tokenizer.decode(turn.response) == turn.text
         assert turn.action is None or turn.action == turn.text.strip()
-    for one in trajectories:
-        for before, after in pairwise(one.turns):
+    for episode in trajectories:
+        for before, after in pairwise(episode.turns):
             added = tokenizer.decode(after.prompt[len(before.prompt) + len(before.response) :])
             assert added.startswith("\n") != before.text.endswith("\n"), "the line break is written once"
 

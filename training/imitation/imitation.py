@@ -102,10 +102,7 @@ def imitate(
         padding), seconds.
     """
     started = time.perf_counter()
-    rng = np.random.default_rng(seed)
-    cuts = [
-        (epoch, rows) for epoch in range(section.epochs) for rows in _steps(batch.lengths, section.batch_tokens, rng)
-    ]
+    cuts = imitation_steps(batch.lengths, section, seed)
     betas = 0.9, min(0.999, max(0.9, 1.0 - 20.0 / max(1, len(cuts))))
     optimizer = make_optimizer(
         learner.model, lr=section.lr, weight_decay=weight_decay, betas=betas, name=learner.optimizer_name
@@ -163,6 +160,20 @@ def _reached(losses: Sequence[float], window: int, target: float) -> bool:
     """Whether the mean loss over the last `window` steps is at most the target."""
     recent = [loss for loss in losses[-max(1, window) :] if math.isfinite(loss)]
     return len(losses) >= window and bool(recent) and sum(recent) / len(recent) <= target
+
+
+def imitation_steps(
+    lengths: NDArray[np.int64], section: ImitationSection, seed: int
+) -> list[tuple[int, NDArray[np.int64]]]:
+    """Return epoch and row numbers of every optimizer step of a warm start that does not reach its target before.
+
+    Args:
+        lengths: int64 [B], tokens of the rows.
+        section: says how many epochs, and how many tokens per step.
+        seed: of the order.
+    """
+    rng = np.random.default_rng(seed)
+    return [(epoch, rows) for epoch in range(section.epochs) for rows in _steps(lengths, section.batch_tokens, rng)]
 
 
 def _steps(lengths: NDArray[np.int64], budget: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:

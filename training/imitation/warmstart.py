@@ -19,7 +19,7 @@ from turnwise.training.engine.engine_weights import check_engine_model, check_en
 from turnwise.training.engine.first_prompts import FirstPrompts, check_context
 from turnwise.training.imitation.demonstration_source import DemonstrationSource
 from turnwise.training.imitation.demonstrations import Demonstrations
-from turnwise.training.imitation.imitation import demonstration_batch, imitate
+from turnwise.training.imitation.imitation import demonstration_batch, imitate, imitation_steps
 from turnwise.training.learner.learner import Learner
 from turnwise.training.learner.make_learner import LearnerFactory, load_trainable
 from turnwise.training.learner.policy import build_policy
@@ -132,14 +132,16 @@ class WarmStart:
             **learner.sizes,
             seconds=time.perf_counter() - started,
         )
+        seed = self.seeds.of("imitation")
+        steps = (rows for _, rows in imitation_steps(batch.lengths, self.imitation, seed))
         stats = learner.on_all_ranks(
             imitate,
-            batch,
+            learner.dealt(batch, steps),
             self.imitation,
             micro_tokens=self.train.micro_batch.tokens,
             grad_clip=self.train.optimizer.grad_clip,
             weight_decay=self.train.optimizer.weight_decay,
-            seed=self.seeds.of("imitation"),
+            seed=seed,
             here={"on_step": _step_events(self.report)},
         )
         self.report.event("imitation", 0, **stats)

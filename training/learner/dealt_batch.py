@@ -24,7 +24,7 @@ class DealtBatch(Dealt):
 
     Attributes:
         batch: the whole.
-        rows: of each rank.
+        rows: of each rank, in ascending order.
         codes: int64 [B, L], what ranks compare rows by that share prefixes; None where none do.
     """
 
@@ -43,12 +43,12 @@ class DealtBatch(Dealt):
             cutting: of the scorer.
             ranks: how many.
         """
-        rows: list[list[Rows]] = [[] for _ in range(ranks)]
+        rows: list[list[Rows]] = [[np.empty(0, dtype=np.int64)] for _ in range(ranks)]
         for index, part in parts:
             for own, dealt in zip(rows, cutting.deal(part, ranks), strict=True):
                 own.append(index[dealt])
         codes = stand_ins(batch.path, batch.lengths) if cutting.shares(batch) else None
-        return cls(batch, tuple(np.concatenate([np.empty(0, dtype=np.int64), *own]) for own in rows), codes)
+        return cls(batch, tuple(np.unique(np.concatenate(own)) for own in rows), codes)
 
     def part(self, rank: int) -> Batch:
         """Return the batch as a rank receives it."""

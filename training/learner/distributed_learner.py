@@ -4,12 +4,13 @@ Beside its part of the divided model, rank 0 holds a whole one, in main memory u
 is brought up to date when somebody asks for `weights`: the sampler, a checkpoint.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from turnwise.agents.vision.image_reader import reader_of
@@ -120,13 +121,19 @@ class DistributedLearner(Learner):
         """Return a batch whose rows are computed together."""
         return DealtBatch.of(batch, [(np.arange(len(batch)), batch)], scorer.cutting, self._leader.ranks.size)
 
+    def dealt(self, batch: Batch, steps: Iterable[NDArray[np.int64]]) -> DealtBatch:
+        """Return a batch of which each rank receives the contents of the rows that it computes in any of the steps."""
+        parts = [(index, batch.rows(index)) for index in steps]
+        return DealtBatch.of(batch, parts, self._scorer.cutting, self._leader.ranks.size)
+
     def on_all_ranks(
         self, function: Callable[..., T], *args: Any, here: Mapping[str, object] | None = None, **kwargs: Any
     ) -> T:
         """Return `function(self, *args, **kwargs, **here)`; the other ranks call it without `here`."""
+        whole = [argument.batch if isinstance(argument, DealtBatch) else argument for argument in args]
         with self._leader.command(function, *args, **kwargs):
             self._stale = True
-            return super().on_all_ranks(function, *args, here=here, **kwargs)
+            return super().on_all_ranks(function, *whole, here=here, **kwargs)
 
     def weights(self) -> CausalLM:
         """Return the whole model, with the policy's weights."""

@@ -10,7 +10,7 @@ The loop talks to the learner only, and never to torch:
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -300,6 +300,15 @@ class Learner:
         most = self.peak * (1 if self.ranks is None else self.ranks.size) * stats["seconds"]
         return {"mfu": stats["flops"] / most, "hfu": stats["hardware_flops"] / most} if most else {}
 
+    def dealt(self, batch: Batch, steps: Iterable[NDArray[np.int64]]) -> object:
+        """Return a batch as an argument of `on_all_ranks`: other ranks receive the contents of rows that they compute.
+
+        Args:
+            batch: the whole.
+            steps: row numbers of every optimizer step; with one process they are not looked at.
+        """
+        return batch
+
     def on_all_ranks(
         self, function: Callable[..., T], *args: Any, here: Mapping[str, object] | None = None, **kwargs: Any
     ) -> T:
@@ -307,7 +316,7 @@ class Learner:
 
         Args:
             function: of a module.
-            args: its arguments after the learner.
+            args: its arguments after the learner; see `dealt`.
             here: further arguments, which only this rank has, such as callbacks.
             kwargs: further arguments.
         """

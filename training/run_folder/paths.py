@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnwise.agents.errors import StoreError
-from turnwise.training.errors import CheckpointError
+from turnwise.training.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
     from turnwise.training.config.run import Run
@@ -41,6 +41,8 @@ def run_of(path: Path) -> Run | None:
 def find_checkpoint(path: Path, expected: str = "the folder of a run or checkpoint") -> Path:
     """Return the checkpoint folder that a path names: the path itself, or the newest intact one of a run folder.
 
+    Evaluations, players and `policy.model` follow this one rule.
+
     Args:
         path: a checkpoint folder or a run folder.
         expected: what would have been accepted, for the error message.
@@ -48,22 +50,96 @@ def find_checkpoint(path: Path, expected: str = "the folder of a run or checkpoi
     Raises:
         CheckpointError: the path does not exist, holds no checkpoint, or is a damaged one.
     """
-    if not path.exists():
-        raise CheckpointError(f"{path} does not exist; expected {expected}")
     from turnwise.agents.models.weights import is_adapter
-    from turnwise.training.run_folder.checkpoint import Checkpoints, require_whole, verify
+    from turnwise.training.run_folder.checkpoint import require_whole, verify
 
+    if not path.exists():
+        folder = _run_around(path)
+        raise CheckpointError(f"{path} does not exist; {_choices(folder) if folder else f'expected {expected}'}")
     if (path / "config.json").is_file() or is_adapter(path):
         require_whole(path)
         return path
-    checkpoints = Checkpoints(path if path.name == "checkpoints" else path / "checkpoints")
-    for step in reversed(checkpoints.steps()):
-        problem = verify(checkpoints.path(step))
+    for checkpoint in _checkpoints(path):
+        problem = verify(checkpoint)
         if problem is None:
-            return checkpoints.path(step)
-        warnings.warn(f"{problem}; an older checkpoint is used", stacklevel=2)
+            return checkpoint
+        warnings.warn(f"checkpoint {checkpoint} is damaged: {problem}; an older checkpoint is used", stacklevel=2)
+    if (path / RUN_FILE).is_file():
+        raise CheckpointError(_choices(path))
     raise CheckpointError(
         f"{path} holds no checkpoint: it has neither config.json nor an intact folder in checkpoints/"
+    )
+
+
+def with_checkpoint(run: Run, *, resume: bool = False) -> Run:
+    """Return a run whose `policy.model` names a model; the folder of a run there means its newest intact checkpoint.
+
+    Args:
+        run: the configuration.
+        resume: whether the run goes on, with the checkpoint that it began with.
+
+    Raises:
+        ConfigError: `policy.model` lies in the folder of a run, which holds no such model, or an adapter alone where
+            `policy.lora` needs a whole model; the message says what there is.
+    """
+    from turnwise.agents.models.weights import is_adapter
+    from turnwise.training.config.run import Run
+
+    path = Path(run.policy.model).expanduser()
+    if not run.policy.model or not (_holds_checkpoints(path) or (not path.exists() and _run_around(path))):
+        return run
+    begun = run.folder / RUN_FILE
+    recorded = Run.load(begun).policy.model if resume and begun.is_file() else ""
+    if recorded and path.resolve() in Path(recorded).expanduser().resolve().parents:
+        model = Path(recorded)
+    else:
+        try:
+            model = find_checkpoint(path)
+        except CheckpointError as error:
+            raise ConfigError(f"policy.model: {error}") from error
+    if run.policy.lora and is_adapter(model):
+        final = path / "final"
+        remedy = f"set policy.model={final}" if final.is_dir() else f"finish that run, which writes {final}"
+        raise ConfigError(
+            f"policy.model: {model} is an adapter, and policy.lora needs a whole model: {remedy}, or leave out "
+            "policy.lora, which merges the adapter"
+        )
+    return run.model_copy(update={"policy": run.policy.model_copy(update={"model": str(model)})})
+
+
+def _holds_checkpoints(path: Path) -> bool:
+    """Whether a folder is that of a run, or its folder of checkpoints."""
+    return (path / RUN_FILE).is_file() or (path.name == "checkpoints" and (path.parent / RUN_FILE).is_file())
+
+
+def _run_around(path: Path) -> Path | None:
+    """Return the folder of the run that a path without a file points into; None if there is none."""
+    folder = path.parent.parent if path.parent.name == "checkpoints" else path.parent
+    return folder if (folder / RUN_FILE).is_file() else None
+
+
+def _checkpoints(path: Path) -> list[Path]:
+    """Return the checkpoints in the folder of a run or in its folder of checkpoints, the newest first."""
+    from turnwise.training.run_folder.checkpoint import Checkpoints
+
+    checkpoints = Checkpoints(path if path.name == "checkpoints" else path / "checkpoints")
+    return [checkpoints.path(step) for step in reversed(checkpoints.steps())]
+
+
+def _choices(folder: Path) -> str:
+    """Return a sentence about the checkpoints of a run that can be used, and how to name them."""
+    from turnwise.training.run_folder.checkpoint import verify
+
+    checkpoints = _checkpoints(folder)
+    intact = [checkpoint for checkpoint in checkpoints if verify(checkpoint) is None]
+    if not checkpoints:
+        return f"{folder} holds no checkpoint yet: its warm start was not finished (turnwise train {folder} --resume)"
+    if not intact:
+        return f"{folder} holds no intact checkpoint; damaged: {', '.join(path.name for path in checkpoints)}"
+    names = [f"{path.name}{' (the warm start)' if int(path.name) == 0 else ''}" for path in intact]
+    return (
+        f"{folder} holds the checkpoints {', '.join(names)}, newest first: name one of them, such as {intact[-1]}, or "
+        f"{folder} for the newest"
     )
 
 

@@ -141,6 +141,8 @@ class Growth:
         until: places at which the loss of members ends: what follows has an advantage of 0, and counts in means over
             tokens. A member without a place is trained on to its end.
         replay: ids of stored episodes that join the members, for credit and for the loss.
+        best: maximum number of kept episodes of teachers; of more, those stay that explain their answer best to the
+            policy (`turnwise.training.teacher_ranks`). None: all.
         remember: numbers for the task's record.
         rule: name of the rule that wanted more or dropped the group; `decide` fills it in.
     """
@@ -151,6 +153,7 @@ class Growth:
     counted: frozenset[str] | None = None
     until: tuple[BranchPoint, ...] = ()
     replay: tuple[str, ...] = ()
+    best: int | None = None
     remember: Mapping[str, float] = field(default_factory=dict)
     rule: str = field(default="", compare=False)
 
@@ -211,8 +214,8 @@ def decide(rules: Sequence[GroupRule], group: OpenGroup) -> Growth:
     """Return what several rules make of a group.
 
     The first rule that wants more episodes or drops the group decides. If all call it complete, a member is kept, and
-    counted, where every rule keeps and counts it, its loss ends at the earliest place, and what they replay and
-    remember is joined.
+    counted, where every rule keeps and counts it, its loss ends at the earliest place, the fewest teachers stay, and
+    what they replay and remember is joined.
     """
     growths = []
     for rule in rules:
@@ -225,6 +228,7 @@ def decide(rules: Sequence[GroupRule], group: OpenGroup) -> Growth:
         counted=_common([growth.counted for growth in growths]),
         until=_earliest([at for growth in growths for at in growth.until]),
         replay=tuple(dict.fromkeys(name for growth in growths for name in growth.replay)),
+        best=min((growth.best for growth in growths if growth.best is not None), default=None),
         remember={name: value for growth in growths for name, value in growth.remember.items()},
     )
 

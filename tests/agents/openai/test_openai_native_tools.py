@@ -99,7 +99,7 @@ def test_each_call_gets_its_own_result_byte_for_byte(
         return results[shelf]
 
     def make() -> ToolEnv[Any, Any]:
-        return ToolEnv("Read.", lambda task: {}, [read], lambda world, said: True, form=form, native=native)
+        return ToolEnv("Read.", lambda task: {}, [read], lambda world, reply: True, form=form, native=native)
 
     calls = [{**called("read", f'{{"shelf": {number}}}'), "id": f"call-{number}"} for number in (0, 1)]
     server.script += [
@@ -128,10 +128,10 @@ def test_calls_that_are_refused_have_a_result_each(server: ToyServer, opened: Ex
         answer({"tool_calls": [{**called("read", '{"shelf": '), "id": "c"}, {**called("read", "{}"), "id": "d"}]}),
         answer({"tool_calls": [called("answer", '{"text": "done"}')]}),
     ]
-    make = partial(ToolEnv, "Read.", lambda task: {}, [read], lambda world, said: True, form="hermes", native=True)
+    make = partial(ToolEnv, "Read.", lambda task: {}, [read], lambda world, reply: True, form="hermes", native=True)
     rollout(Agent(parser="whole"), connect(server, opened, tools=True), ["task"], make=make)
     sent = server.sent("/chat/completions")[-1]["messages"]
-    refused = {one["tool_call_id"]: one["content"] for one in sent if one["role"] == "tool"}
+    refused = {message["tool_call_id"]: message["content"] for message in sent if message["role"] == "tool"}
     assert refused == {
         "a": "Nothing was done, because another call of this turn is invalid.",
         "b": "unknown tool 'raed'; did you mean 'read'?",
@@ -147,7 +147,7 @@ def test_an_image_follows_the_results(server: ToyServer, opened: ExitStack) -> N
     written = call_format("hermes").write([Call("tap", {}), Call("tap", {})], [])
     dialogue.add(dialogue.view("Tap."), written, written)
     native = native_messages(asked(dialogue, dialogue.view("a\nb", images=(image,), results=("a", "b"))), "hermes")
-    assert [one["content"] for one in native[2:4]] == ["a", "b"]
+    assert [message["content"] for message in native[2:4]] == ["a", "b"]
     assert [part["type"] for part in native[4]["content"]] == ["image"]
 
 
@@ -192,11 +192,11 @@ def test_a_servers_message_goes_back_as_it_came(server: ToyServer, opened: ExitS
     }
     assert len(own) == 9
     assert own.isalnum()
-    assert [one.get("tool_call_id") for one in sent[2:4]] == ["abcDEF123", own]
+    assert [item.get("tool_call_id") for item in sent[2:4]] == ["abcDEF123", own]
     assert sent[4] == {"role": "assistant", "content": "", "function_call": {"name": "find", "arguments": "{}"}}
     assert sent[5] == {"role": "function", "name": "find", "content": "7"}
     assert sent[6]["content"] == [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "<tool_call>"}]
-    assert [one["role"] for one in sent[7:]] == ["user"]
+    assert [item["role"] for item in sent[7:]] == ["user"]
     assert texts[0].startswith("<think>Who?</think><tool_call>")
     assert texts[2] == "<think>Hm.</think><tool_call>"
     ask(connect(server, opened, url=sampler.url, tools=[TOOL], omit=["messages.reasoning_content"]),
@@ -238,7 +238,7 @@ def test_an_episode_of_tools_with_native_calls(server: ToyServer, opened: ExitSt
 
     def make() -> ToolEnv[Any, Any]:
         return ToolEnv(
-            "Ada's number?", lambda task: {}, [find], lambda world, said: said == "555", form=form, native=native
+            "Ada's number?", lambda task: {}, [find], lambda world, reply: reply == "555", form=form, native=native
         )
 
     server.script += [
@@ -249,7 +249,7 @@ def test_an_episode_of_tools_with_native_calls(server: ToyServer, opened: ExitSt
     (group,) = rollout(Agent(parser="whole"), sampler, ["task"], make=make)
     assert group.trajectories[0].won
     first, second = server.sent("/chat/completions")
-    assert [one["function"]["name"] for one in first["tools"]] == ["find", "answer"]
+    assert [message["function"]["name"] for message in first["tools"]] == ["find", "answer"]
     assert first["tools"][0]["function"]["parameters"]["properties"]["name"]["description"] == "whose number"
     assert second["messages"][-2]["tool_calls"] == [called("find", '{"name": "Ada"}')]
     assert second["messages"][-1]["role"] == "tool"

@@ -2,40 +2,48 @@
 
 from __future__ import annotations
 
-from turnwise.credit.option_checks import check_number
+from typing import Literal
+
+from turnwise.credit.option_checks import check_choice, check_number
 from turnwise.training.sampling.growth import Growth, MoreEpisodes, OpenGroup
 from turnwise.training.sampling.members import ids, ordered
 
+Rank = Literal["answer", "random"]
 
-def ampo(group: OpenGroup, *, teachers: int = 2) -> Growth:
+
+def ampo(group: OpenGroup, *, teachers: int = 2, rank: Rank = "answer") -> Growth:
     """Let teachers play where the whole group lost, and put those that win in the place of losers.
 
     Without teachers, the group is as it was drawn. Credit: `taught`; objective: `ampo`.
 
-    At most size + teachers episodes in 2 rounds.
+    At most size + teachers of the run episodes in 2 rounds.
 
     Args:
         group: the group so far.
-        teachers: number of other models that play, each once; of more, some at random.
+        teachers: maximum number of episodes of teachers in the group.
+        rank: which ones; "answer": every teacher of the run plays once, and of those that win, those stay after which
+            the policy finds the answer most probable, compared with the task alone; "random": so many teachers play.
 
     Raises:
-        BadOption: teachers < 1.
+        BadOption: teachers < 1, or there is no such rank.
 
-    Source: Yuan et al. 2025 (AMPO), arXiv 2510.02227, and its code. There, the traces of the teachers are stored and
-    ranked by how much they raise the probability of the answer; here they play, and those that fail are left out.
+    Source: Yuan et al. 2025 (AMPO), arXiv 2510.02227, and its code. There, the traces of the teachers are stored; here
+    they play, those that fail are left out, and the answer is the action with which an episode was won.
     """
     check_number("teachers", teachers, 1, whole=True)
+    check_choice("rank", rank, Rank)
     own = [member for member in ordered(group.members) if not member.teacher]
     if group.round == 1 and own and group.teachers and not any(member.won for member in own):
-        chosen = group.rng.permutation(len(group.teachers))[:teachers]
+        some = slice(teachers) if rank == "random" else slice(None)
+        chosen = group.rng.permutation(len(group.teachers))[some]
         return Growth(tuple(MoreEpisodes(1, teacher=group.teachers[number]) for number in sorted(chosen)))
     taught = [member for member in ordered(group.members) if member.teacher]
     if not taught:
         return Growth()
     winners = [member for member in taught if member.won]
-    leaving = set(group.rng.permutation(len(own))[: len(winners)].tolist())
+    leaving = set(group.rng.permutation(len(own))[: min(len(winners), teachers)].tolist())
     stay = ids([*winners, *(member for number, member in enumerate(own) if number not in leaving)])
-    return Growth(keep=stay, counted=stay)
+    return Growth(keep=stay, counted=stay, best=teachers)
 
 
 def rl_plus(group: OpenGroup, *, count: int = 1) -> Growth:

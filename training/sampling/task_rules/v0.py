@@ -14,9 +14,12 @@ from turnwise.training.sampling.draws import TaskDraw
 from turnwise.training.sampling.group_sizes import best_sizes, evenly
 from turnwise.training.sampling.inner_rule import Inner, RuleChoice, drawn_by
 from turnwise.training.sampling.records import TaskRecords
-from turnwise.training.sampling.rows import by_id, rows_of, success_or
+from turnwise.training.sampling.rows import by_id, rows_of
+from turnwise.training.sampling.similar_tasks import from_similar
 
 Solver = Literal["optimum", "greedy"]
+LIKENESS = 0.1
+"""Temperature of the likeness of tasks."""
 
 
 def v0(
@@ -36,8 +39,9 @@ def v0(
 ) -> TaskDraw:
     """Return the tasks of another rule with sizes by `v0_sizes`, which add up to count * group.
 
-    p is the prediction of the column; else the share of won episodes at the last visit; else 1/2. Groups differ in
-    size, which a credit rule with `unit = "trajectory"` expects.
+    p is the prediction of the column; else the share of won episodes at the last visit; else what tasks like it say
+    (`from_similar`); else, before any task was played, 1/2. Groups differ in size, which a credit rule with
+    `unit = "trajectory"` expects.
 
     Args:
         records: of all tasks. The prediction is the remembered column of that name, in [0, 1].
@@ -51,8 +55,9 @@ def v0(
         tasks: rule that draws the tasks.
         state: of the previous draw.
 
-    Source: V0, 2026, arXiv 2602.03584, as described by others. There, p comes from a value model that reads outcomes of
-        the policy on other tasks; the numbers of such a model go into the column. The optimum is ours.
+    Source: V0, 2026, arXiv 2602.03584, as described by others. There, p comes from a trained value model that reads 256
+        outcomes of the policy on other tasks, and the task; here the 256 tasks that were played last say it by their
+        likeness, and the numbers of such a model go into the column. The optimum is ours.
     """
     check_number("least", least, 1, whole=True)
     check_number("most", most, least, whole=True)
@@ -60,7 +65,8 @@ def v0(
     pool = by_id(records)
     draw, inner = drawn_by(tasks, pool, state, count=count, group=group, iteration=iteration, total=total, rng=rng)
     predicted = pool.column(column)
-    rates = np.clip(np.where(np.isfinite(predicted), predicted, success_or(pool, 0.5)), 0.0, 1.0)
+    rates = from_similar(pool, np.where(np.isfinite(predicted), predicted, pool.success), LIKENESS)
+    rates = np.clip(np.where(np.isfinite(rates), rates, 0.5), 0.0, 1.0)
     p = rates[rows_of(pool, draw.tasks)]
     sizes = v0_sizes(p, count * group, least=least, most=most, solver=solver)
     return TaskDraw(draw.tasks, tuple(sizes.tolist()), draw.weight, draw.options, state=inner)
