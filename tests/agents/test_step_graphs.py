@@ -108,14 +108,15 @@ def test_a_capture_serves_every_number_of_rows_up_to_the_next_power_of_two(captu
     before = capture.captures
     serve(sampler, *(prompt(10, k) for k in range(4)))
     serve(sampler, *(prompt(10, k + 9) for k in range(3)))
-    assert capture.captures - before <= 2  # one or two pages
-    assert sampler.counts.replayed == 16
+    assert capture.captures - before <= 3  # the second prompts, and one or two pages of single tokens
+    assert sampler.counts.replayed == 17
 
 
 def test_weights_that_change_in_place_need_no_new_capture(capture: RecordedCapture):
     model = llama()
     sampler = make_sampler(model)
     first = serve(sampler, prompt(10))
+    serve(sampler, prompt(10, 1))  # its prompt is captured, which that of the first pass of all is not
     captures = capture.captures
     with torch.no_grad():
         for weight in model.parameters():
@@ -154,6 +155,7 @@ def test_an_adapter_is_replayed_with_its_weights_as_they_are(capture: RecordedCa
         adapted = peft.get_peft_model(llama(), config).eval()
     sampler = make_sampler(adapted)
     serve(sampler, prompt(10))
+    serve(sampler, prompt(10, 1))
     captures = capture.captures
     with torch.no_grad():
         for name, weight in adapted.named_parameters():
