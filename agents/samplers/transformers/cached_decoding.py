@@ -19,7 +19,7 @@ from turnwise.agents.samplers.transformers.kvcache import DenseAccess, NewTokens
 from turnwise.agents.samplers.transformers.paged_attention import NAME, PagedAccess, attention_of, make_access
 from turnwise.agents.samplers.transformers.pass_planning import PREFILL_TOKENS, NewRow, pass_groups, share_prompts
 from turnwise.agents.samplers.transformers.step_access import StepAccess
-from turnwise.agents.samplers.transformers.step_graphs import CaptureFailed, StepGraphs, StepRow
+from turnwise.agents.samplers.transformers.step_graphs import CaptureFailed, PassSize, StepGraphs, StepRow
 from turnwise.agents.token_experts import Experts
 
 
@@ -265,14 +265,25 @@ class CachedDecoder(Decoder):
         single = [row for row in rows if len(row.new) == 1]
         groups = [single] if single else []
         joined = [list(group) for group in groups]
-        # Rows with images have other inputs.
-        several = [row for row in rows if len(row.new) > 1 and self.images is None and steps.takes([_step_row(row)])]
-        for row in several:
-            if joined and steps.takes([_step_row(other) for other in (*joined[-1], row)]):
+        size = PassSize()
+        for row in single:
+            size = size.joined(1, len(row.sequence.tokens))
+        several = []
+        for row in rows:
+            count, start = len(row.new), len(row.sequence.tokens)
+            # Rows with images have other inputs.
+            if count == 1 or self.images is not None or not steps.takes(alone := PassSize().joined(count, start)):
+                continue
+            several.append(row)
+            if joined and steps.takes(larger := size.joined(count, start)):
                 joined[-1].append(row)
+                size = larger
             else:
                 joined.append([row])
-        return joined if len(joined) <= len(groups) + len(pass_groups(several)) else groups
+                size = alone
+        if len(joined) > len(groups) + len(pass_groups(several)):
+            return groups
+        return [sorted(group, key=_index) for group in joined]
 
     def _replay(self, group: list[NewRow], steps: StepGraphs) -> torch.Tensor | None:
         """Return the logits [B, V] after the new tokens of each row from a captured pass; None if there is none."""
@@ -362,6 +373,10 @@ class CachedDecoder(Decoder):
                 self.counts.decoded += 1
             else:
                 self.counts.prefilled += len(row.new)
+
+
+def _index(row: NewRow) -> int:
+    return row.index
 
 
 def _step_row(row: NewRow) -> StepRow:

@@ -36,6 +36,8 @@ class DecodingCounts:
     """Passes, among these, that were replayed as a CUDA graph."""
     reused: int = 0
     """Tokens of prompts whose keys and values were kept from the turn before, or are another sequence's."""
+    seconds: float = 0.0
+    """Seconds of passes and of sampling from their logits, with the waits for the device."""
 
 
 class Decoder:

@@ -4,7 +4,8 @@ Requests join the batch between any two tokens. One task runs on the caller's ev
 everything else run (environments step, prompts are built), then computes one token for every request. Deterministic
 episodes therefore meet in the same batches each time, and a repeated rollout gives the same bits.
 
-On CUDA, the passes of one token for every request are replayed as CUDA graphs where the model allows it.
+On CUDA, passes are replayed as CUDA graphs where the model allows it: those of one token for every request, and those
+in which short prompts are computed as well.
 
 Completions hold the sampled ids, which are never tokenized again, and their log-probabilities under the distribution
 that they were sampled from, after temperature and nucleus (see `turnwise.agents.samplers.transformers.token_sampling`).
@@ -15,6 +16,8 @@ Not included: speculative decoding, beam search, constrained decoding, several d
 from __future__ import annotations
 
 import asyncio
+import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -102,7 +105,7 @@ class TransformersSampler(Sampler):
             dtype: type that the model is computed in; "": its own. Log-probabilities are computed in float32.
             attention: "sdpa", "eager" or "flash_attention_2" (CUDA only); "": the model's own.
             compile: compile the model with torch.compile (CUDA only); the first passes then take minutes.
-            graphs: on CUDA, decode by CUDA graphs if the model allows it; `eager_reason` says why it does not.
+            graphs: on CUDA, replay passes as CUDA graphs if the model allows it; `eager_reason` says why it does not.
             experts: return with every completion the experts of a mixture that computed each token.
             version: version of the weights, returned with every completion.
 
@@ -155,6 +158,7 @@ class TransformersSampler(Sampler):
         self._held: list[Generation] = []
         self._running: dict[str, Generation] = {}
         self._passed = 0
+        self._before = DecodingCounts()  # at the last load
         self._worker: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -165,8 +169,18 @@ class TransformersSampler(Sampler):
 
     @property
     def eager_reason(self) -> str | None:
-        """Why its passes are not replayed as CUDA graphs; None: those that sample a token for each request are."""
+        """Why its passes are not replayed as CUDA graphs; None: they are, but for long prompts and for images."""
         return self._decoder.eager_reason
+
+    def metrics(self) -> dict[str, float]:
+        """Return what was computed since the last load: passes, those that were not replayed, and seconds of all."""
+        now, before = self.counts, self._before
+        passes = now.passes - before.passes
+        return {
+            "passes": passes,
+            "eager_passes": passes - (now.replayed - before.replayed),
+            "pass_seconds": now.seconds - before.seconds,
+        }
 
     async def sample(self, request: Request) -> Completion:
         """Return the model's answer to one prompt.
@@ -285,6 +299,7 @@ class TransformersSampler(Sampler):
             folder = weights.adapter_folder
             fill_model(self._model, weights.source if folder is None else load_model(folder))  # with its base
         self.version = version
+        self._before = replace(self.counts)
         self._decoder.reset()
         if self._images is not None:
             self._images.reset()
@@ -414,7 +429,7 @@ class TransformersSampler(Sampler):
 
     def _step(self) -> None:
         """Compute and sample one token for every request of the batch, and answer those that are complete."""
-        batch = self._extend()
+        batch, begun = self._extend(), time.perf_counter()
         if self._model.training:
             self._model.eval()
         with torch.inference_mode():
@@ -431,6 +446,7 @@ class TransformersSampler(Sampler):
                 top_k=[item.request.top_k for item in batch],
                 min_p=[item.request.min_p for item in batch],
             )
+        self.counts.seconds += time.perf_counter() - begun
         continuing = []
         for item, token, logprob in zip(batch, tokens, logprobs, strict=True):
             item.ids.append(token)

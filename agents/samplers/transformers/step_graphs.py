@@ -45,10 +45,29 @@ class StepRow:
     position: int
     pages: Sequence[int]
 
-    @property
-    def end(self) -> int:
-        """Number of tokens of the sequence after the pass."""
-        return self.position + len(self.tokens)
+
+class PassSize(NamedTuple):
+    """What rows need of a pass together."""
+
+    rows: int = 0
+    tokens: int = 0
+    keys: int = 0
+    """That their tokens read, at most."""
+    end: int = 0
+    """Tokens of the longest sequence after the pass."""
+
+    @classmethod
+    def of(cls, rows: Sequence[StepRow]) -> PassSize:
+        """Return the size of some rows."""
+        size = cls()
+        for row in rows:
+            size = size.joined(len(row.tokens), row.position)
+        return size
+
+    def joined(self, tokens: int, position: int) -> PassSize:
+        """Return the size with a row more, of some tokens from a position on."""
+        end = position + tokens
+        return PassSize(self.rows + 1, self.tokens + tokens, self.keys + tokens * end, max(self.end, end))
 
 
 class CaptureFailed(Exception):
@@ -85,15 +104,12 @@ class StepGraphs:
         self.captures = 0
         """Number of captures so far."""
 
-    def takes(self, rows: Sequence[StepRow]) -> bool:
-        """Return whether one captured pass may compute these rows; one token for each is always possible."""
-        tokens = sum(len(row.tokens) for row in rows)
-        if tokens == len(rows):
-            return True
+    def takes(self, size: PassSize) -> bool:
+        """Return whether one captured pass may compute rows with observations; single tokens are always possible."""
         if self.attention is attend_gathered:
-            shape = self._shape(rows)
-            return tokens <= self._tokens and shape.tokens * shape.pages * self._width <= COPIED_KEYS
-        return tokens <= self._tokens and sum(len(row.tokens) * row.end for row in rows) <= KEYS
+            shape = self._shape(size)
+            return size.tokens <= self._tokens and shape.tokens * shape.pages * self._width <= COPIED_KEYS
+        return size.tokens <= self._tokens and size.keys <= KEYS
 
     def logits(self, rows: Sequence[StepRow], cache: PagedCache) -> torch.Tensor | None:
         """Return the logits [B, V] of the next token of each row; None if no captured pass may compute them.
@@ -109,34 +125,34 @@ class StepGraphs:
         if self._weights.moved() or moved:
             self._captured.clear()
             self._cache, self._capacity = cache, cache.capacity
-        captured = self._captured.get(self._shape(rows))
+        size = PassSize.of(rows)
+        captured = self._captured.get(self._shape(size))
         if captured is None:
             try:
-                captured = self._record(rows, cache)
+                captured = self._record(rows, size, cache)
             except CaptureFailed as error:
                 if self.attention is attend_gathered:
                     raise
                 self.attention, self.kernel_failure = attend_gathered, str(error)
-                if not self.takes(rows):  # as copies they would be too large
+                if size.tokens > size.rows and not self.takes(size):  # its copies would be too large
                     return None
-                captured = self._record(rows, cache)
+                captured = self._record(rows, size, cache)
         else:
             captured.fill(rows, cache.capacity - 1)
         return captured.replay(len(rows))
 
-    def _shape(self, rows: Sequence[StepRow]) -> _Shape:
-        """Return the shape of the capture for these rows."""
-        count = sum(len(row.tokens) for row in rows)
-        tokens = _power(count if count == len(rows) else max(LEAST, count))
+    def _shape(self, size: PassSize) -> _Shape:
+        """Return the shape of the capture for rows of this size."""
+        tokens = _power(size.tokens if size.tokens == size.rows else max(LEAST, size.tokens))
         # The copy for `attend_gathered` is as wide as the table; the kernel stops at each token's own position.
-        needed = (max(row.end for row in rows) - 1) // self._width + 1
+        needed = (size.end - 1) // self._width + 1
         pages = min(_power(needed), self._most) if self.attention is attend_gathered else self._most
-        return _Shape(tokens, min(tokens, _power(max(self._rows, len(rows)))), pages)
+        return _Shape(tokens, min(tokens, _power(max(self._rows, size.rows))), pages)
 
-    def _record(self, rows: Sequence[StepRow], cache: PagedCache) -> _Captured:
+    def _record(self, rows: Sequence[StepRow], size: PassSize, cache: PagedCache) -> _Captured:
         """Capture the pass for these rows, with their inputs."""
         assert cache.device is not None
-        shape = self._shape(rows)
+        shape = self._shape(size)
         captured = _Captured(shape, cache.device, self._capture)
         captured.fill(rows, cache.capacity - 1)
         try:
