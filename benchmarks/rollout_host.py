@@ -13,7 +13,8 @@ rounds, in which the ways take turns. On a CPU there are no graphs. A replay the
 takes no time, and the model is narrow: what counts are the operations that Python starts, which are exact and the same
 on any machine, and the processor time outside of eager passes.
 
-    python benchmarks/rollout_host.py [--device cuda] [--groups 16] [--size 8] [--rounds 2] [--budget 200] [--json PATH]
+    python benchmarks/rollout_host.py [--device cuda] [--groups 16] [--size 8] [--ways eager tokens all] [--rounds 2]
+                                      [--budget 200] [--json PATH]
 
 Goal: `all` starts at most a quarter of the operations of `tokens` for each sampled token.
 """
@@ -165,7 +166,7 @@ class Bench:
         self.tokenizer.chat_template = TEMPLATE
         self.agent = Agent(chat=self.tokenizer, max_turns=12, max_tokens=16)
         self.model = self.make_model()
-        self.samplers = {way: self.make_sampler(way) for way in WAYS}
+        self.samplers = {way: self.make_sampler(way) for way in options.ways}
 
     def make_model(self) -> Any:
         """Return a random model of 30 layers with an adapter."""
@@ -250,11 +251,11 @@ class Bench:
         best: dict[str, dict[str, float]] = {}
         began = time.perf_counter()
         with EnvPool(lambda: make(ENV, **KWARGS)) as pool:
-            for way in WAYS:  # captures
+            for way in self.options.ways:  # captures
                 self.play(way, pool)
-            started = {way: self.play(way, pool, count=True)["started"] if self.small else 0 for way in WAYS}
+            started = {way: self.play(way, pool, count=self.small).get("started", 0) for way in self.options.ways}
             for _ in range(self.options.rounds):
-                for way in WAYS:
+                for way in self.options.ways:
                     if way in best and time.perf_counter() - began > self.options.budget:
                         continue
                     row = self.play(way, pool)
@@ -290,6 +291,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--groups", type=int, default=16)
     parser.add_argument("--size", type=int, default=8, help="episodes of a group")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--threads", type=int, default=1, help="of torch on a CPU")
     parser.add_argument("--budget", type=float, default=200.0, help="seconds after which no further round begins")
@@ -299,10 +301,10 @@ def main() -> None:
     bench = Bench(options)
     rows = bench.run()
     show(rows, bench.device)
-    last = rows["all"]
+    last = rows[options.ways[-1]]
     ratios = {
-        f"{way} / all, {name}": rows[way][key] / last[key]
-        for way in ("eager", "tokens")
+        f"{way} / {options.ways[-1]}, {name}": rows[way][key] / last[key]
+        for way in options.ways[:-1]
         for name, key in (("operations started", "started"), ("seconds", "seconds"))
         if last[key]
     }

@@ -228,7 +228,7 @@ class _Captured:
 
     def record(self, forward: Forward, width: int, attention: StepAttention) -> None:
         """Capture the pass."""
-        ids, positions, owners, last, pages = self._inputs.split(self._parts)
+        ids, positions, owners, last, pages = torch.split(self._inputs, self._parts)
         table = pages.view(self._shape.rows + 1, self._shape.pages)
 
         def run() -> torch.Tensor:
