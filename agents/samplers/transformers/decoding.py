@@ -38,6 +38,21 @@ class DecodingCounts:
     """Tokens of prompts whose keys and values were kept from the turn before, or are another sequence's."""
     seconds: float = 0.0
     """Seconds of passes and of sampling from their logits, with the waits for the device."""
+    _marked: tuple[int, int, float] = (0, 0, 0.0)
+
+    def mark(self) -> None:
+        """Let `since_mark` count from here on."""
+        self._marked = (self.passes, self.replayed, self.seconds)
+
+    def since_mark(self) -> dict[str, float]:
+        """Return passes, those that were not replayed, and seconds of all, since the last mark."""
+        passes, replayed, seconds = self._marked
+        fresh = self.passes - passes
+        return {
+            "passes": fresh,
+            "eager_passes": fresh - (self.replayed - replayed),
+            "pass_seconds": self.seconds - seconds,
+        }
 
 
 class Decoder:

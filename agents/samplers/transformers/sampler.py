@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from turnwise.agents.models.model_folder import dtype_of, find_model, load_model
 from turnwise.agents.models.tokenization import answer_text, exact_decoder
 from turnwise.agents.models.weights import Weights, base_model, has_adapter
 from turnwise.agents.samplers.base import Completion, Request, Sampler, SamplerSettings, Tokenizer
-from turnwise.agents.samplers.token_requests import check_prompt, check_sampling, end_tokens, stop_strings
+from turnwise.agents.samplers.token_requests import check_prompt, check_sampling, end_tokens
 from turnwise.agents.samplers.transformers.decoder_choice import (
     check_attention,
     check_compile,
@@ -158,7 +157,6 @@ class TransformersSampler(Sampler):
         self._held: list[Generation] = []
         self._running: dict[str, Generation] = {}
         self._passed = 0
-        self._before = DecodingCounts()  # at the last load
         self._worker: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -173,14 +171,8 @@ class TransformersSampler(Sampler):
         return self._decoder.eager_reason
 
     def metrics(self) -> dict[str, float]:
-        """Return what was computed since the last load: passes, those that were not replayed, and seconds of all."""
-        now, before = self.counts, self._before
-        passes = now.passes - before.passes
-        return {
-            "passes": passes,
-            "eager_passes": passes - (now.replayed - before.replayed),
-            "pass_seconds": now.seconds - before.seconds,
-        }
+        """Return passes since the last load, those that were not replayed, and seconds of all."""
+        return self.counts.since_mark()
 
     async def sample(self, request: Request) -> Completion:
         """Return the model's answer to one prompt.
@@ -299,7 +291,7 @@ class TransformersSampler(Sampler):
             folder = weights.adapter_folder
             fill_model(self._model, weights.source if folder is None else load_model(folder))  # with its base
         self.version = version
-        self._before = replace(self.counts)
+        self.counts.mark()
         self._decoder.reset()
         if self._images is not None:
             self._images.reset()
@@ -477,7 +469,7 @@ class TransformersSampler(Sampler):
         """Answer the request if its response is complete, and return whether it is."""
         end = item.request.end
         ended = item.tokens[-1] in self._ends or (end is not None and item.tokens[-1] == end.token)
-        stopped = ended or self._stopped(item)
+        stopped = ended or item.stopped(self._decode)
         if not stopped and len(item.tokens) < item.limit:
             return False
         text = answer_text(self._decode, item.tokens, self._ends, end)
@@ -495,15 +487,6 @@ class TransformersSampler(Sampler):
             )
         )
         return True
-
-    def _stopped(self, item: Generation) -> bool:
-        """Return whether the end of the response contains a stop string; a character has at most 4 tokens."""
-        stops = stop_strings(item.request)
-        if not stops:
-            return False
-        reach = 4 * max(len(stop) for stop in stops) + 4
-        tail = self._decode(item.tokens[-reach:])
-        return any(stop in tail for stop in stops)
 
     def _fail(self, error: Exception) -> None:
         """Raise the error for every request of the batch and reset the caches, which may hold half a pass."""
