@@ -28,7 +28,8 @@ Forward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, StepAccess], torch
 
 KEYS = 2**20
 """Most keys that the tokens of a captured pass with observations read together. At two kinds of heads of 128 this is
-1 GB for each layer, which a GPU reads from its cache in less time than Python needs to start the layer's kernels."""
+1 GB for each layer, a fraction of a millisecond at the speed of a large GPU's cache (arithmetic, not measured), where
+Python needs about one to start the layer's kernels."""
 
 COPIED_KEYS = KEYS // 8
 """The same where keys are copied for each token."""
