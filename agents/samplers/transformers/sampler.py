@@ -171,7 +171,7 @@ class TransformersSampler(Sampler):
         return self._decoder.eager_reason
 
     def metrics(self) -> dict[str, float]:
-        """Return passes since the last load, those that were not replayed, and seconds of all."""
+        """Return the seconds of passes since the last load, and of those in steps that were not replayed as a whole."""
         return self.counts.since_mark()
 
     async def sample(self, request: Request) -> Completion:
@@ -438,7 +438,7 @@ class TransformersSampler(Sampler):
                 top_k=[item.request.top_k for item in batch],
                 min_p=[item.request.min_p for item in batch],
             )
-        self.counts.seconds += time.perf_counter() - begun
+        self.counts.add_step(time.perf_counter() - begun)
         continuing = []
         for item, token, logprob in zip(batch, tokens, logprobs, strict=True):
             item.ids.append(token)
