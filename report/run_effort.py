@@ -34,9 +34,12 @@ def effort_rows(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
         (_total(trained, "update_tokens"), update, "in updates"),
     ]
     yield "tokens", ", ".join(f"{count(n)} {name}{_speed(n, time)}" for n, time, name in amounts)
-    times = [("rollouts", rollout), ("updates", update)]
+    keys = {"in passes": "pass_seconds", "in environments": "environment_seconds"}
+    parts = [f"{short_duration(time)} {where}" for where, key in keys.items() if (time := _total(trained, key))]
+    within = f" ({', '.join(parts)})" if parts else ""
     yield "time", ", ".join([
-        *(f"{name} {duration(time)}" for name, time in times),
+        f"rollouts {duration(rollout)}{within}",
+        f"updates {duration(update)}",
         f"loading weights {short_duration(_total(trained, 'load_seconds'))}",
     ])  # fmt: skip
     shares = [(name, _utilisation(trained, key)) for key, name in (("mfu", "MFU"), ("hfu", "with repeated passes"))]

@@ -124,6 +124,7 @@ def _speeds(played: RolloutReport, stats: Mapping[str, float]) -> dict[str, floa
     """Return tokens per second: sampled ones and those of prompts in the rollout, computed ones in the update."""
     return {
         "rollout_seconds": played.seconds,
+        "environment_seconds": played.environment_seconds,
         "rollout_tokens_per_second": played.response_tokens / played.seconds if played.seconds else 0.0,
         "prompt_tokens_per_second": played.prompt_tokens / played.seconds if played.seconds else 0.0,
         "update_tokens_per_second": stats["tokens"] / stats["seconds"] if stats["seconds"] else 0.0,

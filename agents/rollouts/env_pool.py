@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -116,6 +117,8 @@ class EnvWorker:
         self._env: Environment | None = None
         self._thread: WorkerThread | None = None
         self.failures = 0
+        self.seconds = 0.0
+        """That its environment took on the event loop; 0 where it lives elsewhere."""
 
     async def reset(self, task: str | None, seed: int | None) -> StepResult:
         """Return the first result of an episode of the task; None: one that the environment draws.
@@ -273,7 +276,11 @@ class EnvWorker:
     ) -> Any:
         """Return the result of a call in this process."""
         if self._deadline is None:
-            return _outcome(name, lambda: function(*args, **kwargs))
+            begun = time.perf_counter()
+            try:
+                return _outcome(name, lambda: function(*args, **kwargs))
+            finally:
+                self.seconds += time.perf_counter() - begun
         if self._thread is None:
             self._thread = WorkerThread("turnwise-environment")
         call = self._thread.submit(function, *args, **kwargs)

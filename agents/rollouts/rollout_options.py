@@ -51,6 +51,8 @@ class RolloutReport:
     response_tokens: int = 0
     """Tokens as sampled, or as a server counted them."""
     seconds: float = 0.0
+    environment_seconds: float = 0.0
+    """Seconds, of these, in environments that are called on the event loop."""
     quarantined: list[str] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
     """How often each failure message occurred."""
@@ -72,7 +74,7 @@ class RolloutReport:
         """Add the counts of a rollout that went on at the same time."""
         for count in fields(self):
             mine, theirs = getattr(self, count.name), getattr(other, count.name)
-            setattr(self, count.name, max(mine, theirs) if count.name == "seconds" else mine + theirs)
+            setattr(self, count.name, max(mine, theirs) if "seconds" in count.name else mine + theirs)
 
     def sentence(self) -> str:
         """Return the report in one line, with the most frequent failure."""

@@ -331,7 +331,7 @@ class GroupStream:
         """Play an episode in the environment of a worker."""
         agent, sampler = self._player(spec)
         episode = Episode(agent, sampler, worker, spec, self.options["snapshots"])
-        failures = worker.failures
+        failures, seconds = worker.failures, worker.seconds
         self.playing += 1
         try:
             trajectory = await episode.play()
@@ -340,6 +340,7 @@ class GroupStream:
         finally:
             self.playing -= 1
             self.report.restarts += worker.failures - failures
+            self.report.environment_seconds += worker.seconds - seconds
             self.report.replaced += pool.take_replaced()
         self._finish(episode, trajectory)
 

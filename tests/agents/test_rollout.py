@@ -579,3 +579,16 @@ def test_tokens_of_a_model_without_ids_are_those_that_its_server_counted() -> No
     assert (report.prompt_tokens, report.response_tokens) == (10 + 11 + 12 + 13, 8)
     assert episode.cost == 2.0
     assert (episode.truncated_answers, episode.refused_answers, episode.empty_answers) == (3, 1, 0)
+
+
+def test_the_report_has_the_seconds_in_environments_that_are_called_on_the_event_loop():
+    class Slow(Corridor):
+        def step(self, action):
+            time.sleep(0.005)
+            return super().step(action)
+
+    here, elsewhere = RolloutReport(), RolloutReport()
+    rollout(Agent(), Expert(), ["open-3-1"], make=Slow, size=2, report=here)
+    rollout(Agent(), Expert(), ["open-3-1"], make=Slow, size=2, deadline=60.0, report=elsewhere)
+    assert 0.005 * here.turns <= here.environment_seconds <= here.seconds
+    assert elsewhere.environment_seconds == 0.0  # on threads, others go on meanwhile

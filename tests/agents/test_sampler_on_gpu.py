@@ -62,6 +62,21 @@ def test_bfloat16_agrees_with_passes_that_are_not_replayed():
     assert sampler.counts.replayed
 
 
+def test_prompts_of_later_turns_are_replayed_through_the_kernel():
+    model = make_model("Llama 3")
+    sampler, plain = make_sampler(model), make_sampler(model, graphs=False)
+    history = [prompt(20 + 9 * k, k) for k in range(5)]
+    for turn in range(3):
+        before = sampler.counts.passes - sampler.counts.replayed
+        answers = serve(sampler, *history, turn=turn)
+        assert_equal(answers, serve(plain, *history, turn=turn))
+        assert sampler.counts.passes - sampler.counts.replayed - before == (not turn)  # the first pass of all
+        added = [prompt(4 + 17 * k, turn) for k in range(5)]
+        history = [(*held, *answer.tokens, *more) for held, answer, more in zip(history, answers, added, strict=True)]
+    steps = sampler._decoder._steps
+    assert steps.attention is not attend_gathered, steps.kernel_failure
+
+
 def test_groups_share_pages_on_the_device():
     model = make_model("Llama 3")
     answers = []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,12 +18,14 @@ transformers = pytest.importorskip("transformers")
 
 from toys.families import CONTEXT, FAMILIES  # noqa: E402
 from toys.recorded_capture import RecordedCapture  # noqa: E402
-from toys.served_families import Numbers, assert_equal, make_model, prompt, serve  # noqa: E402
+from toys.served_families import VIEW, Numbers, assert_equal, make_model, prompt, serve  # noqa: E402
 
-from turnwise.agents.samplers.transformers import decoder_choice  # noqa: E402
+from turnwise.agents.samplers.base import Completion, Request  # noqa: E402
+from turnwise.agents.samplers.transformers import decoder_choice, step_graphs  # noqa: E402
 from turnwise.agents.samplers.transformers.cached_decoding import CachedDecoder  # noqa: E402
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler  # noqa: E402
 from turnwise.agents.samplers.transformers.step_access import attend_gathered  # noqa: E402
+from turnwise.agents.samplers.transformers.step_graphs import PassSize, StepRow  # noqa: E402
 
 DENSE = {"DeepSeek V3"}
 """Families that read copies of the cache on a CPU: its fused kernel takes keys and values of one size only."""
@@ -86,6 +89,10 @@ def test_a_prompt_has_logits_for_its_last_position_only_in_the_type_of_the_model
     assert shapes == {(1, torch.bfloat16)}
 
 
+def ask(number: int, ids: tuple[int, ...], **how: object) -> Request:
+    return Request(f"e{number}", 0, ids, (), number, VIEW, **{"temperature": 1.0, **how})
+
+
 def llama():
     return make_model(FAMILIES["Qwen 3"])
 
@@ -108,14 +115,89 @@ def test_a_capture_serves_every_number_of_rows_up_to_the_next_power_of_two(captu
     before = capture.captures
     serve(sampler, *(prompt(10, k) for k in range(4)))
     serve(sampler, *(prompt(10, k + 9) for k in range(3)))
-    assert capture.captures - before <= 2  # one or two pages
-    assert sampler.counts.replayed == 16
+    assert capture.captures - before <= 3  # the second prompts, and one or two pages of single tokens
+    assert sampler.counts.replayed == 17
+
+
+def test_prompts_of_later_turns_are_replayed_with_the_tokens_of_other_episodes():
+    sampler, plain = make_sampler(llama()), make_sampler(llama(), graphs=False)
+    history = [prompt(20 + 9 * k, k) for k in range(3)]
+    for turn in range(3):
+        before = replace(sampler.counts)
+        answers = serve(sampler, *history, turn=turn, temperature=1.0)
+        assert_equal(answers, serve(plain, *history, turn=turn, temperature=1.0))
+        passes = sampler.counts.passes - before.passes
+        assert passes == 9 or not turn  # one for each token of the answers, which are equally long
+        assert sampler.counts.replayed - before.replayed == passes or not turn
+        history = [
+            (*held, *answer.tokens, *prompt(4 + 7 * k, turn))
+            for k, (held, answer) in enumerate(zip(history, answers, strict=True))
+        ]
+    assert sampler.counts.prefilled == plain.counts.prefilled
+
+
+def test_a_request_that_arrives_joins_the_pass_of_the_others():
+    sampler, plain = make_sampler(llama()), make_sampler(llama(), graphs=False)
+    answers = []
+    for one in (sampler, plain):
+        serve(one, prompt(30))
+        before = one.counts.passes
+
+        async def staggered(one: TransformersSampler = one) -> list[Completion]:
+            early = [asyncio.create_task(one.sample(ask(k, prompt(20, k), max_tokens=12))) for k in range(4)]
+            while len(one._active) < 4 or len(one._active[0].tokens) < 3:
+                await asyncio.sleep(0)
+            return [await asyncio.gather(*early, one.sample(ask(9, prompt(25, 9), max_tokens=2)))][0]
+
+        answers.append((asyncio.run(staggered()), one.counts.passes - before))
+    assert_equal(answers[0][0], answers[1][0])
+    assert answers[0][1] == 12  # steps; the late prompt has none of its own
+    assert answers[1][1] > 12
+
+
+def test_prompts_that_are_too_long_for_a_capture_are_started_by_python(monkeypatch: pytest.MonkeyPatch):
+    model = llama()
+    plain = make_sampler(model, graphs=False)
+    prompts = [prompt(60, k) for k in range(3)]
+    right = serve(plain, *prompts)
+    for copied, eager in ((64 * 64, 1), (64 * 64 - 1, 2)):  # 64 tokens with copies of four pages of 16
+        sampler = make_sampler(model)
+        serve(sampler, prompt(8, 7))
+        monkeypatch.setattr(step_graphs, "COPIED_KEYS", copied)
+        answers = serve(sampler, prompts[0])
+        assert sampler.counts.passes - sampler.counts.replayed == eager
+        assert_equal(answers, right[:1])
+        assert_equal(serve(sampler, *prompts, turn=1), serve(plain, *prompts, turn=1))
+
+
+def test_the_size_of_a_pass_counts_the_keys_that_its_tokens_read():
+    rows = [StepRow((1, 2, 3), 10, (0,)), StepRow((4,), 0, (1,))]
+    assert PassSize.of(rows) == PassSize(rows=2, tokens=4, keys=3 * 13 + 1, end=13)
+    assert PassSize.of(rows[:1]).joined(1, 0) == PassSize.of(rows)
+
+
+def test_metrics_have_the_seconds_of_passes_since_the_last_load():
+    model = llama()
+    sampler = make_sampler(model)
+    nothing = {"pass_seconds": 0.0, "eager_seconds": 0.0}
+    assert sampler.metrics() == nothing
+    serve(sampler, prompt(10))
+    first = sampler.metrics()
+    assert 0 < first["eager_seconds"] < first["pass_seconds"]  # the first pass of all makes the cache
+    asyncio.run(sampler.load(model, 1))
+    assert sampler.metrics() == nothing
+    serve(sampler, prompt(10))
+    assert sampler.metrics()["eager_seconds"] == 0 < sampler.metrics()["pass_seconds"]
+    plain = make_sampler(model, graphs=False)
+    serve(plain, prompt(10))
+    assert plain.metrics()["eager_seconds"] == plain.metrics()["pass_seconds"] > 0
 
 
 def test_weights_that_change_in_place_need_no_new_capture(capture: RecordedCapture):
     model = llama()
     sampler = make_sampler(model)
     first = serve(sampler, prompt(10))
+    serve(sampler, prompt(10, 1))  # its prompt is captured, which that of the first pass of all is not
     captures = capture.captures
     with torch.no_grad():
         for weight in model.parameters():
@@ -154,6 +236,7 @@ def test_an_adapter_is_replayed_with_its_weights_as_they_are(capture: RecordedCa
         adapted = peft.get_peft_model(llama(), config).eval()
     sampler = make_sampler(adapted)
     serve(sampler, prompt(10))
+    serve(sampler, prompt(10, 1))
     captures = capture.captures
     with torch.no_grad():
         for name, weight in adapted.named_parameters():

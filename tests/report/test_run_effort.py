@@ -35,6 +35,12 @@ def test_totals_and_speeds_are_those_of_all_iterations() -> None:
     }
 
 
+def test_rollouts_say_what_their_time_went_to() -> None:
+    parts = [iteration(number, pass_seconds=3.25, environment_seconds=0.5) for number in (1, 2)]
+    time = dict(effort_rows(parts))["time"]
+    assert time == "rollouts 20 s (6.50 s in passes, 1.00 s in environments), updates 10 s, loading weights 0.50 s"
+
+
 def test_what_is_not_known_is_left_out() -> None:
     bare = iteration(1)
     for key in ("mfu", "hfu", "process_memory"):

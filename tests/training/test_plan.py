@@ -263,14 +263,14 @@ def test_main_memory_of_what_is_parked_by_hand():
 
 
 def test_captured_passes_by_hand():
-    """5 episodes on one GPU: captures for 1, 2, 4 and 8 rows."""
+    """5 episodes on one GPU: captures for 1, 2, 4 and 8 tokens, and for 16 to 4,096, of which at most 8 have logits."""
     words = ["train.groups=1", "train.group_size=5", "policy.dtype=bfloat16"]
     captured, eager = (
         make_plan(make_run(*words, f"sampler.options.graphs={on}"), CONFIG, 2, DEVICE, EPISODES).splits[1].engine_bytes
         for on in ("true", "false")
     )
-    passes = 8 * (6 * 32 + 3 * 96 + 300)
-    results = (1 + 2 + 4 + 8) * 300
+    passes = 4096 * (6 * 32 + 3 * 96) + 8 * 300
+    results = (1 + 2 + 4 + 8 + 9 * 8) * 300
     assert captured - eager == 2 * (passes + results) + 32 * 2**20
 
 

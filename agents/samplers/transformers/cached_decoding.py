@@ -19,7 +19,7 @@ from turnwise.agents.samplers.transformers.kvcache import DenseAccess, NewTokens
 from turnwise.agents.samplers.transformers.paged_attention import NAME, PagedAccess, attention_of, make_access
 from turnwise.agents.samplers.transformers.pass_planning import PREFILL_TOKENS, NewRow, pass_groups, share_prompts
 from turnwise.agents.samplers.transformers.step_access import StepAccess
-from turnwise.agents.samplers.transformers.step_graphs import CaptureFailed, StepGraphs, StepRow
+from turnwise.agents.samplers.transformers.step_graphs import CaptureFailed, PassSize, StepGraphs, StepRow
 from turnwise.agents.token_experts import Experts
 
 
@@ -43,6 +43,7 @@ class CachedDecoder(Decoder):
         share: bool = True,
         capture: Capture | None = None,
         images: ImageTokens | None = None,
+        rows: int = 1,
     ) -> None:
         """Keep the model; memory is allocated as it is needed.
 
@@ -56,9 +57,9 @@ class CachedDecoder(Decoder):
                 otherwise by PyTorch's kernels.
             compile: compile the model's passes.
             share: hold the full pages of a common prefix once, instead of a copy for each episode.
-            capture: how passes of one new token for each row are captured, if pages are read themselves; None: they
-                are not.
+            capture: how passes are captured, if pages are read themselves; None: they are not.
             images: the images in the sequences, of a model that sees.
+            rows: sequences that are sampled at once, at most.
         """
         super().__init__(model, NAME if paged else attention, compile, images)
         self.width, self.paged, self.flash = width, paged, attention == "flash_attention_2"
@@ -69,7 +70,10 @@ class CachedDecoder(Decoder):
         self.warns = True
         """Whether it warns if a capture fails."""
         if capture is not None and paged:
-            self._steps = StepGraphs(model, self._forward_step, capture, width, -(-context // width))
+            # A model that computes the logits of all positions has too many for passes with observations.
+            tokens = PREFILL_TOKENS if self._last_only else rows
+            most = -(-context // width)
+            self._steps = StepGraphs(model, self._forward_step, capture, width, most, rows, tokens)
         self._cache = self._new_cache(pages)
         self._table = PageTable(pages, width, self._copy_pages, grows=not self._whole, share=share)
         self.last_access: DenseAccess | PagedAccess | None = None
@@ -185,9 +189,9 @@ class CachedDecoder(Decoder):
             self._experts = ExpertPages(self.routers, self.width, self.model.device)
         if self._steps is None:
             return PagedCache(layers, self.width, pages)
-        # Captured passes have rows that nobody needs, which write to a page more than there are; and since each growth
-        # of the blocks costs new captures, they begin larger.
-        return PagedCache(layers, self.width, pages + 1, least=max(8, pages // 16))
+        # Captured passes have tokens that nobody needs, which write to a page more than there are; and since each
+        # growth of the blocks costs new captures, they begin larger and grow twice at most.
+        return PagedCache(layers, self.width, pages + 1, least=max(8, pages // 16), growth=4.0)
 
     def _reserve(self) -> None:
         self._cache.reserve(self._table.used + (self._steps is not None))
@@ -202,6 +206,7 @@ class CachedDecoder(Decoder):
 
     def _passes(self, rows: list[NewRow], parts: list[torch.Tensor], order: list[int]) -> None:
         """Compute the new tokens of rows, and append logits and indices; very long ones take several passes."""
+        rows = self._replayed(rows, parts, order)
         for row in rows:
             while len(row.new) > PREFILL_TOKENS:
                 remaining = row.new[PREFILL_TOKENS:]
@@ -215,8 +220,6 @@ class CachedDecoder(Decoder):
     def _pass(self, group: list[NewRow]) -> torch.Tensor:
         """Compute the new tokens of rows sorted by page, and return the logits [B, V] after the last token of each."""
         longest = max(len(row.new) for row in group)
-        if longest == 1 and self._steps is not None and (replayed := self._replay(group, self._steps)) is not None:
-            return replayed
         at, size, view = self._places(group, longest)
         ids = np.zeros((size, longest), dtype=np.int64)
         positions = np.zeros((size, longest), dtype=np.int64)
@@ -241,25 +244,62 @@ class CachedDecoder(Decoder):
             self._experts.write(new, choices)
         for row in group:
             row.sequence.tokens += row.new
-        self._count(group, longest)
+        self._count(group)
         return out if size == len(group) else out[to_device(at, out.device)]
 
+    def _replayed(self, rows: list[NewRow], parts: list[torch.Tensor], order: list[int]) -> list[NewRow]:
+        """Compute rows by captured passes, as far as these are not more passes than others; return the rows left."""
+        for group in self._captured_groups(rows):
+            out = None if self._steps is None else self._replay(group, self._steps)
+            if out is not None:
+                parts.append(out)
+                order += [row.index for row in group]
+        computed = set(order)
+        return [row for row in rows if row.index not in computed]
+
+    def _captured_groups(self, rows: list[NewRow]) -> list[list[NewRow]]:
+        """Return the rows of each captured pass."""
+        steps = self._steps
+        if steps is None or self._cache.device is None:  # the first pass makes the blocks
+            return []
+        single = [row for row in rows if len(row.new) == 1]
+        groups = [single] if single else []
+        joined = [list(group) for group in groups]
+        size = PassSize()
+        for row in single:
+            size = size.joined(1, len(row.sequence.tokens))
+        several = []
+        for row in rows:
+            count, start = len(row.new), len(row.sequence.tokens)
+            # Rows with images have other inputs.
+            if count == 1 or self.images is not None or not steps.takes(alone := PassSize().joined(count, start)):
+                continue
+            several.append(row)
+            if joined and steps.takes(larger := size.joined(count, start)):
+                joined[-1].append(row)
+                size = larger
+            else:
+                joined.append([row])
+                size = alone
+        if len(joined) > len(groups) + len(pass_groups(several)):
+            return groups
+        return [sorted(group, key=_index) for group in joined]
+
     def _replay(self, group: list[NewRow], steps: StepGraphs) -> torch.Tensor | None:
-        """Return the logits [B, V] after the one new token of each row from a captured pass; None if there is none."""
-        if self._cache.device is None:  # the first pass makes the blocks
-            return None
-        rows = [StepRow(row.new[0], len(row.sequence.tokens), row.sequence.pages) for row in group]
+        """Return the logits [B, V] after the new tokens of each row from a captured pass; None if there is none."""
         try:
-            out = steps.logits(rows, self._cache)
+            out = steps.logits([_step_row(row) for row in group], self._cache)
         except CaptureFailed as error:
             steps.clear()
             self._steps, self.eager_reason = None, str(error)
             if self.warns:
                 warnings.warn(f"the sampler decodes without CUDA graphs: {error}", RuntimeWarning, stacklevel=2)
             return None
+        if out is None:
+            return None
         for row in group:
             row.sequence.tokens += row.new
-        self._count(group, 1)
+        self._count(group)
         self.counts.replayed += 1
         return out
 
@@ -289,12 +329,17 @@ class CachedDecoder(Decoder):
             table[index, : len(held)] = held
         return DenseAccess(new, to_device(table, new.device), length)
 
-    def _forward_step(self, ids: torch.Tensor, positions: torch.Tensor, access: StepAccess) -> torch.Tensor:
-        """Compute the logits [B, V] after one new token for each row, int64 [B, 1]; a captured pass replays this."""
+    def _forward_step(
+        self, ids: torch.Tensor, positions: torch.Tensor, last: torch.Tensor, access: StepAccess
+    ) -> torch.Tensor:
+        """Compute the logits [K, V] after some of the new tokens, int64 [1, N]; a captured pass replays this."""
         self._cache.prepare(access)
-        inputs = {"input_ids": ids, "position_ids": positions, self._cache_name: self._cache, **self._last_only}
+        inputs = {"input_ids": ids, "position_ids": positions, self._cache_name: self._cache}
+        if self._last_only:
+            inputs["logits_to_keep"] = last
         with attention_of(self.model, NAME, self._cache):
-            return self._call(use_cache=True, **inputs).logits[:, -1]  # type: ignore[no-any-return]
+            logits: torch.Tensor = self._call(use_cache=True, **inputs).logits[0]
+        return logits if self._last_only else logits.index_select(0, last)
 
     def _forward(self, ids: np.ndarray, positions: np.ndarray, access: DenseAccess | PagedAccess) -> torch.Tensor:
         device = self.model.device
@@ -320,10 +365,19 @@ class CachedDecoder(Decoder):
         with attention_of(self.model, self._attention):
             return self._call(attention_mask=mask, **inputs).logits[:, -1]  # type: ignore[no-any-return]
 
-    def _count(self, group: list[NewRow], longest: int) -> None:
+    def _count(self, group: list[NewRow]) -> None:
         self._table.passes += 1
         self.counts.passes += 1
-        if longest == 1:
-            self.counts.decoded += len(group)
-        else:
-            self.counts.prefilled += sum(len(row.new) for row in group)
+        for row in group:
+            if len(row.new) == 1:
+                self.counts.decoded += 1
+            else:
+                self.counts.prefilled += len(row.new)
+
+
+def _index(row: NewRow) -> int:
+    return row.index
+
+
+def _step_row(row: NewRow) -> StepRow:
+    return StepRow(row.new, len(row.sequence.tokens), row.sequence.pages)

@@ -114,8 +114,7 @@ def make_decoder(
         attention: one of `ATTENTION`; "": the model's own.
         compile: compile the model's passes.
         page: tokens in a page; None: the whole context if that is small enough, else `PAGE`.
-        graphs: on CUDA, replay passes of one new token for each row as CUDA graphs, if the model allows it; compiled
-            passes are not replayed.
+        graphs: on CUDA, replay passes as CUDA graphs, if the model allows it; compiled passes are not replayed.
         images: the images in the sequences, of a model that sees.
     """
     attention = attention or str(getattr(model.config.get_text_config(), "_attn_implementation", ""))
@@ -153,6 +152,7 @@ def make_decoder(
                 compile=compile,
                 capture=None if eager else capture,
                 images=images,
+                rows=concurrency,
             )
             decoder.eager_reason = eager
             return decoder, None
@@ -219,7 +219,7 @@ def _probe(model: Any, paged: bool, attention: str, capture: Capture | None = No
     width = 16 if capture else 4 if paged else context
     width = FLASH_PAGE if attention == "flash_attention_2" else width
     cached = CachedDecoder(
-        model, pages=16, width=width, paged=paged, context=context, attention=attention, capture=capture
+        model, pages=16, width=width, paged=paged, context=context, attention=attention, capture=capture, rows=2
     )
     cached.warns = False
     uncached = UncachedDecoder(model, attention)

@@ -36,6 +36,27 @@ class DecodingCounts:
     """Passes, among these, that were replayed as a CUDA graph."""
     reused: int = 0
     """Tokens of prompts whose keys and values were kept from the turn before, or are another sequence's."""
+    seconds: float = 0.0
+    """Seconds of passes and of sampling from their logits, with the waits for the device."""
+    eager_seconds: float = 0.0
+    """Seconds, of these, of steps with a pass that was not replayed."""
+    _eager: int = 0
+    _marked: tuple[float, float] = (0.0, 0.0)
+
+    def add_step(self, seconds: float) -> None:
+        """Add the seconds of the passes since the last call, and of the sampling after them."""
+        before, self._eager = self._eager, self.passes - self.replayed
+        self.seconds += seconds
+        self.eager_seconds += seconds if self._eager > before else 0.0
+
+    def mark(self) -> None:
+        """Let `since_mark` count from here on."""
+        self._marked = (self.seconds, self.eager_seconds)
+
+    def since_mark(self) -> dict[str, float]:
+        """Return both seconds since the last mark."""
+        seconds, eager = self._marked
+        return {"pass_seconds": self.seconds - seconds, "eager_seconds": self.eager_seconds - eager}
 
 
 class Decoder:

@@ -3,7 +3,9 @@
 import asyncio
 from dataclasses import dataclass, field
 
+from turnwise.agents.models.tokenization import Decode
 from turnwise.agents.samplers.base import Completion, Request
+from turnwise.agents.samplers.token_requests import stop_strings
 from turnwise.agents.token_experts import Experts
 
 
@@ -25,3 +27,12 @@ class Generation:
     def recorded(self) -> int:
         """Number of tokens whose experts are known."""
         return sum(map(len, self.experts))
+
+    def stopped(self, decode: Decode) -> bool:
+        """Return whether the end of the response contains a stop string; a character has at most 4 tokens."""
+        stops = stop_strings(self.request)
+        if not stops:
+            return False
+        reach = 4 * max(len(stop) for stop in stops) + 4
+        tail = decode(self.tokens[-reach:])
+        return any(stop in tail for stop in stops)

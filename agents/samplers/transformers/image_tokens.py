@@ -4,7 +4,7 @@ In a prompt all placeholders of all images are the same id. A cache that compare
 another. So each vector of an image gets an id beyond the vocabulary: sequences of equal ids have equal contents, and
 everything that is done with ids (shared prefixes, pages, passes of a part of a prompt) holds for images as well.
 
-Not included: images in passes that are replayed as CUDA graphs; those have sampled tokens only.
+Not included: images in passes that are replayed as CUDA graphs; of a model that sees, those have sampled tokens only.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ class PagedLayer(CacheLayerMixin):  # type: ignore[misc]
 class PagedCache(Cache):  # type: ignore[misc]
     """The cache object that models of transformers take; its memory grows up to a number of pages."""
 
-    def __init__(self, layers: int, width: int, most: int, least: int = 8) -> None:
+    def __init__(self, layers: int, width: int, most: int, least: int = 8, growth: float = GROWTH) -> None:
         """Make the layers without any page.
 
         Args:
@@ -173,15 +173,16 @@ class PagedCache(Cache):  # type: ignore[misc]
             width: tokens in a page.
             most: pages that the cache may have.
             least: pages for which memory is taken at first.
+            growth: factor by which it grows.
         """
         super().__init__(layers=[PagedLayer(width) for _ in range(layers)])
-        self.most, self.least = most, least
+        self.most, self.least, self._growth = most, least, growth
         self.capacity = 0
 
     def reserve(self, pages: int) -> None:
         """Make room for a number of pages."""
         if pages > self.capacity:
-            capacity = min(self.most, max(pages, int(GROWTH * self.capacity), self.least))
+            capacity = min(self.most, max(pages, int(self._growth * self.capacity), self.least))
             for layer in self.layers:
                 layer.grow(capacity)
             self.capacity = capacity

@@ -4,7 +4,8 @@ Requests join the batch between any two tokens. One task runs on the caller's ev
 everything else run (environments step, prompts are built), then computes one token for every request. Deterministic
 episodes therefore meet in the same batches each time, and a repeated rollout gives the same bits.
 
-On CUDA, the passes of one token for every request are replayed as CUDA graphs where the model allows it.
+On CUDA, passes are replayed as CUDA graphs where the model allows it: those of one token for every request, and those
+in which short prompts are computed as well.
 
 Completions hold the sampled ids, which are never tokenized again, and their log-probabilities under the distribution
 that they were sampled from, after temperature and nucleus (see `turnwise.agents.samplers.transformers.token_sampling`).
@@ -15,6 +16,7 @@ Not included: speculative decoding, beam search, constrained decoding, several d
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,7 @@ from turnwise.agents.models.model_folder import dtype_of, find_model, load_model
 from turnwise.agents.models.tokenization import answer_text, exact_decoder
 from turnwise.agents.models.weights import Weights, base_model, has_adapter
 from turnwise.agents.samplers.base import Completion, Request, Sampler, SamplerSettings, Tokenizer
-from turnwise.agents.samplers.token_requests import check_prompt, check_sampling, end_tokens, stop_strings
+from turnwise.agents.samplers.token_requests import check_prompt, check_sampling, end_tokens
 from turnwise.agents.samplers.transformers.decoder_choice import (
     check_attention,
     check_compile,
@@ -102,7 +104,7 @@ class TransformersSampler(Sampler):
             dtype: type that the model is computed in; "": its own. Log-probabilities are computed in float32.
             attention: "sdpa", "eager" or "flash_attention_2" (CUDA only); "": the model's own.
             compile: compile the model with torch.compile (CUDA only); the first passes then take minutes.
-            graphs: on CUDA, decode by CUDA graphs if the model allows it; `eager_reason` says why it does not.
+            graphs: on CUDA, replay passes as CUDA graphs if the model allows it; `eager_reason` says why it does not.
             experts: return with every completion the experts of a mixture that computed each token.
             version: version of the weights, returned with every completion.
 
@@ -165,8 +167,12 @@ class TransformersSampler(Sampler):
 
     @property
     def eager_reason(self) -> str | None:
-        """Why its passes are not replayed as CUDA graphs; None: those that sample a token for each request are."""
+        """Why its passes are not replayed as CUDA graphs; None: they are, but for long prompts and for images."""
         return self._decoder.eager_reason
+
+    def metrics(self) -> dict[str, float]:
+        """Return the seconds of passes since the last load, and of those in steps that were not replayed as a whole."""
+        return self.counts.since_mark()
 
     async def sample(self, request: Request) -> Completion:
         """Return the model's answer to one prompt.
@@ -285,6 +291,7 @@ class TransformersSampler(Sampler):
             folder = weights.adapter_folder
             fill_model(self._model, weights.source if folder is None else load_model(folder))  # with its base
         self.version = version
+        self.counts.mark()
         self._decoder.reset()
         if self._images is not None:
             self._images.reset()
@@ -414,7 +421,7 @@ class TransformersSampler(Sampler):
 
     def _step(self) -> None:
         """Compute and sample one token for every request of the batch, and answer those that are complete."""
-        batch = self._extend()
+        batch, begun = self._extend(), time.perf_counter()
         if self._model.training:
             self._model.eval()
         with torch.inference_mode():
@@ -431,6 +438,7 @@ class TransformersSampler(Sampler):
                 top_k=[item.request.top_k for item in batch],
                 min_p=[item.request.min_p for item in batch],
             )
+        self.counts.add_step(time.perf_counter() - begun)
         continuing = []
         for item, token, logprob in zip(batch, tokens, logprobs, strict=True):
             item.ids.append(token)
@@ -461,7 +469,7 @@ class TransformersSampler(Sampler):
         """Answer the request if its response is complete, and return whether it is."""
         end = item.request.end
         ended = item.tokens[-1] in self._ends or (end is not None and item.tokens[-1] == end.token)
-        stopped = ended or self._stopped(item)
+        stopped = ended or item.stopped(self._decode)
         if not stopped and len(item.tokens) < item.limit:
             return False
         text = answer_text(self._decode, item.tokens, self._ends, end)
@@ -479,15 +487,6 @@ class TransformersSampler(Sampler):
             )
         )
         return True
-
-    def _stopped(self, item: Generation) -> bool:
-        """Return whether the end of the response contains a stop string; a character has at most 4 tokens."""
-        stops = stop_strings(item.request)
-        if not stops:
-            return False
-        reach = 4 * max(len(stop) for stop in stops) + 4
-        tail = self._decode(item.tokens[-reach:])
-        return any(stop in tail for stop in stops)
 
     def _fail(self, error: Exception) -> None:
         """Raise the error for every request of the batch and reset the caches, which may hold half a pass."""

@@ -1,7 +1,8 @@
-"""One new token for each row of a pass, described by tensors alone, so that a captured pass can be replayed.
+"""The new tokens of a pass, described by tensors alone, so that a captured pass can be replayed.
 
-Rows of different lengths are not told apart in Python: positions and pages are read on the device, and the pass has the
-same operations for all their values.
+A pass has one row of tokens, [1, N], which may be of different sequences: each token has its position and the pages of
+its sequence, where the keys of all new tokens are written before any attends. Lengths are not told apart in Python:
+positions and pages are read on the device, and the pass has the same operations for all their values.
 """
 
 from __future__ import annotations
@@ -13,21 +14,21 @@ import torch
 StepAttention = Callable[
     [torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, float, int | None], torch.Tensor
 ]
-"""Attention of one token of each row to its pages; see `attend_gathered`."""
+"""Attention of tokens to the pages of each; see `attend_gathered`."""
 
 
 class StepAccess:
-    """What the rows of such a pass write and attend to; shared by all layers, and made anew for each forward pass."""
+    """What the tokens of such a pass write and attend to; shared by all layers, and made anew for each forward pass."""
 
     length = 1
-    """Columns of the pass."""
+    """Columns that a mask would have; the pass has none."""
 
     def __init__(self, positions: torch.Tensor, pages: torch.Tensor, width: int, attention: StepAttention) -> None:
         """Keep the tensors; nothing is read from them before the pass.
 
         Args:
-            positions: int64 [B], of the new tokens.
-            pages: int64 [B, n], of each row.
+            positions: int64 [N], of the new tokens.
+            pages: int64 [N, n], of each token's sequence.
             width: tokens in a page.
             attention: how the pages are attended to.
         """
@@ -41,7 +42,7 @@ class StepAccess:
         return self
 
     def write(self, block: torch.Tensor, new: torch.Tensor) -> None:
-        """Write new keys or values [B, heads, 1, size] into a block [pages, heads, width, size]."""
+        """Write new keys or values [1, heads, N, size] into a block [pages, heads, width, size]."""
         heads, size = block.shape[1], block.shape[3]
         target = self._targets.get(heads)
         if target is None:  # once for all layers, as a part of the pass
@@ -49,15 +50,16 @@ class StepAccess:
             head = page * heads + torch.arange(heads, device=page.device)
             target = (head * self._width + (self._positions % self._width)[:, None]).reshape(-1)
             self._targets[heads] = target
-        block.view(-1, size).index_copy_(0, target, new.reshape(-1, size))
+        block.view(-1, size).index_copy_(0, target, new.transpose(1, 2).reshape(-1, size))
 
     def attend(
         self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float, window: int | None
     ) -> torch.Tensor:
-        """Return the attention of the new tokens, [B, 1, heads, size]."""
+        """Return the attention of the new tokens, [1, N, heads, size], for queries [1, heads, N, size]."""
         self.calls += 1
-        out = self._attention(query, keys, values, self._positions, self._pages, scale, window)
-        return out.transpose(1, 2)
+        asked = query.permute(2, 1, 0, 3)
+        out = self._attention(asked, keys, values, self._positions, self._pages, scale, window)
+        return out.permute(2, 0, 1, 3)
 
 
 def attend_gathered(

@@ -1,8 +1,12 @@
-"""Captured passes of one new token for each row, by the number of rows.
+"""Captured passes of new tokens, by the number of tokens.
 
-A pass with r rows uses the capture for the next power of two; the other rows write to a page that nobody reads. A
-capture reads weights and pages where they were, so it is dropped when one of them moves: weights that are changed in
-place, as a learner does, need no new capture.
+A pass takes the new tokens of all its rows one after the other: one of a row that samples, and those of an observation
+of a row that arrives. Neither waits for the other, and no launch is paid twice. A pass with t tokens uses the capture
+for the next power of two; the other tokens write to a page that nobody reads. A capture reads weights and pages where
+they were, so it is dropped when one of them moves: weights that are changed in place, as a learner does, need no new
+capture.
+
+Each token reads the keys before it by itself, so observations after long histories are not captured (`KEYS`).
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,17 +23,52 @@ from turnwise.agents.samplers.transformers.graph_capture import Capture
 from turnwise.agents.samplers.transformers.kvcache import PagedCache
 from turnwise.agents.samplers.transformers.step_access import StepAccess, StepAttention, attend_gathered
 
-Forward = Callable[[torch.Tensor, torch.Tensor, StepAccess], torch.Tensor]
-"""Returns the logits [B, V] for ids and positions, int64 [B, 1]."""
+Forward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, StepAccess], torch.Tensor]
+"""Returns the logits [K, V] after the tokens at places int64 [K], for ids and positions, int64 [1, N]."""
+
+KEYS = 2**20
+"""Most keys that the tokens of a captured pass with observations read together. At two kinds of heads of 128 this is
+1 GB for each layer, a fraction of a millisecond at the speed of a large GPU's cache (arithmetic, not measured), where
+Python needs about one to start the layer's kernels."""
+
+COPIED_KEYS = KEYS // 8
+"""The same where keys are copied for each token."""
+
+LEAST = 64
+"""Tokens of the smallest capture for passes with observations: a GPU computes 64 as quickly as one."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """A row of the pass: its new token, that token's position, and the pages of its sequence."""
+    """A row of the pass: its new tokens, the position of the first, and the pages of its sequence."""
 
-    token: int
+    tokens: Sequence[int]
     position: int
     pages: Sequence[int]
+
+
+class PassSize(NamedTuple):
+    """What rows need of a pass together."""
+
+    rows: int = 0
+    tokens: int = 0
+    keys: int = 0
+    """That their tokens read, at most."""
+    end: int = 0
+    """Tokens of the longest sequence after the pass."""
+
+    @classmethod
+    def of(cls, rows: Sequence[StepRow]) -> PassSize:
+        """Return the size of some rows."""
+        size = cls()
+        for row in rows:
+            size = size.joined(len(row.tokens), row.position)
+        return size
+
+    def joined(self, tokens: int, position: int) -> PassSize:
+        """Return the size with a row more, of some tokens from a position on."""
+        end = position + tokens
+        return PassSize(self.rows + 1, self.tokens + tokens, self.keys + tokens * end, max(self.end, end))
 
 
 class CaptureFailed(Exception):
@@ -36,9 +76,11 @@ class CaptureFailed(Exception):
 
 
 class StepGraphs:
-    """Computes the logits of one new token for each row through captured passes."""
+    """Computes the logits of the next token of each row through captured passes."""
 
-    def __init__(self, model: torch.nn.Module, forward: Forward, capture: Capture, width: int, most: int) -> None:
+    def __init__(
+        self, model: torch.nn.Module, forward: Forward, capture: Capture, width: int, most: int, rows: int, tokens: int
+    ) -> None:
         """Keep what is captured; nothing is before the first pass.
 
         Args:
@@ -47,22 +89,31 @@ class StepGraphs:
             capture: how work is captured.
             width: tokens in a page.
             most: most pages of a sequence.
+            rows: rows of most passes, at most; larger passes have captures of their own.
+            tokens: most new tokens of a pass with observations.
         """
         self._forward, self._capture = forward, capture
-        self._width, self._most = width, most
+        self._width, self._most, self._rows, self._tokens = width, most, rows, tokens
         self.attention = step_attention(next(model.parameters()).device, width)
         """How its passes attend to pages."""
         self.kernel_failure: str | None = None
         """Why the kernel for that is not used; None: it is, or there is none."""
         self._weights = WeightPlaces(model)
-        self._captured: dict[tuple[int, int], _Captured] = {}
+        self._captured: dict[_Shape, _Captured] = {}
         self._cache: PagedCache | None = None
         self._capacity = 0
         self.captures = 0
         """Number of captures so far."""
 
-    def logits(self, rows: Sequence[StepRow], cache: PagedCache) -> torch.Tensor:
-        """Return the logits [B, V] of the next token of each row.
+    def takes(self, size: PassSize) -> bool:
+        """Return whether one captured pass may compute rows with observations; single tokens are always possible."""
+        if self.attention is attend_gathered:
+            shape = self._shape(size)
+            return size.tokens <= self._tokens and shape.tokens * shape.pages * self._width <= COPIED_KEYS
+        return size.tokens <= self._tokens and size.keys <= KEYS
+
+    def logits(self, rows: Sequence[StepRow], cache: PagedCache) -> torch.Tensor | None:
+        """Return the logits [B, V] of the next token of each row; None if no captured pass may compute them.
 
         Args:
             rows: of the pass.
@@ -75,37 +126,42 @@ class StepGraphs:
         if self._weights.moved() or moved:
             self._captured.clear()
             self._cache, self._capacity = cache, cache.capacity
-        captured = self._captured.get(self._key(rows))
+        size = PassSize.of(rows)
+        captured = self._captured.get(self._shape(size))
         if captured is None:
             try:
-                captured = self._record(rows, cache)
+                captured = self._record(rows, size, cache)
             except CaptureFailed as error:
                 if self.attention is attend_gathered:
                     raise
                 self.attention, self.kernel_failure = attend_gathered, str(error)
-                captured = self._record(rows, cache)
+                if size.tokens > size.rows and not self.takes(size):  # its copies would be too large
+                    return None
+                captured = self._record(rows, size, cache)
         else:
             captured.fill(rows, cache.capacity - 1)
         return captured.replay(len(rows))
 
-    def _key(self, rows: Sequence[StepRow]) -> tuple[int, int]:
-        """Return the number of rows and the number of pages of each row of the capture for these."""
-        # The copy for `attend_gathered` is as wide as the table; the kernel stops at the last token of each row.
-        needed = max(row.position for row in rows) // self._width + 1
-        return _power(len(rows)), min(_power(needed), self._most) if self.attention is attend_gathered else self._most
+    def _shape(self, size: PassSize) -> _Shape:
+        """Return the shape of the capture for rows of this size."""
+        tokens = _power(size.tokens if size.tokens == size.rows else max(LEAST, size.tokens))
+        # The copy for `attend_gathered` is as wide as the table; the kernel stops at each token's own position.
+        needed = (size.end - 1) // self._width + 1
+        pages = min(_power(needed), self._most) if self.attention is attend_gathered else self._most
+        return _Shape(tokens, min(tokens, _power(max(self._rows, size.rows))), pages)
 
-    def _record(self, rows: Sequence[StepRow], cache: PagedCache) -> _Captured:
+    def _record(self, rows: Sequence[StepRow], size: PassSize, cache: PagedCache) -> _Captured:
         """Capture the pass for these rows, with their inputs."""
         assert cache.device is not None
-        key = self._key(rows)
-        captured = _Captured(*key, cache.device, self._capture)
+        shape = self._shape(size)
+        captured = _Captured(shape, cache.device, self._capture)
         captured.fill(rows, cache.capacity - 1)
         try:
             captured.record(self._forward, self._width, self.attention)
         except Exception as error:  # a model may do anything in its pass, and compilers have errors of their own
             reason = str(error).strip().partition("\n")[0]
             raise CaptureFailed(f"{type(error).__name__}: {reason}") from error
-        self._captured[key] = captured
+        self._captured[shape] = captured
         self.captures += 1
         return captured
 
@@ -123,32 +179,49 @@ class StepGraphs:
         self._cache, self._capacity = None, 0
 
 
+class _Shape(NamedTuple):
+    """The sizes of a captured pass."""
+
+    tokens: int
+    rows: int
+    pages: int
+    """Of each row."""
+
+
 class _Captured:
     """The inputs of one captured pass, which stay where they are, and its result."""
 
-    def __init__(self, size: int, columns: int, device: torch.device, capture: Capture) -> None:
-        self._capture, self._size, self._columns = capture, size, columns
-        # Ids, positions and pages in one piece, which is one copy to the device.
-        self._here = torch.zeros(size * (2 + columns), dtype=torch.int64, pin_memory=capture.pinned)
-        self._inputs = torch.zeros(size * (2 + columns), dtype=torch.int64, device=device)
-        self._written = self._here.numpy()
+    def __init__(self, shape: _Shape, device: torch.device, capture: Capture) -> None:
+        self._capture, self._shape = capture, shape
+        # In one piece, which is one copy to the device: of each token its id, its position and its row, of each row
+        # the place of its last token and its pages, and the pages of the tokens beyond the rows.
+        self._parts = [*[shape.tokens] * 3, shape.rows, (shape.rows + 1) * shape.pages]
+        size = sum(self._parts)
+        self._here = torch.zeros(size, dtype=torch.int64, pin_memory=capture.pinned)
+        self._inputs = torch.zeros(size, dtype=torch.int64, device=device)
+        self._written = np.split(self._here.numpy(), np.cumsum(self._parts)[:-1])
         self._wait: Callable[[], None] | None = None
         self._replay: Callable[[], None] | None = None
         self._out: torch.Tensor | None = None
 
     def fill(self, rows: Sequence[StepRow], idle: int) -> None:
-        """Copy the inputs to the device; rows beyond those given write to the page `idle`."""
+        """Copy the inputs to the device; tokens beyond those of the rows write to the page `idle`."""
         if self._wait is not None:
             self._wait()  # the copy before this one, which ended long ago unless a pass failed
-        count, size = len(rows), self._size
-        ids, positions, pages = np.split(self._written, [size, 2 * size])
-        ids[:count], ids[count:] = [row.token for row in rows], 0
-        positions[:count], positions[count:] = [row.position for row in rows], 0
-        table = pages.reshape(size, self._columns)
+        ids, positions, owners, last, pages = self._written
+        sizes = np.array([len(row.tokens) for row in rows])
+        ends = np.cumsum(sizes)
+        count = int(ends[-1])
+        ids[:count], ids[count:] = np.fromiter(chain.from_iterable(row.tokens for row in rows), np.int64, count), 0
+        starts = np.array([row.position for row in rows]) - (ends - sizes)
+        positions[:count], positions[count:] = np.repeat(starts, sizes) + np.arange(count), 0
+        owners[:count], owners[count:] = np.repeat(np.arange(len(rows)), sizes), self._shape.rows
+        last[: len(rows)], last[len(rows) :] = ends - 1, 0
+        table = pages.reshape(self._shape.rows + 1, self._shape.pages)
         table[:] = idle
         lengths = [len(row.pages) for row in rows]
         places = np.arange(max(lengths)) < np.array(lengths)[:, None]
-        table[:count, : places.shape[1]][places] = np.fromiter(
+        table[: len(rows), : places.shape[1]][places] = np.fromiter(
             chain.from_iterable(row.pages for row in rows), np.int64, sum(lengths)
         )
         self._inputs.copy_(self._here, non_blocking=True)
@@ -156,12 +229,12 @@ class _Captured:
 
     def record(self, forward: Forward, width: int, attention: StepAttention) -> None:
         """Capture the pass."""
-        size = self._size
-        ids, positions = self._inputs[:size, None], self._inputs[size : 2 * size, None]
-        pages = self._inputs[2 * size :].view(size, self._columns)
+        ids, positions, owners, last, pages = torch.split(self._inputs, self._parts)
+        table = pages.view(self._shape.rows + 1, self._shape.pages)
 
         def run() -> torch.Tensor:
-            return forward(ids, positions, StepAccess(positions[:, 0], pages, width, attention))
+            access = StepAccess(positions, table.index_select(0, owners), width, attention)
+            return forward(ids[None], positions[None], last, access)
 
         self._replay, self._out = self._capture(run)
 
