@@ -95,10 +95,10 @@ def test_answers_go_on_under_new_weights_and_every_token_knows_its_own(tmp_path:
 
 @pytest.mark.vllm
 def test_a_policy_that_sees_trains_and_is_resumed(tmp_path: Path) -> None:
-    """A tiny random LLaVA on pictures of colours, whose engine gets image encoder and decoder after each iteration."""
+    """A tiny random Idefics3 on pictures of colours, whose engine gets image encoder and decoder after each iteration."""
     from toys.vision import FAMILIES
 
-    save_policy(*FAMILIES["llava"](), tmp_path / "model")
+    save_policy(*FAMILIES["idefics3"](), tmp_path / "model")
     table = TABLE | {
         "env": {"id": f"toys.colours:{toys.colours.ID}"},
         "agent": {"max_turns": 3, "max_tokens": 6, "keep_images": 1},

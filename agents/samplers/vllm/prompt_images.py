@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from turnwise.agents.content import ImagePart
 from turnwise.agents.errors import ModelError, RequestFailed, StoreError
 from turnwise.agents.samplers.base import Request
@@ -83,12 +85,11 @@ class PromptImages:
 
     def _item(self, image: ImagePart) -> object:
         """Return the tensors of one image as vLLM names and divides them."""
-        from PIL import Image
-        from transformers import BatchFeature
         from vllm.multimodal.inputs import MultiModalKwargsItems
 
-        tensors = BatchFeature({name: self._sent(tensor) for name, tensor in self._reader.tensors([image]).items()})
-        blank = Image.new("1", image.size)  # only its size is looked at
+        tensors = {name: self._sent(tensor) for name, tensor in self._reader.tensors([image]).items()}
+        width, height = image.size
+        blank = np.broadcast_to(np.uint8(0), (height, width, 3))  # only its size is looked at
         tensors = self._processor._postprocess_hf_mm_data({"images": [blank]}, {}, tensors)
         fields = self._processor._get_mm_fields_config(tensors, {})
         items: Mapping[str, Sequence[object]] = MultiModalKwargsItems.from_hf_inputs(tensors, fields)
