@@ -95,7 +95,7 @@ def test_answers_go_on_under_new_weights_and_every_token_knows_its_own(tmp_path:
 
 @pytest.mark.vllm
 def test_a_policy_that_sees_trains_and_is_resumed(tmp_path: Path) -> None:
-    """A tiny random Idefics3 on pictures of colours, whose engine gets image encoder and decoder after each iteration."""
+    """A tiny random Idefics3 on pictures of colours, whose engine gets image encoder and decoder anew."""
     from toys.vision import FAMILIES
 
     save_policy(*FAMILIES["idefics3"](), tmp_path / "model")
