@@ -35,7 +35,7 @@ from turnwise.training.learner.lora import LoraOptions, add_adapter  # noqa: E40
 from turnwise.training.learner.policy import save_policy  # noqa: E402
 
 TESTS = Path(__file__).resolve().parents[1]
-MEASURED = ["qwen2.5", "qwen3", "idefics3", "llava"]
+MEASURED = ["qwen2.5", "qwen3", "idefics3"]
 MOST = 3
 
 

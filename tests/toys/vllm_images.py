@@ -16,14 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
 from toys.seen_episodes import plain
 from toys.vision import FAMILIES, screen
 from toys.vllm_families import forget, load, send
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.content import ImagePart
-from turnwise.agents.models.model_folder import load_model
 from turnwise.agents.prompts.dialogue import Dialogue
 from turnwise.agents.samplers.base import Request, SamplerSettings
 from turnwise.agents.samplers.vllm.arguments import engine_arguments
@@ -33,13 +31,6 @@ from turnwise.agents.vision.image_reader import reader_of
 from turnwise.training.learner.policy import save_policy
 
 CONTEXT = 1024
-OF_LLAVA = (
-    ("model.vision_tower.", "vision_tower.vision_model."),
-    ("model.language_model.", "language_model.model."),
-    ("model.multi_modal_projector.", "multi_modal_projector."),
-    ("lm_head.", "language_model.lm_head."),
-)
-"""Beginnings of names in the checkpoints that transformers 5 writes, and in those of LLaVA that vLLM 0.32 reads."""
 SEEN: list[tuple[ImagePart, ...]] = [(), (screen(1),), (screen(2),), (screen(3, (120, 60)),), ()]
 """The images of each turn: none, then three of two sizes, and none again."""
 
@@ -107,21 +98,10 @@ def gap(engine: Any, model: Any, tokenizer: Any) -> float:
     return worst
 
 
-def write_model(name: str, folder: Path) -> tuple[Any, Any]:
-    """Return the random model of a family, read from its folder, and its tokenizer."""
-    model, tokenizer = FAMILIES[name]()
-    save_policy(model, tokenizer, folder)
-    if name == "llava":
-        tensors = load_file(folder / "model.safetensors")
-        for new, old in OF_LLAVA:
-            tensors = {old + key.removeprefix(new) if key.startswith(new) else key: tensors[key] for key in tensors}
-        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    return load_model(folder), tokenizer
-
-
 def gaps(name: str, folder: Path) -> Iterator[tuple[str, float]]:
     """Yield differences: of the model of the folder, of new weights, and of a new image encoder alone."""
-    model, tokenizer = write_model(name, folder)
+    model, tokenizer = FAMILIES[name]()
+    save_policy(model, tokenizer, folder)
     new, seeing = copy.deepcopy(model), copy.deepcopy(model)
     with torch.no_grad():
         for weight in new.parameters():
