@@ -116,8 +116,4 @@ def test_a_policy_that_sees_trains_and_is_resumed(tmp_path: Path) -> None:
         assert 0 <= line["gap_max"] < 1e-3
         assert 0 <= line["probe_gap"] < 1e-4
         assert line["grad_norm"] > 0
-    report = audit(tmp_path / "run")
-    assert report.passed, report
-    gaps = next(check for check in report.checks if check.name == "log-probabilities")
-    assert gaps.details["max"] < 1e-3
     assert list((tmp_path / "run/images").rglob("*.png"))
