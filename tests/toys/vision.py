@@ -14,6 +14,7 @@ from turnwise.agents.vision.image_reader import ImageReader, attach_reader
 from turnwise.training.config.section_tables import VisionSection
 from turnwise.training.learner.policy import build_policy, build_tokenizer
 
+HAS_TORCHVISION = transformers.utils.is_torchvision_available()
 TEXTS = ["tap 3 4 hello world Settings user assistant system User Assistant USER ASSISTANT"]
 ENCODER = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
 TILES = tuple(f"<row_{row}_col_{column}>" for row in range(1, 5) for column in range(1, 5))
@@ -51,16 +52,16 @@ def own(seed: int = 0) -> tuple[Any, Any]:
 
 def qwen25(seed: int = 0) -> tuple[Any, Any]:
     """Qwen2.5-VL: patches of images of any size, with positions of their own."""
-    encoder = {"depth": 2, "hidden_size": 32, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 32}
+    encoder = {"depth": 2, "hidden_size": 32, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 64}
     encoder |= {"window_size": 56, "fullatt_block_indexes": [1], "patch_size": 14}
-    return _qwen(seed, "Qwen2_5_VL", encoder, [1, 1, 2])
+    return _qwen(seed, "Qwen2_5_VL", encoder, [4, 6, 6])
 
 
 def qwen3(seed: int = 0) -> tuple[Any, Any]:
     """Qwen3-VL: as Qwen2.5-VL, and vectors of the encoder's layers enter the decoder's."""
-    encoder = {"depth": 2, "hidden_size": 32, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 32}
+    encoder = {"depth": 2, "hidden_size": 32, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 64}
     encoder |= {"num_position_embeddings": 64, "deepstack_visual_indexes": [0, 1], "patch_size": 16}
-    return _qwen(seed, "Qwen3VL", encoder, [2, 1, 1])
+    return _qwen(seed, "Qwen3VL", encoder, [6, 5, 5])
 
 
 def idefics3(seed: int = 0) -> tuple[Any, Any]:
@@ -133,6 +134,7 @@ def _qwen(seed: int, name: str, encoder: dict[str, object], sections: list[int])
     tokenizer = _tokenizer(*tokens)
     ids = dict(zip(tokens, tokenizer.convert_tokens_to_ids(list(tokens)), strict=True))
     rope = {"rope_type": "default", "mrope_section": sections, "rope_theta": 1e4}
+    rope |= {"mrope_interleaved": True} if name == "Qwen3VL" else {}  # as in the configurations of these models
     config = getattr(transformers, f"{name}Config")(
         text_config={**_text(tokenizer), "rope_parameters": rope},
         vision_config=encoder,
@@ -142,13 +144,19 @@ def _qwen(seed: int, name: str, encoder: dict[str, object], sections: list[int])
         vision_end_token_id=ids["<|vision_end|>"],
         tie_word_embeddings=False,
     )
-    # the constructor would ask for a processor of videos, which needs torchvision
-    kind = getattr(transformers, f"{name}Processor")
-    processor = object.__new__(kind)
-    processor.image_processor = transformers.Qwen2VLImageProcessorPil(patch_size=encoder["patch_size"])
-    processor.tokenizer, processor.image_token = tokenizer, "<|image_pad|>"
-    processor.image_token_id, processor.chat_template = ids["<|image_pad|>"], QWEN
+    processor = _qwen_processor(getattr(transformers, f"{name}Processor"), tokenizer, encoder["patch_size"])
     return _made(seed, getattr(transformers, f"{name}ForConditionalGeneration"), config, tokenizer, processor, QWEN)
+
+
+def _qwen_processor(kind: Any, tokenizer: Any, patch: object) -> Any:
+    images = transformers.Qwen2VLImageProcessorPil(patch_size=patch)
+    if HAS_TORCHVISION:
+        return kind(images, tokenizer, transformers.Qwen2VLVideoProcessor(patch_size=patch), chat_template=QWEN)
+    processor = object.__new__(kind)  # the constructor would ask for a processor of videos; this one cannot be stored
+    processor.image_processor, processor.tokenizer = images, tokenizer
+    processor.image_token, processor.chat_template = "<|image_pad|>", QWEN
+    processor.image_token_id = tokenizer.convert_tokens_to_ids("<|image_pad|>")
+    return processor
 
 
 def _tokenizer(*special: str) -> Any:
@@ -158,8 +166,8 @@ def _tokenizer(*special: str) -> Any:
 
 
 def _text(tokenizer: Any) -> dict[str, Any]:
-    heads = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "max_position_embeddings": 2048}
+    heads = {"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32}
+    sizes = {"hidden_size": 64, "intermediate_size": 64, "max_position_embeddings": 2048}
     ends = {"eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
     return {"vocab_size": len(tokenizer), **sizes, **heads, **ends}
 

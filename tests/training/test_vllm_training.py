@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import toys.colours
 import toys.corridor
 
 pytest.importorskip("torch")
@@ -16,6 +17,7 @@ pytest.importorskip("torch")
 from turnwise.agents.files.trajectory_files import read_trajectories
 from turnwise.training import Run, train
 from turnwise.training.audit import audit
+from turnwise.training.learner.policy import save_policy
 from turnwise.training.preflight.effects import effective_toml
 
 TABLE = {
@@ -89,3 +91,29 @@ def test_answers_go_on_under_new_weights_and_every_token_knows_its_own(tmp_path:
     gaps = next(one for one in report.checks if one.name == "log-probabilities")
     assert gaps.checked == report.counts["tokens"]
     assert gaps.details["max"] < 1e-3
+
+
+@pytest.mark.vllm
+def test_a_policy_that_sees_trains_and_is_resumed(tmp_path: Path) -> None:
+    """A tiny random Idefics3 on pictures of colours, whose engine gets image encoder and decoder anew."""
+    from toys.vision import FAMILIES
+
+    save_policy(*FAMILIES["idefics3"](), tmp_path / "model")
+    table = TABLE | {
+        "env": {"id": f"toys.colours:{toys.colours.ID}"},
+        "agent": {"max_turns": 3, "max_tokens": 6, "keep_images": 1},
+        "policy": {"model": str(tmp_path / "model"), "context": 400},
+        "imitation": {"episodes": 4, "epochs": 1, "lr": 1e-3, "batch_tokens": 600},
+        "checkpoints": {"every": 1, "keep": 9},
+        "output": str(tmp_path / "run"),
+    }
+    assert train(Run.parse(table, ["train.iterations=1"])).finished
+    assert train(Run.parse(table), resume=True).finished
+    lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    trained = [line for line in lines if line["phase"] == "train"]
+    assert [line["iteration"] for line in trained] == [1, 2]
+    for line in trained:
+        assert 0 <= line["gap_max"] < 1e-3
+        assert 0 <= line["probe_gap"] < 1e-4
+        assert line["grad_norm"] > 0
+    assert list((tmp_path / "run/images").rglob("*.png"))

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from turnwise.agents.content import ImagePart
-from turnwise.agents.errors import RequestFailed, StoreError
+from turnwise.agents.errors import ModelError, RequestFailed, StoreError
 from turnwise.agents.models.tokenization import codec_of
 from turnwise.agents.samplers.transformers.kvcache import to_device
 from turnwise.agents.vision.untyped import Model
@@ -65,24 +65,14 @@ class ImageTokens:
             RequestFailed: an image cannot be read, or the placeholders are not those of the images.
         """
         ids = list(prompt)
-        places = [at for at, token in enumerate(ids) if token == self.token]
         try:
-            counts = [self.reader.count(image) for image in images]
-        except StoreError as error:
+            places = self.reader.places(prompt, images)
+        except (StoreError, ModelError) as error:
             raise RequestFailed(f"episode {episode}: {error}") from error
-        if sum(counts) != len(places):
-            raise RequestFailed(
-                f"episode {episode}: the prompt has {len(places)} places for vectors of images, and its {len(images)} "
-                f"images have {sum(counts)}"
-            )
-        virtual = [
-            start + offset
-            for image, count in zip(images, counts, strict=True)
-            for start in [self._start(episode, image, count)]
-            for offset in range(count)
-        ]
-        for at, token in zip(places, virtual, strict=True):
-            ids[at] = token
+        for image, of_image in zip(images, places, strict=True):
+            start = self._start(episode, image, len(of_image))
+            for offset, at in enumerate(of_image):
+                ids[at] = start + offset
         return ids
 
     def plain(self, ids: Sequence[int]) -> tuple[list[int], list[ImagePart]]:

