@@ -72,10 +72,10 @@ def test_two_ranks_train_by_turns_with_an_engine_of_two_copies(tmp_path: Path) -
 def test_answers_go_on_under_new_weights_and_every_token_knows_its_own(tmp_path: Path) -> None:
     words = [
         "train.staleness.spare_groups=3",
-        "train.iterations=6",
+        "train.iterations=10",
         "train.lr=0.02",
         "checkpoints.every=1",
-        "checkpoints.keep=9",
+        "checkpoints.keep=12",
     ]
     more = ["imitation.epochs=0", "agent.max_tokens=48", "train.concurrency=3", f'output="{tmp_path / "run"}"']
     assert train(Run.parse(TABLE, [*words, *more])).finished
