@@ -184,7 +184,7 @@ def test_a_wrong_sleep_is_refused(options, message):
 class FakeEngine:
     """vLLM's engine on a card whose weights and KV cache sleep apart; it keeps what was done, and what was awake."""
 
-    workers = 1
+    workers, processor = 1, None
 
     def __init__(self, arguments: dict[str, Any], devices: str = "") -> None:
         self.arguments = arguments
