@@ -105,7 +105,9 @@ def test_any_batches_have_the_answers_of_passes_that_are_not_captured(rounds: li
     for turn, sizes in enumerate(rounds):
         prompts = [prompt(length, salt) for length, salt in sizes]
         for temperature in (0.0, 1.0):
-            answers, right = (serve(one, *prompts, turn=turn, temperature=temperature) for one in (sampler, plain))
+            answers, right = (
+                serve(engine, *prompts, turn=turn, temperature=temperature) for engine in (sampler, plain)
+            )
             assert_equal(answers, right)
     assert sampler.counts.decoded == plain.counts.decoded
 
@@ -137,22 +139,21 @@ def test_prompts_of_later_turns_are_replayed_with_the_tokens_of_other_episodes()
 
 
 def test_a_request_that_arrives_joins_the_pass_of_the_others():
-    sampler, plain = make_sampler(llama()), make_sampler(llama(), graphs=False)
-    answers = []
-    for one in (sampler, plain):
-        serve(one, prompt(30))
-        before = one.counts.passes
+    async def staggered(engine: TransformersSampler) -> list[Completion]:
+        early = [asyncio.create_task(engine.sample(ask(k, prompt(20, k), max_tokens=12))) for k in range(4)]
+        while len(engine._active) < 4 or len(engine._active[0].tokens) < 3:
+            await asyncio.sleep(0)
+        return await asyncio.gather(*early, engine.sample(ask(9, prompt(25, 9), max_tokens=2)))
 
-        async def staggered(one: TransformersSampler = one) -> list[Completion]:
-            early = [asyncio.create_task(one.sample(ask(k, prompt(20, k), max_tokens=12))) for k in range(4)]
-            while len(one._active) < 4 or len(one._active[0].tokens) < 3:
-                await asyncio.sleep(0)
-            return [await asyncio.gather(*early, one.sample(ask(9, prompt(25, 9), max_tokens=2)))][0]
-
-        answers.append((asyncio.run(staggered()), one.counts.passes - before))
-    assert_equal(answers[0][0], answers[1][0])
-    assert answers[0][1] == 12  # steps; the late prompt has none of its own
-    assert answers[1][1] > 12
+    answers, passes = [], []
+    for engine in (make_sampler(llama()), make_sampler(llama(), graphs=False)):
+        serve(engine, prompt(30))
+        before = engine.counts.passes
+        answers.append(asyncio.run(staggered(engine)))
+        passes.append(engine.counts.passes - before)
+    assert_equal(*answers)
+    assert passes[0] == 12  # steps; the late prompt has none of its own
+    assert passes[1] > 12
 
 
 def test_prompts_that_are_too_long_for_a_capture_are_started_by_python(monkeypatch: pytest.MonkeyPatch):

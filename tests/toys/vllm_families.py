@@ -29,25 +29,22 @@ from turnwise.training.learner.lora import LoraOptions, add_adapter
 PROMPTS = [[5 + (3 * number + 7 * i) % 250 for i in range(20 + 15 * number)] for number in range(3)]
 
 
-def start(family: Family, folder: Path) -> Any:
-    """Return an engine in this process, with the arguments that the sampler gives it."""
+def start(folder: Path, tokenizer: Any, context: int, **options: Any) -> Any:
+    """Return an engine in this process, with the arguments that the sampler gives it, and some more."""
     import vllm
 
-    options: dict[str, Any] = {"max_num_batched_tokens": CONTEXT, "disable_log_stats": True}
-    if family.adapter:
-        options |= {"enable_lora": True, "max_lora_rank": 8}
     settings = SamplerSettings(
         model=str(folder),
-        tokenizer=tokenizer(),
+        tokenizer=tokenizer,
         dtype="float32",
         kv_cache_gib=2**-4,
         concurrency=4,
-        context=CONTEXT,
+        context=context,
         options={"transfer": "gloo"},
     )
-    arguments = engine_arguments(settings, folder, "vllm-cpu") | options
-    known = vllm.EngineArgs.__dataclass_fields__
-    return vllm.LLM(**{name: value for name, value in arguments.items() if name in known})
+    arguments = engine_arguments(settings, folder, "vllm-cpu") | {"max_num_batched_tokens": context} | options
+    fields = vllm.EngineArgs.__dataclass_fields__
+    return vllm.LLM(**{name: value for name, value in arguments.items() if name in fields})
 
 
 def gap(engine: Any, model: Any, adapter: Any = None) -> float:
@@ -113,7 +110,8 @@ def gaps(family: Family, folder: Path) -> Iterator[tuple[str, float]]:
     model, new = load_model(folder), load_model(folder)
     change_all(new)
     adapted = with_adapter(folder)  # before vLLM changes classes of transformers
-    engine = start(family, folder)
+    adapters = {"enable_lora": True, "max_lora_rank": 8} if family.adapter else {}
+    engine = start(folder, tokenizer(), CONTEXT, disable_log_stats=True, **adapters)
     yield "start", gap(engine, model)
     send(engine, new, folder)
     yield "new weights", gap(engine, new)

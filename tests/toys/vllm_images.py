@@ -18,13 +18,12 @@ from typing import Any
 import torch
 from toys.seen_episodes import plain
 from toys.vision import FAMILIES, screen
-from toys.vllm_families import forget, load, send
+from toys.vllm_families import forget, load, send, start
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.content import ImagePart
 from turnwise.agents.prompts.dialogue import Dialogue
-from turnwise.agents.samplers.base import Request, SamplerSettings
-from turnwise.agents.samplers.vllm.arguments import engine_arguments
+from turnwise.agents.samplers.base import Request
 from turnwise.agents.samplers.vllm.prompt_images import PromptImages
 from turnwise.agents.trajectory import Turn
 from turnwise.agents.vision.image_reader import reader_of
@@ -33,25 +32,6 @@ from turnwise.training.learner.policy import save_policy
 CONTEXT = 1024
 SEEN: list[tuple[ImagePart, ...]] = [(), (screen(1),), (screen(2),), (screen(3, (120, 60)),), ()]
 """The images of each turn: none, then three of two sizes, and none again."""
-
-
-def start(folder: Path, tokenizer: Any) -> Any:
-    """Return an engine in this process, with the arguments that the sampler gives it."""
-    import vllm
-
-    options: dict[str, Any] = {"transfer": "gloo", "max_num_batched_tokens": CONTEXT}
-    settings = SamplerSettings(
-        model=str(folder),
-        tokenizer=tokenizer,
-        dtype="float32",
-        kv_cache_gib=2**-4,
-        concurrency=4,
-        context=CONTEXT,
-        options=options,
-    )
-    known = vllm.EngineArgs.__dataclass_fields__
-    arguments = engine_arguments(settings, folder, "vllm-cpu")
-    return vllm.LLM(**{name: value for name, value in arguments.items() if name in known})
 
 
 def requests(tokenizer: Any) -> Iterator[Request]:
@@ -108,7 +88,7 @@ def gaps(name: str, folder: Path) -> Iterator[tuple[str, float]]:
             weight.mul_(1.2 if weight.dim() > 1 else 0.8)
         for part, weight in seeing.named_parameters():
             weight.mul_(0.5 if "vis" in part else 1.0)
-    engine = start(folder, tokenizer)
+    engine = start(folder, tokenizer, CONTEXT)
     yield "start", gap(engine, model, tokenizer)
     for what, weights, way in (("sent weights", new, send), ("image encoder", seeing, load)):
         way(engine, weights, folder)

@@ -22,7 +22,7 @@ def ampo(group: OpenGroup, *, teachers: int = 2, rank: Rank = "answer") -> Growt
         group: the group so far.
         teachers: maximum number of episodes of teachers in the group.
         rank: which ones; "answer": every teacher of the run plays once, and of those that win, those stay after which
-            the policy finds the answer most probable, compared with the task alone; "random": so many teachers play.
+            the policy finds the answer most probable, compared with the task alone; "random": that many teachers play.
 
     Raises:
         BadOption: teachers < 1, or there is no such rank.
